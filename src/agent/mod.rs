@@ -1,0 +1,127 @@
+//! What performs an execution: one trait, and a room for each kind of agent.
+//!
+//! A runner is handed all it may know, tells what it observed, and decides nothing about the conversation.
+//! **Invariant:** dropping the future of [`Runner::execute`] stops the execution and leaves nothing running.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+use crate::data::{Context, Failure, FailureKind, JsonMap, Question, Request, Usage};
+use crate::thread::Message;
+
+/// A future that can be stored.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Performs the executions of one agent.
+pub trait Runner: Send + Sync {
+    /// Performs one attempt. The caller enforces timeouts by dropping the future.
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed>;
+}
+
+/// All that an execution may know.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    /// The run.
+    pub run_id: Arc<str>,
+    /// The agent.
+    pub agent_name: Arc<str>,
+    /// Which execution of the agent, from 1.
+    pub execution: u32,
+    /// Which attempt of the execution, from 1.
+    pub attempt: u32,
+    /// Turns finished so far; the turn under way is one more.
+    pub turn_count: u32,
+    /// The run's input.
+    pub input: Arc<str>,
+    /// The context at the turn's start.
+    pub context: Arc<Context>,
+    /// The latest outputs of the agents it listens to, in declaration order; only those that have one.
+    pub dependencies: Vec<(Arc<str>, Arc<Value>)>,
+    /// The agent's `config`.
+    pub parameters: Arc<JsonMap>,
+    /// The request that started it, if one did.
+    pub request: Option<Arc<Request>>,
+    /// LLM: what the agent and its model said in earlier executions, oldest first; empty without memory.
+    pub thread: Arc<Vec<Message>>,
+    /// LLM: requests that the agent has made of its model before this attempt.
+    pub requests_made: u64,
+    /// Why the attempt before this one failed, for a model to be told.
+    pub last_failure: Option<Failure>,
+    /// Where the runner leaves what must not be lost when it is stopped.
+    pub notes: Notes,
+}
+
+/// What a runner saw.
+#[derive(Debug, Clone)]
+pub enum Observed {
+    /// The attempt ended.
+    Finished(Observation),
+    /// Nobody is there to answer; the run has to wait.
+    NeedsInput(Question),
+}
+
+/// The end of an attempt.
+#[derive(Debug, Clone)]
+pub struct Observation {
+    /// The output, or why there is none.
+    pub result: Result<JsonMap, Failure>,
+    /// LLM: what it cost.
+    pub usage: Option<Usage>,
+    /// LLM: the messages that this attempt adds to the agent's thread.
+    pub exchange: Vec<Message>,
+}
+
+/// What a runner leaves behind even when it is stopped: the end of stderr, and warnings.
+#[derive(Debug, Clone, Default)]
+pub struct Notes(Arc<Mutex<NotesInner>>);
+
+#[derive(Debug, Default)]
+struct NotesInner {
+    stderr: String,
+    warnings: Vec<String>,
+}
+
+impl Notes {
+    /// Replaces the kept end of stderr.
+    pub fn set_stderr(&self, text: String) {
+        self.lock().stderr = text;
+    }
+
+    /// Adds a warning for the person who runs the ensemble.
+    pub fn warn(&self, warning: impl Into<String>) {
+        self.lock().warnings.push(warning.into());
+    }
+
+    /// Takes what is there: the end of stderr and the warnings.
+    pub fn take(&self) -> (String, Vec<String>) {
+        let mut inner = self.lock();
+        (std::mem::take(&mut inner.stderr), std::mem::take(&mut inner.warnings))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, NotesInner> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Observed {
+    /// The attempt succeeded with this output, at no cost.
+    pub fn success(output: JsonMap) -> Self {
+        Self::Finished(Observation {
+            result: Ok(output),
+            usage: None,
+            exchange: Vec::new(),
+        })
+    }
+
+    /// The attempt failed, at no cost.
+    pub fn failure(kind: FailureKind, error: impl Into<String>) -> Self {
+        Self::Finished(Observation {
+            result: Err(Failure::new(kind, error)),
+            usage: None,
+            exchange: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! The values that agents exchange: JSON, shared where it would be dear to copy.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A JSON object, in the order in which it was written.
+pub type JsonMap = serde_json::Map<String, Value>;
+
+/// The accumulated context: what agents have put there, by key, in the order of first appearance.
+///
+/// Values are shared with the history, so a snapshot costs one reference count and a conversation's
+/// memory grows with what was said, not with how often it was read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Context(IndexMap<Arc<str>, Arc<Value>>);
+
+impl Context {
+    /// The value under `key`.
+    pub fn get(&self, key: &str) -> Option<&Arc<Value>> {
+        self.0.get(key)
+    }
+
+    /// Stores `value` under `key`; an earlier value gives way and keeps its position.
+    pub fn insert(&mut self, key: Arc<str>, value: Arc<Value>) {
+        self.0.insert(key, value);
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Is there no key at all?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Keys and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
+        self.0.iter()
+    }
+}
+
+impl FromIterator<(Arc<str>, Arc<Value>)> for Context {
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<Value>)>>(items: I) -> Self {
+        Self(items.into_iter().collect())
+    }
+}
+
+/// A request by another agent (`agent_requests`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// Who asks.
+    pub from: Arc<str>,
+    /// What for.
+    pub parameters: Value,
+    /// The more, the sooner; 0 unless given.
+    pub priority: i64,
+}
+
+/// A question for a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// What is asked.
+    pub prompt: String,
+    /// The answers that are allowed; empty: any.
+    pub choices: Vec<String>,
+}
+
+/// Why an execution failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Of which sort.
+    pub kind: FailureKind,
+    /// In words.
+    pub error: String,
+}
+
+/// The sorts of failure; a closed set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// A script ended with a status other than 0, or ran past a limit of its sandbox.
+    Exit,
+    /// A script was ended by a signal.
+    Signal,
+    /// Time was up.
+    Timeout,
+    /// More output than the cap allows.
+    OutputTooLarge,
+    /// The script said itself that it failed, or threw.
+    Reported,
+    /// The model or its provider failed.
+    Model,
+    /// The output does not match the agent's schema.
+    Schema,
+    /// It could not be started at all.
+    Unavailable,
+}
+
+/// Tokens and requests of LLM executions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Requests made of the model.
+    pub requests: u64,
+    /// Tokens read.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// Not counted by the provider but estimated.
+    pub estimated: bool,
+}
+
+impl Failure {
+    /// A failure of that kind.
+    pub fn new(kind: FailureKind, error: impl Into<String>) -> Self {
+        Self {
+            kind,
+            error: error.into(),
+        }
+    }
+}

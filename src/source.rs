@@ -1,0 +1,223 @@
+//! A text with a name, its lines, and the ways to point into it.
+//!
+//! Everything above this room speaks of *routes* (`agents[2].dependencies[0].condition`); only when a
+//! problem is shown does a route become a span of bytes, and a span a line and a column.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A text under a name that people recognise: a path, or `<stdin>`.
+#[derive(Debug, Clone)]
+pub struct Source {
+    name: Arc<str>,
+    text: Arc<str>,
+    /// Byte offset at which each line starts; the first is 0.
+    line_starts: Arc<[usize]>,
+}
+
+/// A range of bytes in a [`Source`]; `start <= end`, both on character boundaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+/// A line and a column as people count them: from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+/// One step of a [`Route`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// A key of a mapping.
+    Key(Arc<str>),
+    /// An item of a sequence, from 0.
+    Index(usize),
+}
+
+/// The way from a document's root to one of its nodes, independent of how the text is laid out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Route(pub Vec<Step>);
+
+/// Which part of the node at a route is meant.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Part {
+    /// The value.
+    #[default]
+    Value,
+    /// The key that leads to it.
+    Key,
+    /// A range of bytes of the value's text, as the text reads after YAML has taken quotes and escapes off.
+    Text(Span),
+}
+
+/// A symbolic place: a part of the node at a route.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct At {
+    /// The node.
+    pub route: Route,
+    /// The part of it.
+    pub part: Part,
+}
+
+impl Source {
+    /// Takes the text and finds its lines.
+    pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+        let text: Arc<str> = text.into();
+        let line_starts = std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+            .collect();
+        Self {
+            name: name.into(),
+            text,
+            line_starts,
+        }
+    }
+
+    /// The name under which people know the text.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The whole text.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// Line and column of a byte offset; an offset past the end is the end.
+    pub fn place(&self, offset: usize) -> Place {
+        let offset = self.floor(offset);
+        let line = self.line_starts.partition_point(|&start| start <= offset);
+        let start = self.line_starts[line - 1];
+        Place {
+            line,
+            column: self.text[start..offset].chars().count() + 1,
+        }
+    }
+
+    /// The text of line `line` (from 1) without its line break.
+    pub fn line(&self, line: usize) -> &str {
+        let Some(&start) = line.checked_sub(1).and_then(|at| self.line_starts.get(at)) else {
+            return "";
+        };
+        let end = self.line_starts.get(line).copied().unwrap_or(self.text.len());
+        self.text[start..end].trim_end_matches(['\n', '\r'])
+    }
+
+    /// `offset`, or the nearest character boundary before it.
+    fn floor(&self, offset: usize) -> usize {
+        self.text.floor_char_boundary(offset)
+    }
+}
+
+impl Span {
+    /// From `start` up to, not including, `end`.
+    pub fn new(start: usize, end: usize) -> Self {
+        Self { start, end }
+    }
+}
+
+impl From<Range<usize>> for Span {
+    fn from(range: Range<usize>) -> Self {
+        Self::new(range.start, range.end)
+    }
+}
+
+impl Route {
+    /// The document itself.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// This route and one key more.
+    #[must_use]
+    pub fn key(&self, key: impl Into<Arc<str>>) -> Self {
+        self.with(Step::Key(key.into()))
+    }
+
+    /// This route and one item more.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        self.with(Step::Index(index))
+    }
+
+    fn with(&self, step: Step) -> Self {
+        let mut steps = self.0.clone();
+        steps.push(step);
+        Self(steps)
+    }
+
+    /// The value at this route.
+    pub fn value(self) -> At {
+        At {
+            route: self,
+            part: Part::Value,
+        }
+    }
+
+    /// The key that leads to this route's node.
+    pub fn as_key(self) -> At {
+        At {
+            route: self,
+            part: Part::Key,
+        }
+    }
+
+    /// Bytes `span` of the text at this route.
+    pub fn text(self, span: Span) -> At {
+        At {
+            route: self,
+            part: Part::Text(span),
+        }
+    }
+}
+
+/// `agents[2].dependencies[0].condition`; the root is `the document`.
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("the document");
+        }
+        for (at, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(key) if at == 0 => f.write_str(key)?,
+                Step::Key(key) => write!(f, ".{key}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_lines_and_characters_from_one() {
+        let source = Source::new("x", "ab\r\né→z\n");
+        for (offset, line, column) in [(0, 1, 1), (1, 1, 2), (4, 2, 1), (6, 2, 2), (9, 2, 3), (99, 3, 1)] {
+            assert_eq!(source.place(offset), Place { line, column }, "offset {offset}");
+        }
+        assert_eq!(source.place(5), Place { line: 2, column: 1 }, "inside a character");
+        assert_eq!(
+            (source.line(1), source.line(2), source.line(3), source.line(9)),
+            ("ab", "é→z", "", "")
+        );
+    }
+
+    #[test]
+    fn routes_read_as_people_write_them() {
+        let route = Route::root().key("agents").index(2).key("name");
+        assert_eq!(route.to_string(), "agents[2].name");
+        assert_eq!(Route::root().to_string(), "the document");
+    }
+}
