@@ -4,9 +4,15 @@
 
 pub mod agent;
 pub mod condition;
+pub mod conversation;
 pub mod data;
 pub mod diagnostic;
 pub mod ensemble;
+pub mod executor;
+pub mod journal;
+pub mod plan;
+pub mod report;
+pub mod resolver;
 pub mod sandbox;
 pub mod source;
 pub mod thread;

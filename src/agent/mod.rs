@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
+use crate::conversation::Interruption;
 use crate::data::{Context, Failure, FailureKind, JsonMap, Question, Request, Usage};
 use crate::thread::Message;
 
@@ -61,6 +62,8 @@ pub enum Observed {
     Finished(Observation),
     /// Nobody is there to answer; the run has to wait.
     NeedsInput(Question),
+    /// The record that answers in its place was interrupted here.
+    Interrupted(Interruption),
 }
 
 /// The end of an attempt.

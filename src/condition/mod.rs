@@ -101,4 +101,9 @@ impl Condition {
     pub fn reads(&self, _facts: &Facts) -> Vec<Read> {
         Vec::new()
     }
+
+    /// Agents that it names through `executions`.
+    pub fn agents_read(&self) -> Vec<(String, Span)> {
+        Vec::new()
+    }
 }

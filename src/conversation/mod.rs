@@ -1,0 +1,18 @@
+//! What a conversation is: the events it consists of, the state that is their fold, and how it ends.
+//!
+//! **Invariant:** [`ConversationState`] changes only in [`ConversationState::apply`], so the journal and the
+//! ensemble text together always give the same state again.
+
+mod event;
+mod outcome;
+mod standing;
+mod state;
+mod view;
+
+pub use event::{
+    AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted, InputRequested, Interruption,
+    MessageAdded, NotRun, Reason, Record, RunEnded, RunResumed, RunStarted, Start, TurnFinished, TurnStarted, Waiting,
+};
+pub use outcome::CompletionReason;
+pub use standing::{DependencyFact, Standing, Why, dependency_fact, is_unseen, standing};
+pub use state::{AGENT_REQUESTS, AgentState, ConversationState, HistoryEntry, OpenExecution, OpenTurn, Slot};

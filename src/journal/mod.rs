@@ -1,0 +1,69 @@
+//! The journal: one line of JSON for each event, appended before anything acts on it.
+//!
+//! **Invariant:** what stands in the journal has happened, and what has been reported stands in the journal.
+//! A line is written in one piece with its sequence number and a checksum; a line torn by a crash can only be
+//! the last one, and is dropped with a warning when the journal is read.
+
+mod line;
+mod read;
+mod store;
+mod write;
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::conversation::Record;
+
+pub use line::{LineError, encode};
+pub use read::{Journal, ReadError, read};
+pub use store::{Lock, RunFolder, Store, StoreError};
+pub use write::{Durability, JournalWriter};
+
+/// Version of the journal's format, in the first record of every journal.
+///
+/// - 1: the first.
+pub const FORMAT: u32 = 1;
+
+/// Where events go before they are applied.
+pub trait Ledger {
+    /// Takes the event; an error means that it has not happened.
+    fn append(&mut self, record: &Record) -> Result<(), LedgerError>;
+    /// Makes sure that everything appended so far survives what it has to survive.
+    fn sync(&mut self, point: SyncPoint) -> Result<(), LedgerError>;
+}
+
+/// At which point of a run the ledger is asked to sync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncPoint {
+    /// Before executions begin, and after some have ended.
+    Commit,
+    /// A turn has finished, or the run has ended.
+    Turn,
+}
+
+/// Why an event could not be committed.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The journal could not be written.
+    #[error("cannot write the journal {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A replay decides differently from its record.
+    #[error("the decision differs from the record in turn {}", .0.turn)]
+    Diverged(Box<Divergence>),
+}
+
+/// The first decision of a replay that differs from the record.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Divergence {
+    /// The turn.
+    pub turn: u32,
+    /// What the record says.
+    pub recorded: String,
+    /// What was decided now.
+    pub decided: String,
+}

@@ -1,0 +1,295 @@
+//! The ensemble as a graph: agents numbered, edges numbered, conditions compiled.
+//!
+//! **Invariant:** a plan is sound. Every edge leads from and to an agent of the ensemble, and every condition
+//! compiles; whoever holds a plan need not ask again.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use petgraph::Direction;
+use petgraph::graph::{DiGraph, NodeIndex};
+
+use crate::condition::Condition;
+use crate::data::JsonMap;
+use crate::diagnostic::{Code, Finding};
+use crate::ensemble::{Agent, Ending, Ensemble, Trigger};
+use crate::source::Route;
+
+/// A condition does not compile.
+pub const CONDITION: Code = Code("E040");
+/// A condition names an agent that the ensemble does not have.
+pub const CONDITION_AGENT: Code = Code("E041");
+
+/// An agent's number: its position in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentId(u32);
+
+/// An edge's number; edges into one agent are consecutive, in declaration order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EdgeId(u32);
+
+/// One edge: `to` listens to `from`.
+#[derive(Debug)]
+pub struct Edge {
+    /// The agent that is listened to.
+    pub from: AgentId,
+    /// The agent that listens.
+    pub to: AgentId,
+    /// When; `None`: always.
+    pub condition: Option<Condition>,
+    /// How often it may start `to`.
+    pub max_executions: Option<NonZeroU32>,
+    /// In the group that must all hold, or in the one of which one must.
+    pub requires_all: bool,
+    /// Not needed before the first execution of `to`.
+    pub feedback: bool,
+    /// Which end of an execution of `from` holds and is news.
+    pub on: Ending,
+    /// Its place among the dependencies of `to`, from 0.
+    pub position: usize,
+}
+
+/// An ensemble made ready to be decided about.
+#[derive(Debug)]
+pub struct Plan {
+    ensemble: Arc<Ensemble>,
+    names: HashMap<Arc<str>, AgentId>,
+    reserved: HashMap<Arc<str>, AgentId>,
+    edges: Vec<Edge>,
+    graph: DiGraph<AgentId, EdgeId, u32>,
+    listeners: Vec<AgentId>,
+    caps: Vec<Option<NonZeroU32>>,
+    parameters: Vec<Arc<JsonMap>>,
+}
+
+impl Plan {
+    /// Numbers agents and edges and compiles the conditions; reports every condition that does not compile.
+    ///
+    /// The ensemble has been through the loader, so its names are unique and its edges lead somewhere.
+    pub fn build(ensemble: Arc<Ensemble>) -> Result<Self, Vec<Finding>> {
+        let names: HashMap<Arc<str>, AgentId> = (0..)
+            .zip(&ensemble.agents)
+            .map(|(at, agent)| (agent.name.clone(), AgentId(at)))
+            .collect();
+        let mut graph = DiGraph::with_capacity(ensemble.agents.len(), 0);
+        for at in (0..).take(ensemble.agents.len()) {
+            graph.add_node(AgentId(at));
+        }
+        let mut edges: Vec<Edge> = Vec::new();
+        let mut findings = Vec::new();
+        for (to, agent) in (0..).map(AgentId).zip(&ensemble.agents) {
+            let compiled = compile_conditions(agent, to, &names, &mut findings);
+            for ((position, dependency), condition) in agent.dependencies.iter().enumerate().zip(compiled) {
+                let Some(&from) = names.get(&dependency.agent_name) else {
+                    continue;
+                };
+                let id = EdgeId(u32::try_from(edges.len()).expect("fewer than 4 billion edges"));
+                graph.add_edge(NodeIndex::from(from.0), NodeIndex::from(to.0), id);
+                edges.push(Edge {
+                    from,
+                    to,
+                    condition,
+                    max_executions: dependency.max_executions,
+                    requires_all: dependency.requires_all,
+                    feedback: dependency.feedback,
+                    on: dependency.on,
+                    position,
+                });
+            }
+        }
+        if !findings.is_empty() {
+            return Err(findings);
+        }
+        Ok(Self::assemble(ensemble, names, edges, graph))
+    }
+
+    fn assemble(
+        ensemble: Arc<Ensemble>,
+        names: HashMap<Arc<str>, AgentId>,
+        edges: Vec<Edge>,
+        graph: DiGraph<AgentId, EdgeId, u32>,
+    ) -> Self {
+        let mut caps = vec![None; ensemble.agents.len()];
+        for (name, cap) in &ensemble.limits.max_agent_executions {
+            if let Some(id) = names.get(name) {
+                caps[id.index()] = Some(*cap);
+            }
+        }
+        let mut reserved = names.clone();
+        for (id, agent) in (0..).map(AgentId).zip(&ensemble.agents) {
+            reserved.entry(agent.state_key().clone()).or_insert(id);
+        }
+        let listeners = (0..)
+            .map(AgentId)
+            .zip(&ensemble.agents)
+            .filter(|(_, agent)| agent.dependencies.is_empty() && agent.conversation.max_turns.get() > 1)
+            .map(|(id, _)| id)
+            .collect();
+        let parameters = ensemble
+            .agents
+            .iter()
+            .map(|agent| Arc::new(agent.config.clone()))
+            .collect();
+        Self {
+            ensemble,
+            names,
+            reserved,
+            edges,
+            graph,
+            listeners,
+            caps,
+            parameters,
+        }
+    }
+
+    /// The ensemble that was planned.
+    pub fn ensemble(&self) -> &Arc<Ensemble> {
+        &self.ensemble
+    }
+
+    /// How many agents there are.
+    pub fn len(&self) -> usize {
+        self.ensemble.agents.len()
+    }
+
+    /// Never: an ensemble has at least one agent.
+    pub fn is_empty(&self) -> bool {
+        self.ensemble.agents.is_empty()
+    }
+
+    /// All agents in declaration order.
+    pub fn ids(&self) -> impl Iterator<Item = AgentId> + use<> {
+        (0..u32::try_from(self.len()).expect("fewer than 4 billion agents")).map(AgentId)
+    }
+
+    /// The agent of that number.
+    pub fn agent(&self, id: AgentId) -> &Agent {
+        &self.ensemble.agents[id.index()]
+    }
+
+    /// The name of that agent.
+    pub fn name(&self, id: AgentId) -> &Arc<str> {
+        &self.agent(id).name
+    }
+
+    /// The number of the agent of that name.
+    pub fn id(&self, name: &str) -> Option<AgentId> {
+        self.names.get(name).copied()
+    }
+
+    /// Is the key taken by an agent's name or state key?
+    pub fn is_reserved(&self, key: &str) -> bool {
+        self.reserved.contains_key(key)
+    }
+
+    /// The edge of that number.
+    pub fn edge(&self, id: EdgeId) -> &Edge {
+        &self.edges[id.0 as usize]
+    }
+
+    /// The edges on which an agent listens, in declaration order.
+    pub fn incoming(&self, to: AgentId) -> impl DoubleEndedIterator<Item = (EdgeId, &Edge)> {
+        let start = self.edges.partition_point(|edge| edge.to < to);
+        let end = start + self.edges[start..].partition_point(|edge| edge.to == to);
+        (start..end).map(|at| (EdgeId(at as u32), &self.edges[at]))
+    }
+
+    /// The edges on which an agent is listened to.
+    pub fn outgoing(&self, from: AgentId) -> impl Iterator<Item = (EdgeId, &Edge)> {
+        self.graph
+            .edges_directed(NodeIndex::from(from.0), Direction::Outgoing)
+            .map(|edge| (*edge.weight(), self.edge(*edge.weight())))
+    }
+
+    /// How many edges there are.
+    pub fn edge_count(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// Agents without dependencies that may run more than once: everything is news to them.
+    pub fn listeners(&self) -> &[AgentId] {
+        &self.listeners
+    }
+
+    /// The agent's `max_agent_executions`, if it has one.
+    pub fn cap(&self, id: AgentId) -> Option<NonZeroU32> {
+        self.caps[id.index()]
+    }
+
+    /// The agent's `config`, shared with its executions.
+    pub fn parameters(&self, id: AgentId) -> &Arc<JsonMap> {
+        &self.parameters[id.index()]
+    }
+
+    /// Does the agent run every turn in which its dependencies hold?
+    pub fn every_turn(&self, id: AgentId) -> bool {
+        self.agent(id).conversation.trigger == Trigger::EveryTurn
+    }
+}
+
+fn compile_conditions(
+    agent: &Agent,
+    id: AgentId,
+    names: &HashMap<Arc<str>, AgentId>,
+    findings: &mut Vec<Finding>,
+) -> Vec<Option<Condition>> {
+    let mut compiled = Vec::with_capacity(agent.dependencies.len());
+    for dependency in &agent.dependencies {
+        let Some(text) = &dependency.condition else {
+            compiled.push(None);
+            continue;
+        };
+        let route = || -> Route { dependency.route(&Agent::route(id.index())).key("condition") };
+        match Condition::compile(text) {
+            Ok(condition) => {
+                for (name, span) in condition.agents_read() {
+                    if !names.contains_key(name.as_str()) {
+                        findings.push(unknown_agent(&name, names, route().text(span)));
+                    }
+                }
+                compiled.push(Some(condition));
+            }
+            Err(error) => {
+                let mut finding = Finding::error(CONDITION, route().text(error.span), error.message);
+                finding.help = error.help;
+                findings.push(finding);
+                compiled.push(None);
+            }
+        }
+    }
+    compiled
+}
+
+fn unknown_agent(name: &str, names: &HashMap<Arc<str>, AgentId>, at: crate::source::At) -> Finding {
+    let finding = Finding::error(CONDITION_AGENT, at, format!("no agent is called `{name}`"));
+    let nearest = names
+        .keys()
+        .map(|known| (strsim::damerau_levenshtein(name, known), known))
+        .min();
+    match nearest {
+        Some((distance, known)) if distance <= 2 => finding.help(format!("did you mean `{known}`?")),
+        _ => finding.help("`executions` knows the agents of this ensemble"),
+    }
+}
+
+impl AgentId {
+    /// The position in the file, from 0.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl EdgeId {
+    /// The position among all edges, from 0.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for AgentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "agent {}", self.0)
+    }
+}

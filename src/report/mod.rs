@@ -1,0 +1,23 @@
+//! How runs and problems are shown: the only rooms that put words on paper.
+//!
+//! **Invariant:** a reporter is told of an event after it has been committed, and changes nothing.
+
+mod result;
+
+use crate::conversation::{ConversationState, Record};
+
+pub use result::RunResult;
+
+/// Is told of every event after it has been committed and applied.
+pub trait Reporter {
+    /// The event has happened, and this is the state after it.
+    fn report(&mut self, record: &Record, state: &ConversationState);
+}
+
+/// Says nothing.
+#[derive(Debug, Default)]
+pub struct Silent;
+
+impl Reporter for Silent {
+    fn report(&mut self, _record: &Record, _state: &ConversationState) {}
+}
