@@ -79,6 +79,9 @@ pub struct RunStarted {
     /// `--model` as given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
+    /// Agents whose model is the embedded simulated one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub simulated: Vec<Arc<str>>,
     /// Version of the program.
     pub program: String,
 }

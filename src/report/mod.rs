@@ -2,10 +2,14 @@
 //!
 //! **Invariant:** a reporter is told of an event after it has been committed, and changes nothing.
 
+mod events;
+mod human;
 mod result;
 
 use crate::conversation::{ConversationState, Record};
 
+pub use events::Events;
+pub use human::{Human, Verbosity};
 pub use result::RunResult;
 
 /// Is told of every event after it has been committed and applied.

@@ -25,6 +25,7 @@ impl Serialize for RunResult<'_> {
         map.serialize_entry("not_run", ended.map_or(&[][..], |ended| &ended.not_run))?;
         map.serialize_entry("usage", &Usage(state))?;
         map.serialize_entry("warnings", state.warnings())?;
+        map.serialize_entry("simulated", &started.map(|started| &started.simulated))?;
         map.serialize_entry("input", state.input())?;
         map.serialize_entry("initial_context", &started.map(|started| &started.context))?;
         map.end()

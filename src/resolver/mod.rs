@@ -6,6 +6,8 @@
 mod end;
 mod merge;
 mod readiness;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

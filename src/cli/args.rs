@@ -1,0 +1,226 @@
+//! The command line: what can be typed, and the words that `--help` prints.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::journal::Durability;
+
+/// Run, validate and replay conversations between agents, described in YAML.
+#[derive(Debug, Parser)]
+#[command(name = "ensemble", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Colours: on a terminal, always, or never
+    #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
+    pub color: ColorChoice,
+}
+
+/// When colours are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Hold a conversation from input to outcome
+    Run(RunArgs),
+    /// Check ensemble files without running them
+    Validate(ValidateArgs),
+    /// Decide a recorded conversation again and stop where the decision differs
+    Replay(ReplayArgs),
+    /// Go on with a run that was interrupted or waits for an answer
+    Resume(ResumeArgs),
+    /// Look at recorded runs
+    #[command(subcommand)]
+    Runs(RunsCommand),
+    /// Print a completion script for a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+/// `ensemble run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The ensemble: a file, or the name of one in `ensembles/` or `.ensemble/ensembles/`
+    #[arg(value_name = "FILE|NAME")]
+    pub ensemble: String,
+    /// The input: a text, @FILE, or - for standard input
+    #[arg(short, long, value_name = "TEXT|@FILE|-")]
+    pub input: Option<String>,
+    /// Put KEY into the context before the first turn; VALUE is JSON if it parses, else text
+    #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
+    pub set: Vec<String>,
+    /// Put every key of this YAML or JSON file into the context
+    #[arg(long, value_name = "FILE")]
+    pub context: Option<PathBuf>,
+    /// Who answers, and which models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// What is shown.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+    /// Show who would run first and why the others would not, and run nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// End with exit code 4 when a limit ends the conversation
+    #[arg(long)]
+    pub fail_on_limit: bool,
+    /// How much a power failure may take from the journal (a killed process loses nothing)
+    #[arg(long, value_enum, default_value_t = Durability::Commit, value_name = "HOW")]
+    pub durability: Durability,
+}
+
+/// Who answers, and which models.
+#[derive(Debug, Args, Clone, Default)]
+pub struct AnsweringArgs {
+    /// Answer in the place of an input agent, every time it asks
+    #[arg(long = "answer", value_name = "AGENT=TEXT", action = ArgAction::Append)]
+    pub answer: Vec<String>,
+    /// Answers from a YAML file: agent → text, or a list of texts by execution
+    #[arg(long, value_name = "FILE")]
+    pub answers: Option<PathBuf>,
+    /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
+    #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
+    pub model: Vec<String>,
+}
+
+/// What is shown.
+#[derive(Debug, Args, Clone, Default)]
+pub struct ShowingArgs {
+    /// human: the story; json: the result as one document; events: the journal's lines as they happen
+    #[arg(long, value_enum, default_value_t = Output::Human, value_name = "FORM")]
+    pub output: Output,
+    /// Only the last word
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Also why agents did not run, and what they wrote to stderr
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// The forms of a run's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Output {
+    /// The story, for people.
+    #[default]
+    Human,
+    /// The result as one JSON document.
+    Json,
+    /// The journal's lines as they happen.
+    Events,
+}
+
+/// `ensemble validate`.
+#[derive(Debug, Args)]
+pub struct ValidateArgs {
+    /// Files, folders (searched for .yaml and .yml), or - for standard input; default: `ensembles`, else this folder
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<String>,
+    /// How findings are shown
+    #[arg(long, value_enum, default_value_t = ValidateFormat::Human, value_name = "FORM")]
+    pub format: ValidateFormat,
+    /// Warnings fail too
+    #[arg(long)]
+    pub deny_warnings: bool,
+    /// Say nothing where nothing is wrong
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// How findings are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ValidateFormat {
+    /// With source line, caret and help.
+    #[default]
+    Human,
+    /// One versioned JSON document.
+    Json,
+}
+
+/// `ensemble replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// A run's id or its beginning, a journal, a run's folder, or a saved result
+    #[arg(value_name = "RECORD")]
+    pub record: String,
+    /// Decide by this ensemble instead of the recorded one
+    #[arg(long, value_name = "FILE|NAME")]
+    pub ensemble: Option<String>,
+    /// Run these agents for real instead of answering from the record
+    #[arg(long, value_name = "AGENT", value_delimiter = ',')]
+    pub live: Vec<String>,
+    /// Who answers, and which models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// What is shown.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+}
+
+/// `ensemble resume`.
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// The run's id, or the beginning of it
+    #[arg(value_name = "RUN", required_unless_present = "last")]
+    pub run: Option<String>,
+    /// The latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+    /// Who answers, and which models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// What is shown.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+    /// End with exit code 4 when a limit ends the conversation
+    #[arg(long)]
+    pub fail_on_limit: bool,
+    /// How much a power failure may take from the journal (a killed process loses nothing)
+    #[arg(long, value_enum, default_value_t = Durability::Commit, value_name = "HOW")]
+    pub durability: Durability,
+}
+
+/// `ensemble runs`.
+#[derive(Debug, Subcommand)]
+pub enum RunsCommand {
+    /// All runs of this project, the latest last
+    List {
+        /// One JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// What was said in a run, turn by turn
+    Show {
+        /// The run's id, or the beginning of it
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Also why agents did not run, and what they wrote to stderr
+        #[arg(short, long)]
+        verbose: bool,
+    },
+    /// The result of a run as one JSON document
+    Export {
+        /// The run's id, or the beginning of it
+        #[arg(value_name = "RUN")]
+        run: String,
+    },
+    /// Delete runs
+    Rm {
+        /// Their ids, or the beginnings of them
+        #[arg(value_name = "RUN", required = true)]
+        runs: Vec<String>,
+    },
+}

@@ -1,0 +1,50 @@
+//! Exit codes: one place that says what a process tells its caller.
+
+use std::process::ExitCode;
+
+use crate::conversation::{CompletionReason, Interruption};
+
+/// Nothing to complain about.
+pub const SUCCESS: u8 = 0;
+/// The run failed, or the program could not do its work.
+pub const FAILURE: u8 = 1;
+/// A usage error, an invalid ensemble, a missing file: no run was started.
+pub const USAGE: u8 = 2;
+/// A replay decided differently from its record.
+pub const DIVERGED: u8 = 5;
+
+/// The exit code of a run that ended so.
+pub fn of_run(reason: CompletionReason, cause: Option<Interruption>, fail_on_limit: bool) -> u8 {
+    match reason {
+        CompletionReason::ConditionFailed | CompletionReason::AgentFailed => FAILURE,
+        CompletionReason::Cancelled if cause == Some(Interruption::Terminated) => 143,
+        CompletionReason::Cancelled => 130,
+        CompletionReason::Timeout => 4,
+        CompletionReason::WaitingForInput => 3,
+        reason if reason.is_limit() && fail_on_limit => 4,
+        _ => SUCCESS,
+    }
+}
+
+/// As the system takes it.
+pub fn code(code: u8) -> ExitCode {
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_has_the_exit_code_of_the_table() {
+        use CompletionReason::*;
+        let codes: Vec<(u8, u8)> = CompletionReason::ALL
+            .iter()
+            .map(|reason| (of_run(*reason, None, false), of_run(*reason, None, true)))
+            .collect();
+        let expected = vec![(1, 1), (130, 130), (4, 4), (3, 3), (1, 1), (0, 4), (0, 4), (0, 4), (0, 0)];
+        assert_eq!(codes, expected);
+        assert_eq!(of_run(Cancelled, Some(Interruption::Terminated), false), 143);
+        assert_eq!(of_run(Cancelled, Some(Interruption::CtrlC), false), 130);
+    }
+}

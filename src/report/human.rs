@@ -1,0 +1,417 @@
+//! A run as a person reads it: what was said on one stream, everything about it on the other.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
+
+use super::Reporter;
+use crate::conversation::{
+    CompletionReason, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
+};
+
+const NAME: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default().bold();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const CAUTION: Style = AnsiColor::Yellow.on_default().bold();
+const TURN: Style = AnsiColor::Cyan.on_default().bold();
+
+/// How much is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Verbosity {
+    /// The last word only, and what went wrong.
+    Quiet,
+    /// What was said, and how it ended.
+    #[default]
+    Normal,
+    /// Also why agents did not run, attempts, and stderr.
+    Verbose,
+}
+
+/// Tells the story while it happens.
+pub struct Human {
+    out: Box<dyn Write + Send>,
+    err: Box<dyn Write + Send>,
+    verbosity: Verbosity,
+    progress: ProgressBar,
+    running: Vec<String>,
+    last_word: Vec<String>,
+    executions: u64,
+    begun: Option<chrono::DateTime<chrono::Utc>>,
+}
+
+impl Human {
+    /// Speaks to these two streams; `show_progress` only where the second is a terminal.
+    pub fn new(
+        out: Box<dyn Write + Send>,
+        err: Box<dyn Write + Send>,
+        verbosity: Verbosity,
+        show_progress: bool,
+    ) -> Self {
+        let target = if show_progress {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let progress = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {msg} {elapsed:.dim}") {
+            progress.set_style(style);
+        }
+        Self {
+            out,
+            err,
+            verbosity,
+            progress,
+            running: Vec::new(),
+            last_word: Vec::new(),
+            executions: 0,
+            begun: None,
+        }
+    }
+
+    /// The spinner, for whoever must ask a person meanwhile.
+    pub fn progress(&self) -> ProgressBar {
+        self.progress.clone()
+    }
+
+    fn say(&mut self, text: &str) {
+        let out = &mut self.out;
+        // A reader that has gone away must not stop the run: the journal has it all.
+        self.progress.suspend(|| {
+            let _ = out.write_all(text.as_bytes());
+            let _ = out.flush();
+        });
+    }
+
+    fn note(&mut self, text: &str) {
+        let err = &mut self.err;
+        self.progress.suspend(|| {
+            let _ = err.write_all(text.as_bytes());
+            let _ = err.flush();
+        });
+    }
+
+    fn turn_started(&mut self, turn: &TurnStarted) {
+        self.running = turn.starts.iter().map(|start| start.agent.to_string()).collect();
+        self.last_word.clear();
+        self.show_running(turn.turn);
+        if self.verbosity > Verbosity::Quiet {
+            let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
+            for start in &turn.starts {
+                if let Some(request) = &start.request {
+                    text.push_str(&format!(
+                        "  {DIM}{} was asked by {}{DIM:#}\n",
+                        start.agent, request.from
+                    ));
+                }
+            }
+            self.say(&text);
+        }
+        if self.verbosity == Verbosity::Verbose {
+            for waiting in &turn.waiting {
+                self.note(&format!(
+                    "  {DIM}{} does not run: {}{DIM:#}\n",
+                    waiting.agent, waiting.reason
+                ));
+            }
+        }
+    }
+
+    fn show_running(&mut self, turn: u32) {
+        if self.running.is_empty() {
+            self.progress.set_message("");
+            return;
+        }
+        self.progress.enable_steady_tick(Duration::from_millis(100));
+        self.progress
+            .set_message(format!("turn {turn} · {}", self.running.join(", ")));
+    }
+
+    fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
+        self.executions += 1;
+        self.running.retain(|name| *name != *finished.agent);
+        self.show_running(finished.turn);
+        let plan = state.plan();
+        let kind = plan.id(&finished.agent).map_or("", |id| plan.agent(id).kind_name());
+        let again = if finished.execution > 1 {
+            format!(" #{}", finished.execution)
+        } else {
+            String::new()
+        };
+        let took = duration(finished.execution_time);
+        let title = format!(
+            "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{DIM:#}\n",
+            finished.agent
+        );
+        match (&finished.output, &finished.failure) {
+            (Some(output), _) => {
+                let said = said(output, self.verbosity == Verbosity::Verbose);
+                if self.verbosity > Verbosity::Quiet {
+                    self.say(&format!("{title}{}", indent(&said)));
+                }
+                self.last_word.push(said);
+            }
+            (None, Some(failure)) => {
+                let kind = kind_of(failure.kind);
+                let message = format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end());
+                if self.verbosity > Verbosity::Quiet {
+                    self.say(&format!("{title}{}", indent(&message)));
+                } else {
+                    self.note(&format!("{}: {message}\n", finished.agent));
+                }
+            }
+            (None, None) => {}
+        }
+        let show_stderr = self.verbosity == Verbosity::Verbose && !finished.stderr.trim().is_empty();
+        if show_stderr {
+            self.note(&format!(
+                "{DIM}{}{DIM:#}",
+                indent(&format!("stderr:\n{}", finished.stderr.trim_end()))
+            ));
+        }
+        for warning in &finished.warnings {
+            self.note(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
+        }
+    }
+
+    fn ended(&mut self, ended: &RunEnded, record: &Record, state: &ConversationState) {
+        self.progress.finish_and_clear();
+        if self.verbosity == Verbosity::Quiet {
+            let text: String = self
+                .last_word
+                .drain(..)
+                .map(|word| format!("{}\n", word.trim_end()))
+                .collect();
+            self.say(&text);
+        }
+        let text = self.summary(ended, record, state);
+        self.note(&text);
+    }
+
+    fn summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
+        let reason = ended.completion_reason;
+        let quiet = self.verbosity == Verbosity::Quiet;
+        if quiet && reason == CompletionReason::Completed {
+            return String::new();
+        }
+        let (style, mark) = match reason {
+            CompletionReason::Completed => (GOOD, "✓"),
+            reason if reason.is_limit() => (CAUTION, "■"),
+            CompletionReason::WaitingForInput => (CAUTION, "?"),
+            _ => (BAD, "✗"),
+        };
+        let mut text = format!("\n{style}{mark} {reason}{style:#}");
+        if let Some(detail) = &ended.detail {
+            text.push_str(&format!(": {detail}"));
+        }
+        let seconds = self.begun.map_or(0.0, |begun| (record.at - begun).as_seconds_f64());
+        text.push_str(&format!(
+            "\n  {} · {} · {}\n",
+            count(u64::from(state.turn_count()), "turn"),
+            count(self.executions, "execution"),
+            duration(seconds),
+        ));
+        if quiet {
+            return text;
+        }
+        for not_run in &ended.not_run {
+            text.push_str(&format!(
+                "  {DIM}{} never ran: {}{DIM:#}\n",
+                not_run.agent, not_run.reason
+            ));
+        }
+        text.push_str(&self.cost(state));
+        text.push_str(&hints(reason, state));
+        text
+    }
+
+    fn cost(&self, state: &ConversationState) -> String {
+        let usage = state.usage();
+        let simulated = state.started().map_or(&[][..], |started| &started.simulated);
+        let mut text = String::new();
+        if usage.requests > 0 {
+            let estimated = if usage.estimated { ", estimated" } else { "" };
+            text.push_str(&format!(
+                "  {} · {} tokens in, {} out{estimated}\n",
+                count(usage.requests, "model request"),
+                usage.input_tokens,
+                usage.output_tokens
+            ));
+        }
+        if !simulated.is_empty() {
+            text.push_str(&format!(
+                "  {CAUTION}simulated{CAUTION:#}: no model was asked for {}\n",
+                simulated.join(", ")
+            ));
+        }
+        text
+    }
+}
+
+impl Reporter for Human {
+    fn report(&mut self, record: &Record, state: &ConversationState) {
+        match &record.event {
+            Event::RunStarted(started) => {
+                self.begun = Some(record.at);
+                if self.verbosity > Verbosity::Quiet {
+                    let agents = count(state.plan().len() as u64, "agent");
+                    self.note(&format!(
+                        "{NAME}{}{NAME:#} {DIM}· {agents} · run {}{DIM:#}\n",
+                        started.ensemble, started.run_id
+                    ));
+                }
+            }
+            Event::RunResumed(_) => {
+                self.begun = Some(record.at);
+                let turn = state.turn_count() + 1;
+                if let Some(started) = state.started().filter(|_| self.verbosity > Verbosity::Quiet) {
+                    let text = format!(
+                        "{NAME}{}{NAME:#} {DIM}· run {} goes on in turn {turn}{DIM:#}\n",
+                        started.ensemble, started.run_id
+                    );
+                    self.note(&text);
+                }
+            }
+            Event::MessageAdded(message) if self.verbosity > Verbosity::Quiet => {
+                self.say(&format!("\n{NAME}you{NAME:#}\n{}", indent(&message.text)));
+            }
+            Event::TurnStarted(turn) => self.turn_started(turn),
+            Event::AttemptFailed(failed) if self.verbosity > Verbosity::Quiet => {
+                let pause = duration(failed.pause);
+                self.note(&format!(
+                    "  {CAUTION}retry{CAUTION:#}: {} failed ({}: {}), again in {pause}\n",
+                    failed.agent,
+                    kind_of(failed.failure.kind),
+                    failed.failure.error.lines().next().unwrap_or_default(),
+                ));
+            }
+            Event::ExecutionFinished(finished) => self.finished(finished, state),
+            Event::TurnFinished(finished) => {
+                for warning in &finished.warnings {
+                    self.note(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));
+                }
+            }
+            Event::RunEnded(ended) => self.ended(ended, record, state),
+            _ => {}
+        }
+    }
+}
+
+/// What to type next.
+fn hints(reason: CompletionReason, state: &ConversationState) -> String {
+    let Some(started) = state.started() else {
+        return String::new();
+    };
+    let id = &started.run_id;
+    if id.contains('/') || id.is_empty() {
+        return String::new();
+    }
+    match reason {
+        CompletionReason::WaitingForInput => {
+            let waiting = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
+            let answers: Vec<String> = waiting
+                .filter(|slot| matches!(slot.progress, crate::conversation::OpenExecution::Waiting(_)))
+                .map(|slot| format!(" --answer {}=…", slot.start.agent))
+                .collect();
+            format!("  answer with: ensemble resume {id}{}\n", answers.concat())
+        }
+        reason if reason.is_resumable() => format!("  go on with: ensemble resume {id}\n"),
+        _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
+    }
+}
+
+/// An output as a person reads it: the response as text, other keys as `key: value`.
+fn said(output: &Value, whole: bool) -> String {
+    let Some(object) = output.as_object() else {
+        return output.to_string();
+    };
+    let mut text = String::new();
+    if let Some(response) = object.get("response") {
+        let is_json_again = response
+            .as_str()
+            .is_some_and(|text| object.len() > 1 && is_object(text));
+        if !is_json_again {
+            text.push_str(&plain(response, true));
+            text.push('\n');
+        }
+    }
+    for (key, value) in object.iter().filter(|(key, _)| *key != "response") {
+        text.push_str(&format!("{DIM}{key}:{DIM:#} {}\n", plain(value, whole)));
+    }
+    text
+}
+
+/// Is the text itself the object whose keys are shown?
+fn is_object(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with('{') && serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok()
+}
+
+/// One value on one line, shortened unless the whole is wanted.
+fn plain(value: &Value, whole: bool) -> String {
+    const MOST: usize = 160;
+    let text = match value {
+        Value::String(text) => text.trim_end().to_owned(),
+        other => other.to_string(),
+    };
+    if whole || text.chars().count() <= MOST {
+        return text;
+    }
+    let short: String = text.chars().take(MOST - 1).collect();
+    format!("{short}…")
+}
+
+fn indent(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}\n")).collect()
+}
+
+fn kind_of(kind: crate::data::FailureKind) -> String {
+    serde_json::to_value(kind)
+        .ok()
+        .and_then(|kind| kind.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+fn count(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// `3 ms`, `1.2 s`, `2 min 5 s`.
+fn duration(seconds: f64) -> String {
+    if seconds < 1.0 {
+        format!("{:.0} ms", seconds * 1000.0)
+    } else if seconds < 60.0 {
+        format!("{seconds:.1} s")
+    } else {
+        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), seconds % 60.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_people_say_them() {
+        let table = [(0.0, "0 ms"), (0.0123, "12 ms"), (1.25, "1.2 s"), (125.0, "2 min 5 s")];
+        for (seconds, words) in table {
+            assert_eq!(duration(seconds), words);
+        }
+    }
+
+    #[test]
+    fn an_output_shows_its_response_as_text_and_other_keys_beside_it() {
+        let said = |value: Value| anstream::adapter::strip_str(&said(&value, false)).to_string();
+        assert_eq!(said(serde_json::json!({"response": "hello"})), "hello\n");
+        assert_eq!(said(serde_json::json!({"a": 1, "b": [true]})), "a: 1\nb: [true]\n");
+        assert_eq!(said(serde_json::json!({"a": 1, "response": "{\"a\": 1}"})), "a: 1\n");
+        assert_eq!(
+            said(serde_json::json!({"a": "x".repeat(200)})).chars().count(),
+            "a: ".len() + 160 + 1
+        );
+    }
+}

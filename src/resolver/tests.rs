@@ -1,0 +1,296 @@
+//! The incremental resolver against a reading of the rules that scans everything, on random conversations.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Decision, Readiness, decide, readiness};
+use crate::conversation::{
+    ConversationState, Event, ExecutionFinished, ExecutionStarted, Record, RunStarted, Start, TurnStarted,
+};
+use crate::data::{Context, Failure, FailureKind};
+use crate::ensemble::{
+    Agent, AgentKind, Conversation, Declared, Dependency, Ending, Ensemble, Limits, OnError, Retry, Trigger,
+};
+use crate::plan::{AgentId, Plan};
+
+/// Conditions that never fail and change their answer as a conversation goes on.
+const CONDITIONS: [&str; 5] = [
+    "turn_count % 2 == 0",
+    "len(history) > 3",
+    "context.get('n', 0) > 1",
+    "executions.get('a0', 0) < 2",
+    "True",
+];
+
+fn dependency(agents: usize) -> impl Strategy<Value = Dependency> {
+    let on = prop_oneof![3 => Just(Ending::Success), 1 => Just(Ending::Failure), 1 => Just(Ending::Any)];
+    let condition = prop::option::of(prop::sample::select(CONDITIONS.to_vec()));
+    (0..agents, condition, prop::option::of(1_u32..4), any::<bool>(), prop::bool::weighted(0.4), on).prop_map(
+        |(from, condition, max, requires_all, feedback, on)| Dependency {
+            agent_name: format!("a{from}").into(),
+            condition: condition.map(str::to_owned),
+            max_executions: max.and_then(NonZeroU32::new),
+            requires_all,
+            feedback,
+            on,
+            declared: Declared::Dependencies(0),
+        },
+    )
+}
+
+fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
+    let dependencies = prop::collection::vec(dependency(agents), 0..4);
+    (dependencies, 1_u32..5, prop::bool::weighted(0.2), any::<bool>()).prop_map(
+        move |(dependencies, max_turns, every_turn, triggers)| Agent {
+            name: format!("a{at}").into(),
+            description: None,
+            kind: AgentKind::Script { script: "x".into() },
+            config: serde_json::Map::new(),
+            dependencies,
+            conversation: Conversation {
+                max_turns: NonZeroU32::new(max_turns).expect("at least 1"),
+                state_key: None,
+                triggers_conversation: triggers,
+                trigger: if every_turn { Trigger::EveryTurn } else { Trigger::News },
+            },
+            output_schema: None,
+            timeout: None,
+            retry: Retry::default(),
+            on_error: OnError::Continue,
+        },
+    )
+}
+
+/// Agents, and what each execution comes to.
+fn conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
+    let agents = (1_usize..6).prop_flat_map(|count| (0..count).map(|at| agent(at, count)).collect::<Vec<_>>());
+    (agents, prop::collection::vec(any::<u8>(), 64)).prop_map(|(agents, fate)| (plan(agents), fate))
+}
+
+fn plan(agents: Vec<Agent>) -> Plan {
+    let ensemble = Ensemble {
+        name: "random".into(),
+        description: None,
+        agents,
+        limits: Limits::default(),
+        model_profiles: Vec::new(),
+        default_task: None,
+    };
+    Plan::build(Arc::new(ensemble)).expect("the conditions compile")
+}
+
+/// Applies events with sequence numbers and one time.
+struct Driver {
+    state: ConversationState,
+    turns: Vec<TurnStarted>,
+    results: Vec<(u32, AgentId, bool)>,
+}
+
+impl Driver {
+    fn new(plan: &Arc<Plan>) -> Self {
+        let mut driver = Self {
+            state: ConversationState::new(plan.clone()),
+            turns: Vec::new(),
+            results: Vec::new(),
+        };
+        driver.apply(Event::RunStarted(RunStarted {
+            format: 1,
+            run_id: "r".into(),
+            ensemble: "random".into(),
+            ensemble_file: String::new(),
+            ensemble_digest: String::new(),
+            project_root: String::new(),
+            input: "".into(),
+            context: Context::default(),
+            models: Vec::new(),
+            simulated: Vec::new(),
+            program: String::new(),
+        }));
+        driver
+    }
+
+    fn apply(&mut self, event: Event) {
+        let seq = self.state.next_seq();
+        let at = DateTime::<Utc>::UNIX_EPOCH;
+        self.state.apply(&Record { seq, at, event });
+    }
+
+    /// Performs a turn; fate says who fails, and who asks for whom.
+    fn turn(&mut self, plan: &Plan, turn: TurnStarted, fate: &mut impl Iterator<Item = u8>) {
+        self.turns.push(turn.clone());
+        self.apply(Event::TurnStarted(turn.clone()));
+        for start in &turn.starts {
+            let fate = fate.next().unwrap_or(0);
+            let failed = fate % 5 == 0;
+            let target = format!("a{}", fate % 7);
+            let output = json!({"n": fate % 3, "agent_requests": [{"target_agent": target, "priority": fate % 4}]});
+            self.apply(Event::ExecutionStarted(ExecutionStarted {
+                turn: turn.turn,
+                agent: start.agent.clone(),
+                execution: start.execution,
+                attempt: 1,
+            }));
+            self.apply(Event::ExecutionFinished(ExecutionFinished {
+                turn: turn.turn,
+                agent: start.agent.clone(),
+                execution: start.execution,
+                attempt: 1,
+                output: (!failed).then(|| Arc::new(output)),
+                failure: failed.then(|| Failure::new(FailureKind::Exit, "no")),
+                execution_time: 0.0,
+                usage: None,
+                stderr: String::new(),
+                warnings: Vec::new(),
+                exchange: Vec::new(),
+            }));
+            let id = plan.id(&start.agent).expect("agents of the plan start");
+            self.results.push((turn.turn, id, !failed));
+        }
+    }
+}
+
+/// The rules, read off the whole record of the conversation.
+struct Oracle<'a> {
+    plan: &'a Plan,
+    driver: &'a Driver,
+}
+
+impl Oracle<'_> {
+    fn executions(&self, agent: AgentId) -> usize {
+        self.driver.results.iter().filter(|(_, who, _)| *who == agent).count()
+    }
+
+    fn last_start(&self, agent: AgentId) -> u32 {
+        let name = self.plan.name(agent);
+        let started = |turn: &&TurnStarted| turn.starts.iter().any(|start| start.agent == *name);
+        self.driver.turns.iter().rev().find(started).map_or(0, |turn| turn.turn)
+    }
+
+    fn edge_starts(&self, agent: AgentId, position: usize) -> u32 {
+        let name = self.plan.name(agent);
+        let starts = self.driver.turns.iter().flat_map(|turn| &turn.starts);
+        let counting = starts.filter(|start| start.agent == *name && start.counts.contains(&position));
+        u32::try_from(counting.count()).expect("few")
+    }
+
+    /// Who starts, with the counts of the edges that have a cap.
+    fn ready(&self, agent: AgentId) -> Option<(bool, Vec<usize>)> {
+        let spec = self.plan.agent(agent);
+        let executions = self.executions(agent);
+        if executions >= spec.conversation.max_turns.get() as usize {
+            return None;
+        }
+        if self.driver.state.request(agent).is_some() {
+            return Some((true, Vec::new()));
+        }
+        let first = executions == 0;
+        let (mut all, mut any, mut any_exists, mut news) = (true, false, false, false);
+        let mut counts = Vec::new();
+        for (_, edge) in self.plan.incoming(agent) {
+            let of_from = || self.driver.results.iter().filter(|(_, who, _)| *who == edge.from);
+            let ended = match edge.on {
+                Ending::Success => of_from().any(|(_, _, success)| *success),
+                Ending::Failure => of_from().next_back().is_some_and(|(_, _, success)| !success),
+                Ending::Any => of_from().next().is_some(),
+            };
+            let spent = edge.max_executions.is_some_and(|max| self.edge_starts(agent, edge.position) >= max.get());
+            let true_now = edge.condition.as_ref().is_none_or(|condition| {
+                condition.evaluate(&self.driver.state.facts(edge)).expect("these conditions have answers")
+            });
+            let exempt = edge.feedback && first;
+            let holds = exempt || (ended && !spent && true_now);
+            let since = self.last_start(agent);
+            let unseen = of_from().any(|(turn, _, success)| *turn >= since && edge.on.admits(*success));
+            if edge.requires_all {
+                all &= holds;
+            } else {
+                any_exists = true;
+                any |= holds;
+            }
+            news |= holds && unseen;
+            if holds && unseen && !exempt && edge.max_executions.is_some() {
+                counts.push(edge.position);
+            }
+        }
+        if spec.dependencies.is_empty() {
+            let since = self.last_start(agent);
+            news = self.driver.results.iter().any(|(turn, who, success)| *who != agent && *success && *turn >= since);
+        }
+        let ready = all && (any || !any_exists) && (first || self.plan.every_turn(agent) || news);
+        ready.then_some((false, counts))
+    }
+}
+
+/// What the oracle compares of a start.
+fn comparable(plan: &Plan, start: &Start) -> (bool, Vec<usize>) {
+    let agent = plan.id(&start.agent).expect("agents of the plan start");
+    let capped: Vec<usize> = plan
+        .incoming(agent)
+        .filter(|(_, edge)| edge.max_executions.is_some())
+        .map(|(_, edge)| edge.position)
+        .collect();
+    let counts = start.counts.iter().copied().filter(|at| capped.contains(at)).collect();
+    (start.request.is_some(), counts)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn who_starts_is_what_the_rules_say((plan, fate) in conversation()) {
+        let plan = Arc::new(plan);
+        let mut fate = fate.into_iter().cycle().take(400);
+        let mut driver = Driver::new(&plan);
+        loop {
+            let decision = decide(&plan, &driver.state);
+            prop_assert_eq!(&decision, &decide(&plan, &driver.state), "a decision is deterministic");
+            match decision {
+                Decision::StartTurn(turn) => {
+                    let oracle = Oracle { plan: &plan, driver: &driver };
+                    for id in plan.ids() {
+                        let started = turn.starts.iter().find(|start| start.agent == *plan.name(id));
+                        let started = started.map(|start| comparable(&plan, start));
+                        prop_assert_eq!(started, oracle.ready(id), "turn {} agent {}", turn.turn, plan.name(id));
+                    }
+                    driver.turn(&plan, turn, &mut fate);
+                }
+                Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+                Decision::Perform => prop_assert!(false, "every execution of the turn has ended"),
+                Decision::End(ended) => {
+                    let oracle = Oracle { plan: &plan, driver: &driver };
+                    if ended.completion_reason == crate::conversation::CompletionReason::Completed {
+                        for id in plan.ids() {
+                            prop_assert_eq!(oracle.ready(id), None, "{} could still run", plan.name(id));
+                        }
+                    }
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_agent_that_is_passed_over_is_not_ready((plan, fate) in conversation()) {
+        let plan = Arc::new(plan);
+        let mut fate = fate.into_iter().cycle().take(400);
+        let mut driver = Driver::new(&plan);
+        loop {
+            match decide(&plan, &driver.state) {
+                Decision::StartTurn(turn) => {
+                    let candidates: Vec<AgentId> = driver.state.candidates().collect();
+                    for id in plan.ids().filter(|id| !candidates.contains(id)) {
+                        let ready = matches!(readiness(&plan, &driver.state, id), Ok(Readiness::Ready(start)) if start.request.is_none());
+                        prop_assert!(!ready, "{} is ready and no candidate", plan.name(id));
+                    }
+                    driver.turn(&plan, turn, &mut fate);
+                }
+                Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+                _ => break,
+            }
+        }
+    }
+}
