@@ -3,6 +3,8 @@
 //! A runner is handed all it may know, tells what it observed, and decides nothing about the conversation.
 //! **Invariant:** dropping the future of [`Runner::execute`] stops the execution and leaves nothing running.
 
+mod recorded;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -12,6 +14,8 @@ use serde_json::Value;
 use crate::conversation::Interruption;
 use crate::data::{Context, Failure, FailureKind, JsonMap, Question, Request, Usage};
 use crate::thread::Message;
+
+pub use recorded::{Recorded, RecordedRunner, Recording};
 
 /// A future that can be stored.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -60,6 +64,8 @@ pub struct Execution {
 pub enum Observed {
     /// The attempt ended.
     Finished(Observation),
+    /// The execution ended so in a record, after all its attempts.
+    Recorded(Observation),
     /// Nobody is there to answer; the run has to wait.
     NeedsInput(Question),
     /// The record that answers in its place was interrupted here.

@@ -22,7 +22,7 @@ use crate::report::Reporter;
 use crate::resolver::{Decision, decide};
 
 /// The wall clock, passed in so that nothing else knows the time.
-pub trait Clock {
+pub trait Clock: Sync {
     /// The time now.
     fn now(&self) -> DateTime<Utc>;
 }
@@ -32,9 +32,9 @@ pub struct Executor<'a> {
     /// One runner for each agent, in declaration order.
     pub runners: Vec<Arc<dyn Runner>>,
     /// Where events go first.
-    pub ledger: &'a mut dyn Ledger,
+    pub ledger: &'a mut (dyn Ledger + Send),
     /// Who is told of them.
-    pub reporter: &'a mut dyn Reporter,
+    pub reporter: &'a mut (dyn Reporter + Send),
     /// Their time.
     pub clock: &'a dyn Clock,
     /// What ends the run from outside.

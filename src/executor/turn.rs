@@ -174,8 +174,9 @@ impl Executor<'_> {
         ended: Ended,
     ) -> Result<Option<(AgentId, Duration)>, LedgerError> {
         let agent = ended.agent;
-        let observation = match ended.observed {
-            Observed::Finished(observation) => observation,
+        let (observation, may_retry) = match ended.observed {
+            Observed::Finished(observation) => (observation, true),
+            Observed::Recorded(observation) => (observation, false),
             Observed::Interrupted(cause) => {
                 self.commit(state, Event::Interrupted(cause))?;
                 return Ok(None);
@@ -192,7 +193,7 @@ impl Executor<'_> {
             }
         };
         let (stderr, warnings) = ended.notes.take();
-        if let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
+        if may_retry && let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
             self.attempt_failed(plan, state, agent, observation, stderr, pause)?;
             return Ok(Some((agent, pause)));
         }

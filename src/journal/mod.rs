@@ -4,6 +4,7 @@
 //! A line is written in one piece with its sequence number and a checksum; a line torn by a crash can only be
 //! the last one, and is dropped with a warning when the journal is read.
 
+mod compare;
 mod line;
 mod read;
 mod store;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 
 use crate::conversation::Record;
 
+pub use compare::{ComparingLedger, RecordedDecisions};
 pub use line::{LineError, encode};
 pub use read::{Journal, ReadError, read};
 pub use store::{Lock, RunFolder, Store, StoreError};
@@ -51,6 +53,12 @@ pub enum LedgerError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// A replay has come to the end of a record that was cut.
+    #[error("the record ends before turn {turn}")]
+    EndOfRecord {
+        /// The turn that the record knows nothing of.
+        turn: u32,
     },
     /// A replay decides differently from its record.
     #[error("the decision differs from the record in turn {}", .0.turn)]

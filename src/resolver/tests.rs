@@ -29,8 +29,15 @@ const CONDITIONS: [&str; 5] = [
 fn dependency(agents: usize) -> impl Strategy<Value = Dependency> {
     let on = prop_oneof![3 => Just(Ending::Success), 1 => Just(Ending::Failure), 1 => Just(Ending::Any)];
     let condition = prop::option::of(prop::sample::select(CONDITIONS.to_vec()));
-    (0..agents, condition, prop::option::of(1_u32..4), any::<bool>(), prop::bool::weighted(0.4), on).prop_map(
-        |(from, condition, max, requires_all, feedback, on)| Dependency {
+    (
+        0..agents,
+        condition,
+        prop::option::of(1_u32..4),
+        any::<bool>(),
+        prop::bool::weighted(0.4),
+        on,
+    )
+        .prop_map(|(from, condition, max, requires_all, feedback, on)| Dependency {
             agent_name: format!("a{from}").into(),
             condition: condition.map(str::to_owned),
             max_executions: max.and_then(NonZeroU32::new),
@@ -38,8 +45,7 @@ fn dependency(agents: usize) -> impl Strategy<Value = Dependency> {
             feedback,
             on,
             declared: Declared::Dependencies(0),
-        },
-    )
+        })
 }
 
 fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
@@ -197,9 +203,13 @@ impl Oracle<'_> {
                 Ending::Failure => of_from().next_back().is_some_and(|(_, _, success)| !success),
                 Ending::Any => of_from().next().is_some(),
             };
-            let spent = edge.max_executions.is_some_and(|max| self.edge_starts(agent, edge.position) >= max.get());
+            let spent = edge
+                .max_executions
+                .is_some_and(|max| self.edge_starts(agent, edge.position) >= max.get());
             let true_now = edge.condition.as_ref().is_none_or(|condition| {
-                condition.evaluate(&self.driver.state.facts(edge)).expect("these conditions have answers")
+                condition
+                    .evaluate(&self.driver.state.facts(edge))
+                    .expect("these conditions have answers")
             });
             let exempt = edge.feedback && first;
             let holds = exempt || (ended && !spent && true_now);
@@ -218,7 +228,11 @@ impl Oracle<'_> {
         }
         if spec.dependencies.is_empty() {
             let since = self.last_start(agent);
-            news = self.driver.results.iter().any(|(turn, who, success)| *who != agent && *success && *turn >= since);
+            news = self
+                .driver
+                .results
+                .iter()
+                .any(|(turn, who, success)| *who != agent && *success && *turn >= since);
         }
         let ready = all && (any || !any_exists) && (first || self.plan.every_turn(agent) || news);
         ready.then_some((false, counts))
