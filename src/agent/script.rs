@@ -1,0 +1,301 @@
+//! Script agents: what `script:` names, and who performs it.
+//!
+//! A script is sought anew for each execution, since an agent may write the script that a later one runs. The
+//! same search serves `validate`, so that both give the same answer for the same reason.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::process::{self, Invocation};
+use super::rhai_script::{self, Compiled};
+use super::{BoxFuture, Execution, Observed, Runner};
+use crate::data::FailureKind;
+
+/// Characters that only a shell understands.
+const SHELL_SYNTAX: &str = "|&;<>$`*?()~#\n";
+
+/// Words that a shell knows, and that need not exist as programs.
+const SHELL_WORDS: [&str; 20] = [
+    "!", ".", ":", "alias", "cd", "command", "eval", "exec", "exit", "export", "read", "readonly", "return", "set",
+    "trap", "type", "ulimit", "umask", "unset", "wait",
+];
+
+/// Where programs are sought when PATH is not set.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Where scripts are sought, and where they run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// The folder of the ensemble file.
+    pub ensemble_dir: PathBuf,
+    /// The project root, in which scripts run.
+    pub project_root: PathBuf,
+}
+
+/// What a `script:` turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolved {
+    /// A Rhai script, run inside the process.
+    Rhai(PathBuf),
+    /// A child process.
+    Process(Invocation),
+}
+
+/// Why a `script:` cannot be run here and now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unavailable {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.message, self.help)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+/// The runner of a script agent; `output_cap` bounds what a child process may write to stdout.
+pub fn runner(script: &str, places: &Places, output_cap: usize) -> Arc<dyn Runner> {
+    Arc::new(ScriptRunner {
+        script: script.to_owned(),
+        places: places.clone(),
+        output_cap,
+        compiled: Compiled::default(),
+    })
+}
+
+struct ScriptRunner {
+    script: String,
+    places: Places,
+    output_cap: usize,
+    compiled: Compiled,
+}
+
+impl Runner for ScriptRunner {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+        Box::pin(async move {
+            match resolve(&self.script, &self.places) {
+                Ok(Resolved::Rhai(path)) => {
+                    let name = self.places.shown(&path);
+                    rhai_script::run(&self.compiled, &path, &name, execution).await
+                }
+                Ok(Resolved::Process(invocation)) => {
+                    process::run(&invocation, &self.places.project_root, self.output_cap, &execution).await
+                }
+                Err(unavailable) => Observed::failure(FailureKind::Unavailable, unavailable.to_string()),
+            }
+        })
+    }
+}
+
+/// Finds what `script` names: a file, or else a command line.
+///
+/// A file is sought in the ensemble file's folder, the project root and its `scripts/`, in this order. A
+/// command line may begin with such a file; its other words are the program's own affair.
+pub fn resolve(script: &str, places: &Places) -> Result<Resolved, Unavailable> {
+    let script = script.trim();
+    if script.is_empty() {
+        return Err(unavailable("`script` is blank", "name a file or write a command line"));
+    }
+    if let Some(file) = places.find(script) {
+        if let Ok(resolved) = launch(&file, Vec::new(), places) {
+            return Ok(resolved);
+        }
+    }
+    if needs_shell(script) {
+        return through_shell(script, places);
+    }
+    let mut words = shlex::split(script).unwrap_or_default().into_iter();
+    match words.next() {
+        Some(program) => command(&program, words.map(OsString::from).collect(), places),
+        None => Err(unavailable(
+            format!("`{script}` is no command line: a quote or a backslash at its end is left open"),
+            "close the quote",
+        )),
+    }
+}
+
+/// A command line whose first word is a file, a program on PATH, or a word of the shell.
+fn command(program: &str, arguments: Vec<OsString>, places: &Places) -> Result<Resolved, Unavailable> {
+    let is_path = program.contains('/') || Kind::of(Path::new(program)) != Kind::Program;
+    let found = places
+        .find(program)
+        .map(|file| launch(&file, arguments.clone(), places));
+    match found {
+        Some(Ok(resolved)) => Ok(resolved),
+        _ if !is_path && on_path(program, places) => Ok(process(program, arguments)),
+        Some(Err(unavailable)) => Err(unavailable),
+        None if !is_path && SHELL_WORDS.contains(&program) => {
+            let words = std::iter::once(OsString::from(program)).chain(arguments);
+            let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+            let line = shlex::try_join(words.iter().map(String::as_str));
+            through_shell(&line.unwrap_or_default(), places)
+        }
+        None => Err(missing(program, is_path, places)),
+    }
+}
+
+fn through_shell(line: &str, places: &Places) -> Result<Resolved, Unavailable> {
+    interpreted("sh", vec!["-c".into(), line.into()], places)
+}
+
+/// How a file is run, as its name and its run bit say.
+fn launch(file: &Path, arguments: Vec<OsString>, places: &Places) -> Result<Resolved, Unavailable> {
+    let with_file = |interpreter| {
+        let words = std::iter::once(file.as_os_str().to_owned()).chain(arguments.iter().cloned());
+        interpreted(interpreter, words.collect(), places)
+    };
+    match Kind::of(file) {
+        Kind::Rhai if arguments.is_empty() => Ok(Resolved::Rhai(file.to_owned())),
+        Kind::Rhai => Err(unavailable(
+            format!(
+                "the Rhai script `{}` is given arguments and can take none",
+                places.shown(file)
+            ),
+            "hand them over in the agent's `config`; the script finds them in `parameters`",
+        )),
+        Kind::Python => with_file("python3"),
+        Kind::Shell => with_file("sh"),
+        Kind::JavaScript => with_file("node"),
+        Kind::Program if is_executable(file) => Ok(process(file, arguments)),
+        Kind::Program => Err(unavailable(
+            format!("`{}` is not executable", places.shown(file)),
+            format!(
+                "run `chmod +x {}`, or give it an extension that says how to run it (.rhai, .sh, .py, .js)",
+                file.display()
+            ),
+        )),
+    }
+}
+
+fn interpreted(interpreter: &str, arguments: Vec<OsString>, places: &Places) -> Result<Resolved, Unavailable> {
+    if on_path(interpreter, places) {
+        return Ok(process(interpreter, arguments));
+    }
+    let script = arguments.last().map(|word| word.to_string_lossy().into_owned());
+    Err(unavailable(
+        format!(
+            "{interpreter} is not installed or not on PATH, and `{}` needs it",
+            script.unwrap_or_default()
+        ),
+        format!("install {interpreter}, or write the script in Rhai, which needs nothing installed"),
+    ))
+}
+
+fn process(program: impl Into<PathBuf>, arguments: Vec<OsString>) -> Resolved {
+    Resolved::Process(Invocation {
+        program: program.into(),
+        arguments,
+    })
+}
+
+fn missing(program: &str, is_path: bool, places: &Places) -> Unavailable {
+    let candidates = places.candidates(program);
+    let mut looked: Vec<String> = candidates.iter().map(|path| format!("`{}`", path.display())).collect();
+    if let Some(folder) = candidates.iter().find(|path| path.is_dir()) {
+        return unavailable(format!("`{}` is a folder", folder.display()), "name a file in it");
+    }
+    if is_path {
+        return unavailable(
+            format!("there is no file `{program}`: looked for {}", looked.join(", ")),
+            "create it at one of these places, or correct the path",
+        );
+    }
+    looked.push("every folder of PATH".to_owned());
+    unavailable(
+        format!(
+            "`{program}` is neither a file nor a command: looked for {}",
+            looked.join(", ")
+        ),
+        "correct the name, install the program, or put a script at one of these places",
+    )
+}
+
+fn unavailable(message: impl Into<String>, help: impl Into<String>) -> Unavailable {
+    Unavailable {
+        message: message.into(),
+        help: help.into(),
+    }
+}
+
+fn needs_shell(script: &str) -> bool {
+    script.contains(|character| SHELL_SYNTAX.contains(character)) || assigns_a_variable(script)
+}
+
+/// Does it begin like `NAME=value`?
+fn assigns_a_variable(script: &str) -> bool {
+    script.split_once('=').is_some_and(|(name, _)| {
+        name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && name
+                .chars()
+                .all(|character| character.is_ascii_alphanumeric() || character == '_')
+    })
+}
+
+/// What a file's extension says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Rhai,
+    Python,
+    Shell,
+    JavaScript,
+    /// Nothing; its run bit decides.
+    Program,
+}
+
+impl Kind {
+    fn of(file: &Path) -> Self {
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("rhai") => Self::Rhai,
+            Some("py") => Self::Python,
+            Some("sh") => Self::Shell,
+            Some("js") => Self::JavaScript,
+            _ => Self::Program,
+        }
+    }
+}
+
+impl Places {
+    /// The first file of that name.
+    fn find(&self, name: &str) -> Option<PathBuf> {
+        self.candidates(name).into_iter().find(|path| path.is_file())
+    }
+
+    /// Every place where a file of that name may be, absolute, since scripts run elsewhere than we do.
+    fn candidates(&self, name: &str) -> Vec<PathBuf> {
+        let scripts = self.project_root.join("scripts");
+        let mut found: Vec<PathBuf> = Vec::new();
+        for folder in [&self.ensemble_dir, &self.project_root, &scripts] {
+            let path = folder.join(name);
+            let path = std::path::absolute(&path).unwrap_or(path);
+            if !found.contains(&path) {
+                found.push(path);
+            }
+        }
+        found
+    }
+
+    /// The file as messages call it: seen from the project root where it lies below it.
+    fn shown(&self, file: &Path) -> String {
+        let root = std::path::absolute(&self.project_root).unwrap_or_default();
+        file.strip_prefix(root).unwrap_or(file).display().to_string()
+    }
+}
+
+fn on_path(program: &str, places: &Places) -> bool {
+    let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+    env::split_paths(&path).any(|folder| is_executable(&places.project_root.join(folder).join(program)))
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata()
+        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
