@@ -72,10 +72,9 @@ async fn perform(
     running.attend(execution, output_cap).await
 }
 
-/// A process with its pipes. The group comes first, so that it is killed while its number is still the child's.
+/// A process with its pipes.
 struct Running {
     group: Group,
-    child: Child,
     stdin: ChildStdin,
     stdout: ChildStdout,
     stderr: ChildStderr,
@@ -118,11 +117,9 @@ fn command(invocation: &Invocation, folder: &Path, execution: &Execution) -> Com
 
 impl Running {
     fn new(mut child: Child) -> io::Result<Self> {
-        let group = Group::of(&child);
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self {
-                group,
-                child,
+                group: Group::of(child),
                 stdin,
                 stdout,
                 stderr,
@@ -131,11 +128,10 @@ impl Running {
         }
     }
 
-    /// Serves the pipes until the child ends, then ends whatever it left behind.
+    /// Serves the pipes until the child ends.
     async fn attend(self, execution: &Execution, output_cap: usize) -> Result<JsonMap, Failure> {
         let Self {
             mut group,
-            mut child,
             stdin,
             mut stdout,
             mut stderr,
@@ -148,15 +144,16 @@ impl Running {
             pending::<Infallible>().await
         };
         let end = tokio::select! {
-            status = child.wait() => End::Exited(status),
+            status = group.end() => End::Exited(status),
             () = said.outgrow(&mut stdout) => End::TooLarge,
             never = talk => match never {},
         };
-
-        group.kill();
         let status = match end {
             End::Exited(status) => status,
-            End::TooLarge => child.wait().await,
+            End::TooLarge => {
+                group.kill();
+                group.end().await
+            }
         };
         group::drain(&stdout, |bytes| said.extend(bytes));
         group::drain(&stderr, |bytes| heard.extend(bytes));

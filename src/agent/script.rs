@@ -18,9 +18,9 @@ use crate::data::FailureKind;
 const SHELL_SYNTAX: &str = "|&;<>$`*?()~#\n";
 
 /// Words that a shell knows, and that need not exist as programs.
-const SHELL_WORDS: [&str; 20] = [
-    "!", ".", ":", "alias", "cd", "command", "eval", "exec", "exit", "export", "read", "readonly", "return", "set",
-    "trap", "type", "ulimit", "umask", "unset", "wait",
+const SHELL_WORDS: [&str; 19] = [
+    "!", ":", "alias", "cd", "command", "eval", "exec", "exit", "export", "read", "readonly", "return", "set", "trap",
+    "type", "ulimit", "umask", "unset", "wait",
 ];
 
 /// Where programs are sought when PATH is not set.
@@ -104,61 +104,54 @@ pub fn resolve(script: &str, places: &Places) -> Result<Resolved, Unavailable> {
     if script.is_empty() {
         return Err(unavailable("`script` is blank", "name a file or write a command line"));
     }
-    if let Some(file) = places.find(script) {
-        if let Ok(resolved) = launch(&file, Vec::new(), places) {
-            return Ok(resolved);
-        }
+    if let Some(found) = file(script, Vec::new(), places) {
+        return found;
     }
-    if needs_shell(script) {
-        return through_shell(script, places);
+    if needs_shell(script, places) {
+        return interpreted("sh", vec!["-c".into(), script.into()], script, places);
     }
     let mut words = shlex::split(script).unwrap_or_default().into_iter();
     match words.next() {
         Some(program) => command(&program, words.map(OsString::from).collect(), places),
         None => Err(unavailable(
-            format!("`{script}` is no command line: a quote or a backslash at its end is left open"),
-            "close the quote",
+            format!("`{script}` is no command line: a quote or a backslash is left open"),
+            "close it",
         )),
     }
 }
 
-/// A command line whose first word is a file, a program on PATH, or a word of the shell.
+/// A command line whose first word is a file or a program on PATH.
 fn command(program: &str, arguments: Vec<OsString>, places: &Places) -> Result<Resolved, Unavailable> {
-    let is_path = program.contains('/') || Kind::of(Path::new(program)) != Kind::Program;
-    let found = places
-        .find(program)
-        .map(|file| launch(&file, arguments.clone(), places));
-    match found {
-        Some(Ok(resolved)) => Ok(resolved),
-        _ if !is_path && on_path(program, places) => Ok(process(program, arguments)),
-        Some(Err(unavailable)) => Err(unavailable),
-        None if !is_path && SHELL_WORDS.contains(&program) => {
-            let words = std::iter::once(OsString::from(program)).chain(arguments);
-            let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-            let line = shlex::try_join(words.iter().map(String::as_str));
-            through_shell(&line.unwrap_or_default(), places)
-        }
-        None => Err(missing(program, is_path, places)),
+    match file(program, arguments.clone(), places) {
+        Some(found) => found,
+        None if !is_path(program) && on_path(program, places) => Ok(process(program, arguments)),
+        None => Err(missing(program, places)),
     }
 }
 
-fn through_shell(line: &str, places: &Places) -> Result<Resolved, Unavailable> {
-    interpreted("sh", vec!["-c".into(), line.into()], places)
+/// The file of that name, if there is one that is meant: one that cannot be run does not hide a program on PATH.
+fn file(name: &str, arguments: Vec<OsString>, places: &Places) -> Option<Result<Resolved, Unavailable>> {
+    let launched = launch(&places.find(name)?, arguments, places);
+    let is_meant = launched.is_ok() || is_path(name) || !on_path(name, places);
+    is_meant.then_some(launched)
+}
+
+/// Does it name a file, and never a program on PATH?
+fn is_path(name: &str) -> bool {
+    name.contains('/') || Kind::of(Path::new(name)) != Kind::Program
 }
 
 /// How a file is run, as its name and its run bit say.
 fn launch(file: &Path, arguments: Vec<OsString>, places: &Places) -> Result<Resolved, Unavailable> {
+    let shown = places.shown(file);
     let with_file = |interpreter| {
         let words = std::iter::once(file.as_os_str().to_owned()).chain(arguments.iter().cloned());
-        interpreted(interpreter, words.collect(), places)
+        interpreted(interpreter, words.collect(), &shown, places)
     };
     match Kind::of(file) {
         Kind::Rhai if arguments.is_empty() => Ok(Resolved::Rhai(file.to_owned())),
         Kind::Rhai => Err(unavailable(
-            format!(
-                "the Rhai script `{}` is given arguments and can take none",
-                places.shown(file)
-            ),
+            format!("the Rhai script `{shown}` is given arguments and can take none"),
             "hand them over in the agent's `config`; the script finds them in `parameters`",
         )),
         Kind::Python => with_file("python3"),
@@ -166,7 +159,7 @@ fn launch(file: &Path, arguments: Vec<OsString>, places: &Places) -> Result<Reso
         Kind::JavaScript => with_file("node"),
         Kind::Program if is_executable(file) => Ok(process(file, arguments)),
         Kind::Program => Err(unavailable(
-            format!("`{}` is not executable", places.shown(file)),
+            format!("`{shown}` is not executable"),
             format!(
                 "run `chmod +x {}`, or give it an extension that says how to run it (.rhai, .sh, .py, .js)",
                 file.display()
@@ -175,16 +168,17 @@ fn launch(file: &Path, arguments: Vec<OsString>, places: &Places) -> Result<Reso
     }
 }
 
-fn interpreted(interpreter: &str, arguments: Vec<OsString>, places: &Places) -> Result<Resolved, Unavailable> {
+fn interpreted(
+    interpreter: &str,
+    arguments: Vec<OsString>,
+    script: &str,
+    places: &Places,
+) -> Result<Resolved, Unavailable> {
     if on_path(interpreter, places) {
         return Ok(process(interpreter, arguments));
     }
-    let script = arguments.last().map(|word| word.to_string_lossy().into_owned());
     Err(unavailable(
-        format!(
-            "{interpreter} is not installed or not on PATH, and `{}` needs it",
-            script.unwrap_or_default()
-        ),
+        format!("{interpreter} is not installed or not on PATH, and `{script}` needs it"),
         format!("install {interpreter}, or write the script in Rhai, which needs nothing installed"),
     ))
 }
@@ -196,13 +190,13 @@ fn process(program: impl Into<PathBuf>, arguments: Vec<OsString>) -> Resolved {
     })
 }
 
-fn missing(program: &str, is_path: bool, places: &Places) -> Unavailable {
+fn missing(program: &str, places: &Places) -> Unavailable {
     let candidates = places.candidates(program);
     let mut looked: Vec<String> = candidates.iter().map(|path| format!("`{}`", path.display())).collect();
     if let Some(folder) = candidates.iter().find(|path| path.is_dir()) {
         return unavailable(format!("`{}` is a folder", folder.display()), "name a file in it");
     }
-    if is_path {
+    if is_path(program) {
         return unavailable(
             format!("there is no file `{program}`: looked for {}", looked.join(", ")),
             "create it at one of these places, or correct the path",
@@ -225,8 +219,11 @@ fn unavailable(message: impl Into<String>, help: impl Into<String>) -> Unavailab
     }
 }
 
-fn needs_shell(script: &str) -> bool {
-    script.contains(|character| SHELL_SYNTAX.contains(character)) || assigns_a_variable(script)
+fn needs_shell(script: &str, places: &Places) -> bool {
+    let first = script.split_whitespace().next().unwrap_or_default();
+    script.contains(|character| SHELL_SYNTAX.contains(character))
+        || assigns_a_variable(script)
+        || SHELL_WORDS.contains(&first) && places.find(first).is_none()
 }
 
 /// Does it begin like `NAME=value`?

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::process::ExitStatus;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
@@ -42,22 +43,33 @@ fn die_with_parent(command: &mut Command) {
     }
 }
 
-/// A group that is alive; dropping this kills it.
+/// A child and its group; dropping this kills what is alive of it.
+///
+/// It owns the child, so that a drop kills the group before the child can be reaped: until then nobody else
+/// can have its number.
 pub(super) struct Group {
+    child: Child,
     leader: Option<Pid>,
 }
 
 impl Group {
     /// The group that `child` leads.
-    pub(super) fn of(child: &Child) -> Self {
+    pub(super) fn of(child: Child) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         Self {
+            child,
             leader: id.and_then(Pid::from_raw),
         }
     }
 
-    /// Kills whatever is in it, once. Call it no later than at once after the leader was reaped: as soon as
-    /// the group is empty, its number is free for others.
+    /// Waits for the child, not for those that it leaves behind: they are killed in the same breath.
+    pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
+        let status = self.child.wait().await;
+        self.kill();
+        status
+    }
+
+    /// Kills all of it, once.
     pub(super) fn kill(&mut self) {
         if let Some(leader) = self.leader.take() {
             // An error means that nobody is left.

@@ -16,7 +16,7 @@ use crate::agent::Execution;
 /// How many bytes are gathered before they are written.
 const PIECE: usize = 64 * 1024;
 
-/// Writes the object and a newline, and closes the pipe.
+/// Writes the object and a newline, and drops the pipe, which closes it.
 ///
 /// An error means that nobody reads any more. That is the script's own affair.
 pub(super) async fn write(pipe: impl AsyncWrite + Unpin, execution: &Execution) {
@@ -49,8 +49,7 @@ impl<W: AsyncWrite + Unpin> Stream<W> {
         self.field("agent_name", &execution.agent_name).await?;
         self.field("request", &execution.request).await?;
         self.buffer.extend_from_slice(b"}\n");
-        self.flush().await?;
-        self.pipe.shutdown().await
+        self.flush().await
     }
 
     async fn field(&mut self, name: &str, value: &(impl Serialize + Sync)) -> io::Result<()> {
