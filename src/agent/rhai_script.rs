@@ -120,3 +120,104 @@ impl Drop for StopOnDrop {
         self.0.store(true, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::agent::process::tests::{an_execution, stdin_of};
+    use crate::data::{Context, Request};
+
+    fn error(line: usize) -> ScriptError {
+        ScriptError {
+            message: "boom".to_owned(),
+            line,
+            column: 7,
+        }
+    }
+
+    /// What a variable holds, read back as JSON.
+    fn value(variable: &Variable) -> Value {
+        match variable {
+            Variable::Json(value) => Value::clone(value),
+            Variable::Context(context) => serde_json::to_value(&**context).expect("JSON"),
+        }
+    }
+
+    #[tokio::test]
+    async fn its_variables_are_what_others_find_on_stdin() {
+        let mut execution = an_execution();
+        let plain = execution.clone();
+        execution.context = Arc::new(Context::from_iter([(Arc::from("k"), Arc::new(json!([1])))]));
+        execution.dependencies = vec![(Arc::from("w"), Arc::new(json!({"n": 1})))];
+        execution.parameters = Arc::new(JsonMap::from_iter([("p".to_owned(), json!(true))]));
+        execution.request = Some(Arc::new(Request {
+            from: Arc::from("boss"),
+            parameters: json!({"q": 1}),
+            priority: 2,
+        }));
+        for execution in [plain, execution] {
+            let variables = variables(&execution).into_iter();
+            let read: JsonMap = variables
+                .map(|(name, variable)| (name.to_owned(), value(&variable)))
+                .collect();
+            assert_eq!(Value::Object(read), stdin_of(&execution).await);
+        }
+    }
+
+    #[test]
+    fn a_failure_has_its_kind_and_its_place() {
+        let reported = failed("scripts/a.rhai", ScriptFailure::Reported(error(3)));
+        assert_eq!(
+            reported,
+            Failure::new(FailureKind::Reported, "scripts/a.rhai:3:7: boom")
+        );
+        let limit = failed("a.rhai", ScriptFailure::Limit(error(0)));
+        assert_eq!(limit, Failure::new(FailureKind::Exit, "a.rhai: boom"));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_read_is_unavailable() {
+        let folder = TempDir::new().expect("a folder");
+        let observed = run(
+            &Compiled::default(),
+            &folder.path().join("a.rhai"),
+            "a.rhai",
+            an_execution(),
+        )
+        .await;
+        let Observed::Finished(Observation {
+            result: Err(failure), ..
+        }) = observed
+        else {
+            panic!("{observed:?}");
+        };
+        assert_eq!(failure.kind, FailureKind::Unavailable);
+        assert!(failure.error.starts_with("cannot read `a.rhai`: "), "{failure:?}");
+    }
+
+    #[test]
+    fn a_script_is_compiled_once_for_as_long_as_its_text_stays() {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("a.rhai");
+        let compiled = Compiled::default();
+        let script_of = |text: &str| {
+            fs::write(&path, text).expect("written");
+            compiled.of_file(&path, "a.rhai").expect("a script")
+        };
+        let first = script_of("1");
+        assert!(Arc::ptr_eq(&first, &script_of("1")));
+        assert!(!Arc::ptr_eq(&first, &script_of("2")));
+    }
+
+    #[test]
+    fn a_script_that_nobody_waits_for_is_told_to_stop() {
+        let stop = StopOnDrop::default();
+        let flag = Arc::clone(&stop.0);
+        assert!(!flag.load(Ordering::Relaxed));
+        drop(stop);
+        assert!(flag.load(Ordering::Relaxed));
+    }
+}

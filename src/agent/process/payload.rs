@@ -113,19 +113,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::agent::process::tests::an_execution;
+    use crate::agent::process::tests::{an_execution, stdin_of};
     use crate::data::{Context, Request};
-
-    async fn written(execution: &Execution) -> Value {
-        let mut bytes = Vec::new();
-        write(&mut bytes, execution).await;
-        assert_eq!(bytes.last(), Some(&b'\n'));
-        serde_json::from_slice(&bytes).expect("JSON")
-    }
 
     #[tokio::test]
     async fn it_has_one_shape_always() {
-        let object = written(&an_execution()).await;
+        let object = stdin_of(&an_execution()).await;
         assert_eq!(
             object,
             json!({
@@ -154,7 +147,7 @@ mod tests {
             parameters: json!([1]),
             priority: -1,
         }));
-        let object = written(&execution).await;
+        let object = stdin_of(&execution).await;
         assert_eq!(object["context"], json!({"a\"b": *big, "c": {"d": [1, null]}}));
         assert_eq!(object["dependencies"], json!({"w": {"n": 1}, "v": {"n": 2}}));
         assert_eq!(object["parameters"], json!({"k": "v"}));

@@ -37,6 +37,14 @@ pub(in crate::agent) fn an_execution() -> Execution {
     }
 }
 
+/// The object that a script finds on its stdin.
+pub(in crate::agent) async fn stdin_of(execution: &Execution) -> Value {
+    let mut bytes = Vec::new();
+    payload::write(&mut bytes, execution).await;
+    assert_eq!(bytes.last(), Some(&b'\n'));
+    serde_json::from_slice(&bytes).expect("JSON")
+}
+
 /// A context of about five megabytes in one value.
 fn five_megabytes() -> Arc<Context> {
     let value = Value::String("0123456789".repeat(500_000));
