@@ -3,7 +3,11 @@
 //! A runner is handed all it may know, tells what it observed, and decides nothing about the conversation.
 //! **Invariant:** dropping the future of [`Runner::execute`] stops the execution and leaves nothing running.
 
+pub mod output;
+pub mod process;
 mod recorded;
+pub mod rhai_script;
+pub mod script;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,0 +1,79 @@
+//! Processes that a run left behind when it was killed.
+//!
+//! Every child carries the id of its run in its environment, and so do the children of the child. Whoever
+//! resumes a run must not let the remains of its earlier life work on beside the new one.
+
+/// Kills every process that belongs to the run, save ourselves and those that we descend from.
+///
+/// Only Linux tells the environment of other processes; elsewhere this does nothing.
+pub fn kill_leftovers(run_id: &str) {
+    #[cfg(target_os = "linux")]
+    linux::kill_leftovers(run_id);
+    #[cfg(not(target_os = "linux"))]
+    let _ = run_id;
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::HashSet;
+    use std::fs;
+    use std::path::Path;
+
+    use rustix::process::{Pid, Signal, getpid, kill_process};
+
+    use crate::agent::process::RUN_ID;
+
+    /// How often to look again for what was forked while we looked.
+    const PASSES: usize = 16;
+
+    pub(super) fn kill_leftovers(run_id: &str) {
+        let mark = format!("{RUN_ID}={run_id}");
+        let mut known = ancestry();
+        for _ in 0..PASSES {
+            let found: Vec<Pid> = processes()
+                .filter(|pid| !known.contains(pid) && carries(*pid, mark.as_bytes()))
+                .collect();
+            if found.is_empty() {
+                return;
+            }
+            for pid in found {
+                known.insert(pid);
+                // It may have ended by itself meanwhile.
+                let _gone = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
+    fn processes() -> impl Iterator<Item = Pid> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+    }
+
+    fn carries(pid: Pid, mark: &[u8]) -> bool {
+        fs::read(place(pid).join("environ"))
+            .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark))
+    }
+
+    /// Ourselves, our parent, its parent, …
+    fn ancestry() -> HashSet<Pid> {
+        let mut known = HashSet::new();
+        let mut next = Some(getpid());
+        while let Some(pid) = next
+            && known.insert(pid)
+        {
+            next = parent(pid);
+        }
+        known
+    }
+
+    fn parent(pid: Pid) -> Option<Pid> {
+        let stat = fs::read_to_string(place(pid).join("stat")).ok()?;
+        // `pid (name) state ppid …`, and the name may hold anything.
+        let after_name = stat.rsplit_once(')')?.1;
+        Pid::from_raw(after_name.split_whitespace().nth(1)?.parse().ok()?)
+    }
+
+    fn place(pid: Pid) -> std::path::PathBuf {
+        Path::new("/proc").join(pid.as_raw_nonzero().to_string())
+    }
+}
