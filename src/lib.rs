@@ -9,4 +9,5 @@ pub mod diagnostic;
 pub mod ensemble;
 pub mod sandbox;
 pub mod source;
+pub mod template;
 pub mod thread;
