@@ -7,6 +7,7 @@ pub mod condition;
 pub mod data;
 pub mod diagnostic;
 pub mod ensemble;
+pub mod model;
 pub mod sandbox;
 pub mod source;
 pub mod template;
