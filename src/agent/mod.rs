@@ -3,6 +3,12 @@
 //! A runner is handed all it may know, tells what it observed, and decides nothing about the conversation.
 //! **Invariant:** dropping the future of [`Runner::execute`] stops the execution and leaves nothing running.
 
+pub mod input;
+pub mod llm;
+pub mod reply;
+pub mod schema;
+mod scope;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
