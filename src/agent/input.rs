@@ -22,7 +22,7 @@ use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::data::{Failure, FailureKind, JsonMap, Question, Usage};
 use crate::ensemble::{Agent, InputSpec};
 use crate::model::{LoadScript, Model, ProfileError};
-use crate::template::Template;
+use crate::template::{Scope, Template};
 use crate::thread::Message;
 
 /// How often a person who answers beside the choices is asked again.
@@ -94,7 +94,8 @@ impl InputRunner {
     }
 
     async fn attempt(&self, execution: Execution) -> Observed {
-        let prompt = match self.prompt.render(&scope(&execution, &self.listens_to)) {
+        let scope = scope(&execution, &self.listens_to);
+        let prompt = match self.prompt.render(&scope) {
             Ok(prompt) => prompt,
             Err(error) => return Observed::failure(FailureKind::Unavailable, format!("input.prompt: {error}")),
         };
@@ -103,7 +104,7 @@ impl InputRunner {
             choices: self.choices.clone(),
         };
         let mut booked = Booked::default();
-        let result = match self.ask(&question, &execution, &mut booked).await {
+        let result = match self.ask(&question, &execution, &scope, &mut booked).await {
             End::Output(output) => Ok(output),
             End::Failed(failure) => Err(failure),
             End::Waiting => return Observed::NeedsInput(question),
@@ -116,13 +117,13 @@ impl InputRunner {
         })
     }
 
-    async fn ask(&self, question: &Question, execution: &Execution, booked: &mut Booked) -> End {
+    async fn ask(&self, question: &Question, execution: &Execution, scope: &Scope, booked: &mut Booked) -> End {
         let injected = self.answers.find(&execution.agent_name, execution.execution);
         if let Injected::Answer(answer) = injected {
             return self.take(answer.clone(), By::Other);
         }
         if let Some(responder) = &self.responder {
-            match responder.respond(question, execution, booked).await {
+            match responder.respond(question, execution, scope, booked).await {
                 Ok(Some(answer)) => return self.take(answer, By::Other),
                 Ok(None) => {}
                 Err(failure) => return End::Failed(failure),

@@ -3,6 +3,8 @@
 //! A runner is handed all it may know, tells what it observed, and decides nothing about the conversation.
 //! **Invariant:** dropping the future of [`Runner::execute`] stops the execution and leaves nothing running.
 
+#[cfg(test)]
+mod fixtures;
 pub mod input;
 pub mod llm;
 pub mod reply;

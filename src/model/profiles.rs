@@ -12,7 +12,14 @@ const SIMULATED: &str = "simulated";
 #[derive(Debug, Clone, Default)]
 pub struct Profiles {
     overrides: Vec<Override>,
-    places: Vec<(String, Vec<(Arc<str>, Profile)>)>,
+    places: Vec<Place>,
+}
+
+/// Where profiles are written.
+#[derive(Debug, Clone)]
+struct Place {
+    name: String,
+    profiles: Vec<(Arc<str>, Profile)>,
 }
 
 /// `--model profile=provider/model`, `--model '*=provider/model'`.
@@ -114,7 +121,8 @@ impl Profiles {
     /// Adds a place that is looked at after those before it; `name` says which (`config.yaml`, `the ensemble file`).
     #[must_use]
     pub fn with_place(mut self, name: impl Into<String>, profiles: Vec<(Arc<str>, Profile)>) -> Self {
-        self.places.push((name.into(), profiles));
+        let name = name.into();
+        self.places.push(Place { name, profiles });
         self
     }
 
@@ -165,7 +173,7 @@ impl Profiles {
                 name: Arc::clone(name),
                 fallback_of,
                 suggestion: self.similar(name),
-                places: self.places.iter().map(|(place, _)| place.clone()).collect(),
+                places: self.places.iter().map(|place| place.name.clone()).collect(),
             })
     }
 
@@ -184,7 +192,7 @@ impl Profiles {
     }
 
     fn profiles(&self) -> impl Iterator<Item = &(Arc<str>, Profile)> {
-        self.places.iter().flat_map(|(_, profiles)| profiles)
+        self.places.iter().flat_map(|place| &place.profiles)
     }
 
     fn similar(&self, name: &str) -> Option<Arc<str>> {

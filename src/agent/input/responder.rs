@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::{Booked, Wiring};
 use crate::agent::Execution;
 use crate::agent::llm::{BuildError, message, settle, template};
-use crate::agent::scope::{scope, variables};
+use crate::agent::scope::variables;
 use crate::data::{Context, Failure, FailureKind, Question};
 use crate::ensemble::Responses;
 use crate::model::{Ask, Model, describe, run};
@@ -65,6 +65,7 @@ impl Responder {
         &self,
         question: &Question,
         execution: &Execution,
+        scope: &Scope,
         booked: &mut Booked,
     ) -> Result<Option<Value>, Failure> {
         match self {
@@ -78,7 +79,7 @@ impl Responder {
                 if let Some(known) = remembered(&execution.thread, &asked) {
                     return Ok(Some(json!(known)));
                 }
-                let systems = systems(profile_prompts, execution)?;
+                let systems = systems(profile_prompts, scope)?;
                 imagined(model, systems, asked, execution, booked).await.map(Some)
             }
         }
@@ -136,14 +137,8 @@ async fn imagined(
     Ok(json!(text))
 }
 
-fn systems(profile_prompts: &[Option<Template>], execution: &Execution) -> Result<Vec<Option<String>>, Failure> {
-    let names = execution
-        .dependencies
-        .iter()
-        .map(|(name, _)| Arc::clone(name))
-        .collect();
-    let scope: Scope = scope(execution, &names);
-    let render = |template: &Option<Template>| template.as_ref().map(|one| one.render(&scope)).transpose();
+fn systems(profile_prompts: &[Option<Template>], scope: &Scope) -> Result<Vec<Option<String>>, Failure> {
+    let render = |template: &Option<Template>| template.as_ref().map(|one| one.render(scope)).transpose();
     let rendered: Result<_, _> = profile_prompts.iter().map(render).collect();
     rendered.map_err(|error| {
         let error = format!("system_prompt of the model profile: {error}");

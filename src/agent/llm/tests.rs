@@ -5,9 +5,8 @@ use std::sync::Mutex;
 use serde_json::json;
 
 use super::*;
-use crate::agent::Notes;
-use crate::data::{Context, Request};
-use crate::ensemble::{AgentKind, Conversation, Declared, Dependency, Ending, ModelChoice, OnError, Profile, Retry};
+use crate::agent::fixtures;
+use crate::ensemble::{AgentKind, ModelChoice, Profile, Retry};
 use crate::model::{Link, ModelError, ModelRequest, Provider, Tokens};
 
 /// Says what it was told to say, and keeps what it was asked.
@@ -51,50 +50,26 @@ fn llm() -> Llm {
 
 fn agent(llm: &Llm, schema: Option<Value>, max_attempts: u32) -> Agent {
     Agent {
-        name: "judge".into(),
-        description: None,
-        kind: AgentKind::Llm(llm.clone()),
-        config: JsonMap::new(),
-        dependencies: vec![Dependency {
-            agent_name: "writer".into(),
-            condition: None,
-            max_executions: None,
-            requires_all: true,
-            feedback: false,
-            on: Ending::Success,
-            declared: Declared::DependsOn(0),
-        }],
-        conversation: Conversation::default(),
         output_schema: schema,
-        timeout: None,
         retry: Retry {
             max_attempts: NonZeroU32::new(max_attempts).unwrap(),
             ..Retry::default()
         },
-        on_error: OnError::Fail,
+        ..fixtures::agent("judge", AgentKind::Llm(llm.clone()), &["writer"])
     }
 }
 
 fn execution() -> Execution {
     let parameters = json!({"role": "strict"});
     Execution {
-        run_id: "run".into(),
-        agent_name: "judge".into(),
-        execution: 2,
-        attempt: 1,
-        turn_count: 3,
-        input: "the input".into(),
-        context: Arc::new(Context::default()),
         dependencies: vec![("writer".into(), Arc::new(json!({"response": "Owls."})))],
         parameters: Arc::new(parameters.as_object().unwrap().clone()),
-        request: None::<Arc<Request>>,
         thread: Arc::new(vec![
             message(Role::User, "before".into()),
             message(Role::Assistant, "after".into()),
         ]),
         requests_made: 5,
-        last_failure: None,
-        notes: Notes::default(),
+        ..fixtures::execution("judge", 2)
     }
 }
 

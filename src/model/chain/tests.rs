@@ -41,7 +41,10 @@ struct Setup {
     seen: Arc<Mutex<Vec<ModelRequest>>>,
 }
 
-fn setup(links: Vec<(&str, u32, Vec<(u64, bool)>, Profile)>) -> Setup {
+/// Name, attempts, the requests that fail (and whether they may be retried), and the rest of the profile.
+type Spec = (&'static str, u32, Vec<(u64, bool)>, Profile);
+
+fn setup(links: Vec<Spec>) -> Setup {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let links = links.into_iter().map(|(name, attempts, fails, profile)| {
         let profile = Profile {
