@@ -3,10 +3,17 @@
 //! A runner is handed all it may know, tells what it observed, and decides nothing about the conversation.
 //! **Invariant:** dropping the future of [`Runner::execute`] stops the execution and leaves nothing running.
 
+#[cfg(test)]
+mod fixtures;
+pub mod input;
+pub mod llm;
 pub mod output;
 pub mod process;
 mod recorded;
+pub mod reply;
 pub mod rhai_script;
+pub mod schema;
+mod scope;
 pub mod script;
 
 use std::future::Future;

@@ -1,0 +1,197 @@
+//! `responses`: who answers in a person's place, so that a conversation with people can run without any.
+//!
+//! A model's answer is cached by question and context, as ADR-005 asks: the same question in the same context gets
+//! the same answer. The cache is the agent's own thread. What was asked stands there word for word, so a resumed
+//! run finds exactly the answers that the interrupted one had. The turn's number is left out of the context that the
+//! model sees; with it no question would ever be the same.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{Booked, Wiring};
+use crate::agent::Execution;
+use crate::agent::llm::{BuildError, message, settle, template};
+use crate::agent::scope::variables;
+use crate::data::{Context, Failure, FailureKind, Question};
+use crate::ensemble::Responses;
+use crate::model::{Ask, Model, describe, run};
+use crate::sandbox::{Script, ScriptFailure, Variable};
+use crate::template::{Scope, Template, output_text};
+use crate::thread::{Message, Role};
+
+/// Characters of one value in the summary that a model gets.
+const LONGEST: usize = 400;
+
+/// Keys of the context in that summary.
+const MOST: usize = 40;
+
+/// Answers in a person's place.
+pub(super) enum Responder {
+    List(Vec<String>),
+    Script(Arc<Script>),
+    Model {
+        model: Model,
+        /// The instructions of each profile of the chain.
+        profile_prompts: Vec<Option<Template>>,
+    },
+}
+
+impl Responder {
+    pub(super) fn new(responses: &Responses, wiring: &Wiring<'_>) -> Result<Self, BuildError> {
+        Ok(match responses {
+            Responses::List(answers) => Self::List(answers.clone()),
+            Responses::Script(path) => Self::Script(Arc::new(compile(path, wiring)?)),
+            Responses::Profile(name) => {
+                let model = (wiring.connect)(name)?;
+                let prompts = model.profiles().map(|link| {
+                    let which = format!("system_prompt of model profile `{}`", link.name);
+                    template(&which, link.profile.system_prompt.as_deref())
+                });
+                Self::Model {
+                    profile_prompts: prompts.collect::<Result<_, _>>()?,
+                    model,
+                }
+            }
+        })
+    }
+
+    pub(super) fn is_simulated(&self) -> bool {
+        matches!(self, Self::Model { model, .. } if model.is_simulated())
+    }
+
+    /// The answer; `None`: this time there is none.
+    pub(super) async fn respond(
+        &self,
+        question: &Question,
+        execution: &Execution,
+        scope: &Scope,
+        booked: &mut Booked,
+    ) -> Result<Option<Value>, Failure> {
+        match self {
+            Self::List(answers) => {
+                let at = usize::try_from(execution.execution.saturating_sub(1)).unwrap_or(usize::MAX);
+                Ok(answers.get(at).or(answers.last()).map(|answer| json!(answer)))
+            }
+            Self::Script(script) => scripted(script, question, execution).await,
+            Self::Model { model, profile_prompts } => {
+                let asked = as_a_user(question, execution);
+                if let Some(known) = remembered(&execution.thread, &asked) {
+                    return Ok(Some(json!(known)));
+                }
+                let systems = systems(profile_prompts, scope)?;
+                imagined(model, systems, asked, execution, booked).await.map(Some)
+            }
+        }
+    }
+}
+
+fn compile(path: &str, wiring: &Wiring<'_>) -> Result<Script, BuildError> {
+    let failed = |message: String| BuildError::Script {
+        path: path.to_owned(),
+        message,
+    };
+    let text = (wiring.load)(path).map_err(failed)?;
+    Script::compile(&text).map_err(|error| failed(describe(&ScriptFailure::Reported(error))))
+}
+
+async fn scripted(script: &Arc<Script>, question: &Question, execution: &Execution) -> Result<Option<Value>, Failure> {
+    let mut variables = variables(execution);
+    variables.push(("prompt", Variable::Json(Arc::new(json!(question.prompt)))));
+    match run(Arc::clone(script), variables).await {
+        Ok(Value::Null) => Ok(None),
+        Ok(answer) => Ok(Some(answer)),
+        Err(failure) => {
+            let kind = match failure {
+                ScriptFailure::Reported(_) => FailureKind::Reported,
+                ScriptFailure::Limit(_) | ScriptFailure::Stopped => FailureKind::Exit,
+            };
+            Err(Failure::new(kind, describe(&failure)))
+        }
+    }
+}
+
+async fn imagined(
+    model: &Model,
+    systems: Vec<Option<String>>,
+    asked: String,
+    execution: &Execution,
+    booked: &mut Booked,
+) -> Result<Value, Failure> {
+    let messages = vec![message(Role::User, asked)];
+    let system = systems.first().cloned().flatten().unwrap_or_default();
+    let ask = Ask {
+        systems,
+        messages: messages.clone(),
+        agent_name: Arc::clone(&execution.agent_name),
+        requests_made: execution.requests_made,
+        execution: execution.execution,
+        output_schema: None,
+    };
+    let reply = settle(model.ask(ask).await, &system, &messages, &mut booked.usage, execution)?;
+    let text = reply.text.trim().to_owned();
+    booked.exchange = messages
+        .into_iter()
+        .chain([message(Role::Assistant, text.clone())])
+        .collect();
+    Ok(json!(text))
+}
+
+fn systems(profile_prompts: &[Option<Template>], scope: &Scope) -> Result<Vec<Option<String>>, Failure> {
+    let render = |template: &Option<Template>| template.as_ref().map(|one| one.render(scope)).transpose();
+    let rendered: Result<_, _> = profile_prompts.iter().map(render).collect();
+    rendered.map_err(|error| {
+        let error = format!("system_prompt of the model profile: {error}");
+        Failure::new(FailureKind::Unavailable, error)
+    })
+}
+
+/// What the model said when it was asked just this.
+fn remembered<'a>(thread: &'a [Message], asked: &str) -> Option<&'a str> {
+    thread.windows(2).find_map(|pair| match pair {
+        [question, answer] => {
+            let known = question.role == Role::User && answer.role == Role::Assistant && question.content == asked;
+            known.then_some(answer.content.as_str())
+        }
+        _ => None,
+    })
+}
+
+/// The question as a model gets it, with a summary of bounded size in place of the whole context.
+fn as_a_user(question: &Question, execution: &Execution) -> String {
+    let outputs = execution.dependencies.iter();
+    let outputs: Map<_, _> = outputs
+        .map(|(name, output)| (name.to_string(), shortened(&output_text(output))))
+        .collect();
+    let summary = json!({
+        "input": shortened(&execution.input),
+        "recent_outputs": outputs,
+        "key_context": key_context(&execution.context),
+    });
+    let choices = match question.choices.as_slice() {
+        [] => String::new(),
+        choices => format!("\nAnswer with exactly one of: {}", choices.join(", ")),
+    };
+    format!(
+        "Conversation context: {summary}\nCurrent prompt: {}\n\nRespond as a user would in this conversation context. \
+         Be realistic and contextually appropriate.{choices}",
+        question.prompt
+    )
+}
+
+/// Texts, numbers and truths of the context.
+fn key_context(context: &Context) -> Map<String, Value> {
+    let plain = context.iter().filter_map(|(key, value)| match &**value {
+        Value::String(text) => Some((key.to_string(), shortened(text))),
+        Value::Number(_) | Value::Bool(_) => Some((key.to_string(), Value::clone(value))),
+        _ => None,
+    });
+    plain.take(MOST).collect()
+}
+
+fn shortened(text: &str) -> Value {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => json!(format!("{}…", &text[..end])),
+        None => json!(text),
+    }
+}

@@ -1,0 +1,318 @@
+//! Prompts and questions: MiniJinja templates, compiled once, rendered on what an execution may know.
+//!
+//! Two kinds of absence are told apart. A *name* that no execution can ever have (a typo, an agent that is not
+//! listened to) is an error, because a prompt that silently lacks its subject produces confident nonsense. A *key*
+//! that is not there yet (`context.review` before the first review) renders as nothing, so that one prompt serves
+//! the first turn and all later ones; the same holds for an agent that is listened to and has no output yet.
+//!
+//! | variable | value |
+//! |---|---|
+//! | `input` | the run's input |
+//! | `context` | the accumulated context |
+//! | `turn_count` | turns finished so far |
+//! | `execution` | which execution of the agent this is, from 1 |
+//! | `<agent>` | the latest output of an agent that is listened to; prints as its `response` where it has one |
+//! | `dependencies` | the same by name, for names that are no identifiers: `dependencies["fact-checker"]` |
+//! | `parameters` | the agent's `config` |
+//! | `request` | `from`, `parameters`, `priority` of the request that started it, else nothing |
+//!
+//! An agent that bears one of the fixed names is found under `dependencies` only.
+//!
+//! **Invariant:** rendering copies neither the context nor an output, only the texts that it prints.
+
+mod view;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use minijinja::{Environment, ErrorKind, UndefinedBehavior};
+use serde_json::Value;
+
+use crate::data::{Context, JsonMap, Request};
+use crate::source::Span;
+
+/// Names that every template can use, besides those of the agents that are listened to.
+pub const VARIABLES: [&str; 7] = [
+    "input",
+    "context",
+    "turn_count",
+    "execution",
+    "dependencies",
+    "parameters",
+    "request",
+];
+
+/// Steps of one rendering: thousands of times what a prompt needs, a fraction of a second.
+const FUEL: u64 = 1_000_000;
+
+/// Bytes of one rendering: the cap of a script's output.
+const MAX_BYTES: usize = 10 * 1024 * 1024;
+
+/// The name under which a template lies in its environment; without a suffix nothing is escaped.
+const NAME: &str = "template";
+
+/// What an execution may know, as templates see it.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    /// `input`.
+    pub input: Arc<str>,
+    /// `context`.
+    pub context: Arc<Context>,
+    /// `turn_count`.
+    pub turn_count: u32,
+    /// `execution`.
+    pub execution: u32,
+    /// All agents that are listened to, whether they have an output or not.
+    pub listens_to: Arc<[Arc<str>]>,
+    /// The latest outputs of those that have one, in declaration order.
+    pub dependencies: Vec<(Arc<str>, Arc<Value>)>,
+    /// `parameters`.
+    pub parameters: Arc<JsonMap>,
+    /// `request`.
+    pub request: Option<Arc<Request>>,
+}
+
+/// A compiled template.
+pub struct Template {
+    environment: Environment<'static>,
+    text: Arc<str>,
+    variables: Vec<String>,
+}
+
+/// Why a text is no template, or why one could not be rendered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} (line {line}, column {column})")]
+pub struct TemplateError {
+    /// One sentence without a full stop.
+    pub message: String,
+    /// Line in the template, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The offending bytes of the template, where they are known.
+    pub span: Option<Span>,
+}
+
+impl Template {
+    /// Compiles the text.
+    pub fn compile(text: &str) -> Result<Self, TemplateError> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Chainable);
+        environment.set_fuel(Some(FUEL));
+        environment.set_debug(false);
+        environment.add_filter("tojson", view::to_json_text);
+        environment
+            .add_template_owned(NAME, text.to_owned())
+            .map_err(|error| TemplateError::new(text, &error))?;
+        let variables = undeclared(&environment);
+        Ok(Self {
+            environment,
+            text: text.into(),
+            variables,
+        })
+    }
+
+    /// Does its text depend on any variable?
+    pub fn uses_variables(&self) -> bool {
+        !self.variables.is_empty()
+    }
+
+    /// The variables that it may look up, sorted; functions of the language are none.
+    pub fn variables(&self) -> &[String] {
+        &self.variables
+    }
+
+    /// Where the template first speaks of `variable`.
+    pub fn place_of(&self, variable: &str) -> Option<Span> {
+        find_in_tags(&self.text, variable)
+    }
+
+    /// The text with everything filled in.
+    pub fn render(&self, scope: &Scope) -> Result<String, TemplateError> {
+        if let Some(name) = self.variables.iter().find(|name| !scope.knows(name)) {
+            return Err(self.unknown(name, scope));
+        }
+        let mut out = Capped::default();
+        let template = self.environment.get_template(NAME);
+        template
+            .and_then(|template| template.render_captured_to(view::root(scope), &mut out).map(drop))
+            .map_err(|error| TemplateError::new(&self.text, &error))?;
+        Ok(String::from_utf8_lossy(&out.0).into_owned())
+    }
+
+    fn unknown(&self, name: &str, scope: &Scope) -> TemplateError {
+        let dashed = scope.listens_to.iter().find(|agent| is_part_of(agent, name));
+        let message = match dashed {
+            Some(agent) => format!("unknown variable `{name}`; write `dependencies[\"{agent}\"]` for that agent"),
+            None => format!(
+                "unknown variable `{name}`; there are {} and the agents that this one listens to",
+                VARIABLES.join(", ")
+            ),
+        };
+        TemplateError::at(&self.text, message, self.place_of(name))
+    }
+}
+
+impl Scope {
+    /// Can a template of this execution use that name?
+    fn knows(&self, name: &str) -> bool {
+        VARIABLES.contains(&name)
+            || self.listens_to.iter().any(|agent| **agent == *name)
+            || self.dependencies.iter().any(|(agent, _)| **agent == *name)
+    }
+}
+
+/// What an agent is asked to do: its rendered prompt; a prompt that uses no variable is followed by what the
+/// execution was given, as labelled blocks; without a prompt there are only the blocks.
+pub fn task_text(prompt: Option<&Template>, scope: &Scope) -> Result<String, TemplateError> {
+    let Some(prompt) = prompt else {
+        return Ok(blocks(scope).join("\n\n"));
+    };
+    let text = prompt.render(scope)?;
+    if prompt.uses_variables() {
+        return Ok(text);
+    }
+    let mut parts = vec![text.trim_end().to_owned()];
+    parts.extend(blocks(scope));
+    parts.retain(|part| !part.is_empty());
+    Ok(parts.join("\n\n"))
+}
+
+/// An output as a text to read: its `response` where it has one, else JSON.
+pub fn output_text(output: &Value) -> String {
+    match output {
+        Value::String(text) => text.clone(),
+        Value::Object(map) => match map.get("response") {
+            Some(response) => output_text(response),
+            None => output.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+fn blocks(scope: &Scope) -> Vec<String> {
+    let mut blocks = Vec::new();
+    if !scope.input.is_empty() {
+        blocks.push(format!("## Input\n{}", scope.input));
+    }
+    if let Some(request) = &scope.request {
+        blocks.push(format!("## Request from {}\n{}", request.from, request.parameters));
+    }
+    for (agent, output) in &scope.dependencies {
+        blocks.push(format!("## Output of {agent}\n{}", output_text(output)));
+    }
+    blocks
+}
+
+fn undeclared(environment: &Environment<'static>) -> Vec<String> {
+    let names = environment
+        .get_template(NAME)
+        .map(|template| template.undeclared_variables(false))
+        .unwrap_or_default();
+    let mut names: Vec<String> = names
+        .into_iter()
+        .filter(|name| !environment.globals().any(|(global, _)| global == name))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Is `word` what a template reads instead of the agent's whole name, which is no identifier?
+fn is_part_of(agent: &str, word: &str) -> bool {
+    agent.contains(['-', '.']) && agent.split(['-', '.']).any(|part| part == word)
+}
+
+/// The first place inside `{{ … }}` or `{% … %}` where `word` stands as a whole word.
+fn find_in_tags(text: &str, word: &str) -> Option<Span> {
+    let mut at = 0;
+    while let Some(open) = text[at..].find("{{").into_iter().chain(text[at..].find("{%")).min() {
+        let start = at + open + 2;
+        let close = text[start..]
+            .find("}}")
+            .into_iter()
+            .chain(text[start..].find("%}"))
+            .min();
+        let end = close.map_or(text.len(), |close| start + close);
+        if let Some(found) = find_word(&text[start..end], word) {
+            let start = start + found;
+            return Some(Span {
+                start,
+                end: start + word.len(),
+            });
+        }
+        at = end;
+    }
+    None
+}
+
+fn find_word(text: &str, word: &str) -> Option<usize> {
+    let joins = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word)
+        .map(|(at, _)| at)
+        .find(|&at| !text[..at].ends_with(|c| joins(c) || c == '.') && !text[at + word.len()..].starts_with(joins))
+}
+
+impl TemplateError {
+    fn new(text: &str, error: &minijinja::Error) -> Self {
+        let message = match (error.kind(), error.detail()) {
+            (ErrorKind::OutOfFuel, _) => "the template takes too many steps".to_owned(),
+            (ErrorKind::WriteFailure, _) => format!("the text grows past {MAX_BYTES} bytes"),
+            (ErrorKind::TemplateNotFound, _) => "a template cannot include or extend another".to_owned(),
+            (_, Some(detail)) => detail.to_owned(),
+            (kind, None) => kind.to_string(),
+        };
+        let span = error
+            .range()
+            .map(|range| Span {
+                start: range.start,
+                end: range.end,
+            })
+            .filter(|span| text.get(span.start..span.end).is_some());
+        let mut built = Self::at(text, message, span);
+        if span.is_none()
+            && let Some(line) = error.line()
+        {
+            built.line = line;
+        }
+        built
+    }
+
+    fn at(text: &str, message: String, span: Option<Span>) -> Self {
+        let before = &text[..span.map_or(0, |span| span.start)];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        Self {
+            message,
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            span,
+        }
+    }
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Template").field(&self.text).finish()
+    }
+}
+
+/// A buffer that refuses to grow past [`MAX_BYTES`].
+#[derive(Default)]
+struct Capped(Vec<u8>);
+
+impl io::Write for Capped {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_BYTES {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+use serde_json::json;
+
+use super::*;
+
+fn scope() -> Scope {
+    let context = json!({
+        "topic": "owls",
+        "scores": {"style": 7, "list": [1, {"deep": "down"}]},
+        "nothing": null,
+        "half": 0.5,
+    });
+    Scope {
+        input: "write about owls".into(),
+        context: Arc::new(context_of(context)),
+        turn_count: 3,
+        execution: 2,
+        listens_to: ["writer", "fact-checker", "quiet", "input", "v1.2"]
+            .map(Arc::from)
+            .into(),
+        dependencies: vec![
+            ("writer".into(), Arc::new(json!({"response": "Owls hoot.", "score": 8}))),
+            ("fact-checker".into(), Arc::new(json!({"ok": true}))),
+            ("input".into(), Arc::new(json!({"response": "an agent called input"}))),
+        ],
+        parameters: Arc::new(serde_json::from_value(json!({"tone": "dry", "max": {"words": 9}})).unwrap()),
+        request: None,
+    }
+}
+
+fn context_of(value: Value) -> Context {
+    let Value::Object(map) = value else { panic!("an object") };
+    map.into_iter()
+        .map(|(key, value)| (key.into(), Arc::new(value)))
+        .collect()
+}
+
+fn requested() -> Scope {
+    Scope {
+        request: Some(Arc::new(Request {
+            from: "boss".into(),
+            parameters: json!({"what": "more"}),
+            priority: 4,
+        })),
+        ..scope()
+    }
+}
+
+fn render(text: &str, scope: &Scope) -> Result<String, TemplateError> {
+    Template::compile(text)?.render(scope)
+}
+
+#[test]
+fn variables_are_filled_in() {
+    let cases = [
+        ("{{ input }} {{ turn_count }} {{ execution }}", "write about owls 3 2"),
+        (
+            "{{ context.topic }} {{ context['topic'] }} {{ context.scores.style }}",
+            "owls owls 7",
+        ),
+        (
+            "{{ context.scores.list[1].deep }} {{ context.scores.list[-1].deep }}",
+            "down down",
+        ),
+        ("{{ context.half + 1 }}", "1.5"),
+        (
+            "{{ writer }}|{{ writer.score }}|{{ writer.response }}",
+            "Owls hoot.|8|Owls hoot.",
+        ),
+        (
+            "{{ dependencies['fact-checker'].ok }} {{ dependencies.writer }}",
+            "True Owls hoot.",
+        ),
+        ("{{ dependencies['fact-checker'] }}", r#"{"ok":true}"#),
+        (
+            "{{ dependencies.input }} / {{ input }}",
+            "an agent called input / write about owls",
+        ),
+        (
+            "{{ parameters.tone }} {{ parameters.max.words }} {{ parameters }}",
+            r#"dry 9 {"tone":"dry","max":{"words":9}}"#,
+        ),
+        ("{{ context.scores }}", r#"{"style":7,"list":[1,{"deep":"down"}]}"#),
+        (
+            "{% for k in context %}{{ k }},{% endfor %}",
+            "topic,scores,nothing,half,",
+        ),
+        (
+            "{% for k, v in parameters.items() %}{{ k }}={{ v }};{% endfor %}",
+            r#"tone=dry;max={"words":9};"#,
+        ),
+        (
+            "{{ context.get('topic', 'x') }} {{ context.get('none', 'x') }} {{ writer.get('score') }}",
+            "owls x 8",
+        ),
+        ("{{ context.scores.list | length }} {{ context | length }}", "2 4"),
+        (
+            "{{ context.scores | tojson }} {{ {'a': [1, 1.5, none, 'x']} | tojson }}",
+            r#"{"style":7,"list":[1,{"deep":"down"}]} {"a":[1,1.5,null,"x"]}"#,
+        ),
+        (
+            "{{ 'writer' in dependencies }} {{ 'topic' in context }} {{ 'x' in context }}",
+            "True True False",
+        ),
+        ("<{{ '<b>' }}>", "<<b>>"),
+        (
+            "{% set x = 1 %}{{ x }}{% for i in range(3) %}{{ loop.index }}{% endfor %}",
+            "1123",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(render(text, &scope()).as_deref(), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_there_yet_renders_as_nothing() {
+    let cases = [
+        "{{ context.review }}",
+        "{{ context.review.notes[3].text }}",
+        "{{ quiet }}{{ quiet.score }}",
+        "{{ dependencies.quiet.score }}{{ dependencies['v1.2'] }}",
+        "{{ writer.stars }}",
+        "{{ request.parameters.what }}{% if request %}asked{% endif %}",
+        "{% for x in context.review.items %}{{ x }}{% endfor %}",
+    ];
+    for text in cases {
+        assert_eq!(render(text, &scope()).as_deref(), Ok(""), "{text}");
+    }
+    assert_eq!(
+        render(
+            "{{ request.from }} {{ request.parameters.what }} {{ request.priority }}",
+            &requested()
+        )
+        .as_deref(),
+        Ok("boss more 4")
+    );
+}
+
+#[test]
+fn unknown_names_are_errors_with_a_place() {
+    let error = render("writer\n  {{ writer }} {% if wirter.x %}{% endif %}", &scope()).unwrap_err();
+    assert!(
+        error
+            .message
+            .starts_with("unknown variable `wirter`; there are input, "),
+        "{error}"
+    );
+    assert_eq!((error.line, error.column), (2, 22));
+    let error = render("{{ fact-checker }}", &scope()).unwrap_err();
+    assert!(error.message.contains("`dependencies[\"fact-checker\"]`"), "{error}");
+    let error = render("{{ fact }}", &scope()).unwrap_err();
+    assert!(error.message.contains("`dependencies[\"fact-checker\"]`"), "{error}");
+}
+
+#[test]
+fn broken_templates_are_found_when_compiled() {
+    let cases = [
+        ("a\n{{ input ", 2),
+        ("{% for x in %}", 1),
+        ("\n\n{% if input %}", 3),
+        ("{{ 'a }}", 1),
+        ("{% nope %}", 1),
+    ];
+    for (text, line) in cases {
+        let error = Template::compile(text).unwrap_err();
+        assert_eq!(error.line, line, "{text}: {error}");
+        assert!(!error.message.is_empty());
+    }
+    assert_eq!(Template::compile("ab {% nope %}").unwrap_err().column, 7);
+}
+
+#[test]
+fn errors_while_rendering_have_a_place() {
+    let error = render("x\n{{ input | nope }}", &scope()).unwrap_err();
+    assert_eq!(error.line, 2, "{error}");
+    let error = render("{% include 'other' %}", &scope()).unwrap_err();
+    assert_eq!(error.message, "a template cannot include or extend another");
+}
+
+#[test]
+fn a_template_without_end_is_stopped() {
+    let nested = "{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}";
+    let error = render(nested, &scope()).unwrap_err();
+    assert_eq!(error.message, "the template takes too many steps");
+    let big = "{% set x = 'x' * 100000 %}{% for a in range(9999) %}{{ x }}{% endfor %}";
+    let error = render(big, &scope()).unwrap_err();
+    assert!(error.message.starts_with("the text grows past"), "{error}");
+}
+
+#[test]
+fn variables_are_listed_without_the_functions_of_the_language() {
+    let template = Template::compile("{{ writer.x }}{% for i in range(3) %}{{ i }}{{ input }}{% endfor %}").unwrap();
+    assert_eq!(template.variables(), ["input", "writer"]);
+    assert!(template.uses_variables());
+    assert_eq!(template.place_of("input"), Some(Span { start: 47, end: 52 }));
+    let plain = Template::compile("Plain. {{ range(2) }}").unwrap();
+    assert!(!plain.uses_variables());
+}
+
+#[test]
+fn a_plain_prompt_is_followed_by_blocks() {
+    let blocks = "## Input\nwrite about owls\n\n## Output of writer\nOwls hoot.\n\n## Output of fact-checker\n{\"ok\":true}\n\n\
+                  ## Output of input\nan agent called input";
+    let plain = Template::compile("Be brief.\n\n").unwrap();
+    assert_eq!(task_text(Some(&plain), &scope()), Ok(format!("Be brief.\n\n{blocks}")));
+    assert_eq!(task_text(None, &scope()), Ok(blocks.to_owned()));
+    let filled = Template::compile("Topic: {{ context.topic }}").unwrap();
+    assert_eq!(task_text(Some(&filled), &scope()).as_deref(), Ok("Topic: owls"));
+    let text = task_text(Some(&plain), &requested()).unwrap();
+    assert!(
+        text.contains("\n\n## Request from boss\n{\"what\":\"more\"}\n\n## Output of writer\n"),
+        "{text}"
+    );
+    assert_eq!(task_text(Some(&plain), &Scope::default()).as_deref(), Ok("Be brief."));
+    assert_eq!(task_text(None, &Scope::default()).as_deref(), Ok(""));
+}
+
+#[test]
+fn every_fixed_name_has_a_value() {
+    for name in VARIABLES {
+        let text = format!("{{{{ {name} is defined }}}}");
+        assert_eq!(render(&text, &requested()).as_deref(), Ok("True"), "{name}");
+    }
+}

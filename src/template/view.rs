@@ -1,0 +1,318 @@
+//! JSON as templates see it: views that hold a reference count and a way down, never a copy of a collection.
+
+use std::fmt;
+use std::sync::Arc;
+
+use minijinja::value::{Enumerator, Object, ObjectRepr, Value as Seen, ValueKind};
+use minijinja::{Error, ErrorKind, State};
+use serde_json::Value;
+
+use super::{Scope, output_text};
+use crate::data::{Context, JsonMap, Request};
+
+/// The variables of a template.
+pub(super) fn root(scope: &Scope) -> Seen {
+    Seen::from_object(Root(scope.clone()))
+}
+
+/// The filter `tojson`, for values of the template's own as well.
+pub(super) fn to_json_text(value: Seen) -> String {
+    to_json(&value).to_string()
+}
+
+fn to_json(value: &Seen) -> Value {
+    match value.kind() {
+        ValueKind::Undefined | ValueKind::None => Value::Null,
+        ValueKind::Bool => Value::Bool(value.is_true()),
+        ValueKind::Number => number(value),
+        ValueKind::Map => {
+            let keys = value.try_iter().into_iter().flatten();
+            let pairs = keys.map(|key| (key.to_string(), to_json(&value.get_item(&key).unwrap_or_default())));
+            Value::Object(pairs.collect())
+        }
+        ValueKind::Seq | ValueKind::Iterable => {
+            let items = value.try_iter().into_iter().flatten();
+            Value::Array(items.map(|item| to_json(&item)).collect())
+        }
+        _ => Value::String(value.to_string()),
+    }
+}
+
+fn number(value: &Seen) -> Value {
+    if let Some(integer) = value.as_i64().filter(|_| value.is_integer()) {
+        return integer.into();
+    }
+    serde_json::from_str(&value.to_string()).unwrap_or(Value::Null)
+}
+
+#[derive(Debug)]
+struct Root(Scope);
+
+impl Object for Root {
+    fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
+        let scope = &self.0;
+        let name = key.as_str()?;
+        match name {
+            "input" => Some(Seen::from(&scope.input)),
+            "context" => Some(Seen::from_object(ContextView(Arc::clone(&scope.context)))),
+            "turn_count" => Some(Seen::from(scope.turn_count)),
+            "execution" => Some(Seen::from(scope.execution)),
+            "dependencies" => Some(Seen::from_object(Outputs(scope.dependencies.clone()))),
+            "parameters" => Some(View::top(Ground::Map(Arc::clone(&scope.parameters)))),
+            "request" => Some(scope.request.as_ref().map_or(Seen::UNDEFINED, request)),
+            agent => output(&scope.dependencies, agent),
+        }
+    }
+}
+
+fn output(outputs: &[(Arc<str>, Arc<Value>)], agent: &str) -> Option<Seen> {
+    let (_, value) = outputs.iter().find(|(name, _)| **name == *agent)?;
+    Some(View::top(Ground::Value(Arc::clone(value))))
+}
+
+fn request(request: &Arc<Request>) -> Seen {
+    Seen::from_pairs([
+        ("from", Seen::from(&request.from)),
+        ("parameters", View::top(Ground::Request(Arc::clone(request)))),
+        ("priority", Seen::from(request.priority)),
+    ])
+}
+
+/// `context`.
+#[derive(Debug)]
+struct ContextView(Arc<Context>);
+
+impl Object for ContextView {
+    fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
+        let value = self.0.get(key.as_str()?)?;
+        Some(View::top(Ground::Value(Arc::clone(value))))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.0.iter().map(|(key, _)| Seen::from(key)).collect())
+    }
+
+    fn call_method(self: &Arc<Self>, _: &mut State<'_, '_>, method: &str, args: &[Seen]) -> Result<Seen, Error> {
+        call_map_method(&Seen::from_dyn_object(Arc::clone(self)), method, args)
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(&*self.0).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// `dependencies`.
+#[derive(Debug)]
+struct Outputs(Vec<(Arc<str>, Arc<Value>)>);
+
+impl Object for Outputs {
+    fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
+        output(&self.0, key.as_str()?)
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.0.iter().map(|(name, _)| Seen::from(name)).collect())
+    }
+
+    fn call_method(self: &Arc<Self>, _: &mut State<'_, '_>, method: &str, args: &[Seen]) -> Result<Seen, Error> {
+        call_map_method(&Seen::from_dyn_object(Arc::clone(self)), method, args)
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&to_json_text(Seen::from_dyn_object(Arc::clone(self))))
+    }
+}
+
+/// What a view is a part of.
+#[derive(Debug, Clone)]
+enum Ground {
+    /// An output, or a value of the context.
+    Value(Arc<Value>),
+    /// `parameters`.
+    Map(Arc<JsonMap>),
+    /// `request.parameters`.
+    Request(Arc<Request>),
+}
+
+/// One step down.
+#[derive(Debug, Clone)]
+enum Step {
+    Key(Arc<str>),
+    Index(usize),
+}
+
+/// An object or an array somewhere in a shared JSON value.
+#[derive(Debug)]
+struct View {
+    ground: Ground,
+    way: Vec<Step>,
+}
+
+/// What a view points at.
+enum Part<'a> {
+    Map(&'a JsonMap),
+    Items(&'a [Value]),
+}
+
+impl View {
+    /// The whole of `ground`.
+    fn top(ground: Ground) -> Seen {
+        let plain = match &ground {
+            Ground::Value(value) => plain(value),
+            Ground::Request(request) => plain(&request.parameters),
+            Ground::Map(_) => None,
+        };
+        plain.unwrap_or_else(|| {
+            Seen::from_object(Self {
+                ground,
+                way: Vec::new(),
+            })
+        })
+    }
+
+    fn part(&self) -> Option<Part<'_>> {
+        let mut way = self.way.iter();
+        let mut value = match &self.ground {
+            Ground::Value(value) => value,
+            Ground::Request(request) => &request.parameters,
+            Ground::Map(map) => match way.next() {
+                None => return Some(Part::Map(map)),
+                Some(Step::Key(key)) => map.get(&**key)?,
+                Some(Step::Index(_)) => return None,
+            },
+        };
+        for step in way {
+            value = match step {
+                Step::Key(key) => value.get(&**key)?,
+                Step::Index(index) => value.get(*index)?,
+            };
+        }
+        match value {
+            Value::Object(map) => Some(Part::Map(map)),
+            Value::Array(items) => Some(Part::Items(items)),
+            _ => None,
+        }
+    }
+
+    fn below(&self, step: Step, value: &Value) -> Seen {
+        plain(value).unwrap_or_else(|| {
+            let way = self.way.iter().cloned().chain([step]).collect();
+            Seen::from_object(Self {
+                ground: self.ground.clone(),
+                way,
+            })
+        })
+    }
+}
+
+/// A value that is no collection.
+fn plain(value: &Value) -> Option<Seen> {
+    match value {
+        Value::Null => Some(Seen::from(())),
+        Value::Bool(flag) => Some(Seen::from(*flag)),
+        Value::String(text) => Some(Seen::from(text)),
+        Value::Number(number) => Some(if let Some(integer) = number.as_i64() {
+            Seen::from(integer)
+        } else if let Some(integer) = number.as_u64() {
+            Seen::from(integer)
+        } else {
+            Seen::from(number.as_f64().unwrap_or(f64::NAN))
+        }),
+        Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+impl Object for View {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        match self.part() {
+            Some(Part::Items(_)) => ObjectRepr::Seq,
+            _ => ObjectRepr::Map,
+        }
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
+        match self.part()? {
+            Part::Map(map) => {
+                let key = key.as_str()?;
+                Some(self.below(Step::Key(key.into()), map.get(key)?))
+            }
+            Part::Items(items) => {
+                let index = key.as_usize()?;
+                Some(self.below(Step::Index(index), items.get(index)?))
+            }
+        }
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        match self.part() {
+            Some(Part::Items(items)) => Enumerator::Seq(items.len()),
+            Some(Part::Map(map)) => Enumerator::Values(map.keys().map(Seen::from).collect()),
+            None => Enumerator::Empty,
+        }
+    }
+
+    fn call_method(self: &Arc<Self>, _: &mut State<'_, '_>, method: &str, args: &[Seen]) -> Result<Seen, Error> {
+        match self.part() {
+            Some(Part::Map(_)) => call_map_method(&Seen::from_dyn_object(Arc::clone(self)), method, args),
+            _ => Err(Error::from(ErrorKind::UnknownMethod)),
+        }
+    }
+
+    /// A whole output prints as its `response` where it has one; everything else as JSON.
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.ground, self.part()) {
+            (Ground::Value(value), _) if self.way.is_empty() => f.write_str(&output_text(value)),
+            (_, Some(Part::Map(map))) => f.write_str(&serde_json::to_string(map).map_err(|_| fmt::Error)?),
+            (_, Some(Part::Items(items))) => f.write_str(&serde_json::to_string(items).map_err(|_| fmt::Error)?),
+            (_, None) => Ok(()),
+        }
+    }
+}
+
+/// The methods of Python's dictionaries that Jinja users know.
+fn call_map_method(map: &Seen, method: &str, args: &[Seen]) -> Result<Seen, Error> {
+    match (method, args) {
+        ("get", [key]) => Ok(found(map, key).unwrap_or(Seen::UNDEFINED)),
+        ("get", [key, other]) => Ok(found(map, key).unwrap_or_else(|| other.clone())),
+        ("keys", []) => Ok(map.try_iter()?.collect()),
+        ("values", []) => map.try_iter()?.map(|key| map.get_item(&key)).collect(),
+        ("items", []) => map
+            .try_iter()?
+            .map(|key| Ok(Seen::from(vec![key.clone(), map.get_item(&key)?])))
+            .collect(),
+        ("get" | "keys" | "values" | "items", _) => Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("wrong number of arguments for `{method}`"),
+        )),
+        _ => Err(Error::new(
+            ErrorKind::UnknownMethod,
+            format!("there is no method `{method}`"),
+        )),
+    }
+}
+
+fn found(map: &Seen, key: &Seen) -> Option<Seen> {
+    map.get_item(key).ok().filter(|value| !value.is_undefined())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_of_the_context_shares_the_very_value() {
+        let big = Arc::new(serde_json::json!({"items": (0..1000).collect::<Vec<_>>()}));
+        let context = Arc::new(Context::from_iter([("big".into(), Arc::clone(&big))]));
+        let view = Arc::new(ContextView(Arc::clone(&context)));
+        let seen = view.get_value(&Seen::from("big")).expect("is there");
+        let items = seen.get_attr("items").expect("is there");
+        for value in [&seen, &items] {
+            let view = value.downcast_object_ref::<View>().expect("a view, no copy");
+            assert!(matches!(&view.ground, Ground::Value(ground) if Arc::ptr_eq(ground, &big)));
+        }
+        assert_eq!(
+            items.get_item_by_index(999).ok().and_then(|item| item.as_i64()),
+            Some(999)
+        );
+    }
+}
