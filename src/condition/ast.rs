@@ -174,11 +174,9 @@ impl Expr {
 fn each_part<'a>(kind: &'a Kind, visit: &mut impl FnMut(&'a Expr)) {
     match kind {
         Kind::Nothing | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Text(_) | Kind::Variable(_) => {}
-        Kind::List(items)
-        | Kind::Call(_, items)
-        | Kind::And(items)
-        | Kind::Or(items)
-        | Kind::Coalesce(items) => items.iter().for_each(visit),
+        Kind::List(items) | Kind::Call(_, items) | Kind::And(items) | Kind::Or(items) | Kind::Coalesce(items) => {
+            items.iter().for_each(visit)
+        }
         Kind::Map(entries) => entries.iter().for_each(|(_, value)| visit(value)),
         Kind::Sign(_, operand) | Kind::Not(operand) => visit(operand),
         Kind::Arithmetic(first, rest) => {

@@ -94,7 +94,7 @@ impl Emitter {
             Kind::Chain(base, suffixes) => self.chain(base, suffixes),
             Kind::Call(function, arguments) => {
                 let operand = arguments.first().map_or(expr.span, |argument| argument.span);
-                self.open("call", expr.span, operand);
+                self.open("apply", expr.span, operand);
                 self.number(format_args!("{},", function.number()));
                 self.list(arguments);
                 self.push(")");
@@ -184,12 +184,12 @@ impl Emitter {
         for (at, suffix) in suffixes.iter().enumerate() {
             if suffix.optional && !guarded {
                 guarded = true;
-                self.push("let go=true;");
+                self.push("let fit=true;");
             }
             if suffix.optional {
-                self.push("if go{go=present(r);}");
+                self.push("if fit{fit=present(r);}");
             }
-            self.push(if guarded { "if go{r=" } else { "r=" });
+            self.push(if guarded { "if fit{r=" } else { "r=" });
             self.step(base.span, suffixes, at, suffix);
             self.push("r");
             self.step_end(suffix);
@@ -206,7 +206,7 @@ impl Emitter {
             SuffixKind::Member(_) => self.open("member", span, operand),
             SuffixKind::Index(_) => self.open("index", span, operand),
             SuffixKind::Method(function, _) => {
-                self.open("call", span, operand);
+                self.open("apply", span, operand);
                 self.number(format_args!("{},[", function.number()));
             }
         }

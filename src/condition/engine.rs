@@ -90,7 +90,9 @@ fn register_comparisons(engine: &mut Engine) {
     }
     engine
         .register_fn("equal", |_: INT, a: Dynamic, b: Dynamic| equal(&a.into(), &b.into()))
-        .register_fn("different", |_: INT, a: Dynamic, b: Dynamic| !equal(&a.into(), &b.into()))
+        .register_fn("different", |_: INT, a: Dynamic, b: Dynamic| {
+            !equal(&a.into(), &b.into())
+        })
         .register_fn("within", |site: INT, a: Dynamic, b: Dynamic| {
             sited(site, contains(&b.into(), &a.into()))
         })
@@ -107,7 +109,7 @@ fn register_access(engine: &mut Engine) {
         .register_fn("index", |site: INT, base: Dynamic, at: Dynamic| {
             value(site, index(&base.into(), &at.into()))
         })
-        .register_fn("call", |site: INT, function: INT, arguments: Array| {
+        .register_fn("apply", |site: INT, function: INT, arguments: Array| {
             let arguments: Vec<Datum> = arguments.into_iter().map(Datum::from).collect();
             let function = usize::try_from(function).ok().and_then(|at| FUNCTIONS.get(at));
             let Some(function) = function.filter(|function| arguments.len() >= function.least) else {
@@ -126,7 +128,7 @@ fn register_access(engine: &mut Engine) {
 }
 
 fn value(site: INT, outcome: Outcome) -> Reply<Dynamic> {
-    sited(site, outcome.map(Dynamic::from))
+    sited(site, outcome.map(Datum::into))
 }
 
 fn sited<T>(site: INT, outcome: Result<T, Fault>) -> Reply<T> {

@@ -25,12 +25,7 @@ const MANY: usize = 100;
 /// The most parts that `split` gives.
 const ITEM_LIMIT: usize = super::ITEM_LIMIT;
 
-const fn function(
-    names: &'static [&'static str],
-    least: usize,
-    most: usize,
-    run: fn(&[Datum]) -> Outcome,
-) -> Function {
+const fn function(names: &'static [&'static str], least: usize, most: usize, run: fn(&[Datum]) -> Outcome) -> Function {
     Function {
         names,
         least,
@@ -49,10 +44,16 @@ pub(super) static FUNCTIONS: &[Function] = &[
     function(&["index_of", "find"], 2, 2, index_of),
     function(&["first"], 1, 1, |a| end(&a[0], 0)),
     function(&["last"], 1, 1, |a| end(&a[0], -1)),
-    function(&["keys"], 1, 1, |a| Ok(Datum::list(map(&a[0])?.keys().into_iter().map(Datum::text)))),
+    function(&["keys"], 1, 1, |a| {
+        Ok(Datum::list(map(&a[0])?.keys().into_iter().map(Datum::text)))
+    }),
     function(&["values"], 1, 1, values),
-    function(&["any"], 1, 1, |a| Ok(Datum::Bool(list(&a[0])?.iter().any(|item| item.truth())))),
-    function(&["all"], 1, 1, |a| Ok(Datum::Bool(list(&a[0])?.iter().all(|item| item.truth())))),
+    function(&["any"], 1, 1, |a| {
+        Ok(Datum::Bool(list(&a[0])?.iter().any(|item| item.truth())))
+    }),
+    function(&["all"], 1, 1, |a| {
+        Ok(Datum::Bool(list(&a[0])?.iter().all(|item| item.truth())))
+    }),
     function(&["starts_with", "startswith"], 2, 2, |a| {
         Ok(Datum::Bool(text(&a[0])?.starts_with(argument(&a[1])?)))
     }),
@@ -116,7 +117,11 @@ fn text(value: &Datum) -> Result<&str, Fault> {
 fn argument(value: &Datum) -> Result<&str, Fault> {
     match value {
         Datum::Text(text) => Ok(text.as_str()),
-        _ => fault(format!("a text is needed here, and {} is a {}", show(value), value.sort())),
+        _ => fault(format!(
+            "a text is needed here, and {} is a {}",
+            show(value),
+            value.sort()
+        )),
     }
 }
 
@@ -188,7 +193,9 @@ fn index_of(a: &[Datum]) -> Outcome {
 /// The first or the last item; nothing if there is none.
 fn end(value: &Datum, at: i64) -> Outcome {
     let list = list(value)?;
-    Ok(position(at, list.len()).and_then(|at| list.get(at)).unwrap_or(Datum::Nothing))
+    Ok(position(at, list.len())
+        .and_then(|at| list.get(at))
+        .unwrap_or(Datum::Nothing))
 }
 
 fn values(a: &[Datum]) -> Outcome {
@@ -245,7 +252,9 @@ fn extreme(a: &[Datum], symbol: &str) -> Outcome {
     };
     let mut items = items.into_iter();
     let Some(mut best) = items.next() else {
-        return Err(Fault::Operand("is empty, so it has neither a smallest nor a largest item".into()));
+        return Err(Fault::Operand(
+            "is empty, so it has neither a smallest nor a largest item".into(),
+        ));
     };
     for item in items {
         if order(symbol, &item, &best)? == wanted {

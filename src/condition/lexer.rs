@@ -28,10 +28,9 @@ pub(super) enum TokenKind<'a> {
 
 /// Every symbol, longer ones first.
 const SYMBOLS: &[&str] = &[
-    "**=", "===", "!==", "...", "..=", "//=", "<<=", ">>=", "**", "//", "/*", "==", "!=", "<>", "<<", "<=", ">>",
-    ">=", "&&", "||", "??", "?.", "?[", "=>", "->", ":=", "+=", "-=", "*=", "/=", "%=", "::", "..", "#{", "(", ")",
-    "[", "]", "{", "}", ",", ".", ":", ";", "+", "-", "*", "/", "%", "<", ">", "=", "!", "?", "|", "&", "^", "~",
-    "@", "#",
+    "**=", "===", "!==", "...", "..=", "//=", "<<=", ">>=", "**", "//", "/*", "==", "!=", "<>", "<<", "<=", ">>", ">=",
+    "&&", "||", "??", "?.", "?[", "=>", "->", ":=", "+=", "-=", "*=", "/=", "%=", "::", "..", "#{", "(", ")", "[", "]",
+    "{", "}", ",", ".", ":", ";", "+", "-", "*", "/", "%", "<", ">", "=", "!", "?", "|", "&", "^", "~", "@", "#",
 ];
 
 struct Lexer<'a> {
@@ -278,9 +277,20 @@ impl<'a> Lexer<'a> {
             Some('x') => 2,
             Some('u') => 4,
             Some('U') => 8,
-            _ => return error("unknown escape", Span::new(start, self.at), "write a backslash as `\\\\`"),
+            _ => {
+                return error(
+                    "unknown escape",
+                    Span::new(start, self.at),
+                    "write a backslash as `\\\\`",
+                );
+            }
         };
-        let number: String = self.rest().chars().take(digits).take_while(char::is_ascii_hexdigit).collect();
+        let number: String = self
+            .rest()
+            .chars()
+            .take(digits)
+            .take_while(char::is_ascii_hexdigit)
+            .collect();
         self.at += number.len();
         let character = (number.len() == digits)
             .then(|| u32::from_str_radix(&number, 16).ok().and_then(char::from_u32))

@@ -73,7 +73,7 @@ mod value;
 use std::fmt;
 use std::sync::Arc;
 
-use rhai::{AST, Dynamic, EvalAltResult, Scope};
+use rhai::{AST, EvalAltResult, Scope};
 use serde_json::Value;
 
 use self::ast::{Expr, Variable};
@@ -215,7 +215,7 @@ impl Condition {
     pub fn evaluate(&self, facts: &Facts) -> Result<bool, EvaluateError> {
         let mut scope = Scope::new();
         for variable in &self.variables {
-            scope.push_dynamic(variable.name(), Dynamic::from(reads::variable(*variable, facts)));
+            scope.push_dynamic(variable.name(), reads::variable(*variable, facts).into());
         }
         ENGINE
             .eval_ast_with_scope(&mut scope, &self.script)

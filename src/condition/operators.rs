@@ -35,7 +35,10 @@ enum Pair {
     Floats(f64, f64),
 }
 
-#[expect(clippy::cast_precision_loss, reason = "arithmetic with a float is arithmetic of floats")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "arithmetic with a float is arithmetic of floats"
+)]
 fn pair(a: &Datum, b: &Datum) -> Option<Pair> {
     Some(match (a, b) {
         (&Datum::Int(a), &Datum::Int(b)) => Pair::Ints(a, b),
@@ -100,7 +103,11 @@ fn ints(operator: Arithmetic, a: i64, b: i64) -> Outcome {
         Arithmetic::Divide => a.checked_div(b),
         Arithmetic::Remainder => {
             let rest = a.checked_rem(b).unwrap_or(0);
-            Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
+            Some(if rest != 0 && (rest < 0) != (b < 0) {
+                rest + b
+            } else {
+                rest
+            })
         }
     };
     let (_, symbol) = words(operator);
@@ -118,7 +125,11 @@ fn floats(operator: Arithmetic, a: f64, b: f64) -> Outcome {
         Arithmetic::Divide => a / b,
         Arithmetic::Remainder => {
             let rest = a % b;
-            if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+            if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
+                rest + b
+            } else {
+                rest
+            }
         }
     };
     let (_, symbol) = words(operator);
@@ -187,7 +198,10 @@ fn numbers(a: &Datum, b: &Datum) -> Option<Ordering> {
 }
 
 /// An integer and a float, exactly: above 2^53 a conversion would make neighbours equal.
-#[expect(clippy::cast_possible_truncation, reason = "the float lies between the integers' bounds")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the float lies between the integers' bounds"
+)]
 fn mixed(int: i64, float: f64) -> Ordering {
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
     if float >= BOUND {
@@ -228,9 +242,7 @@ fn equal_json(a: &Value, b: &Value) -> bool {
         (Value::Number(a), Value::Number(b)) => equal(&number(a), &number(b)),
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal_json(a, b)),
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len()
-                && a.iter()
-                    .all(|(key, a)| b.get(key).is_some_and(|b| equal_json(a, b)))
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal_json(a, b)))
         }
         _ => a == b,
     }
@@ -243,11 +255,7 @@ pub(super) fn contains(b: &Datum, a: &Datum) -> Result<bool, Fault> {
         (Datum::Map(map), Datum::Text(key)) => Ok(map.has(key.as_str())),
         (Datum::Map(_), _) => Ok(false),
         (Datum::Text(text), Datum::Text(part)) => Ok(text.as_str().contains(part.as_str())),
-        (Datum::Text(_), _) => fault(format!(
-            "a text contains only texts, and {} is a {}",
-            show(a),
-            a.sort()
-        )),
+        (Datum::Text(_), _) => fault(format!("a text contains only texts, and {} is a {}", show(a), a.sort())),
         (Datum::Nothing, _) => Err(Fault::Operand("is nothing, so nothing can be in it".into())),
         _ => Err(Fault::Operand(format!(
             "is a {} ({}); only lists, maps and texts contain something",
@@ -299,7 +307,9 @@ pub(super) fn index(base: &Datum, index: &Datum) -> Outcome {
             None => missing(map, key.as_str()),
         },
         (Datum::List(list), _) if whole(index).is_some() => {
-            let found = whole(index).and_then(|at| position(at, list.len())).and_then(|at| list.get(at));
+            let found = whole(index)
+                .and_then(|at| position(at, list.len()))
+                .and_then(|at| list.get(at));
             found.ok_or_else(|| out_of_range(index, "list", list.len(), "item"))
         }
         (Datum::Text(text), _) if whole(index).is_some() => {
@@ -312,7 +322,11 @@ pub(super) fn index(base: &Datum, index: &Datum) -> Outcome {
                 .ok_or_else(|| out_of_range(index, "text", length, "character"))
         }
         (Datum::Nothing, _) => Err(Fault::Operand(format!("is nothing, so it has no item {}", show(index)))),
-        (Datum::Map(_), _) => fault(format!("a map's keys are texts, and {} is a {}", show(index), index.sort())),
+        (Datum::Map(_), _) => fault(format!(
+            "a map's keys are texts, and {} is a {}",
+            show(index),
+            index.sort()
+        )),
         (Datum::List(_) | Datum::Text(_), _) => fault(format!(
             "an index is a whole number, and {} is a {}",
             show(index),
@@ -327,7 +341,10 @@ pub(super) fn index(base: &Datum, index: &Datum) -> Outcome {
 }
 
 /// The number as an integer, if it is one.
-#[expect(clippy::cast_possible_truncation, reason = "only whole numbers well within the bounds get there")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "only whole numbers well within the bounds get there"
+)]
 pub(super) fn whole(number: &Datum) -> Option<i64> {
     match number {
         Datum::Int(int) => Some(*int),

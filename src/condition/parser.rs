@@ -102,7 +102,11 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         if *self.kind() == TokenKind::End {
-            return error(format!("`{symbol}` is missing"), opened, format!("close this with `{symbol}`"));
+            return error(
+                format!("`{symbol}` is missing"),
+                opened,
+                format!("close this with `{symbol}`"),
+            );
         }
         self.unexpected(&format!("expected `{symbol}`"))
     }
@@ -365,7 +369,13 @@ impl<'a> Parser<'a> {
                 return Err(refusal::unknown_function(name, span));
             };
             let arguments = self.arguments()?;
-            arity(function, name, arguments.len() + 1, 1, Span::new(span.start, self.last_end()))?;
+            arity(
+                function,
+                name,
+                arguments.len() + 1,
+                1,
+                Span::new(span.start, self.last_end()),
+            )?;
             SuffixKind::Method(function, arguments)
         } else {
             SuffixKind::Member(name.to_owned())
@@ -439,7 +449,13 @@ impl<'a> Parser<'a> {
         let kind = match self.kind() {
             TokenKind::Int(number) => match i64::try_from(*number) {
                 Ok(number) => Kind::Int(number),
-                Err(_) => return error("the integer is too large", span, "integers go up to 9223372036854775807"),
+                Err(_) => {
+                    return error(
+                        "the integer is too large",
+                        span,
+                        "integers go up to 9223372036854775807",
+                    );
+                }
             },
             TokenKind::Float(number) => Kind::Float(*number),
             TokenKind::Text(text) => Kind::Text(text.clone()),
@@ -477,7 +493,11 @@ impl<'a> Parser<'a> {
         let opened = self.span();
         self.advance();
         if self.accept(")") {
-            let kind = if collection { Kind::List(Vec::new()) } else { Kind::Nothing };
+            let kind = if collection {
+                Kind::List(Vec::new())
+            } else {
+                Kind::Nothing
+            };
             return self.node(kind, opened.start);
         }
         let first = self.nested(Self::expression)?;
@@ -486,7 +506,11 @@ impl<'a> Parser<'a> {
             return Ok(first);
         }
         if !collection {
-            return error("a tuple may stand only after `in`", self.span(), "write a list: `[a, b]`");
+            return error(
+                "a tuple may stand only after `in`",
+                self.span(),
+                "write a list: `[a, b]`",
+            );
         }
         self.advance();
         let mut items = vec![first];
@@ -540,18 +564,23 @@ impl<'a> Parser<'a> {
             "False" | "false" => Kind::Bool(false),
             "None" => Kind::Nothing,
             "if" => return self.choice(),
-            _ if *self.second() == TokenKind::Name("for") => {
-                self.advance();
-                return self.unexpected("");
-            }
             _ if *self.second() == TokenKind::Symbol("(") && !refusal::is_reserved(name) => return self.call(name),
             _ => match Variable::named(name) {
                 Some(variable) => Kind::Variable(variable),
-                None => return Err(refusal::unknown_name(name, span)),
+                None => return Err(self.unknown(name, span)),
             },
         };
         self.advance();
         self.node(kind, span.start)
+    }
+
+    /// A name of a comprehension, or one that nobody knows.
+    fn unknown(&self, name: &str, span: Span) -> CompileError {
+        let mut after = self.tokens[self.at..].iter();
+        match after.find(|token| token.kind == TokenKind::Name("for")) {
+            Some(comprehension) => refusal::unexpected("", None, comprehension),
+            None => refusal::unknown_name(name, span),
+        }
     }
 
     fn call(&mut self, name: &str) -> Parsed {
@@ -561,7 +590,13 @@ impl<'a> Parser<'a> {
         };
         self.advance();
         let arguments = self.arguments()?;
-        arity(function, name, arguments.len(), 0, Span::new(span.start, self.last_end()))?;
+        arity(
+            function,
+            name,
+            arguments.len(),
+            0,
+            Span::new(span.start, self.last_end()),
+        )?;
         self.node(Kind::Call(function, arguments), span.start)
     }
 

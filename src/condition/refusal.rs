@@ -17,7 +17,10 @@ const RESERVED: &[(&str, &str)] = &[
     ("while", ONE_EXPRESSION),
     ("loop", ONE_EXPRESSION),
     ("do", ONE_EXPRESSION),
-    ("for", "loops and comprehensions are not part of conditions; use `any`, `all`, `sum`, `count` or `in`"),
+    (
+        "for",
+        "loops and comprehensions are not part of conditions; use `any`, `all`, `sum`, `count` or `in`",
+    ),
     ("fn", ONE_EXPRESSION),
     ("def", ONE_EXPRESSION),
     ("return", "write the expression alone"),
@@ -77,7 +80,10 @@ const SYMBOLS: &[(&str, &str)] = &[
     ("=<", "compare with `<=`"),
     ("=>", "compare with `>=`"),
     ("**", "powers are not part of conditions; multiply instead"),
-    ("//", "integer division is not part of conditions; write `floor(a / b)` (comments are not, either)"),
+    (
+        "//",
+        "integer division is not part of conditions; write `floor(a / b)` (comments are not, either)",
+    ),
     ("/*", "comments are not part of conditions; put them into the YAML"),
     ("#", "comments are not part of conditions; put them into the YAML"),
     ("&", "write `and` or `&&`"),
@@ -94,7 +100,10 @@ const SYMBOLS: &[(&str, &str)] = &[
     ("..=", "ranges are not part of conditions; write `a <= x <= b`"),
     ("...", ""),
     ("::", "conditions have no modules"),
-    ("{", "a block is not part of conditions; a map is written `{'key': value}`"),
+    (
+        "{",
+        "a block is not part of conditions; a map is written `{'key': value}`",
+    ),
 ];
 
 /// Is the word one that can be neither a variable nor a function?
@@ -190,7 +199,8 @@ pub(super) fn unknown_function(name: &str, span: Span) -> CompileError {
         );
     }
     let names = FUNCTIONS.iter().flat_map(|function| function.names.iter().copied());
-    let help = match nearest(name, names) {
+    let begun = |candidate: &&str| candidate.len() > 2 && name.to_lowercase().starts_with(*candidate);
+    let help = match nearest(name, names.clone()).or_else(|| names.clone().find(begun)) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
             let all: Vec<&str> = FUNCTIONS.iter().map(|function| function.names[0]).collect();
@@ -215,7 +225,12 @@ fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n s
     }
     let lower = name.to_lowercase();
     names
-        .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
+        .map(|candidate| {
+            (
+                strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()),
+                candidate,
+            )
+        })
         .filter(|(distance, candidate)| *distance <= candidate.len() / 3)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)

@@ -27,7 +27,11 @@ fn shorten_to(datum: &Datum, depth: usize) -> Value {
         Datum::Text(text) => Value::String(shorten_text(text.as_str())),
         Datum::List(list) if depth == 0 && list.len() > 0 => Value::String(format!("… {} items", list.len())),
         Datum::List(list) => {
-            let mut items: Vec<Value> = list.iter().take(ITEMS).map(|item| shorten_to(&item, depth - 1)).collect();
+            let mut items: Vec<Value> = list
+                .iter()
+                .take(ITEMS)
+                .map(|item| shorten_to(&item, depth - 1))
+                .collect();
             if list.len() > ITEMS {
                 items.push(Value::String(format!("… {} more", list.len() - ITEMS)));
             }
@@ -43,7 +47,9 @@ fn shorten_map(map: &Map, depth: usize) -> JsonMap<String, Value> {
         .first_keys(ITEMS)
         .into_iter()
         .map(|key| {
-            let value = map.get(&key).map_or(Value::Null, |value| shorten_to(&value, depth.saturating_sub(1)));
+            let value = map
+                .get(&key)
+                .map_or(Value::Null, |value| shorten_to(&value, depth.saturating_sub(1)));
             (shorten_text(&key), value)
         })
         .collect();

@@ -263,9 +263,7 @@ impl List {
                 let value = part.array().get(index)?;
                 Some(Datum::of(value, || part.step(Step::Index(index))))
             }
-            Self::History(history) => {
-                (index < history.len()).then(|| Datum::Map(Map::Entry(history.clone(), index)))
-            }
+            Self::History(history) => (index < history.len()).then(|| Datum::Map(Map::Entry(history.clone(), index))),
         }
     }
 
