@@ -1,11 +1,96 @@
 //! Conditions on edges: compiled once, evaluated on a snapshot that they can neither change nor copy.
+//!
+//! A text goes through a lexer and a parser of our own, which know the whole language, in Rhai's and in
+//! Python's spelling; so whatever is wrong with it is found before a run, with its place. What remains is
+//! emitted as Rhai that calls only functions of ours, and one hardened engine runs it.
+//!
+//! # Values
+//!
+//! Nothing (`None`, `()`), booleans, numbers (one type: `1 == 1.0`, `7 / 2 == 3.5`, `6 / 2 == 3`), texts,
+//! lists, maps. False are nothing, `False`, 0, `""` and empty collections; all else is true. `==` across
+//! types is false; an order across types, arithmetic on anything but numbers (texts can be joined with `+`), a member
+//! of nothing and an index out of range are errors. A missing key is nothing.
+//!
+//! # Operators, from loose to tight
+//!
+//! | operators | |
+//! |---|---|
+//! | `x if c else y` | also `if c { x } else { y }` |
+//! | `or` `\|\|` | gives the first true operand, or the last |
+//! | `and` `&&` | gives the first false operand, or the last |
+//! | `not` | |
+//! | `==` `!=` `<` `<=` `>` `>=` `in` `not in` `is` `is not` | chained as in Python: `1 < x < 3` |
+//! | `??` | the right side if the left one is nothing |
+//! | `+` `-`, then `*` `/` `%` | the remainder has the divisor's sign |
+//! | `-x` `+x` `!x` | |
+//! | `a.b` `a?.b` `a[i]` `a?[i]` `f(x)` `x.f()` | negative indices count from the end |
+//!
+//! Literals: `1`, `1_000`, `0xff`, `1.5`, `1e6`, `'text'`, `"text"`, `True`/`true`, `False`/`false`, `None`/`()`,
+//! `[1, 2]`, `{'key': 1}`, `#{ key: 1 }`, and `(1, 2)` or `{1, 2}` after `in`.
+//!
+//! # Functions, as `f(x, …)` or `x.f(…)`
+//!
+//! | function | also | |
+//! |---|---|---|
+//! | `get(x, key)`, `get(x, key, default)` | | the value under a key of a map or an index of a list; nothing, or the default, if there is none |
+//! | `len(x)` | `.len` of texts and lists | characters, items or keys |
+//! | `is_empty(x)` | | is the length 0? |
+//! | `contains(x, item)` | | `item in x` |
+//! | `count(x, item)` | | how often it is in a list or a text |
+//! | `index_of(x, item)` | `find` | where it is in a list or a text; -1 if nowhere |
+//! | `first(list)`, `last(list)` | | nothing if the list is empty |
+//! | `keys(map)`, `values(map)` | | as lists |
+//! | `any(list)`, `all(list)` | | is one, is every item true? |
+//! | `starts_with(text, part)`, `ends_with(text, part)` | `startswith`, `endswith` | |
+//! | `lower(text)`, `upper(text)` | `to_lower`, `to_upper` | |
+//! | `strip(text)` | `trim` | without white space at both ends |
+//! | `split(text)`, `split(text, separator)` | | a list; without a separator at white space |
+//! | `replace(text, old, new)` | | every `old` by `new` |
+//! | `abs(x)`, `floor(x)`, `ceil(x)` | `ceiling` | |
+//! | `round(x)`, `round(x, digits)` | | halves to the even neighbour, as in Python |
+//! | `min(a, b, …)`, `max(a, b, …)`, `min(list)`, `max(list)` | | numbers or texts |
+//! | `sum(list)` | | of numbers |
+//! | `int(x)` | `to_int`, `parse_int` | of a number (cut off), a text or a boolean |
+//! | `float(x)` | `to_float`, `parse_float` | |
+//! | `str(x)` | `to_string` | a text as it is, everything else as JSON |
+//! | `bool(x)` | | its truth |
+//! | `type_of(x)` | `type` | `'nothing'`, `'boolean'`, `'number'`, `'text'`, `'list'` or `'map'` |
 
+mod ast;
+mod emit;
+mod engine;
+mod functions;
+mod lexer;
+mod operators;
+mod parser;
+mod reads;
+mod refusal;
+mod report;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::fmt;
 use std::sync::Arc;
 
+use rhai::{AST, EvalAltResult, Scope};
 use serde_json::Value;
 
+use self::ast::{Expr, Variable};
+use self::emit::{Emitted, Site};
+use self::engine::{ENGINE, Sited};
+use self::operators::Fault;
 use crate::data::Context;
 use crate::source::Span;
+
+/// No text of a condition's making is longer; nor is a condition.
+const STRING_LIMIT: usize = 1 << 20;
+/// No list or map of a condition's making has more items.
+const ITEM_LIMIT: usize = 100_000;
+/// Steps of the engine in one evaluation.
+const OPERATION_LIMIT: u64 = 100_000;
+/// Levels of expressions within expressions.
+const DEPTH_LIMIT: usize = 32;
 
 /// What a condition can see: the state at the turn's start.
 #[derive(Clone)]
@@ -47,9 +132,18 @@ pub trait Counts: Send + Sync {
 }
 
 /// A compiled condition.
-#[derive(Debug)]
 pub struct Condition {
     text: Arc<str>,
+    expr: Expr,
+    script: AST,
+    sites: Vec<Site>,
+    variables: Vec<Variable>,
+}
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Condition").field(&self.text).finish()
+    }
 }
 
 /// Why a text is no condition; the span is in bytes of the condition's text.
@@ -84,7 +178,32 @@ pub struct Read {
 impl Condition {
     /// Compiles a condition in Rhai's or Python's spelling.
     pub fn compile(text: &str) -> Result<Self, CompileError> {
-        Ok(Self { text: text.into() })
+        let whole = Span::new(0, text.len());
+        if text.len() > STRING_LIMIT {
+            return Err(CompileError {
+                message: "the condition is longer than 1 MiB".into(),
+                span: whole,
+                help: None,
+            });
+        }
+        let expr = parser::parse(text)?;
+        let Emitted {
+            script,
+            sites,
+            variables,
+        } = emit::emit(&expr);
+        let script = ENGINE.compile(script).map_err(|error| CompileError {
+            message: format!("the engine does not take the condition: {error}"),
+            span: whole,
+            help: None,
+        })?;
+        Ok(Self {
+            text: text.into(),
+            expr,
+            script,
+            sites,
+            variables,
+        })
     }
 
     /// The text as the user wrote it.
@@ -93,12 +212,104 @@ impl Condition {
     }
 
     /// Is it true of these facts?
-    pub fn evaluate(&self, _facts: &Facts) -> Result<bool, EvaluateError> {
-        Ok(true)
+    pub fn evaluate(&self, facts: &Facts) -> Result<bool, EvaluateError> {
+        let mut scope = Scope::new();
+        for variable in &self.variables {
+            scope.push_dynamic(variable.name(), reads::variable(*variable, facts).into());
+        }
+        ENGINE
+            .eval_ast_with_scope(&mut scope, &self.script)
+            .map_err(|error| self.explain(*error))
     }
 
     /// What it reads and what stands there, for reports; never fails.
-    pub fn reads(&self, _facts: &Facts) -> Vec<Read> {
+    pub fn reads(&self, facts: &Facts) -> Vec<Read> {
+        reads::reads(&self.text, &self.expr, facts)
+    }
+
+    /// The agents whose executions it counts by a literal name, with the bytes of each name.
+    pub fn agents_read(&self) -> Vec<(String, Span)> {
+        reads::keys_read(&self.expr, &[Variable::Executions, Variable::AgentExecutionCount])
+    }
+
+    /// The keys of the context that it reads by a literal name, with the bytes of each key.
+    pub fn context_keys_read(&self) -> Vec<(String, Span)> {
+        reads::keys_read(&self.expr, &[Variable::Context])
+    }
+
+    /// Its answer, if it is the same whatever happens: it reads no variable and does not fail.
+    pub fn constant(&self) -> Option<bool> {
+        if !self.variables.is_empty() {
+            return None;
+        }
+        self.evaluate(&Facts {
+            context: Arc::default(),
+            output: None,
+            turn_count: 0,
+            history: Arc::new(Empty),
+            executions: Arc::new(Empty),
+            input: "".into(),
+        })
+        .ok()
+    }
+
+    /// The engine's error in the user's terms.
+    fn explain(&self, error: EvalAltResult) -> EvaluateError {
+        let whole = Span::new(0, self.text.len());
+        match error {
+            EvalAltResult::ErrorRuntime(value, _) if value.is::<Sited>() => {
+                let Sited { site, fault } = value.cast();
+                let site = self.sites.get(site).copied().unwrap_or(Site {
+                    span: whole,
+                    operand: whole,
+                });
+                let message = match fault {
+                    Fault::Message(message) => message,
+                    Fault::Operand(rest) => format!("`{}` {rest}", self.words(site.operand)),
+                };
+                EvaluateError {
+                    message,
+                    span: site.span,
+                }
+            }
+            EvalAltResult::ErrorTooManyOperations(_) => EvaluateError {
+                message: format!("the condition takes more than {OPERATION_LIMIT} operations, the sandbox's limit"),
+                span: whole,
+            },
+            other => EvaluateError {
+                message: format!("the condition runs past a limit of the sandbox: {other}"),
+                span: whole,
+            },
+        }
+    }
+
+    /// A part of the text on one line.
+    fn words(&self, span: Span) -> String {
+        let words: Vec<&str> = self.text[span.start..span.end].split_whitespace().collect();
+        report::clip(&words.join(" "))
+    }
+}
+
+/// No history and no agents.
+struct Empty;
+
+impl History for Empty {
+    fn len(&self) -> usize {
+        0
+    }
+    fn field(&self, _: usize, _: &str) -> Option<Arc<Value>> {
+        None
+    }
+    fn fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+}
+
+impl Counts for Empty {
+    fn count(&self, _: &str) -> Option<u64> {
+        None
+    }
+    fn names(&self) -> Vec<Arc<str>> {
         Vec::new()
     }
 

@@ -1,0 +1,342 @@
+//! Expressions to Rhai: every operator becomes a call of one of the engine's functions.
+//!
+//! A call carries the number of its *site* as the first argument, and the engine gives it back with an
+//! error, so a failure points at the bytes that the user wrote. Long chains are emitted as a block that
+//! goes on step by step (`{ let r = a; if truth(r) { r = b } r }`): they stay flat, stop early, and give
+//! the operand that decided.
+
+use std::fmt::Write;
+
+use super::ast::{Arithmetic, Choice, Comparison, Expr, Kind, Sign, Suffix, SuffixKind, Variable};
+use crate::source::Span;
+
+/// Chains up to this long, of operands that are not deep themselves, are emitted as nested calls.
+const SHORT: usize = 4;
+/// What counts as not deep.
+const LOW: usize = 4;
+
+/// A place that can fail.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Site {
+    /// What fails.
+    pub(super) span: Span,
+    /// The operand that a message speaks of.
+    pub(super) operand: Span,
+}
+
+/// Rhai's text for a condition, and what it refers to.
+pub(super) struct Emitted {
+    pub(super) script: String,
+    pub(super) sites: Vec<Site>,
+    /// Every variable that is read, each once.
+    pub(super) variables: Vec<Variable>,
+}
+
+/// The script whose value is the truth of the expression.
+pub(super) fn emit(expr: &Expr) -> Emitted {
+    let mut emitter = Emitter {
+        out: String::with_capacity(128),
+        sites: Vec::new(),
+        variables: Vec::new(),
+    };
+    emitter.truth(expr);
+    Emitted {
+        script: emitter.out,
+        sites: emitter.sites,
+        variables: emitter.variables,
+    }
+}
+
+struct Emitter {
+    out: String,
+    sites: Vec<Site>,
+    variables: Vec<Variable>,
+}
+
+impl Emitter {
+    fn push(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    /// `name(site,`
+    fn open(&mut self, name: &str, span: Span, operand: Span) {
+        let site = self.sites.len();
+        self.sites.push(Site { span, operand });
+        self.number(format_args!("{name}({site},"));
+    }
+
+    fn number(&mut self, number: impl std::fmt::Display) {
+        // Writing to a `String` cannot fail.
+        let _ = write!(self.out, "{number}");
+    }
+
+    /// The expression as one of Rhai's booleans.
+    fn truth(&mut self, expr: &Expr) {
+        if expr.is_bool() {
+            return self.expr(expr);
+        }
+        self.push("truth(");
+        self.expr(expr);
+        self.push(")");
+    }
+
+    fn expr(&mut self, expr: &Expr) {
+        match &expr.kind {
+            Kind::Nothing => self.push("()"),
+            Kind::Bool(value) => self.push(if *value { "true" } else { "false" }),
+            Kind::Int(i64::MIN) => self.push("smallest()"),
+            Kind::Int(number) => self.number(number),
+            Kind::Float(number) => self.number(format_args!("{number:?}")),
+            Kind::Text(text) => self.text(text),
+            Kind::List(items) => self.list(items),
+            Kind::Map(entries) => self.map(expr.span, entries),
+            Kind::Variable(variable) => self.variable(*variable),
+            Kind::Chain(base, suffixes) => self.chain(base, suffixes),
+            Kind::Call(function, arguments) => {
+                let operand = arguments.first().map_or(expr.span, |argument| argument.span);
+                self.open("apply", expr.span, operand);
+                self.number(format_args!("{},", function.number()));
+                self.list(arguments);
+                self.push(")");
+            }
+            Kind::Sign(sign, operand) => {
+                let name = if *sign == Sign::Minus { "minus" } else { "plus" };
+                self.open(name, expr.span, operand.span);
+                self.expr(operand);
+                self.push(")");
+            }
+            Kind::Not(operand) => {
+                self.push("untrue(");
+                self.expr(operand);
+                self.push(")");
+            }
+            Kind::Arithmetic(first, rest) => self.arithmetic(first, rest),
+            Kind::Compare(first, rest) => self.compare(first, rest),
+            Kind::And(operands) => self.flat(operands, "truth(r)", "r"),
+            Kind::Or(operands) => self.flat(operands, "untrue(r)", "untrue(r)"),
+            Kind::Coalesce(operands) => self.flat(operands, "missing(r)", "missing(r)"),
+            Kind::Choice(choice) => self.choice(choice),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.push("\"");
+        for c in text.chars() {
+            match c {
+                '"' => self.push("\\\""),
+                '\\' => self.push("\\\\"),
+                '\n' => self.push("\\n"),
+                '\r' => self.push("\\r"),
+                '\t' => self.push("\\t"),
+                c if c.is_control() => self.number(format_args!("\\U{:08x}", u32::from(c))),
+                c => self.out.push(c),
+            }
+        }
+        self.push("\"");
+    }
+
+    fn list(&mut self, items: &[Expr]) {
+        self.push("[");
+        for item in items {
+            self.expr(item);
+            self.push(",");
+        }
+        self.push("]");
+    }
+
+    fn map(&mut self, span: Span, entries: &[(String, Expr)]) {
+        self.open("map", span, span);
+        self.push("[");
+        for (key, value) in entries {
+            self.text(key);
+            self.push(",");
+            self.expr(value);
+            self.push(",");
+        }
+        self.push("])");
+    }
+
+    fn variable(&mut self, variable: Variable) {
+        if !self.variables.contains(&variable) {
+            self.variables.push(variable);
+        }
+        self.push(variable.name());
+    }
+
+    fn chain(&mut self, base: &Expr, suffixes: &[Suffix]) {
+        let flat = suffixes.len() <= SHORT
+            && base.height <= LOW
+            && suffixes.iter().all(|suffix| !suffix.optional && low(suffix));
+        if flat {
+            for (at, suffix) in suffixes.iter().enumerate().rev() {
+                self.step(base.span, suffixes, at, suffix);
+            }
+            self.expr(base);
+            for suffix in suffixes {
+                self.step_end(suffix);
+            }
+            return;
+        }
+        self.push("{let r=");
+        self.expr(base);
+        self.push(";");
+        let mut guarded = false;
+        for (at, suffix) in suffixes.iter().enumerate() {
+            if suffix.optional && !guarded {
+                guarded = true;
+                self.push("let fit=true;");
+            }
+            if suffix.optional {
+                self.push("if fit{fit=present(r);}");
+            }
+            self.push(if guarded { "if fit{r=" } else { "r=" });
+            self.step(base.span, suffixes, at, suffix);
+            self.push("r");
+            self.step_end(suffix);
+            self.push(if guarded { ";}" } else { ";" });
+        }
+        self.push("r}");
+    }
+
+    /// Everything of a step that stands before the value it starts from.
+    fn step(&mut self, base: Span, suffixes: &[Suffix], at: usize, suffix: &Suffix) {
+        let before = at.checked_sub(1).map_or(base.end, |at| suffixes[at].end);
+        let (span, operand) = (Span::new(base.start, suffix.end), Span::new(base.start, before));
+        match &suffix.kind {
+            SuffixKind::Member(_) => self.open("member", span, operand),
+            SuffixKind::Index(_) => self.open("index", span, operand),
+            SuffixKind::Method(function, _) => {
+                self.open("apply", span, operand);
+                self.number(format_args!("{},[", function.number()));
+            }
+        }
+    }
+
+    /// Everything of a step that stands after the value it starts from.
+    fn step_end(&mut self, suffix: &Suffix) {
+        self.push(",");
+        match &suffix.kind {
+            SuffixKind::Member(name) => self.text(name),
+            SuffixKind::Index(index) => self.expr(index),
+            SuffixKind::Method(_, arguments) => {
+                for argument in arguments {
+                    self.expr(argument);
+                    self.push(",");
+                }
+                self.push("]");
+            }
+        }
+        self.push(")");
+    }
+
+    fn arithmetic(&mut self, first: &Expr, rest: &[(Arithmetic, Expr)]) {
+        let start = first.span.start;
+        let flat = rest.len() <= SHORT && first.height <= LOW && rest.iter().all(|(_, operand)| operand.height <= LOW);
+        let open = |emitter: &mut Self, (operator, operand): &(Arithmetic, Expr)| {
+            let span = Span::new(start, operand.span.end);
+            emitter.open(arithmetic(*operator), span, span);
+        };
+        if flat {
+            rest.iter().rev().for_each(|step| open(self, step));
+            self.expr(first);
+            for (_, operand) in rest {
+                self.push(",");
+                self.expr(operand);
+                self.push(")");
+            }
+            return;
+        }
+        self.push("{let r=");
+        self.expr(first);
+        for step in rest {
+            self.push(";r=");
+            open(self, step);
+            self.push("r,");
+            self.expr(&step.1);
+            self.push(")");
+        }
+        self.push(";r}");
+    }
+
+    fn compare(&mut self, first: &Expr, rest: &[(Comparison, Expr)]) {
+        if let [(comparison, second)] = rest {
+            self.comparison(*comparison, first.span, second.span);
+            self.expr(first);
+            self.push(",");
+            self.expr(second);
+            return self.push(")");
+        }
+        self.push("{let a=");
+        self.expr(first);
+        self.push(";let b=();let r=true;");
+        let mut left = first.span;
+        for (comparison, operand) in rest {
+            self.push("if r{b=");
+            self.expr(operand);
+            self.push(";r=");
+            self.comparison(*comparison, left, operand.span);
+            self.push("a,b);a=b;}");
+            left = operand.span;
+        }
+        self.push("r}");
+    }
+
+    fn comparison(&mut self, comparison: Comparison, left: Span, right: Span) {
+        let name = match comparison {
+            Comparison::Equal => "equal",
+            Comparison::Different => "different",
+            Comparison::Less => "less",
+            Comparison::LessEqual => "less_equal",
+            Comparison::Greater => "greater",
+            Comparison::GreaterEqual => "greater_equal",
+            Comparison::In => "within",
+            Comparison::NotIn => "without",
+        };
+        self.open(name, Span::new(left.start, right.end), right);
+    }
+
+    /// Operands that are asked as long as the question about the value so far says so.
+    fn flat(&mut self, operands: &[Expr], question: &str, question_of_bool: &str) {
+        let mut bools = true;
+        self.push("{let r=");
+        for (at, operand) in operands.iter().enumerate() {
+            if at > 0 {
+                let question = if bools { question_of_bool } else { question };
+                self.number(format_args!("if {question}{{r="));
+            }
+            bools &= operand.is_bool();
+            self.expr(operand);
+            self.push(if at > 0 { ";}" } else { ";" });
+        }
+        self.push("r}");
+    }
+
+    fn choice(&mut self, choice: &Choice) {
+        self.push("{if ");
+        self.truth(&choice.condition);
+        self.push("{");
+        self.expr(&choice.then);
+        self.push("}else{");
+        self.expr(&choice.otherwise);
+        self.push("}}");
+    }
+}
+
+/// Are the arguments of the step not deep?
+fn low(suffix: &Suffix) -> bool {
+    match &suffix.kind {
+        SuffixKind::Member(_) => true,
+        SuffixKind::Index(index) => index.height <= LOW,
+        SuffixKind::Method(_, arguments) => arguments.iter().all(|argument| argument.height <= LOW),
+    }
+}
+
+fn arithmetic(operator: Arithmetic) -> &'static str {
+    match operator {
+        Arithmetic::Add => "add",
+        Arithmetic::Subtract => "subtract",
+        Arithmetic::Multiply => "multiply",
+        Arithmetic::Divide => "divide",
+        Arithmetic::Remainder => "remainder",
+    }
+}

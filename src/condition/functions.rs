@@ -1,0 +1,393 @@
+//! The functions that conditions may call, as `f(x, …)` and as `x.f(…)`.
+//!
+//! One table is the whole truth: the parser knows names and numbers of arguments from it, the engine calls
+//! what it holds, and there is no other function.
+
+use rhai::ImmutableString;
+
+use super::STRING_LIMIT;
+use super::operators::{Fault, Outcome, TOO_LONG, contains, equal, fault, finite, index, order, position, size, whole};
+use super::report::show;
+use super::value::{Datum, List, Map};
+
+/// A function: its names, how many arguments it takes (the value before the dot counts), what it does.
+#[derive(Debug)]
+pub(super) struct Function {
+    /// The first is its own name; the others are how Rhai or Python call it.
+    pub(super) names: &'static [&'static str],
+    pub(super) least: usize,
+    pub(super) most: usize,
+    pub(super) run: fn(&[Datum]) -> Outcome,
+}
+
+/// The most arguments that `min` and `max` take.
+const MANY: usize = 100;
+/// The most parts that `split` gives.
+const ITEM_LIMIT: usize = super::ITEM_LIMIT;
+
+const fn function(names: &'static [&'static str], least: usize, most: usize, run: fn(&[Datum]) -> Outcome) -> Function {
+    Function {
+        names,
+        least,
+        most,
+        run,
+    }
+}
+
+/// All functions.
+pub(super) static FUNCTIONS: &[Function] = &[
+    function(&["get"], 2, 3, get),
+    function(&["len"], 1, 1, len),
+    function(&["is_empty"], 1, 1, |a| len(a).map(|len| Datum::Bool(!len.truth()))),
+    function(&["contains"], 2, 2, |a| contains(&a[0], &a[1]).map(Datum::Bool)),
+    function(&["count"], 2, 2, count),
+    function(&["index_of", "find"], 2, 2, index_of),
+    function(&["first"], 1, 1, |a| end(&a[0], 0)),
+    function(&["last"], 1, 1, |a| end(&a[0], -1)),
+    function(&["keys"], 1, 1, |a| {
+        Ok(Datum::list(map(&a[0])?.keys().into_iter().map(Datum::text)))
+    }),
+    function(&["values"], 1, 1, values),
+    function(&["any"], 1, 1, |a| {
+        Ok(Datum::Bool(list(&a[0])?.iter().any(|item| item.truth())))
+    }),
+    function(&["all"], 1, 1, |a| {
+        Ok(Datum::Bool(list(&a[0])?.iter().all(|item| item.truth())))
+    }),
+    function(&["starts_with", "startswith"], 2, 2, |a| {
+        Ok(Datum::Bool(text(&a[0])?.starts_with(argument(&a[1])?)))
+    }),
+    function(&["ends_with", "endswith"], 2, 2, |a| {
+        Ok(Datum::Bool(text(&a[0])?.ends_with(argument(&a[1])?)))
+    }),
+    function(&["lower", "to_lower"], 1, 1, |a| made(text(&a[0])?.to_lowercase())),
+    function(&["upper", "to_upper"], 1, 1, |a| made(text(&a[0])?.to_uppercase())),
+    function(&["strip", "trim"], 1, 1, |a| made(text(&a[0])?.trim())),
+    function(&["split"], 1, 2, split),
+    function(&["replace"], 3, 3, replace),
+    function(&["abs"], 1, 1, abs),
+    function(&["min"], 1, MANY, |a| extreme(a, "<")),
+    function(&["max"], 1, MANY, |a| extreme(a, ">")),
+    function(&["sum"], 1, 1, sum),
+    function(&["round"], 1, 2, round),
+    function(&["floor"], 1, 1, |a| integral(&a[0], f64::floor)),
+    function(&["ceil", "ceiling"], 1, 1, |a| integral(&a[0], f64::ceil)),
+    function(&["int", "to_int", "parse_int"], 1, 1, int),
+    function(&["float", "to_float", "parse_float"], 1, 1, float),
+    function(&["str", "to_string"], 1, 1, |a| made(written(&a[0]))),
+    function(&["bool"], 1, 1, |a| Ok(Datum::Bool(a[0].truth()))),
+    function(&["type_of", "type"], 1, 1, |a| Ok(Datum::text(a[0].sort()))),
+];
+
+impl Function {
+    /// The function of that name.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        FUNCTIONS.iter().find(|function| function.names.contains(&name))
+    }
+
+    /// Its place in the table.
+    pub(super) fn number(&self) -> usize {
+        FUNCTIONS
+            .iter()
+            .position(|function| function.names == self.names)
+            .unwrap_or_default()
+    }
+
+    /// Is it the one of that (first) name?
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.names[0] == name
+    }
+}
+
+fn wrong<T>(value: &Datum, needed: &str) -> Result<T, Fault> {
+    Err(Fault::Operand(match value {
+        Datum::Nothing => format!("is nothing where {needed} is needed"),
+        _ => format!("is a {} ({}) where {needed} is needed", value.sort(), show(value)),
+    }))
+}
+
+fn text(value: &Datum) -> Result<&str, Fault> {
+    match value {
+        Datum::Text(text) => Ok(text.as_str()),
+        _ => wrong(value, "a text"),
+    }
+}
+
+/// A text that is not the first argument.
+fn argument(value: &Datum) -> Result<&str, Fault> {
+    match value {
+        Datum::Text(text) => Ok(text.as_str()),
+        _ => fault(format!(
+            "a text is needed here, and {} is a {}",
+            show(value),
+            value.sort()
+        )),
+    }
+}
+
+fn list(value: &Datum) -> Result<&List, Fault> {
+    match value {
+        Datum::List(list) => Ok(list),
+        _ => wrong(value, "a list"),
+    }
+}
+
+fn map(value: &Datum) -> Result<&Map, Fault> {
+    match value {
+        Datum::Map(map) => Ok(map),
+        _ => wrong(value, "a map"),
+    }
+}
+
+fn made(text: impl Into<ImmutableString>) -> Outcome {
+    let text = text.into();
+    if text.len() > STRING_LIMIT {
+        return fault(TOO_LONG);
+    }
+    Ok(Datum::text(text))
+}
+
+fn get(a: &[Datum]) -> Outcome {
+    let found = match (&a[0], &a[1]) {
+        (Datum::Map(map), Datum::Text(key)) => map.get(key.as_str()),
+        (Datum::Map(_), _) => None,
+        (Datum::List(list), at) => match whole(at) {
+            Some(at) => position(at, list.len()).and_then(|at| list.get(at)),
+            None => return index(&a[0], at),
+        },
+        (Datum::Nothing, _) => return Err(Fault::Operand("is nothing, so `get` finds nothing in it".into())),
+        _ => return wrong(&a[0], "a map or a list"),
+    };
+    Ok(found.or_else(|| a.get(2).cloned()).unwrap_or(Datum::Nothing))
+}
+
+fn len(a: &[Datum]) -> Outcome {
+    match &a[0] {
+        Datum::Text(text) => Ok(size(text.as_str().chars().count())),
+        Datum::List(list) => Ok(size(list.len())),
+        Datum::Map(map) => Ok(size(map.len())),
+        other => wrong(other, "a text, a list or a map"),
+    }
+}
+
+fn count(a: &[Datum]) -> Outcome {
+    match &a[0] {
+        Datum::List(list) => Ok(size(list.iter().filter(|item| equal(item, &a[1])).count())),
+        Datum::Text(text) => Ok(size(text.as_str().matches(argument(&a[1])?).count())),
+        other => wrong(other, "a text or a list"),
+    }
+}
+
+fn index_of(a: &[Datum]) -> Outcome {
+    let found = match &a[0] {
+        Datum::List(list) => list.iter().position(|item| equal(&item, &a[1])),
+        Datum::Text(text) => {
+            let text = text.as_str();
+            text.find(argument(&a[1])?).map(|at| text[..at].chars().count())
+        }
+        other => return wrong(other, "a text or a list"),
+    };
+    Ok(found.map_or(Datum::Int(-1), size))
+}
+
+/// The first or the last item; nothing if there is none.
+fn end(value: &Datum, at: i64) -> Outcome {
+    let list = list(value)?;
+    Ok(position(at, list.len())
+        .and_then(|at| list.get(at))
+        .unwrap_or(Datum::Nothing))
+}
+
+fn values(a: &[Datum]) -> Outcome {
+    let map = map(&a[0])?;
+    Ok(Datum::list(map.keys().iter().filter_map(|key| map.get(key))))
+}
+
+fn split(a: &[Datum]) -> Outcome {
+    let whole = text(&a[0])?;
+    let parts: Vec<Datum> = match a.get(1) {
+        None => whole.split_whitespace().take(ITEM_LIMIT + 1).map(Datum::text).collect(),
+        Some(separator) => match argument(separator)? {
+            "" => return fault("`split` needs a separator that is not empty"),
+            separator => whole.split(separator).take(ITEM_LIMIT + 1).map(Datum::text).collect(),
+        },
+    };
+    if parts.len() > ITEM_LIMIT {
+        return fault("the list would be longer than 100000 items, the sandbox's limit");
+    }
+    Ok(Datum::list(parts))
+}
+
+fn replace(a: &[Datum]) -> Outcome {
+    let (whole, old, new) = (text(&a[0])?, argument(&a[1])?, argument(&a[2])?);
+    let found = whole.matches(old).count();
+    let length = (whole.len() - found * old.len()).saturating_add(found.saturating_mul(new.len()));
+    if length > STRING_LIMIT {
+        return fault(TOO_LONG);
+    }
+    made(whole.replace(old, new))
+}
+
+fn abs(a: &[Datum]) -> Outcome {
+    match &a[0] {
+        Datum::Int(int) => int
+            .checked_abs()
+            .map(Datum::Int)
+            .ok_or_else(|| Fault::Message(format!("the integer is too large: abs({int})"))),
+        Datum::Float(float) => Ok(Datum::Float(float.abs())),
+        other => wrong(other, "a number"),
+    }
+}
+
+/// The smallest or the largest of several arguments, or of a list.
+fn extreme(a: &[Datum], symbol: &str) -> Outcome {
+    let items: Vec<Datum> = match a {
+        [only] => list(only)?.iter().collect(),
+        several => several.to_vec(),
+    };
+    let wanted = if symbol == "<" {
+        std::cmp::Ordering::Less
+    } else {
+        std::cmp::Ordering::Greater
+    };
+    let mut items = items.into_iter();
+    let Some(mut best) = items.next() else {
+        return Err(Fault::Operand(
+            "is empty, so it has neither a smallest nor a largest item".into(),
+        ));
+    };
+    for item in items {
+        if order(symbol, &item, &best)? == wanted {
+            best = item;
+        }
+    }
+    Ok(best)
+}
+
+fn sum(a: &[Datum]) -> Outcome {
+    let mut total = Datum::Int(0);
+    for item in list(&a[0])?.iter() {
+        if !matches!(item, Datum::Int(_) | Datum::Float(_)) {
+            return fault(format!("`sum` needs numbers, and {} is a {}", show(&item), item.sort()));
+        }
+        total = super::operators::arithmetic(super::ast::Arithmetic::Add, &total, &item)?;
+    }
+    Ok(total)
+}
+
+fn round(a: &[Datum]) -> Outcome {
+    let Some(digits) = a.get(1) else {
+        return integral(&a[0], f64::round_ties_even);
+    };
+    let digits = whole(digits)
+        .and_then(|digits| i32::try_from(digits).ok())
+        .filter(|digits| (0..=15).contains(digits));
+    match (&a[0], digits) {
+        (_, None) => fault("`round` takes a number of digits from 0 to 15"),
+        (Datum::Int(int), _) => Ok(Datum::Int(*int)),
+        (Datum::Float(float), Some(digits)) => {
+            let factor = 10_f64.powi(digits);
+            let scaled = float * factor;
+            Ok(Datum::Float(if scaled.is_finite() {
+                scaled.round_ties_even() / factor
+            } else {
+                *float
+            }))
+        }
+        (other, _) => wrong(other, "a number"),
+    }
+}
+
+/// A float made integral; as an integer if it fits into one.
+#[expect(clippy::cast_possible_truncation, reason = "guarded by the comparison")]
+fn integral(value: &Datum, how: fn(f64) -> f64) -> Outcome {
+    match value {
+        Datum::Int(int) => Ok(Datum::Int(*int)),
+        Datum::Float(float) => {
+            let float = how(*float);
+            Ok(if float.abs() < 9.0e18 {
+                Datum::Int(float as i64)
+            } else {
+                Datum::Float(float)
+            })
+        }
+        other => wrong(other, "a number"),
+    }
+}
+
+fn int(a: &[Datum]) -> Outcome {
+    match &a[0] {
+        Datum::Bool(flag) => Ok(Datum::Int(i64::from(*flag))),
+        Datum::Text(text) => {
+            let parsed = text.as_str().trim().parse().map(Datum::Int);
+            parsed.or_else(|_| fault(format!("{} is no integer", show(&a[0]))))
+        }
+        Datum::Int(_) | Datum::Float(_) => integral(&a[0], f64::trunc),
+        other => wrong(other, "a number or a text"),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "that is what the function is for")]
+fn float(a: &[Datum]) -> Outcome {
+    match &a[0] {
+        Datum::Bool(flag) => Ok(Datum::Float(f64::from(u8::from(*flag)))),
+        Datum::Text(text) => match text.as_str().trim().parse::<f64>() {
+            Ok(number) => finite(number, || show(&a[0])),
+            Err(_) => fault(format!("{} is no number", show(&a[0]))),
+        },
+        Datum::Int(int) => Ok(Datum::Float(*int as f64)),
+        Datum::Float(float) => Ok(Datum::Float(*float)),
+        other => wrong(other, "a number or a text"),
+    }
+}
+
+/// A value as text: texts as they are, numbers so that equal ones read the same, the rest as JSON.
+fn written(value: &Datum) -> String {
+    match value {
+        Datum::Text(text) => text.as_str().to_owned(),
+        Datum::Float(float) => float.to_string(),
+        other => {
+            let mut out = String::new();
+            json(other, &mut out);
+            out
+        }
+    }
+}
+
+/// Writes JSON until the text is too long anyway.
+fn json(value: &Datum, out: &mut String) {
+    if out.len() > STRING_LIMIT {
+        return;
+    }
+    match value {
+        Datum::List(list) => {
+            out.push('[');
+            for (at, item) in list.iter().enumerate() {
+                if out.len() > STRING_LIMIT {
+                    return;
+                }
+                out.push_str(if at == 0 { "" } else { "," });
+                json(&item, out);
+            }
+            out.push(']');
+        }
+        Datum::Map(map) => {
+            out.push('{');
+            for (at, key) in map.keys().iter().enumerate() {
+                if out.len() > STRING_LIMIT {
+                    return;
+                }
+                out.push_str(if at == 0 { "" } else { "," });
+                out.push_str(&serde_json::Value::from(key.as_str()).to_string());
+                out.push(':');
+                json(&map.get(key).unwrap_or(Datum::Nothing), out);
+            }
+            out.push('}');
+        }
+        Datum::Text(text) => out.push_str(&serde_json::Value::from(text.as_str()).to_string()),
+        Datum::Nothing => out.push_str("null"),
+        Datum::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        Datum::Int(int) => out.push_str(&int.to_string()),
+        Datum::Float(float) => out.push_str(&float.to_string()),
+    }
+}

@@ -1,0 +1,312 @@
+//! Text to tokens: names, numbers, texts and symbols of Rhai and Python.
+//!
+//! Symbols that conditions refuse (`=`, `;`, `//`, …) are tokens too, so that the parser can say what to
+//! write instead when it meets one.
+
+use super::CompileError;
+use super::STRING_LIMIT;
+use crate::source::Span;
+
+/// A token and its bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Token<'a> {
+    pub(super) kind: TokenKind<'a>,
+    pub(super) span: Span,
+}
+
+/// The sorts of token.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum TokenKind<'a> {
+    /// Up to 2^63, one more than the largest integer, for the sake of the smallest one.
+    Int(u64),
+    Float(f64),
+    Text(String),
+    Name(&'a str),
+    Symbol(&'static str),
+    End,
+}
+
+/// Every symbol, longer ones first.
+const SYMBOLS: &[&str] = &[
+    "**=", "===", "!==", "...", "..=", "//=", "<<=", ">>=", "**", "//", "/*", "==", "!=", "<>", "<<", "<=", ">>", ">=",
+    "&&", "||", "??", "?.", "?[", "=>", "->", ":=", "+=", "-=", "*=", "/=", "%=", "::", "..", "#{", "(", ")", "[", "]",
+    "{", "}", ",", ".", ":", ";", "+", "-", "*", "/", "%", "<", ">", "=", "!", "?", "|", "&", "^", "~", "@", "#",
+];
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    tokens: Vec<Token<'a>>,
+}
+
+/// All tokens of the text; the last is the end.
+pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, CompileError> {
+    let mut lexer = Lexer {
+        text,
+        at: 0,
+        tokens: Vec::new(),
+    };
+    while lexer.skip_space() {
+        let start = lexer.at;
+        let kind = lexer.token()?;
+        lexer.tokens.push(Token {
+            kind,
+            span: Span::new(start, lexer.at),
+        });
+    }
+    lexer.tokens.push(Token {
+        kind: TokenKind::End,
+        span: Span::new(text.len(), text.len()),
+    });
+    Ok(lexer.tokens)
+}
+
+fn starts_name(c: char) -> bool {
+    c == '_' || c.is_alphabetic()
+}
+
+fn continues_name(c: char) -> bool {
+    c == '_' || c.is_alphanumeric()
+}
+
+fn error<T>(message: impl Into<String>, span: Span, help: &str) -> Result<T, CompileError> {
+    Err(CompileError {
+        message: message.into(),
+        span,
+        help: (!help.is_empty()).then(|| help.to_owned()),
+    })
+}
+
+impl<'a> Lexer<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    /// The character after the next one.
+    fn second(&self) -> Option<char> {
+        self.rest().chars().nth(1)
+    }
+
+    fn bump(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    /// Is there anything after the white space?
+    fn skip_space(&mut self) -> bool {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+        self.at < self.text.len()
+    }
+
+    fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let length = rest.find(|c| !keep(c)).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    fn token(&mut self) -> Result<TokenKind<'a>, CompileError> {
+        match self.peek() {
+            Some(quote @ ('\'' | '"')) => self.string(quote),
+            Some(c) if c.is_ascii_digit() => self.number(),
+            Some('.') if self.second().is_some_and(|c| c.is_ascii_digit()) && !self.after_value() => self.number(),
+            Some(c) if starts_name(c) => self.name(),
+            _ => self.symbol(),
+        }
+    }
+
+    /// Does the previous token end a value, so that a dot would ask for a member?
+    fn after_value(&self) -> bool {
+        self.tokens.last().is_some_and(|token| {
+            token.span.end == self.at
+                && !matches!(token.kind, TokenKind::Symbol(symbol) if !matches!(symbol, ")" | "]" | "}"))
+        })
+    }
+
+    fn name(&mut self) -> Result<TokenKind<'a>, CompileError> {
+        let start = self.at;
+        let name = self.take_while(continues_name);
+        if matches!(self.peek(), Some('\'' | '"')) && name.len() <= 2 && !matches!(name, "in" | "is" | "or" | "if") {
+            return error(
+                format!("`{name}` in front of a text"),
+                Span::new(start, self.at + 1),
+                "texts have no prefixes here; write '…' or \"…\" alone, and join parts with `+`",
+            );
+        }
+        Ok(TokenKind::Name(name))
+    }
+
+    fn symbol(&mut self) -> Result<TokenKind<'a>, CompileError> {
+        if let Some(symbol) = SYMBOLS.iter().find(|symbol| self.rest().starts_with(**symbol)) {
+            self.at += symbol.len();
+            return Ok(TokenKind::Symbol(symbol));
+        }
+        let start = self.at;
+        let c = self.bump().unwrap_or_default();
+        let help = match c {
+            '`' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' => "write texts as '…' or \"…\"",
+            '≠' => "write `!=`",
+            '≤' => "write `<=`",
+            '≥' => "write `>=`",
+            '∧' => "write `and`",
+            '∨' => "write `or`",
+            '¬' => "write `not`",
+            '×' => "write `*`",
+            '−' | '–' | '—' => "write `-`",
+            '$' => "write names without `$`",
+            _ => "",
+        };
+        error(
+            format!("unexpected character `{}`", c.escape_debug()),
+            Span::new(start, self.at),
+            help,
+        )
+    }
+
+    fn number(&mut self) -> Result<TokenKind<'a>, CompileError> {
+        let start = self.at;
+        let radix = match self.rest().as_bytes() {
+            [b'0', b'x' | b'X', ..] => 16,
+            [b'0', b'o' | b'O', ..] => 8,
+            [b'0', b'b' | b'B', ..] => 2,
+            _ => 10,
+        };
+        let kind = if radix == 10 {
+            self.decimal(start)
+        } else {
+            self.at += 2;
+            let digits = self.take_while(|c| c == '_' || c.is_digit(radix)).replace('_', "");
+            self.int(start, u64::from_str_radix(&digits, radix).ok(), digits.is_empty())
+        }?;
+        if self.peek().is_some_and(continues_name) {
+            self.take_while(continues_name);
+            let written = &self.text[start..self.at];
+            return error(
+                format!("`{written}` is neither a number nor a name"),
+                Span::new(start, self.at),
+                "names start with a letter or `_`",
+            );
+        }
+        Ok(kind)
+    }
+
+    fn decimal(&mut self, start: usize) -> Result<TokenKind<'a>, CompileError> {
+        let digit = |c: char| c == '_' || c.is_ascii_digit();
+        self.take_while(digit);
+        let mut float = false;
+        if self.peek() == Some('.') && !self.second().is_some_and(|c| starts_name(c) || c == '.') {
+            float = true;
+            self.bump();
+            self.take_while(digit);
+        }
+        let mut after = self.rest().chars().skip(1);
+        let exponent = matches!(self.peek(), Some('e' | 'E'))
+            && match after.next() {
+                Some('+' | '-') => after.next().is_some_and(|c| c.is_ascii_digit()),
+                next => next.is_some_and(|c| c.is_ascii_digit()),
+            };
+        if exponent {
+            float = true;
+            self.at += 2;
+            self.take_while(digit);
+        }
+        let written = self.text[start..self.at].replace('_', "");
+        if !float {
+            return self.int(start, written.parse().ok(), false);
+        }
+        match written.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(TokenKind::Float(number)),
+            _ => error("the number is too large", Span::new(start, self.at), ""),
+        }
+    }
+
+    fn int(&self, start: usize, value: Option<u64>, empty: bool) -> Result<TokenKind<'a>, CompileError> {
+        let span = Span::new(start, self.at);
+        match value {
+            _ if empty => error("a number without digits", span, ""),
+            Some(value) if value <= i64::MAX.unsigned_abs() + 1 => Ok(TokenKind::Int(value)),
+            _ => error(
+                "the integer is too large",
+                span,
+                "integers go up to 9223372036854775807; write a larger number with a decimal point",
+            ),
+        }
+    }
+
+    fn string(&mut self, quote: char) -> Result<TokenKind<'a>, CompileError> {
+        let start = self.at;
+        self.bump();
+        let mut text = String::new();
+        loop {
+            let plain = self.take_while(|c| c != quote && c != '\\' && c != '\n');
+            text.push_str(plain);
+            match self.peek() {
+                Some('\\') => self.escape(&mut text)?,
+                Some(c) if c == quote => break,
+                _ => {
+                    return error(
+                        format!("the text has no closing {quote}"),
+                        Span::new(start, self.at),
+                        "a text ends on the line on which it starts; write a line break as `\\n`",
+                    );
+                }
+            }
+        }
+        self.bump();
+        if text.len() > STRING_LIMIT {
+            return error("the text is longer than 1 MiB", Span::new(start, self.at), "");
+        }
+        Ok(TokenKind::Text(text))
+    }
+
+    fn escape(&mut self, text: &mut String) -> Result<(), CompileError> {
+        let start = self.at;
+        self.bump();
+        let digits = match self.bump() {
+            Some('n') => return push(text, '\n'),
+            Some('t') => return push(text, '\t'),
+            Some('r') => return push(text, '\r'),
+            Some('0') => return push(text, '\0'),
+            Some(c @ ('\\' | '\'' | '"')) => return push(text, c),
+            Some('x') => 2,
+            Some('u') => 4,
+            Some('U') => 8,
+            _ => {
+                return error(
+                    "unknown escape",
+                    Span::new(start, self.at),
+                    "write a backslash as `\\\\`",
+                );
+            }
+        };
+        let number: String = self
+            .rest()
+            .chars()
+            .take(digits)
+            .take_while(char::is_ascii_hexdigit)
+            .collect();
+        self.at += number.len();
+        let character = (number.len() == digits)
+            .then(|| u32::from_str_radix(&number, 16).ok().and_then(char::from_u32))
+            .flatten();
+        match character {
+            Some(c) => push(text, c),
+            None => error(
+                "the escape names no character",
+                Span::new(start, self.at),
+                "write `\\xHH`, `\\uHHHH` or `\\UHHHHHHHH`",
+            ),
+        }
+    }
+}
+
+fn push(text: &mut String, c: char) -> Result<(), CompileError> {
+    text.push(c);
+    Ok(())
+}

@@ -1,0 +1,371 @@
+//! What the operators mean.
+//!
+//! The rules are the language's own, not Rhai's: one number type, Python's truth and remainder, plain
+//! inequality across types, and an error wherever an order or a sum makes no sense.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use super::STRING_LIMIT;
+use super::ast::Arithmetic;
+use super::report::show;
+use super::value::{Datum, List, Map, number};
+
+/// Why an operator has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The whole message.
+    Message(String),
+    /// A message that starts with what the user wrote for the operand.
+    Operand(String),
+}
+
+/// What an operator gives.
+pub(super) type Outcome = Result<Datum, Fault>;
+
+/// A fault with that message.
+pub(super) fn fault<T>(message: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault::Message(message.into()))
+}
+
+/// Two numbers of one type, or an integer and a float as floats.
+enum Pair {
+    Ints(i64, i64),
+    Floats(f64, f64),
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "arithmetic with a float is arithmetic of floats"
+)]
+fn pair(a: &Datum, b: &Datum) -> Option<Pair> {
+    Some(match (a, b) {
+        (&Datum::Int(a), &Datum::Int(b)) => Pair::Ints(a, b),
+        (&Datum::Int(a), &Datum::Float(b)) => Pair::Floats(a as f64, b),
+        (&Datum::Float(a), &Datum::Int(b)) => Pair::Floats(a, b as f64),
+        (&Datum::Float(a), &Datum::Float(b)) => Pair::Floats(a, b),
+        _ => return None,
+    })
+}
+
+/// `a + b` and its like.
+pub(super) fn arithmetic(operator: Arithmetic, a: &Datum, b: &Datum) -> Outcome {
+    if let (Arithmetic::Add, Datum::Text(a), Datum::Text(b)) = (operator, a, b) {
+        return join(a.as_str(), b.as_str());
+    }
+    match pair(a, b) {
+        Some(Pair::Ints(a, b)) => ints(operator, a, b),
+        Some(Pair::Floats(a, b)) => floats(operator, a, b),
+        None => {
+            let (does, symbol) = words(operator);
+            fault(format!(
+                "cannot {does} {} and {}: {} {symbol} {}",
+                a.sort(),
+                b.sort(),
+                show(a),
+                show(b)
+            ))
+        }
+    }
+}
+
+fn words(operator: Arithmetic) -> (&'static str, &'static str) {
+    match operator {
+        Arithmetic::Add => ("add", "+"),
+        Arithmetic::Subtract => ("subtract", "-"),
+        Arithmetic::Multiply => ("multiply", "*"),
+        Arithmetic::Divide => ("divide", "/"),
+        Arithmetic::Remainder => ("take the remainder of", "%"),
+    }
+}
+
+fn join(a: &str, b: &str) -> Outcome {
+    if a.len() + b.len() > STRING_LIMIT {
+        return fault(TOO_LONG);
+    }
+    Ok(Datum::text([a, b].concat()))
+}
+
+/// What is said of a text that has grown too long.
+pub(super) const TOO_LONG: &str = "the text would be longer than 1 MiB, the sandbox's limit";
+
+#[expect(clippy::cast_precision_loss, reason = "a quotient that is no integer is a float")]
+fn ints(operator: Arithmetic, a: i64, b: i64) -> Outcome {
+    let exact = match operator {
+        Arithmetic::Add => a.checked_add(b),
+        Arithmetic::Subtract => a.checked_sub(b),
+        Arithmetic::Multiply => a.checked_mul(b),
+        Arithmetic::Divide | Arithmetic::Remainder if b == 0 => return by_zero(operator, &Datum::Int(a)),
+        Arithmetic::Divide if a.checked_rem(b).is_some_and(|rest| rest != 0) => {
+            return Ok(Datum::Float(a as f64 / b as f64));
+        }
+        Arithmetic::Divide => a.checked_div(b),
+        Arithmetic::Remainder => {
+            let rest = a.checked_rem(b).unwrap_or(0);
+            Some(if rest != 0 && (rest < 0) != (b < 0) {
+                rest + b
+            } else {
+                rest
+            })
+        }
+    };
+    let (_, symbol) = words(operator);
+    exact
+        .map(Datum::Int)
+        .ok_or_else(|| Fault::Message(format!("the integer is too large: {a} {symbol} {b}")))
+}
+
+fn floats(operator: Arithmetic, a: f64, b: f64) -> Outcome {
+    let result = match operator {
+        Arithmetic::Add => a + b,
+        Arithmetic::Subtract => a - b,
+        Arithmetic::Multiply => a * b,
+        Arithmetic::Divide | Arithmetic::Remainder if b == 0.0 => return by_zero(operator, &Datum::Float(a)),
+        Arithmetic::Divide => a / b,
+        Arithmetic::Remainder => {
+            let rest = a % b;
+            if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
+                rest + b
+            } else {
+                rest
+            }
+        }
+    };
+    let (_, symbol) = words(operator);
+    finite(result, || format!("{a} {symbol} {b}"))
+}
+
+/// A float, unless it is out of range.
+pub(super) fn finite(result: f64, written: impl FnOnce() -> String) -> Outcome {
+    if result.is_finite() {
+        Ok(Datum::Float(result))
+    } else {
+        fault(format!("the number is out of range: {}", written()))
+    }
+}
+
+fn by_zero(operator: Arithmetic, a: &Datum) -> Outcome {
+    let (_, symbol) = words(operator);
+    fault(format!("division by zero: {} {symbol} 0", show(a)))
+}
+
+/// `-a`.
+pub(super) fn minus(a: &Datum) -> Outcome {
+    match a {
+        Datum::Int(int) => int
+            .checked_neg()
+            .map(Datum::Int)
+            .ok_or_else(|| Fault::Message(format!("the integer is too large: -({int})"))),
+        Datum::Float(float) => Ok(Datum::Float(-float)),
+        _ => fault(format!("cannot negate {}: -{}", a.sort(), show(a))),
+    }
+}
+
+/// `+a`.
+pub(super) fn plus(a: &Datum) -> Outcome {
+    match a {
+        Datum::Int(_) | Datum::Float(_) => Ok(a.clone()),
+        _ => fault(format!("`+` needs a number, but this is {}: +{}", a.sort(), show(a))),
+    }
+}
+
+/// The order of two numbers or two texts.
+pub(super) fn order(symbol: &str, a: &Datum, b: &Datum) -> Result<Ordering, Fault> {
+    let order = match (a, b) {
+        (Datum::Text(a), Datum::Text(b)) => Some(a.as_str().cmp(b.as_str())),
+        _ => numbers(a, b),
+    };
+    order.ok_or_else(|| {
+        Fault::Message(format!(
+            "cannot order {} and {}: {} {symbol} {}",
+            a.sort(),
+            b.sort(),
+            show(a),
+            show(b)
+        ))
+    })
+}
+
+fn numbers(a: &Datum, b: &Datum) -> Option<Ordering> {
+    match (a, b) {
+        (Datum::Int(a), Datum::Int(b)) => Some(a.cmp(b)),
+        (Datum::Float(a), Datum::Float(b)) => a.partial_cmp(b),
+        (Datum::Int(a), Datum::Float(b)) => Some(mixed(*a, *b)),
+        (Datum::Float(a), Datum::Int(b)) => Some(mixed(*b, *a).reverse()),
+        _ => None,
+    }
+}
+
+/// An integer and a float, exactly: above 2^53 a conversion would make neighbours equal.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the float lies between the integers' bounds"
+)]
+fn mixed(int: i64, float: f64) -> Ordering {
+    const BOUND: f64 = 9_223_372_036_854_775_808.0;
+    if float >= BOUND {
+        Ordering::Less
+    } else if float < -BOUND {
+        Ordering::Greater
+    } else {
+        let whole = float.trunc();
+        int.cmp(&(whole as i64))
+            .then_with(|| 0.0_f64.partial_cmp(&(float - whole)).unwrap_or(Ordering::Equal))
+    }
+}
+
+/// `a == b`; never fails, and values of different sorts are different.
+pub(super) fn equal(a: &Datum, b: &Datum) -> bool {
+    match (a, b) {
+        (Datum::Nothing, Datum::Nothing) => true,
+        (Datum::Bool(a), Datum::Bool(b)) => a == b,
+        (Datum::Text(a), Datum::Text(b)) => a.as_str() == b.as_str(),
+        (Datum::List(List::Json(a)), Datum::List(List::Json(b)))
+        | (Datum::Map(Map::Json(a)), Datum::Map(Map::Json(b))) => equal_json(a.value(), b.value()),
+        (Datum::List(a), Datum::List(b)) => a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| equal(&a, &b)),
+        (Datum::Map(a), Datum::Map(b)) => equal_maps(a, b),
+        _ => numbers(a, b) == Some(Ordering::Equal),
+    }
+}
+
+fn equal_maps(a: &Map, b: &Map) -> bool {
+    a.len() == b.len()
+        && a.keys().iter().all(|key| match (a.get(key), b.get(key)) {
+            (Some(a), Some(b)) => equal(&a, &b),
+            _ => false,
+        })
+}
+
+fn equal_json(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => equal(&number(a), &number(b)),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal_json(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal_json(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+/// `a in b`.
+pub(super) fn contains(b: &Datum, a: &Datum) -> Result<bool, Fault> {
+    match (b, a) {
+        (Datum::List(list), _) => Ok(list.iter().any(|item| equal(&item, a))),
+        (Datum::Map(map), Datum::Text(key)) => Ok(map.has(key.as_str())),
+        (Datum::Map(_), _) => Ok(false),
+        (Datum::Text(text), Datum::Text(part)) => Ok(text.as_str().contains(part.as_str())),
+        (Datum::Text(_), _) => fault(format!("a text contains only texts, and {} is a {}", show(a), a.sort())),
+        (Datum::Nothing, _) => Err(Fault::Operand("is nothing, so nothing can be in it".into())),
+        _ => Err(Fault::Operand(format!(
+            "is a {} ({}); only lists, maps and texts contain something",
+            b.sort(),
+            show(b)
+        ))),
+    }
+}
+
+/// `base.name`.
+pub(super) fn member(base: &Datum, name: &str) -> Outcome {
+    match base {
+        Datum::Map(map) => match map.get(name) {
+            Some(value) => Ok(value),
+            None => missing(map, name),
+        },
+        Datum::Nothing => Err(Fault::Operand(format!("is nothing, so it has no member `{name}`"))),
+        Datum::Text(text) if name == "len" => Ok(size(text.as_str().chars().count())),
+        Datum::List(list) if name == "len" => Ok(size(list.len())),
+        _ => Err(Fault::Operand(format!(
+            "is a {} ({}), so it has no member `{name}`",
+            base.sort(),
+            show(base)
+        ))),
+    }
+}
+
+/// A missing key is nothing; an execution, though, has a fixed set of fields, and another name is a slip.
+fn missing(map: &Map, name: &str) -> Outcome {
+    match map {
+        Map::Entry(history, _) => Err(Fault::Operand(format!(
+            "is an execution, which has no field `{name}`, only {}",
+            history.fields().join(", ")
+        ))),
+        _ => Ok(Datum::Nothing),
+    }
+}
+
+/// A count.
+pub(super) fn size(size: usize) -> Datum {
+    Datum::Int(i64::try_from(size).unwrap_or(i64::MAX))
+}
+
+/// `base[index]`.
+pub(super) fn index(base: &Datum, index: &Datum) -> Outcome {
+    match (base, index) {
+        (Datum::Map(map), Datum::Text(key)) => match map.get(key.as_str()) {
+            Some(value) => Ok(value),
+            None => missing(map, key.as_str()),
+        },
+        (Datum::List(list), _) if whole(index).is_some() => {
+            let found = whole(index)
+                .and_then(|at| position(at, list.len()))
+                .and_then(|at| list.get(at));
+            found.ok_or_else(|| out_of_range(index, "list", list.len(), "item"))
+        }
+        (Datum::Text(text), _) if whole(index).is_some() => {
+            let length = text.as_str().chars().count();
+            let found = whole(index)
+                .and_then(|at| position(at, length))
+                .and_then(|at| text.as_str().chars().nth(at));
+            found
+                .map(|c| Datum::text(c.to_string()))
+                .ok_or_else(|| out_of_range(index, "text", length, "character"))
+        }
+        (Datum::Nothing, _) => Err(Fault::Operand(format!("is nothing, so it has no item {}", show(index)))),
+        (Datum::Map(_), _) => fault(format!(
+            "a map's keys are texts, and {} is a {}",
+            show(index),
+            index.sort()
+        )),
+        (Datum::List(_) | Datum::Text(_), _) => fault(format!(
+            "an index is a whole number, and {} is a {}",
+            show(index),
+            index.sort()
+        )),
+        _ => Err(Fault::Operand(format!(
+            "is a {} ({}), so it has no items",
+            base.sort(),
+            show(base)
+        ))),
+    }
+}
+
+/// The number as an integer, if it is one.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "only whole numbers well within the bounds get there"
+)]
+pub(super) fn whole(number: &Datum) -> Option<i64> {
+    match number {
+        Datum::Int(int) => Some(*int),
+        Datum::Float(float) if float.fract() == 0.0 && float.abs() < 9.0e15 => Some(*float as i64),
+        _ => None,
+    }
+}
+
+/// Which item `at` means, counted from the end when negative.
+pub(super) fn position(at: i64, length: usize) -> Option<usize> {
+    if at >= 0 {
+        usize::try_from(at).ok().filter(|&at| at < length)
+    } else {
+        length.checked_sub(usize::try_from(at.unsigned_abs()).ok()?)
+    }
+}
+
+fn out_of_range(index: &Datum, of: &str, length: usize, unit: &str) -> Fault {
+    let plural = if length == 1 { "" } else { "s" };
+    Fault::Message(format!(
+        "index {} is out of range: the {of} has {length} {unit}{plural}",
+        show(index)
+    ))
+}

@@ -1,0 +1,237 @@
+//! What conditions are not, in words: for everything that people try, what to write instead.
+
+use super::CompileError;
+use super::ast::Variable;
+use super::functions::FUNCTIONS;
+use super::lexer::{Token, TokenKind};
+use super::report::clip;
+use crate::source::Span;
+
+const ONE_EXPRESSION: &str = "a condition is one expression; it has no statements, loops or variables of its own";
+const CONTEXT_HELP: &str = "what agents have put into the context";
+
+/// Words of Rhai and Python that have a meaning there and none here.
+const RESERVED: &[(&str, &str)] = &[
+    ("let", ONE_EXPRESSION),
+    ("const", ONE_EXPRESSION),
+    ("while", ONE_EXPRESSION),
+    ("loop", ONE_EXPRESSION),
+    ("do", ONE_EXPRESSION),
+    (
+        "for",
+        "loops and comprehensions are not part of conditions; use `any`, `all`, `sum`, `count` or `in`",
+    ),
+    ("fn", ONE_EXPRESSION),
+    ("def", ONE_EXPRESSION),
+    ("return", "write the expression alone"),
+    ("break", ONE_EXPRESSION),
+    ("continue", ONE_EXPRESSION),
+    ("throw", ONE_EXPRESSION),
+    ("raise", ONE_EXPRESSION),
+    ("try", ONE_EXPRESSION),
+    ("assert", ONE_EXPRESSION),
+    ("with", ONE_EXPRESSION),
+    ("class", ONE_EXPRESSION),
+    ("del", ONE_EXPRESSION),
+    ("pass", ONE_EXPRESSION),
+    ("global", ONE_EXPRESSION),
+    ("async", ONE_EXPRESSION),
+    ("await", ONE_EXPRESSION),
+    ("yield", ONE_EXPRESSION),
+    ("import", "conditions load nothing"),
+    ("from", "conditions load nothing"),
+    ("export", "conditions load nothing"),
+    ("lambda", "conditions have no functions of their own"),
+    ("switch", "write `x if c else y`"),
+    ("match", "write `x if c else y`"),
+    ("eval", "conditions cannot run text"),
+    ("exec", "conditions cannot run text"),
+    ("print", "conditions write nothing"),
+    ("debug", "conditions write nothing"),
+    ("Fn", "conditions call only the functions of the reference"),
+    ("call", "conditions call only the functions of the reference"),
+    ("curry", "conditions call only the functions of the reference"),
+    ("this", "conditions have no `this`"),
+    ("null", "write `None` or `()`"),
+    ("nil", "write `None` or `()`"),
+    ("none", "write `None` or `()`"),
+    ("undefined", "write `None` or `()`"),
+    ("AND", "write `and`"),
+    ("OR", "write `or`"),
+    ("NOT", "write `not`"),
+    ("IN", "write `in`"),
+    ("TRUE", "write `True` or `true`"),
+    ("FALSE", "write `False` or `false`"),
+    ("not", "put parentheses around it: `(not x)`"),
+    ("elif", "write `x if c else y`"),
+    ("and", ""),
+    ("or", ""),
+    ("in", ""),
+    ("is", ""),
+    ("else", ""),
+];
+
+/// Symbols that conditions refuse, and why.
+const SYMBOLS: &[(&str, &str)] = &[
+    ("=", "`=` assigns, and conditions change nothing; compare with `==`"),
+    ("===", "compare with `==`"),
+    ("!==", "compare with `!=`"),
+    ("<>", "compare with `!=`"),
+    ("=<", "compare with `<=`"),
+    ("=>", "compare with `>=`"),
+    ("**", "powers are not part of conditions; multiply instead"),
+    (
+        "//",
+        "integer division is not part of conditions; write `floor(a / b)` (comments are not, either)",
+    ),
+    ("/*", "comments are not part of conditions; put them into the YAML"),
+    ("#", "comments are not part of conditions; put them into the YAML"),
+    ("&", "write `and` or `&&`"),
+    ("|", "write `or` or `||`; closures are not part of conditions"),
+    ("||", "closures are not part of conditions"),
+    ("^", "bit operators are not part of conditions"),
+    ("~", "write `not`"),
+    ("<<", "bit operators are not part of conditions"),
+    (">>", "bit operators are not part of conditions"),
+    ("?", "write `x if c else y`"),
+    (";", ONE_EXPRESSION),
+    ("->", "closures are not part of conditions"),
+    ("..", "ranges are not part of conditions; write `a <= x < b`"),
+    ("..=", "ranges are not part of conditions; write `a <= x <= b`"),
+    ("...", ""),
+    ("::", "conditions have no modules"),
+    (
+        "{",
+        "a block is not part of conditions; a map is written `{'key': value}`",
+    ),
+];
+
+/// Is the word one that can be neither a variable nor a function?
+pub(super) fn is_reserved(name: &str) -> bool {
+    RESERVED.iter().any(|(word, _)| *word == name)
+}
+
+/// Why this token cannot stand here.
+pub(super) fn unexpected(expected: &str, previous: Option<&TokenKind<'_>>, token: &Token<'_>) -> CompileError {
+    let (message, help) = match &token.kind {
+        TokenKind::End => ("the condition ends too early".to_owned(), expected.to_owned()),
+        TokenKind::Symbol(symbol) => {
+            let assigns = symbol.len() > 1 && symbol.ends_with('=') && !matches!(*symbol, "==" | "!=" | "<=" | ">=");
+            let help = match SYMBOLS.iter().find(|(refused, _)| refused == symbol) {
+                Some(&(_, help)) => help.to_owned(),
+                None if assigns => "conditions change nothing; compare with `==`".to_owned(),
+                None => expected.to_owned(),
+            };
+            (format!("unexpected `{symbol}`"), help)
+        }
+        TokenKind::Name(name) => {
+            let help = reserved_help(name).unwrap_or_else(|| match previous {
+                Some(TokenKind::Name(before)) if !is_reserved(before) => beside(before, name, expected),
+                _ => near_word(name).unwrap_or_else(|| expected.to_owned()),
+            });
+            (format!("unexpected `{}`", clip(name)), help)
+        }
+        TokenKind::Int(_) | TokenKind::Float(_) => ("unexpected number".to_owned(), expected.to_owned()),
+        TokenKind::Text(_) => ("unexpected text".to_owned(), expected.to_owned()),
+    };
+    CompileError {
+        message,
+        span: token.span,
+        help: Some(help),
+    }
+}
+
+/// Two names side by side.
+fn beside(before: &str, name: &str, expected: &str) -> String {
+    near_word(name)
+        .or_else(|| reserved_help(before))
+        .unwrap_or_else(|| expected.to_owned())
+}
+
+fn reserved_help(name: &str) -> Option<String> {
+    RESERVED
+        .iter()
+        .find(|(word, help)| *word == name && !help.is_empty())
+        .map(|(_, help)| (*help).to_owned())
+}
+
+fn near_word(name: &str) -> Option<String> {
+    nearest(name, ["and", "or", "not", "in", "is", "if", "else"].into_iter())
+        .map(|word| format!("did you mean `{word}`?"))
+}
+
+/// A name that is no variable.
+pub(super) fn unknown_name(name: &str, span: Span) -> CompileError {
+    if let Some((_, help)) = RESERVED.iter().find(|(word, _)| *word == name) {
+        let help = if help.is_empty() { "expected a value" } else { *help };
+        return refused(format!("unexpected `{name}`"), span, help.to_owned());
+    }
+    let shown = clip(name);
+    let constants = ["True", "False", "None"].into_iter();
+    let near = nearest(name, Variable::ALL.into_iter().map(Variable::name).chain(constants));
+    let help = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if FUNCTIONS.iter().any(|function| function.names.contains(&name)) => {
+            format!("`{shown}` is a function: write `{shown}(…)`")
+        }
+        None => {
+            let all: Vec<&str> = Variable::ALL.into_iter().map(Variable::name).collect();
+            format!(
+                "{CONTEXT_HELP} is read as `context.get('{shown}')`, a text is written `'{shown}'`; the variables are {}",
+                all.join(", ")
+            )
+        }
+    };
+    refused(format!("unknown variable `{shown}`"), span, help)
+}
+
+/// A call of something that is no function.
+pub(super) fn unknown_function(name: &str, span: Span) -> CompileError {
+    let shown = clip(name);
+    if let Some(help) = reserved_help(name) {
+        return refused(format!("`{shown}` is not part of conditions"), span, help);
+    }
+    if let Some(variable) = Variable::named(name) {
+        return refused(
+            format!("`{shown}` is a variable and cannot be called"),
+            span,
+            format!("write `{}['key']` or `{}.key`", variable.name(), variable.name()),
+        );
+    }
+    let names = FUNCTIONS.iter().flat_map(|function| function.names.iter().copied());
+    let begun = |candidate: &&str| candidate.len() > 2 && name.to_lowercase().starts_with(*candidate);
+    let help = match nearest(name, names.clone()).or_else(|| names.clone().find(begun)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            let all: Vec<&str> = FUNCTIONS.iter().map(|function| function.names[0]).collect();
+            format!("the functions are {}", all.join(", "))
+        }
+    };
+    refused(format!("unknown function `{shown}`"), span, help)
+}
+
+fn refused(message: String, span: Span, help: String) -> CompileError {
+    CompileError {
+        message,
+        span,
+        help: Some(help),
+    }
+}
+
+/// The name that was probably meant.
+fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    if name.len() > 40 {
+        return None;
+    }
+    let lower = name.to_lowercase();
+    names
+        .map(|candidate| {
+            (
+                strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()),
+                candidate,
+            )
+        })
+        .filter(|(distance, candidate)| *distance <= candidate.len() / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,337 @@
+//! Values while a condition is evaluated.
+//!
+//! Scalars are Rhai's own. Lists, maps and long texts of the snapshot are *views*: a reference count on what
+//! already exists and the way to a part of it. So evaluating never copies the context or the history, and
+//! its cost does not depend on how long the conversation has been.
+
+use std::sync::Arc;
+
+use rhai::{Array, Dynamic, ImmutableString};
+use serde_json::Value;
+
+use super::{Counts, History};
+use crate::data::Context;
+
+/// Longer texts of the snapshot are viewed, shorter ones are copied.
+const SHORT_TEXT: usize = 64;
+
+/// A value.
+#[derive(Clone)]
+pub(super) enum Datum {
+    Nothing,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(Text),
+    List(List),
+    Map(Map),
+}
+
+/// A text: of the condition's own making, or one of the snapshot.
+#[derive(Clone)]
+pub(super) enum Text {
+    Own(ImmutableString),
+    Json(Part),
+    Input(Arc<str>),
+}
+
+/// A list: of the condition's own making, or one of the snapshot.
+#[derive(Clone)]
+pub(super) enum List {
+    Own(Arc<[Datum]>),
+    Json(Part),
+    History(Arc<dyn History>),
+}
+
+/// A map: of the condition's own making, or one of the snapshot.
+#[derive(Clone)]
+pub(super) enum Map {
+    Own(Arc<[(ImmutableString, Datum)]>),
+    Json(Part),
+    Context(Arc<Context>),
+    /// An execution of the history.
+    Entry(Arc<dyn History>, usize),
+    Counts(Arc<dyn Counts>),
+}
+
+/// A part of a JSON value: the value and the steps into it.
+#[derive(Clone)]
+pub(super) struct Part {
+    root: Arc<Value>,
+    path: Vec<Step>,
+}
+
+#[derive(Clone)]
+enum Step {
+    Key(ImmutableString),
+    Index(usize),
+}
+
+impl Part {
+    /// The whole value.
+    pub(super) fn whole(root: Arc<Value>) -> Self {
+        Self { root, path: Vec::new() }
+    }
+
+    /// What it stands for.
+    pub(super) fn value(&self) -> &Value {
+        let mut value = &*self.root;
+        for step in &self.path {
+            let next = match step {
+                Step::Key(key) => value.get(key.as_str()),
+                Step::Index(index) => value.get(index),
+            };
+            value = next.unwrap_or(&Value::Null);
+        }
+        value
+    }
+
+    fn step(&self, step: Step) -> Self {
+        let mut path = Vec::with_capacity(self.path.len() + 1);
+        path.extend_from_slice(&self.path);
+        path.push(step);
+        Self {
+            root: self.root.clone(),
+            path,
+        }
+    }
+
+    fn array(&self) -> &[Value] {
+        self.value().as_array().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A JSON number as one of ours; integers that do not fit become floats.
+pub(super) fn number(number: &serde_json::Number) -> Datum {
+    match number.as_i64() {
+        Some(int) => Datum::Int(int),
+        None => Datum::Float(number.as_f64().unwrap_or_default()),
+    }
+}
+
+impl Datum {
+    /// A JSON value, without copying it.
+    pub(super) fn shared(root: Arc<Value>) -> Self {
+        Self::of(&root, || Part::whole(root.clone()))
+    }
+
+    fn of(value: &Value, part: impl FnOnce() -> Part) -> Self {
+        match value {
+            Value::Null => Self::Nothing,
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Number(value) => number(value),
+            Value::String(text) if text.len() <= SHORT_TEXT => Self::text(text.as_str()),
+            Value::String(_) => Self::Text(Text::Json(part())),
+            Value::Array(_) => Self::List(List::Json(part())),
+            Value::Object(_) => Self::Map(Map::Json(part())),
+        }
+    }
+
+    /// A text of the condition's own making.
+    pub(super) fn text(text: impl Into<ImmutableString>) -> Self {
+        Self::Text(Text::Own(text.into()))
+    }
+
+    /// A list of the condition's own making.
+    pub(super) fn list(items: impl IntoIterator<Item = Datum>) -> Self {
+        Self::List(List::Own(items.into_iter().collect()))
+    }
+
+    /// The run's input.
+    pub(super) fn input(input: &Arc<str>) -> Self {
+        if input.len() <= SHORT_TEXT {
+            Self::text(&**input)
+        } else {
+            Self::Text(Text::Input(input.clone()))
+        }
+    }
+
+    /// Python's truth.
+    pub(super) fn truth(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Bool(value) => *value,
+            Self::Int(value) => *value != 0,
+            Self::Float(value) => *value != 0.0,
+            Self::Text(text) => !text.as_str().is_empty(),
+            Self::List(list) => list.len() > 0,
+            Self::Map(map) => map.len() > 0,
+        }
+    }
+
+    /// What sort of value it is, in a word.
+    pub(super) fn sort(&self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Bool(_) => "boolean",
+            Self::Int(_) | Self::Float(_) => "number",
+            Self::Text(_) => "text",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+        }
+    }
+}
+
+impl From<Dynamic> for Datum {
+    fn from(value: Dynamic) -> Self {
+        if let Ok(int) = value.as_int() {
+            return Self::Int(int);
+        }
+        if let Ok(flag) = value.as_bool() {
+            return Self::Bool(flag);
+        }
+        if value.is_unit() {
+            return Self::Nothing;
+        }
+        if let Ok(float) = value.as_float() {
+            return Self::Float(float);
+        }
+        let value = match value.into_immutable_string_or_self() {
+            Ok(text) => return Self::text(text),
+            Err(value) => value,
+        };
+        value
+            .try_cast_result::<Map>()
+            .map(Self::Map)
+            .or_else(|value| value.try_cast_result::<List>().map(Self::List))
+            .or_else(|value| value.try_cast_result::<Text>().map(Self::Text))
+            .or_else(|value| {
+                value
+                    .try_cast_result::<Array>()
+                    .map(|items| Self::list(items.into_iter().map(Self::from)))
+            })
+            .unwrap_or(Self::Nothing)
+    }
+}
+
+/// Texts in two steps, since Rhai gives a value that is no text away.
+trait IntoText: Sized {
+    fn into_immutable_string_or_self(self) -> Result<ImmutableString, Self>;
+}
+
+impl IntoText for Dynamic {
+    fn into_immutable_string_or_self(self) -> Result<ImmutableString, Self> {
+        if self.is_string() {
+            self.try_cast_result()
+        } else {
+            Err(self)
+        }
+    }
+}
+
+impl From<Datum> for Dynamic {
+    fn from(value: Datum) -> Self {
+        match value {
+            Datum::Nothing => Self::UNIT,
+            Datum::Bool(value) => Self::from_bool(value),
+            Datum::Int(value) => Self::from_int(value),
+            Datum::Float(value) => Self::from_float(value),
+            Datum::Text(Text::Own(text)) => text.into(),
+            Datum::Text(text) => Self::from(text),
+            Datum::List(list) => Self::from(list),
+            Datum::Map(map) => Self::from(map),
+        }
+    }
+}
+
+impl Text {
+    /// Its characters.
+    pub(super) fn as_str(&self) -> &str {
+        match self {
+            Self::Own(text) => text,
+            Self::Json(part) => part.value().as_str().unwrap_or_default(),
+            Self::Input(text) => text,
+        }
+    }
+}
+
+impl List {
+    /// How many items there are.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Own(items) => items.len(),
+            Self::Json(part) => part.array().len(),
+            Self::History(history) => history.len(),
+        }
+    }
+
+    /// Item `index`, from 0.
+    pub(super) fn get(&self, index: usize) -> Option<Datum> {
+        match self {
+            Self::Own(items) => items.get(index).cloned(),
+            Self::Json(part) => {
+                let value = part.array().get(index)?;
+                Some(Datum::of(value, || part.step(Step::Index(index))))
+            }
+            Self::History(history) => (index < history.len()).then(|| Datum::Map(Map::Entry(history.clone(), index))),
+        }
+    }
+
+    /// All items, one after the other.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Datum> + '_ {
+        (0..self.len()).map_while(|index| self.get(index))
+    }
+}
+
+impl Map {
+    /// How many keys there are.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Own(entries) => entries.len(),
+            Self::Json(part) => part.value().as_object().map_or(0, serde_json::Map::len),
+            Self::Context(context) => context.len(),
+            Self::Entry(history, _) => history.fields().len(),
+            Self::Counts(counts) => counts.names().len(),
+        }
+    }
+
+    /// The value under `key`.
+    pub(super) fn get(&self, key: &str) -> Option<Datum> {
+        match self {
+            Self::Own(entries) => entries
+                .iter()
+                .find(|(name, _)| name.as_str() == key)
+                .map(|(_, value)| value.clone()),
+            Self::Json(part) => {
+                let value = part.value().get(key)?;
+                Some(Datum::of(value, || part.step(Step::Key(key.into()))))
+            }
+            Self::Context(context) => context.get(key).map(|value| Datum::shared(value.clone())),
+            Self::Entry(history, at) => history.field(*at, key).map(Datum::shared),
+            Self::Counts(counts) => counts
+                .count(key)
+                .map(|count| Datum::Int(i64::try_from(count).unwrap_or(i64::MAX))),
+        }
+    }
+
+    /// Is there such a key?
+    pub(super) fn has(&self, key: &str) -> bool {
+        match self {
+            Self::Own(entries) => entries.iter().any(|(name, _)| name.as_str() == key),
+            Self::Json(part) => part.value().get(key).is_some(),
+            Self::Context(context) => context.get(key).is_some(),
+            Self::Entry(history, _) => history.fields().contains(&key),
+            Self::Counts(counts) => counts.count(key).is_some(),
+        }
+    }
+
+    /// All keys in order.
+    pub(super) fn keys(&self) -> Vec<ImmutableString> {
+        self.first_keys(usize::MAX)
+    }
+
+    /// The first keys, at most so many.
+    pub(super) fn first_keys(&self, most: usize) -> Vec<ImmutableString> {
+        match self {
+            Self::Own(entries) => entries.iter().take(most).map(|(name, _)| name.clone()).collect(),
+            Self::Json(part) => part
+                .value()
+                .as_object()
+                .map(|map| map.keys().take(most).map(Into::into).collect())
+                .unwrap_or_default(),
+            Self::Context(context) => context.iter().take(most).map(|(key, _)| (&**key).into()).collect(),
+            Self::Entry(history, _) => history.fields().iter().take(most).map(|&name| name.into()).collect(),
+            Self::Counts(counts) => counts.names().iter().take(most).map(|name| (&**name).into()).collect(),
+        }
+    }
+}
