@@ -352,7 +352,7 @@ mod tests {
             let runner = runner(script, &self.places(), DEFAULT_OUTPUT_CAP);
             match runner.execute(an_execution()).await {
                 Observed::Finished(observation) => observation.result.map(Value::Object),
-                Observed::NeedsInput(question) => panic!("{question:?}"),
+                other => panic!("{other:?}"),
             }
         }
     }
@@ -544,7 +544,7 @@ mod tests {
         let runner = runner("late.sh", &project.places(), DEFAULT_OUTPUT_CAP);
         let output = async || match runner.execute(an_execution()).await {
             Observed::Finished(observation) => observation.result.map(Value::Object),
-            Observed::NeedsInput(question) => panic!("{question:?}"),
+            other => panic!("{other:?}"),
         };
         assert_eq!(output().await.expect_err("a failure").kind, FailureKind::Unavailable);
         project.write("scripts/late.sh", "echo here", 0o644);

@@ -312,9 +312,4 @@ impl Counts for Empty {
     fn names(&self) -> Vec<Arc<str>> {
         Vec::new()
     }
-
-    /// Agents that it names through `executions`.
-    pub fn agents_read(&self) -> Vec<(String, Span)> {
-        Vec::new()
-    }
 }

@@ -127,6 +127,7 @@ fn told(observed: Observed) -> Told {
             Ok(output) => Told::Output(Value::Object(output)),
             Err(failure) => Told::Failed(failure.kind, failure.error),
         },
+        other => panic!("{other:?}"),
     }
 }
 
@@ -307,7 +308,7 @@ fn with_model(replies: &[&str]) -> Setup {
 async fn observe(runner: &InputRunner, execution: Execution) -> Observation {
     match runner.execute(execution).await {
         Observed::Finished(observation) => observation,
-        Observed::NeedsInput(question) => panic!("{question:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

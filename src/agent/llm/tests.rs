@@ -96,7 +96,7 @@ fn runner(
 async fn observe(runner: &LlmRunner, execution: Execution) -> Observation {
     match runner.execute(execution).await {
         Observed::Finished(observation) => observation,
-        Observed::NeedsInput(question) => panic!("{question:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

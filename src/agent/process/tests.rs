@@ -82,7 +82,7 @@ impl Stage {
         let running = run(invocation, self.folder.path(), self.cap, &self.execution);
         match tokio::time::timeout(PATIENCE, running).await.expect("it ends") {
             Observed::Finished(observation) => observation.result,
-            Observed::NeedsInput(question) => panic!("{question:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
