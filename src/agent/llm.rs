@@ -17,7 +17,7 @@ use super::scope::{listens_to, scope};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::data::{Failure, FailureKind, JsonMap, Usage};
 use crate::ensemble::{Agent, Llm, Memory};
-use crate::model::{Ask, Asked, Model, ModelReply, ProfileError, StopReason, estimate_tokens};
+use crate::model::{Ask, Asked, Link, Model, ModelReply, ProfileError, StopReason, estimate_tokens};
 use crate::template::{Template, TemplateError, task_text};
 use crate::thread::{Message, Role};
 
@@ -67,13 +67,10 @@ struct Task {
     user: String,
 }
 
-/// What an attempt has cost so far.
-type Spent = Usage;
-
 impl LlmRunner {
     /// Compiles what the agent and the model's profiles have written.
     pub fn new(agent: &Agent, llm: &Llm, model: Model) -> Result<Self, BuildError> {
-        let profile_prompt = |link: &crate::model::Link| {
+        let profile_prompt = |link: &Link| {
             let which = format!("system_prompt of model profile `{}`", link.name);
             template(&which, link.profile.system_prompt.as_deref())
         };
@@ -106,7 +103,7 @@ impl LlmRunner {
     }
 
     async fn attempt(&self, execution: Execution) -> Observed {
-        let mut spent = Spent::default();
+        let mut spent = Usage::default();
         let ended = match self.task(&execution) {
             Ok(task) => self.converse(&execution, task, &mut spent).await,
             Err(failure) => Err(failure),
@@ -145,7 +142,7 @@ impl LlmRunner {
         &self,
         execution: &Execution,
         task: Task,
-        spent: &mut Spent,
+        spent: &mut Usage,
     ) -> Result<(JsonMap, Vec<Message>), Failure> {
         let mut messages = self.opening(execution, &task.user);
         let mut left = self.max_requests;
@@ -192,7 +189,7 @@ impl LlmRunner {
         execution: &Execution,
         systems: &[Option<String>],
         messages: &[Message],
-        spent: &mut Spent,
+        spent: &mut Usage,
     ) -> Result<ModelReply, Failure> {
         let ask = Ask {
             systems: systems.to_vec(),

@@ -12,7 +12,11 @@ pub async fn run(script: Arc<Script>, variables: Vec<(&'static str, Variable)>) 
     let stop = Stop::default();
     let stopped = Arc::clone(&stop.0);
     let task = tokio::task::spawn_blocking(move || script.run(variables, move || stopped.load(Ordering::Relaxed)));
-    task.await.unwrap_or(Err(ScriptFailure::Stopped))
+    match task.await {
+        Ok(ended) => ended,
+        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+        Err(_) => Err(ScriptFailure::Stopped),
+    }
 }
 
 /// Why a script gave no value, with its place, for people.

@@ -251,6 +251,8 @@ fn choosing() -> Setup {
 async fn an_answer_is_one_of_the_choices() {
     assert_eq!(choosing().answers(json!(" yes\n")).result(1).await, output("Yes"));
     assert_eq!(choosing().answers(json!(1)).result(1).await, output("1"));
+    let cased = Setup::with(|spec| spec.choices = ["a", "A"].map(String::from).to_vec());
+    assert_eq!(cased.answers(json!("A")).result(1).await, output("A"));
     let beside = |answer: &str| {
         let told = format!("`{answer}` is none of the choices: Yes, No, 1");
         Told::Failed(FailureKind::Schema, told)

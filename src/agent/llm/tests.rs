@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::agent::fixtures;
 use crate::ensemble::{AgentKind, ModelChoice, Profile, Retry};
-use crate::model::{Link, ModelError, ModelRequest, Provider, Tokens};
+use crate::model::{ModelError, ModelRequest, Provider, Tokens};
 
 /// Says what it was told to say, and keeps what it was asked.
 #[derive(Clone, Default)]
