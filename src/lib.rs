@@ -3,6 +3,7 @@
 //! The rooms and which of them may know which others are told in `docs/architecture.md`.
 
 pub mod agent;
+pub mod check;
 pub mod condition;
 pub mod conversation;
 pub mod data;
@@ -10,6 +11,7 @@ pub mod diagnostic;
 pub mod ensemble;
 pub mod executor;
 pub mod journal;
+pub mod loader;
 pub mod model;
 pub mod plan;
 pub mod report;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct Source {
     name: Arc<str>,
     text: Arc<str>,
-    /// Byte offset at which each line starts; the first is 0.
+    /// Byte offset at which each line starts; the first is 0, or 3 after a byte order mark.
     line_starts: Arc<[usize]>,
 }
 
@@ -57,6 +57,8 @@ pub enum Part {
     Key,
     /// A range of bytes of the value's text, as the text reads after YAML has taken quotes and escapes off.
     Text(Span),
+    /// A range of bytes of the source itself, for what no route leads to: a syntax error, the second of two equal keys.
+    Source(Span),
 }
 
 /// A symbolic place: a part of the node at a route.
@@ -72,7 +74,8 @@ impl Source {
     /// Takes the text and finds its lines.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let text: Arc<str> = text.into();
-        let line_starts = std::iter::once(0)
+        let first = if text.starts_with('\u{feff}') { 3 } else { 0 };
+        let line_starts = std::iter::once(first)
             .chain(text.match_indices('\n').map(|(at, _)| at + 1))
             .collect();
         Self {
@@ -94,7 +97,7 @@ impl Source {
 
     /// Line and column of a byte offset; an offset past the end is the end.
     pub fn place(&self, offset: usize) -> Place {
-        let offset = self.floor(offset);
+        let offset = self.floor(offset).max(self.line_starts[0]);
         let line = self.line_starts.partition_point(|&start| start <= offset);
         let start = self.line_starts[line - 1];
         Place {
@@ -115,6 +118,16 @@ impl Source {
     /// `offset`, or the nearest character boundary before it.
     fn floor(&self, offset: usize) -> usize {
         self.text.floor_char_boundary(offset)
+    }
+}
+
+impl At {
+    /// Bytes `span` of the source itself.
+    pub fn source(span: Span) -> Self {
+        Self {
+            route: Route::root(),
+            part: Part::Source(span),
+        }
     }
 }
 
@@ -212,6 +225,15 @@ mod tests {
             (source.line(1), source.line(2), source.line(3), source.line(9)),
             ("ab", "é→z", "", "")
         );
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_column() {
+        let source = Source::new("x", "\u{feff}ab\nc");
+        for (offset, line, column) in [(0, 1, 1), (3, 1, 1), (4, 1, 2), (6, 2, 1)] {
+            assert_eq!(source.place(offset), Place { line, column }, "offset {offset}");
+        }
+        assert_eq!(source.line(1), "ab");
     }
 
     #[test]

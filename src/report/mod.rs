@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** a reporter is told of an event after it has been committed, and changes nothing.
 
+pub mod diagnostics;
 mod events;
 mod human;
 mod result;

@@ -1,0 +1,41 @@
+//! Caps that end the whole conversation before an agent's own limit could hold that agent alone.
+
+use std::collections::HashMap;
+
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, Ensemble};
+use crate::loader::codes;
+use crate::source::Route;
+
+/// Hints at every `max_agent_executions` that is no larger than the agent's `max_turns`.
+pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+    if ensemble.limits.max_agent_executions.is_empty() {
+        return Vec::new();
+    }
+    let agents: HashMap<&str, (usize, &Agent)> = ensemble
+        .agents
+        .iter()
+        .enumerate()
+        .map(|(at, agent)| (&*agent.name, (at, agent)))
+        .collect();
+    let caps = Route::root().key("conversation_limits").key("max_agent_executions");
+    let mut findings = Vec::new();
+    for (name, cap) in &ensemble.limits.max_agent_executions {
+        let Some((index, agent)) = agents.get(&**name) else {
+            continue;
+        };
+        let turns = agent.conversation.max_turns;
+        if *cap > turns {
+            continue;
+        }
+        let message =
+            format!("the conversation ends once `{name}` has run {cap} times; its own `max_turns` is {turns}");
+        let own = Agent::route(*index).key("conversation").key("max_turns").value();
+        findings.push(
+            Finding::hint(codes::CAP_ENDS_RUN, caps.key(name.clone()).value(), message)
+                .also(own, "its own limit, which would hold only this agent")
+                .help("this cap is for the whole conversation; to limit the agent alone, `max_turns` is enough"),
+        );
+    }
+    findings
+}

@@ -1,0 +1,60 @@
+//! Agents that may run several times and listen to everyone: who, if anyone, has news for them?
+//!
+//! An agent without dependencies runs again when any other agent has a new output. Its own outputs are no
+//! news to it, so alone in an ensemble it runs once, whatever its `max_turns`, unless it may request itself.
+
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, Ensemble, Trigger};
+use crate::loader::codes;
+use crate::source::{At, Route};
+
+/// Warns of agents that nobody can wake, and hints at agents that wake each other.
+pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+    let listeners: Vec<(usize, &Agent)> = ensemble
+        .agents
+        .iter()
+        .enumerate()
+        .filter(|(_, agent)| agent.dependencies.is_empty() && agent.conversation.max_turns.get() > 1)
+        .filter(|(_, agent)| agent.conversation.trigger == Trigger::News)
+        .collect();
+    match listeners.as_slice() {
+        [(index, agent)] if ensemble.agents.len() == 1 && !agent.conversation.triggers_conversation => vec![alone(*index, agent)],
+        [_, _, ..] => vec![each_other(&listeners)],
+        _ => Vec::new(),
+    }
+}
+
+fn max_turns(index: usize) -> At {
+    Route::key(&Agent::route(index).key("conversation"), "max_turns").value()
+}
+
+fn alone(index: usize, agent: &Agent) -> Finding {
+    let turns = agent.conversation.max_turns;
+    let message = format!(
+        "agent `{}` will run once, not {turns} times: no other agent can give it news",
+        agent.name
+    );
+    Finding::warning(codes::NEVER_NEWS, max_turns(index), message)
+        .help("write `trigger: every_turn` under `conversation` to run it every turn, or leave `max_turns` out")
+}
+
+fn each_other(listeners: &[(usize, &Agent)]) -> Finding {
+    const SHOWN: usize = 5;
+    let mut names: Vec<String> = listeners
+        .iter()
+        .take(SHOWN)
+        .map(|(_, agent)| format!("`{}`", agent.name))
+        .collect();
+    if listeners.len() > SHOWN {
+        names.push("…".to_owned());
+    }
+    let message = format!(
+        "agents without dependencies start each other until `max_turns`: {}",
+        names.join(", ")
+    );
+    let mut finding = Finding::hint(codes::FEED_EACH_OTHER, max_turns(listeners[0].0), message);
+    for (index, agent) in listeners.iter().take(SHOWN).skip(1) {
+        finding = finding.also(max_turns(*index), format!("`{}` too", agent.name));
+    }
+    finding.help("an agent without dependencies listens to everyone; name in `depends_on` whom it should listen to")
+}

@@ -1,0 +1,36 @@
+//! Two agents that store their outputs under one key of the context.
+
+use std::collections::HashMap;
+
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, Ensemble};
+use crate::loader::codes;
+use crate::source::{At, Route};
+
+/// Hints at every `state_key` that an earlier agent has too.
+pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    let mut findings = Vec::new();
+    for (index, agent) in ensemble.agents.iter().enumerate() {
+        let Some(key) = &agent.conversation.state_key else {
+            continue;
+        };
+        let earlier = *first.entry(key).or_insert(index);
+        if earlier != index {
+            let message = format!(
+                "`{}` and `{}` both store their output under `{key}`",
+                ensemble.agents[earlier].name, agent.name
+            );
+            findings.push(
+                Finding::hint(codes::SHARED_STATE_KEY, place(index), message)
+                    .also(place(earlier), "first here")
+                    .help("the later output takes the earlier one's place; in one turn, the agent declared last wins"),
+            );
+        }
+    }
+    findings
+}
+
+fn place(index: usize) -> At {
+    Route::key(&Agent::route(index).key("conversation"), "state_key").value()
+}

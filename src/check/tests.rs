@@ -1,0 +1,176 @@
+//! Every check on texts, with the places that it names.
+
+use super::{check, unknown_profiles};
+use crate::diagnostic::{Diagnostic, Finding};
+use crate::ensemble::Ensemble;
+use crate::loader::{Loaded, load};
+use crate::source::Source;
+
+fn loaded(agents: &str) -> Loaded {
+    let loaded = load(&Source::new("t", format!("name: e\nagents:\n{agents}")));
+    assert!(loaded.ensemble.is_some(), "{agents}\n{:#?}", loaded.findings);
+    loaded
+}
+
+fn found(agents: &str, check: impl Fn(&Ensemble) -> Vec<Finding>) -> Vec<Diagnostic> {
+    let loaded = loaded(agents);
+    let findings = check(loaded.ensemble.as_ref().unwrap());
+    loaded.diagnostics_with(&findings)
+}
+
+/// `E040 4:5 message`.
+fn shown(agents: &str) -> Vec<String> {
+    show(&found(agents, check))
+}
+
+fn show(diagnostics: &[Diagnostic]) -> Vec<String> {
+    let line = |it: &Diagnostic| {
+        let place = it.source.place(it.span.start);
+        format!("{} {}:{} {}", it.code.0, place.line, place.column, it.message)
+    };
+    diagnostics.iter().map(line).collect()
+}
+
+#[test]
+fn circles_that_none_can_enter() {
+    let rows: &[(&str, &[&str])] = &[
+        (
+            "- {name: a, script: x, depends_on: [a]}",
+            &["E040 3:37 no agent of this circle can be the first to run: a → a"],
+        ),
+        (
+            "- {name: a, script: x, depends_on: [b]}\n- {name: b, script: x, depends_on: [a]}",
+            &["E040 3:37 no agent of this circle can be the first to run: a → b → a"],
+        ),
+        // Feedback opens it.
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: b, feedback: true}]}\n- {name: b, script: x, depends_on: [a]}",
+            &[],
+        ),
+        // Downstream of a circle is no error of its own; two circles are two.
+        (
+            "- {name: z, script: x, depends_on: [a]}\n- {name: a, script: x, depends_on: [b]}\n- {name: b, script: x, depends_on: [a]}\n- {name: c, script: x, depends_on: [c]}",
+            &[
+                "E040 4:37 no agent of this circle can be the first to run: a → b → a",
+                "E040 6:37 no agent of this circle can be the first to run: c → c",
+            ],
+        ),
+        // One door of several is enough.
+        (
+            "- {name: s, script: x}\n- {name: a, script: x, dependencies: [{agent_name: b, requires_all: false}, {agent_name: s, requires_all: false}]}\n- {name: b, script: x, depends_on: [a]}",
+            &[],
+        ),
+        // No door leads out.
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: b, requires_all: false}, {agent_name: c, requires_all: false}]}\n- {name: b, script: x, depends_on: [a]}\n- {name: c, script: x, depends_on: [a]}",
+            &["E040 3:39 no agent of this circle can be the first to run: a → b → a"],
+        ),
+        // An any-of edge with feedback is a door.
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: b, requires_all: false, feedback: true}]}\n- {name: b, script: x, depends_on: [a]}",
+            &[],
+        ),
+        // An open door does not help against one that must hold.
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: a, requires_all: false, feedback: true}, {agent_name: b}]}\n- {name: b, script: x, depends_on: [a]}",
+            &["E040 3:93 no agent of this circle can be the first to run: a → b → a"],
+        ),
+        // Conditions and failures are left out of it.
+        (
+            "- {name: a, script: x}\n- {name: b, script: x, dependencies: [{agent_name: a, condition: 'false', on: failure}]}",
+            &[],
+        ),
+    ];
+    for (agents, expected) in rows {
+        assert_eq!(shown(agents), *expected, "{agents}");
+    }
+}
+
+#[test]
+fn a_circle_shows_its_edges() {
+    let found = found(
+        "- {name: a, script: x, depends_on: [b]}\n- {name: b, script: x, depends_on: [a]}",
+        check,
+    );
+    let labels: Vec<&str> = found[0].also.iter().map(|(_, label)| label.as_str()).collect();
+    assert_eq!(labels, ["`a` waits for `b`", "`b` waits for `a`"]);
+    assert!(found[0].help.as_ref().unwrap().contains("`feedback: true`"));
+}
+
+#[test]
+fn long_chains_and_circles_are_quick() {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for at in 0..5000 {
+        let _ = writeln!(text, "- {{name: a{at}, script: x, depends_on: [a{}]}}", (at + 1) % 5000);
+    }
+    let start = std::time::Instant::now();
+    assert_eq!(shown(&text).len(), 1);
+    assert!(
+        start.elapsed() < std::time::Duration::from_secs(10),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn news() {
+    let rows: &[(&str, &[&str])] = &[
+        (
+            "- {name: a, script: x, conversation: {max_turns: 3}}",
+            &["W002 3:50 agent `a` will run once, not 3 times: no other agent can give it news"],
+        ),
+        (
+            "- {name: a, script: x, conversation: {max_turns: 3, trigger: every_turn}}",
+            &[],
+        ),
+        ("- {name: a, script: x, conversation: {max_turns: 3, triggers_conversation: true}}", &[]),
+        ("- {name: a, script: x, conversation: {max_turns: 1}}", &[]),
+        (
+            "- {name: a, script: x, conversation: {max_turns: 3}}\n- {name: b, script: x, depends_on: [a]}",
+            &[],
+        ),
+        (
+            "- {name: a, script: x, conversation: {max_turns: 3}}\n- {name: b, script: x, conversation: {max_turns: 2}}",
+            &["H001 3:50 agents without dependencies start each other until `max_turns`: `a`, `b`"],
+        ),
+    ];
+    for (agents, expected) in rows {
+        assert_eq!(shown(agents), *expected, "{agents}");
+    }
+}
+
+#[test]
+fn caps_and_state_keys() {
+    let cap = |cap: u32| {
+        format!(
+            "- {{name: a, script: x}}\n- {{name: b, script: x, depends_on: [a], conversation: {{max_turns: 3}}}}\nconversation_limits: {{max_agent_executions: {{b: {cap}}}}}"
+        )
+    };
+    assert_eq!(
+        shown(&cap(3)),
+        ["H002 5:49 the conversation ends once `b` has run 3 times; its own `max_turns` is 3"]
+    );
+    assert_eq!(shown(&cap(4)), [""; 0]);
+    assert_eq!(
+        shown(
+            "- {name: a, script: x, conversation: {state_key: k}}\n- {name: b, script: x, conversation: {state_key: k}}"
+        ),
+        ["H003 4:50 `a` and `b` both store their output under `k`"]
+    );
+}
+
+#[test]
+fn profiles() {
+    let agents = "- {name: a, model_profile: p}\n- {name: b, model_profile: q}\n- {name: c, model: x/y}\n- {name: d, input: {prompt: q, responses: {model_profile: r}}}\nmodel_profiles:\n  p: {provider: simulated, replies: [a], fallback: s}";
+    let found = show(&found(agents, |ensemble| {
+        unknown_profiles(ensemble, &|name| name == "q")
+    }));
+    assert_eq!(
+        found,
+        [
+            "W001 6:59 there is no model profile `r` here",
+            "W001 8:52 there is no model profile `s` here"
+        ]
+    );
+}

@@ -1,0 +1,102 @@
+//! What the command line gives a run: input, context, answers, models.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::args::{AnsweringArgs, RunArgs};
+use super::error::CliError;
+use super::project::{Surroundings, read_source, read_stdin};
+use crate::agent::input::Answers;
+use crate::data::Context;
+use crate::ensemble::Ensemble;
+use crate::loader;
+use crate::model::Override;
+
+/// The run's input: what was given, else the ensemble's `default_task`, else nothing.
+pub fn input(args: &RunArgs, ensemble: &Ensemble, surroundings: &Surroundings) -> Result<Arc<str>, CliError> {
+    let given = match args.input.as_deref() {
+        None => return Ok(ensemble.default_task.as_deref().unwrap_or_default().into()),
+        Some("-") => read_stdin()?,
+        Some(text) => match text.strip_prefix('@') {
+            Some(file) => read_source(&surroundings.folder.join(file))?.text().to_string(),
+            None => text.to_owned(),
+        },
+    };
+    Ok(given.into())
+}
+
+/// The context before the first turn: `--context`, then every `--set`.
+pub fn context(args: &RunArgs, surroundings: &Surroundings) -> Result<Context, CliError> {
+    let mut context = Context::default();
+    if let Some(file) = &args.context {
+        let source = read_source(&surroundings.folder.join(file))?;
+        for (key, value) in loader::context(&source).map_err(CliError::Invalid)? {
+            context.insert(key.into(), Arc::new(value));
+        }
+    }
+    for set in &args.set {
+        let (key, value) = pair(set, "--set", "KEY=VALUE")?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        context.insert(key.into(), Arc::new(value));
+    }
+    Ok(context)
+}
+
+/// `--answers`, then every `--answer`.
+pub fn answers(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Answers, CliError> {
+    let mut answers = Answers::default();
+    if let Some(file) = &args.answers {
+        let source = read_source(&surroundings.folder.join(file))?;
+        for (agent, given) in loader::answers(&source).map_err(CliError::Invalid)? {
+            let value = match given {
+                loader::Answers::Always(value) => value,
+                loader::Answers::Each(values) => Value::Array(values),
+            };
+            answers.insert(&*agent, value);
+        }
+    }
+    for answer in &args.answer {
+        let (agent, text) = pair(answer, "--answer", "AGENT=TEXT")?;
+        answers.insert(agent, Value::String(text.to_owned()));
+    }
+    Ok(answers)
+}
+
+/// Every `--model`.
+pub fn overrides(models: &[String]) -> Result<Vec<Override>, CliError> {
+    let parse = |model: &String| {
+        let read: Result<Override, _> = model.parse();
+        read.map_err(|error| CliError::usage(format!("--model {model}: {error}")))
+    };
+    models.iter().map(parse).collect()
+}
+
+/// Complains about answers for agents that ask nobody.
+pub fn check_answers(answers: &Answers, ensemble: &Ensemble) -> Result<(), CliError> {
+    let asks = |name: &str| ensemble.agent(name).is_some_and(|agent| agent.kind_name() == "input");
+    let may_hold = |name: &str| ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble") || asks(name);
+    match answers.agents().find(|name| !may_hold(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let inputs: Vec<&str> = ensemble
+                .agents
+                .iter()
+                .filter(|agent| agent.kind_name() == "input")
+                .map(|agent| &*agent.name)
+                .collect();
+            let help = match inputs.as_slice() {
+                [] => "this ensemble has no input agents".to_owned(),
+                inputs => format!("its input agents are {}", inputs.join(", ")),
+            };
+            Err(CliError::usage_with_help(format!("an answer is given for `{name}`, which is no input agent"), help))
+        }
+    }
+}
+
+fn pair<'a>(text: &'a str, option: &str, shape: &str) -> Result<(&'a str, &'a str), CliError> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key, value)),
+        _ => Err(CliError::usage(format!("{option} takes {shape}, not `{text}`"))),
+    }
+}

@@ -1,0 +1,58 @@
+//! The edge: arguments in, words and an exit code out. Here everything is wired to everything.
+
+#![expect(clippy::disallowed_methods, reason = "the edge reads the environment, files and the clock")]
+
+mod args;
+mod error;
+mod exit;
+mod given;
+mod prepare;
+mod project;
+mod replay;
+mod resume;
+mod run;
+mod runs;
+mod signals;
+mod streams;
+mod sub_ensemble;
+mod terminal;
+mod validate;
+mod wiring;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Cli, Command};
+use error::CliError;
+use project::Surroundings;
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let surroundings = Surroundings::capture(cli.color);
+    let code = match dispatch(cli.command, &surroundings) {
+        Ok(code) => code,
+        Err(error) => {
+            surroundings.complain(&error.render(surroundings.colors_on_stderr()));
+            error.exit_code()
+        }
+    };
+    exit::code(code)
+}
+
+fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliError> {
+    match command {
+        Command::Run(args) => run::run(&args, surroundings),
+        Command::Validate(args) => validate::validate(&args, surroundings),
+        Command::Replay(args) => replay::replay(&args, surroundings),
+        Command::Resume(args) => resume::resume(&args, surroundings),
+        Command::Runs(command) => runs::runs(&command, surroundings),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "ensemble", &mut script);
+            surroundings.print(&String::from_utf8_lossy(&script));
+            Ok(exit::SUCCESS)
+        }
+    }
+}

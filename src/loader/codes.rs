@@ -1,0 +1,71 @@
+//! The codes of everything that can be wrong with a file, each with a title of one line.
+//!
+//! Codes are stable: a code keeps its meaning, and the code of a rule that is gone is not used again.
+//! `E00x` is about YAML, `E01x` about keys and values, `E02x` and `E03x` about agents, edges and profiles,
+//! `E04x` about the graph. `W` warns, `H` hints.
+
+use crate::diagnostic::Code;
+
+macro_rules! codes {
+    ($($name:ident = $code:literal, $title:literal;)*) => {
+        $(#[doc = $title] pub const $name: Code = Code($code);)*
+
+        /// Every code with its title, in order.
+        pub const ALL: &[(Code, &str)] = &[$(($name, $title)),*];
+    };
+}
+
+codes! {
+    SYNTAX = "E001", "The text is not YAML.";
+    TOO_BIG = "E002", "The text is too large, too deep, or its aliases expand to too much.";
+    DOCUMENTS = "E003", "A file holds exactly one document.";
+    DUPLICATE_KEY = "E004", "A key stands twice in one map.";
+    ALIAS = "E005", "An alias or a merge key leads nowhere, or to itself.";
+    TAG = "E006", "A tag is not one of YAML's own, or does not fit its value.";
+    KEY_NOT_TEXT = "E007", "A key is not text.";
+    NOT_JSON = "E008", "A value has no form in JSON.";
+    UNKNOWN_KEY = "E010", "A key is unknown here.";
+    FOREIGN_KEY = "E011", "A key belongs to llm-orc's ensembles, not to this language.";
+    UNSUPPORTED = "E012", "A part of the language is not supported by this version.";
+    MISSING = "E013", "Something required is missing.";
+    WRONG_TYPE = "E014", "A value has the wrong type.";
+    OUT_OF_RANGE = "E015", "A number is outside its range.";
+    NOT_A_CHOICE = "E016", "A word is not one of the allowed ones.";
+    BAD_NAME = "E017", "A text is not a valid name.";
+    EMPTY = "E018", "A text or a list is empty that must not be.";
+    TWO_SPELLINGS = "E019", "One thing is given under two keys.";
+    DUPLICATE_AGENT = "E020", "Two agents have the same name.";
+    UNKNOWN_AGENT = "E021", "An agent is named that the ensemble does not have.";
+    NO_KIND = "E022", "An agent does not say what it runs.";
+    TWO_KINDS = "E023", "An agent says twice what it runs.";
+    KIND_MISMATCH = "E024", "`type` contradicts the agent's fields.";
+    NOT_FOR_KIND = "E025", "A field does not belong to this kind of agent.";
+    DEPENDENCY_TWICE = "E026", "A dependency is given twice.";
+    STATE_KEY_TAKEN = "E027", "A `state_key` is another agent's name.";
+    BLANK_CONDITION = "E028", "A condition is blank.";
+    BAD_SCHEMA = "E029", "An `output_schema` is not a valid JSON Schema.";
+    SIMULATED = "E030", "What a simulated model answers is missing, doubled or out of place.";
+    FALLBACK_CIRCLE = "E031", "Profiles fall back on each other in a circle.";
+    DEFAULT_NOT_A_CHOICE = "E032", "The default answer is not one of the choices.";
+    BAD_MODEL = "E033", "A `model` does not read `provider/model`.";
+    DEAD_CIRCLE = "E040", "Agents wait for each other in a circle that none can enter.";
+    UNKNOWN_PROFILE = "W001", "A model profile is not known here.";
+    NEVER_NEWS = "W002", "An agent may run several times and can never have news.";
+    FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
+    CAP_ENDS_RUN = "H002", "A cap ends the conversation no later than the agent's own limit would hold it.";
+    SHARED_STATE_KEY = "H003", "Agents store their outputs under one key.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn codes_are_unique_and_in_order() {
+        let codes: Vec<&str> = ALL.iter().map(|(code, _)| code.0).collect();
+        for class in ['E', 'W', 'H'] {
+            let of_class = codes.iter().filter(|code| code.starts_with(class));
+            assert!(of_class.is_sorted_by(|a, b| a < b), "{class}: {codes:?}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! One item of `agents`.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Names, dependency, input, limits, reference};
+use crate::data::JsonMap;
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, Trigger};
+use crate::loader::reader::{Cursor, Fields, Findings, count, flag, name, seconds, text, twice, word};
+use crate::loader::words::{Section, quoted};
+use crate::loader::{codes, json};
+
+/// The keys that say what an agent runs, each with the kind that it makes.
+const CHOOSERS: &[(&str, Kind)] = &[
+    ("script", Kind::Script),
+    ("model_profile", Kind::Llm),
+    ("model", Kind::Llm),
+    ("input", Kind::Input),
+    ("ensemble", Kind::Ensemble),
+];
+
+const KINDS: &[(&str, Kind)] = &[
+    ("script", Kind::Script),
+    ("llm", Kind::Llm),
+    ("input", Kind::Input),
+    ("ensemble", Kind::Ensemble),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Script,
+    Llm,
+    Input,
+    Ensemble,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        KINDS
+            .iter()
+            .find(|(_, kind)| *kind == self)
+            .map_or("", |(word, _)| word)
+    }
+}
+
+/// Reads the agent at `index`.
+pub(super) fn read(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Findings) -> Option<Agent> {
+    let fields = Fields::open(at, Section::Agent, findings)?;
+    let name = fields.required("name", "every agent has a name", findings, name);
+    let description = fields.read("description", findings, text);
+    let kind = kind(&fields, findings);
+    let config = config(&fields, findings);
+    let dependencies = dependency::all(&fields, names, findings);
+    let conversation = match fields.get("conversation") {
+        Some(at) => conversation(&at, index, names, findings),
+        None => Some(Conversation::default()),
+    };
+    let output_schema = fields.read("output_schema", findings, schema);
+    let timeout = fields.read("timeout_seconds", findings, seconds);
+    let retry = fields.read("retry", findings, limits::retry);
+    let on_error = fields.read("on_error", findings, |at, findings| {
+        word(
+            at,
+            &[("fail", OnError::Fail), ("continue", OnError::Continue)],
+            findings,
+        )
+    });
+    Some(Agent {
+        name: name?,
+        description,
+        kind: kind?,
+        config: config?,
+        dependencies: dependencies?,
+        conversation: conversation?,
+        output_schema,
+        timeout,
+        retry: retry.unwrap_or_default(),
+        on_error: on_error.unwrap_or_default(),
+    })
+}
+
+/// What the agent runs. Everything that only one kind has is read here, and refused for the others.
+fn kind(fields: &Fields<'_>, findings: &mut Findings) -> Option<AgentKind> {
+    let declared = fields.read("type", findings, |at, findings| word(at, KINDS, findings));
+    let chosen: Vec<_> = CHOOSERS.iter().filter(|(key, _)| fields.get(key).is_some()).collect();
+    let Some((key, kind)) = chosen.first().copied() else {
+        no_kind(fields, declared, findings);
+        return None;
+    };
+    for (other, _) in &chosen[1..] {
+        let place = |key: &str| fields.at.route().key(key).as_key();
+        let message = format!("{} has both `{key}` and `{other}`", title(fields));
+        let finding = Finding::error(codes::TWO_KINDS, place(other), message).also(place(key), "the first");
+        findings.push(finding.help("an agent runs one thing: keep one of them"));
+    }
+    if let Some(declared) = declared.filter(|declared| declared != kind) {
+        let at = fields.at.route().key("type").value();
+        let message = format!("`type: {}` contradicts `{key}`", declared.word());
+        let finding = Finding::error(codes::KIND_MISMATCH, at, message);
+        let finding = finding.also(fields.at.route().key(*key).as_key(), "this says what it runs");
+        findings.push(finding.help(format!("write `type: {}`, or leave `type` out", kind.word())));
+    }
+    if chosen.len() == 1 && *kind != Kind::Llm {
+        refuse_llm_fields(fields, *kind, findings);
+    }
+    let at = fields.get(key)?;
+    match kind {
+        Kind::Script => reference(&at, findings).map(|script| AgentKind::Script {
+            script: script.to_string(),
+        }),
+        Kind::Ensemble => reference(&at, findings).map(|ensemble| AgentKind::Ensemble {
+            ensemble: ensemble.to_string(),
+        }),
+        Kind::Input => input::read(&at, findings).map(AgentKind::Input),
+        Kind::Llm => llm(fields, &at, *key == "model_profile", findings),
+    }
+}
+
+/// `agent 'x'`, or what can be said of one without a name.
+fn title(fields: &Fields<'_>) -> String {
+    match fields.get("name").and_then(|at| at.node.text().cloned()) {
+        Some(name) => format!("agent {}", quoted(&name)),
+        None => "this agent".to_owned(),
+    }
+}
+
+fn no_kind(fields: &Fields<'_>, declared: Option<Kind>, findings: &mut Findings) {
+    let route = fields.at.route();
+    let at = match fields.get("name") {
+        Some(_) => route.key("name").value(),
+        None => route.value(),
+    };
+    let finding = Finding::error(
+        codes::NO_KIND,
+        at,
+        format!("{} does not say what it runs", title(fields)),
+    );
+    findings.push(finding.help(match declared {
+        Some(Kind::Llm) => "add `model_profile: name` or `model: provider/model`".to_owned(),
+        Some(kind) => format!("add `{}: …`", kind.word()),
+        None => "add one of `script`, `model_profile` (or `model`), `input` or `ensemble`".to_owned(),
+    }));
+}
+
+fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
+    let route = fields.at.route();
+    let conversation = fields.get("conversation");
+    let memory = conversation.is_some_and(|at| at.node.get("memory").is_some());
+    let mut places = Vec::new();
+    for key in ["prompt", "system_prompt"] {
+        if fields.get(key).is_some() {
+            places.push((key, route.key(key)));
+        }
+    }
+    if memory {
+        places.push(("memory", route.key("conversation").key("memory")));
+    }
+    for (key, route) in places {
+        let message = format!("`{key}` does not belong to an agent of type {}", kind.word());
+        let finding = Finding::error(codes::NOT_FOR_KIND, route.as_key(), message);
+        findings.push(finding.help(match (kind, key) {
+            (Kind::Input, "prompt") => "write the question as `input.prompt`",
+            (Kind::Script, "prompt") => "a script finds the run's input in `input` and its settings in `parameters`",
+            _ => "only agents with a `model_profile` or a `model` have it",
+        }));
+    }
+}
+
+fn llm(fields: &Fields<'_>, at: &Cursor<'_>, profile: bool, findings: &mut Findings) -> Option<AgentKind> {
+    let model = if profile {
+        reference(at, findings).map(ModelChoice::Profile)
+    } else {
+        model(at, findings)
+    };
+    let prompt = fields.read("prompt", findings, text);
+    let system_prompt = fields.read("system_prompt", findings, text);
+    let memory = fields.get("conversation").and_then(|conversation| {
+        let fields = Fields::open(&conversation, Section::Conversation, &mut Findings::default())?;
+        fields.read("memory", findings, |at, findings| {
+            word(
+                at,
+                &[("conversation", Memory::Conversation), ("none", Memory::None)],
+                findings,
+            )
+        })
+    });
+    Some(AgentKind::Llm(Llm {
+        model: model?,
+        prompt,
+        system_prompt,
+        memory: memory.unwrap_or_default(),
+    }))
+}
+
+fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {
+    let text = reference(at, findings)?;
+    match text.split_once('/') {
+        Some((provider, model)) if !provider.trim().is_empty() && !model.trim().is_empty() => {
+            Some(ModelChoice::Model {
+                provider: provider.trim().into(),
+                model: model.trim().into(),
+            })
+        }
+        _ => {
+            let message = format!("{} does not read `provider/model`", quoted(&text));
+            let finding = Finding::error(codes::BAD_MODEL, at.value(), message);
+            findings.push(
+                finding.help("write for instance `model: ollama/llama3`, or name a profile with `model_profile`"),
+            );
+            None
+        }
+    }
+}
+
+/// `config`, or `parameters` as llm-orc calls it.
+fn config(fields: &Fields<'_>, findings: &mut Findings) -> Option<JsonMap> {
+    if let (Some(config), Some(parameters)) = (fields.get("config"), fields.get("parameters")) {
+        let message = "`parameters` is another word for `config`, and both are given".to_owned();
+        twice(codes::TWO_SPELLINGS, parameters.key(), message, config.key(), findings);
+    }
+    match fields.get("config").or_else(|| fields.get("parameters")) {
+        Some(at) => json::map(&at, findings),
+        None => Some(JsonMap::new()),
+    }
+}
+
+fn conversation(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Findings) -> Option<Conversation> {
+    let fields = Fields::open(at, Section::Conversation, findings)?;
+    let max_turns = fields.read("max_turns", findings, count);
+    let state_key = fields.read("state_key", findings, |at, findings| {
+        state_key(at, index, names, findings)
+    });
+    let triggers_conversation = fields.read("triggers_conversation", findings, flag);
+    let trigger = fields.read("trigger", findings, |at, findings| {
+        word(
+            at,
+            &[("news", Trigger::News), ("every_turn", Trigger::EveryTurn)],
+            findings,
+        )
+    });
+    let defaults = Conversation::default();
+    Some(Conversation {
+        max_turns: max_turns.unwrap_or(defaults.max_turns),
+        state_key,
+        triggers_conversation: triggers_conversation.unwrap_or(defaults.triggers_conversation),
+        trigger: trigger.unwrap_or(defaults.trigger),
+    })
+}
+
+fn state_key(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+    let key = name(at, findings)?;
+    let Some(taken) = names.get(&key).filter(|taken| *taken != index) else {
+        return Some(key);
+    };
+    let message = format!("the `state_key` `{key}` is the name of another agent");
+    let finding = Finding::error(codes::STATE_KEY_TAKEN, at.value(), message);
+    let finding = finding.also(Names::place(taken), "that agent stores its output there");
+    findings.push(finding.help("choose another key"));
+    None
+}
+
+fn schema(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
+    let schema = json::value(at, findings)?;
+    match jsonschema::validator_for(&schema) {
+        Ok(_) => Some(schema),
+        Err(error) => {
+            let message = format!("this is not a valid JSON Schema: {error}");
+            findings.push(Finding::error(codes::BAD_SCHEMA, at.value(), message));
+            None
+        }
+    }
+}

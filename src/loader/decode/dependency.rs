@@ -1,0 +1,143 @@
+//! `depends_on` and `dependencies`, which together are one list.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Names;
+use crate::diagnostic::Finding;
+use crate::ensemble::{Declared, Dependency, Ending};
+use crate::loader::codes;
+use crate::loader::document::{Content, ScalarValue};
+use crate::loader::reader::{Cursor, Fields, Findings, count, flag, name, twice, word, wrong_type};
+use crate::loader::words::Section;
+use crate::source::At;
+
+/// Reads both lists of an agent.
+pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Vec<Dependency>> {
+    let mut edges = Vec::new();
+    let mut shorthand = HashMap::new();
+    if let Some(at) = fields.get("depends_on") {
+        for (index, item) in at.items("a list of agents' names", findings)?.iter().enumerate() {
+            if let Some(name) = plain_name(item, names, findings) {
+                if let Some(first) = shorthand.insert(name.clone(), item.value()) {
+                    let message = format!("`{name}` stands twice in `depends_on`");
+                    twice(codes::DEPENDENCY_TWICE, item.value(), message, first, findings);
+                }
+                edges.push(unconditional(name, Declared::DependsOn(index)));
+            }
+        }
+    }
+    if let Some(at) = fields.get("dependencies") {
+        let mut seen = HashMap::new();
+        for (index, item) in at.items("a list of dependencies", findings)?.iter().enumerate() {
+            let Some(edge) = edge(item, index, names, findings) else {
+                continue;
+            };
+            let place = || item.route().key("agent_name").value();
+            if let Some(first) = shorthand.get(&edge.agent_name) {
+                let message = format!("`{}` stands in `depends_on` and in `dependencies`", edge.agent_name);
+                twice(codes::DEPENDENCY_TWICE, place(), message, first.clone(), findings);
+            }
+            repeated(&edge, place, &mut seen, findings);
+            edges.push(edge);
+        }
+    }
+    Some(edges)
+}
+
+/// Notes an edge that says the same as an earlier one.
+fn repeated(
+    edge: &Dependency,
+    place: impl Fn() -> At,
+    seen: &mut HashMap<(Arc<str>, Option<String>, Ending), At>,
+    findings: &mut Findings,
+) {
+    let key = (edge.agent_name.clone(), edge.condition.clone(), edge.on);
+    if let Some(first) = seen.insert(key, place()) {
+        let message = format!("two dependencies on `{}` have the same condition", edge.agent_name);
+        twice(codes::DEPENDENCY_TWICE, place(), message, first, findings);
+    }
+}
+
+fn unconditional(agent_name: Arc<str>, declared: Declared) -> Dependency {
+    Dependency {
+        agent_name,
+        condition: None,
+        max_executions: None,
+        requires_all: true,
+        feedback: false,
+        on: Ending::default(),
+        declared,
+    }
+}
+
+fn plain_name(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+    if let Content::Mapping(_) = at.node.content {
+        let finding = Finding::error(codes::WRONG_TYPE, at.value(), "expected an agent's name, found a map");
+        findings.push(finding.help("dependencies with a condition go under `dependencies`"));
+        return None;
+    }
+    agent_name(at, names, findings)
+}
+
+fn agent_name(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+    let name = name(at, findings)?;
+    names.expect(&name, || at.value(), findings).then_some(name)
+}
+
+fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Findings) -> Option<Dependency> {
+    const ENDINGS: &[(&str, Ending)] = &[
+        ("success", Ending::Success),
+        ("failure", Ending::Failure),
+        ("any", Ending::Any),
+    ];
+    if let Some(name) = at.node.text() {
+        let finding = Finding::error(codes::WRONG_TYPE, at.value(), "expected a map, found a text");
+        findings.push(finding.help(format!(
+            "write `- agent_name: {name}`, or use `depends_on` for plain names"
+        )));
+        return None;
+    }
+    let fields = Fields::open(at, Section::Dependency, findings)?;
+    let agent_name = fields.required(
+        "agent_name",
+        "say which agent is listened to",
+        findings,
+        |at, findings| agent_name(at, names, findings),
+    );
+    let condition = fields.read("condition", findings, condition);
+    let max_executions = fields.read("max_executions", findings, count);
+    let requires_all = fields.read("requires_all", findings, flag);
+    let feedback = fields.read("feedback", findings, flag);
+    let on = fields.read("on", findings, |at, findings| word(at, ENDINGS, findings));
+    Some(Dependency {
+        condition,
+        max_executions,
+        requires_all: requires_all.unwrap_or(true),
+        feedback: feedback.unwrap_or(false),
+        on: on.unwrap_or_default(),
+        ..unconditional(agent_name?, Declared::Dependencies(index))
+    })
+}
+
+/// A condition's text; a YAML boolean is one too.
+fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+    const EXPECTED: &str = "a condition, which is text";
+    let Content::Scalar(scalar) = &at.node.content else {
+        wrong_type(at, EXPECTED, findings);
+        return None;
+    };
+    match scalar.value {
+        ScalarValue::Bool(_) => Some(scalar.text.to_string()),
+        ScalarValue::Text if !scalar.text.trim().is_empty() => Some(scalar.text.to_string()),
+        ScalarValue::Text | ScalarValue::Null => {
+            let finding = Finding::error(codes::BLANK_CONDITION, at.value(), "the condition is blank");
+            findings.push(finding.help("write an expression, or leave `condition` out"));
+            None
+        }
+        _ => {
+            wrong_type(at, EXPECTED, findings);
+            None
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `input`: a question for a person, and who answers in their place.
+
+use super::reference;
+use crate::diagnostic::Finding;
+use crate::ensemble::{InputSpec, Responses};
+use crate::loader::codes;
+use crate::loader::document::Content;
+use crate::loader::reader::{Cursor, Fields, Findings, empty, seconds, text};
+use crate::loader::words::{Section, one_of, quoted};
+
+/// Reads `input`: a map, or the question alone.
+pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<InputSpec> {
+    if at.node.text().is_some() {
+        return Some(InputSpec {
+            prompt: reference(at, findings)?.to_string(),
+            ..InputSpec::default()
+        });
+    }
+    let fields = Fields::open(at, Section::Input, findings)?;
+    let prompt = fields.required("prompt", "write the question", findings, reference);
+    let choices = fields.read("choices", findings, texts);
+    let default = fields.read("default", findings, text);
+    if let (Some(choices), Some(default)) = (&choices, &default)
+        && !choices.contains(default)
+    {
+        let message = format!("the default {} is not one of the choices", quoted(default));
+        let finding = Finding::error(codes::DEFAULT_NOT_A_CHOICE, at.route().key("default").value(), message);
+        let finding = finding.also(at.route().key("choices").as_key(), "the choices");
+        findings.push(finding.help(format!(
+            "the choices are {}",
+            one_of(choices.iter().map(String::as_str))
+        )));
+    }
+    let timeout = fields.read("timeout_seconds", findings, seconds);
+    let responses = fields.read("responses", findings, responses);
+    Some(InputSpec {
+        prompt: prompt?.to_string(),
+        choices: choices.unwrap_or_default(),
+        default,
+        timeout,
+        responses,
+    })
+}
+
+/// A list of texts with at least one item.
+fn texts(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
+    let items = at.items("a list of texts", findings)?;
+    if items.is_empty() {
+        empty(at, "this list is empty", findings);
+        return None;
+    }
+    let texts: Vec<_> = items.iter().map(|item| text(item, findings)).collect();
+    texts.into_iter().collect()
+}
+
+fn responses(at: &Cursor<'_>, findings: &mut Findings) -> Option<Responses> {
+    if let Content::Sequence(_) = at.node.content {
+        return texts(at, findings).map(Responses::List);
+    }
+    let fields = Fields::open(at, Section::Responses, findings)?;
+    match (fields.get("script"), fields.get("model_profile")) {
+        (Some(script), None) => reference(&script, findings).map(|script| Responses::Script(script.to_string())),
+        (None, Some(profile)) => reference(&profile, findings).map(Responses::Profile),
+        (Some(script), Some(profile)) => {
+            let message = "`responses` has both `script` and `model_profile`";
+            let finding = Finding::error(codes::TWO_KINDS, profile.key(), message);
+            findings.push(finding.also(script.key(), "the first").help("keep one of them"));
+            None
+        }
+        (None, None) => {
+            let finding = Finding::error(codes::MISSING, at.value(), "`responses` does not say who answers");
+            findings.push(finding.help("write a list of texts, `script: file.rhai` or `model_profile: name`"));
+            None
+        }
+    }
+}

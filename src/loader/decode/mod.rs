@@ -1,0 +1,146 @@
+//! From the tree to the typed ensemble: one file for each part of the schema.
+
+mod agent;
+mod dependency;
+mod input;
+mod limits;
+mod profile;
+mod side;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::codes;
+use super::document::Document;
+use super::reader::{Cursor, Fields, Findings, empty, filled_text, name, text, twice};
+use super::words::{Section, did_you_mean};
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, Ensemble};
+use crate::source::At;
+
+pub(super) use profile::config;
+pub use side::Answers;
+pub(super) use side::{answers, context};
+
+/// Reads an ensemble; whatever is wrong is noted, and then it is `None`.
+pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<Ensemble> {
+    let root = Cursor::root(document.root());
+    let fields = Fields::open(&root, Section::Ensemble, findings)?;
+    let name = fields.required("name", "every ensemble has a name", findings, name);
+    let description = fields.read("description", findings, text);
+    let names = Names::of(document, findings);
+    let limits = match fields.get("conversation_limits") {
+        Some(at) => limits::read(&at, &names, findings),
+        None => Some(crate::ensemble::Limits::default()),
+    };
+    let model_profiles = match fields.get("model_profiles") {
+        Some(at) => profile::all(&at, findings),
+        None => Some(Vec::new()),
+    };
+    let default_task = fields.read("default_task", findings, text);
+    let agents = fields.required(
+        "agents",
+        "an ensemble has at least one agent",
+        findings,
+        |at, findings| agents(at, &names, findings),
+    );
+    Some(Ensemble {
+        name: name?,
+        description,
+        agents: agents?,
+        limits: limits?,
+        model_profiles: model_profiles?,
+        default_task,
+    })
+}
+
+fn agents(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Vec<Agent>> {
+    let items = at.items("a list of agents", findings)?;
+    if items.is_empty() {
+        empty(at, "an ensemble has at least one agent", findings);
+        return None;
+    }
+    let agents: Vec<_> = items
+        .iter()
+        .enumerate()
+        .map(|(index, item)| agent::read(item, index, names, findings))
+        .collect();
+    agents.into_iter().collect()
+}
+
+/// The names of all agents, known before any agent is read, so that edges may lead forwards.
+struct Names<'a> {
+    index: HashMap<&'a str, usize>,
+    order: Vec<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    /// Collects the names and notes those that stand twice.
+    fn of(document: &'a Document, findings: &mut Findings) -> Self {
+        let mut names = Self {
+            index: HashMap::new(),
+            order: Vec::new(),
+        };
+        let agents = document
+            .root()
+            .get("agents")
+            .and_then(|agents| agents.items())
+            .unwrap_or_default();
+        for (index, agent) in agents.iter().enumerate() {
+            let Some(name) = agent.get("name").and_then(|name| name.text()) else {
+                continue;
+            };
+            if let Some(first) = names.index.get(&**name) {
+                let message = format!("two agents have the name `{name}`");
+                twice(
+                    codes::DUPLICATE_AGENT,
+                    Self::place(index),
+                    message,
+                    Self::place(*first),
+                    findings,
+                );
+                continue;
+            }
+            names.index.insert(name, index);
+            names.order.push(name);
+        }
+        names
+    }
+
+    /// Which agent has that name.
+    fn get(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
+    /// Where the name of the agent at `index` stands.
+    fn place(index: usize) -> At {
+        Agent::route(index).key("name").value()
+    }
+
+    /// Is there such an agent? If not, that is noted.
+    fn expect(&self, name: &str, at: impl FnOnce() -> At, findings: &mut Findings) -> bool {
+        let known = self.index.contains_key(name);
+        if !known {
+            findings.error(|| {
+                let finding = Finding::error(codes::UNKNOWN_AGENT, at(), format!("there is no agent `{name}`"));
+                match did_you_mean(name, self.order.iter().copied()) {
+                    Some(guess) => finding.help(format!("did you mean `{guess}`?")),
+                    None => finding.help(self.advice()),
+                }
+            });
+        }
+        known
+    }
+
+    fn advice(&self) -> String {
+        const SHOWN: usize = 8;
+        let shown: Vec<String> = self.order.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+        let more = if self.order.len() > SHOWN { ", …" } else { "" };
+        format!("the agents are {}{more}", shown.join(", "))
+    }
+}
+
+/// A text that names a file, a profile or another agent's like.
+fn reference(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+    filled_text(at, findings)
+}

@@ -1,0 +1,184 @@
+//! `model_profiles`, in an ensemble and in the configuration.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{limits, reference};
+use crate::diagnostic::Finding;
+use crate::ensemble::{Profile, Reply, Simulated};
+use crate::loader::codes;
+use crate::loader::document::{Content, Document, ScalarValue};
+use crate::loader::reader::{
+    Cursor, Fields, Findings, empty, number_within, out_of_range, seconds, text, whole, wrong_type,
+};
+use crate::loader::words::Section;
+
+/// Profiles in file order.
+pub(in crate::loader) type Profiles = Vec<(Arc<str>, Profile)>;
+
+/// Reads a configuration file, which holds `model_profiles`.
+pub(in crate::loader) fn config(document: &Document, findings: &mut Findings) -> Option<Profiles> {
+    let root = Cursor::root(document.root());
+    let fields = Fields::open(&root, Section::Config, findings)?;
+    match fields.get("model_profiles") {
+        Some(at) => all(&at, findings),
+        None => Some(Vec::new()),
+    }
+}
+
+/// Reads `model_profiles`.
+pub(super) fn all(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profiles> {
+    let mut profiles = Vec::new();
+    let mut sound = true;
+    for (name, entry) in at.entries("a map from names to profiles", findings)? {
+        match read(&entry, findings) {
+            Some(profile) => profiles.push((name.clone(), profile)),
+            None => sound = false,
+        }
+    }
+    fallback_circles(at, &profiles, findings);
+    sound.then_some(profiles)
+}
+
+fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
+    let fields = Fields::open(at, Section::Profile, findings)?;
+    let help = "write for instance `provider: ollama`; `provider: simulated` needs no network";
+    let provider = fields.required("provider", help, findings, reference);
+    let simulated = provider.as_deref() == Some("simulated");
+    let model = match fields.get("model") {
+        Some(at) => reference(&at, findings),
+        None if simulated || provider.is_none() => Some("".into()),
+        None => fields.required("model", "write the provider's name of the model", findings, reference),
+    };
+    let answers = simulated_answers(&fields, simulated, provider.is_some(), findings);
+    let profile = Profile {
+        provider: provider.clone().unwrap_or_default(),
+        model: model.clone().unwrap_or_default(),
+        base_url: fields.read("base_url", findings, text),
+        api_key_env: fields.read("api_key_env", findings, environment_variable),
+        system_prompt: fields.read("system_prompt", findings, text),
+        temperature: fields.read("temperature", findings, |at, f| number_within(at, 0.0, 10.0, f)),
+        top_p: fields.read("top_p", findings, |at, f| number_within(at, 0.0, 1.0, f)),
+        max_tokens: fields.read("max_tokens", findings, whole),
+        seed: fields.read("seed", findings, seed),
+        timeout: fields.read("timeout_seconds", findings, seconds),
+        retry: fields.read("retry", findings, limits::retry),
+        fallback: fields.read("fallback", findings, reference),
+        simulated: answers,
+    };
+    (provider.is_some() && model.is_some() && (profile.simulated.is_some() || !simulated)).then_some(profile)
+}
+
+/// `replies` or `script`: exactly one for a simulated model, none for another.
+fn simulated_answers(fields: &Fields<'_>, simulated: bool, known: bool, findings: &mut Findings) -> Option<Simulated> {
+    let (replies, script) = (fields.get("replies"), fields.get("script"));
+    if !simulated {
+        for at in [&replies, &script].into_iter().flatten().filter(|_| known) {
+            let message = "only a simulated model has prepared answers";
+            let finding = Finding::error(codes::SIMULATED, at.key(), message);
+            findings.push(finding.help("write `provider: simulated`, or leave it out"));
+        }
+        return None;
+    }
+    match (replies, script) {
+        (Some(at), None) => self::replies(&at, findings).map(Simulated::Replies),
+        (None, Some(at)) => reference(&at, findings).map(|script| Simulated::Script(script.to_string())),
+        (Some(replies), Some(script)) => {
+            let message = "a simulated model has either `replies` or a `script`";
+            let finding = Finding::error(codes::SIMULATED, script.key(), message);
+            findings.push(finding.also(replies.key(), "the first").help("keep one of them"));
+            None
+        }
+        (None, None) => {
+            let at = fields.at.route().key("provider").value();
+            let finding = Finding::error(codes::SIMULATED, at, "this simulated model has nothing to answer");
+            findings.push(finding.help("add `replies: [text, …]` or `script: file.rhai`"));
+            None
+        }
+    }
+}
+
+fn replies(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Reply>> {
+    let items = at.items("a list of replies", findings)?;
+    if items.is_empty() {
+        empty(at, "a simulated model needs at least one reply", findings);
+        return None;
+    }
+    let replies: Vec<_> = items.iter().map(|item| reply(item, findings)).collect();
+    replies.into_iter().collect()
+}
+
+fn reply(at: &Cursor<'_>, findings: &mut Findings) -> Option<Reply> {
+    if let Content::Mapping(_) = at.node.content {
+        let fields = Fields::open(at, Section::Reply, findings)?;
+        let help = "a reply is a text, or `{error: text}`";
+        return fields.required("error", help, findings, text).map(Reply::Error);
+    }
+    text(at, findings).map(Reply::Text)
+}
+
+/// The name of an environment variable. What is no name may be a key, so it is not repeated.
+fn environment_variable(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+    let name = text(at, findings)?;
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.starts_with(|c: char| word(c) && !c.is_ascii_digit()) && name.chars().all(word) {
+        return Some(name);
+    }
+    let message = "`api_key_env` is not the name of an environment variable";
+    let finding = Finding::error(codes::BAD_NAME, at.key(), message);
+    findings.push(finding.help("write the variable's name, never the key itself"));
+    None
+}
+
+fn seed(at: &Cursor<'_>, findings: &mut Findings) -> Option<i64> {
+    if let Content::Scalar(scalar) = &at.node.content {
+        match scalar.value {
+            ScalarValue::Int(value) => return Some(value),
+            ScalarValue::Unsigned(_) => {
+                out_of_range(at, &format!("a whole number of at most {}", i64::MAX), findings);
+                return None;
+            }
+            _ => {}
+        }
+    }
+    wrong_type(at, "a whole number", findings);
+    None
+}
+
+/// Notes every circle of fallbacks once, at the profile of it that stands first.
+fn fallback_circles(at: &Cursor<'_>, profiles: &Profiles, findings: &mut Findings) {
+    let index: HashMap<&str, usize> = profiles
+        .iter()
+        .enumerate()
+        .map(|(at, (name, _))| (&**name, at))
+        .collect();
+    let next: Vec<Option<usize>> = profiles
+        .iter()
+        .map(|(_, profile)| profile.fallback.as_deref().and_then(|name| index.get(name).copied()))
+        .collect();
+    // Which walk came by first; a walk that meets itself has found a circle.
+    let mut walked = vec![usize::MAX; profiles.len()];
+    for start in 0..profiles.len() {
+        let mut here = start;
+        while walked[here] == usize::MAX {
+            walked[here] = start;
+            match next[here] {
+                Some(there) => here = there,
+                None => break,
+            }
+        }
+        if walked[here] != start || next[here].is_none() {
+            continue;
+        }
+        let mut names = vec![&*profiles[here].0];
+        let mut step = next[here];
+        while let Some(there) = step {
+            names.push(&*profiles[there].0);
+            step = next[there].filter(|_| there != here);
+        }
+        let place = at.route().key(&*profiles[here].0).key("fallback").value();
+        let message = format!("profiles fall back on each other in a circle: {}", names.join(" → "));
+        findings
+            .push(Finding::error(codes::FALLBACK_CIRCLE, place, message).help("let one of them have no `fallback`"));
+    }
+}

@@ -1,0 +1,56 @@
+//! The small files beside an ensemble: prepared answers, and a context to start from.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::data::JsonMap;
+use crate::loader::document::{Content, Document, ScalarValue};
+use crate::loader::json;
+use crate::loader::reader::{Cursor, Findings, empty, wrong_type};
+
+/// Prepared answers of one agent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answers {
+    /// Always this one.
+    Always(Value),
+    /// The n-th execution gets the n-th. Never empty.
+    Each(Vec<Value>),
+}
+
+/// Reads a map from agents to a text, a map, or a list of those.
+pub(in crate::loader) fn answers(document: &Document, findings: &mut Findings) -> Option<Vec<(Arc<str>, Answers)>> {
+    let root = Cursor::root(document.root());
+    let mut answers = Vec::new();
+    for (agent, entry) in root.entries("a map from agents to answers", findings)? {
+        let read = if let Content::Sequence(items) = &entry.node.content {
+            if items.is_empty() {
+                empty(&entry, "this list of answers is empty", findings);
+            }
+            let items = entry.items("a list of answers", findings)?;
+            let values: Vec<_> = items.iter().map(|item| answer(item, findings)).collect();
+            values.into_iter().collect::<Option<Vec<_>>>().map(Answers::Each)
+        } else {
+            answer(&entry, findings).map(Answers::Always)
+        };
+        answers.extend(read.map(|read| (agent.clone(), read)));
+    }
+    Some(answers)
+}
+
+/// What a person would have typed, or the output itself. Numbers and booleans are taken as they are written.
+fn answer(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
+    match &at.node.content {
+        Content::Mapping(_) => json::map(at, findings).map(Value::Object),
+        Content::Scalar(scalar) if scalar.value != ScalarValue::Null => Some(Value::from(&*scalar.text)),
+        _ => {
+            wrong_type(at, "an answer: a text or a map", findings);
+            None
+        }
+    }
+}
+
+/// Reads a map of anything.
+pub(in crate::loader) fn context(document: &Document, findings: &mut Findings) -> Option<JsonMap> {
+    json::map(&Cursor::root(document.root()), findings)
+}

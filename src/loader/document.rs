@@ -1,0 +1,182 @@
+//! A YAML text as a tree in which every key and every value knows its bytes.
+//!
+//! Aliases and merge keys are already followed: they share what they name, so a tree costs what was
+//! written, not what it expands to. What it would expand to is counted and limited while it grows.
+
+use std::sync::Arc;
+
+use super::align::{self, Style};
+use crate::source::{At, Part, Route, Source, Span, Step};
+
+/// Largest text that is read, in bytes.
+pub const MAX_BYTES: usize = 16 << 20;
+/// Deepest nesting of maps and lists, aliases followed.
+pub const MAX_DEPTH: u32 = 64;
+/// Most values, aliases followed; a long text counts as several.
+pub const MAX_NODES: u64 = 1_000_000;
+
+/// A text and the tree that was read from it.
+#[derive(Debug, Clone)]
+pub struct Document {
+    source: Source,
+    root: Arc<Node>,
+}
+
+/// A value and its bytes.
+#[derive(Debug)]
+pub struct Node {
+    /// The bytes of the value, without anchor and tag; empty where nothing is written.
+    pub span: Span,
+    /// What it is.
+    pub content: Content,
+    /// Values below and including this one, aliases followed.
+    pub(super) weight: u64,
+    /// Levels below and including this one; 1 for a scalar.
+    pub(super) height: u32,
+}
+
+/// The three kinds of value.
+#[derive(Debug)]
+pub enum Content {
+    /// A text, a number, a truth value or nothing.
+    Scalar(Scalar),
+    /// A list.
+    Sequence(Vec<Arc<Node>>),
+    /// A map, in the order in which it was written, merged keys last.
+    Mapping(Vec<Entry>),
+}
+
+/// A key of a map and its value.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The key.
+    pub key: Arc<str>,
+    /// The bytes of the key.
+    pub key_span: Span,
+    /// The value.
+    pub value: Arc<Node>,
+}
+
+/// A value without parts.
+#[derive(Debug)]
+pub struct Scalar {
+    /// As it reads without quotes, escapes and indentation.
+    pub text: Arc<str>,
+    /// How it was written.
+    pub(super) style: Style,
+    /// What YAML's core schema makes of it.
+    pub value: ScalarValue,
+}
+
+/// What a scalar means in YAML 1.2's core schema.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ScalarValue {
+    /// `null`, `~`, or nothing at all.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A whole number beyond `i64`.
+    Unsigned(u64),
+    /// Any other number.
+    Float(f64),
+    /// Text.
+    Text,
+}
+
+impl Document {
+    pub(super) fn new(source: Source, root: Arc<Node>) -> Self {
+        Self { source, root }
+    }
+
+    /// The text.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The tree.
+    pub fn root(&self) -> &Node {
+        &self.root
+    }
+
+    /// The node at a route.
+    pub fn get(&self, route: &Route) -> Option<&Node> {
+        let mut node = &*self.root;
+        for step in &route.0 {
+            node = node.step(step)?.0;
+        }
+        Some(node)
+    }
+
+    /// The bytes of a symbolic place. Where the route ends early, the last node that exists is meant.
+    pub fn resolve(&self, at: &At) -> Span {
+        if let Part::Source(span) = at.part {
+            return span;
+        }
+        let mut node = &*self.root;
+        let mut key = None;
+        for step in &at.route.0 {
+            let Some((next, next_key)) = node.step(step) else {
+                return shown(node, key);
+            };
+            (node, key) = (next, next_key);
+        }
+        match (&at.part, &node.content) {
+            (Part::Key, _) => key.unwrap_or(node.span),
+            (Part::Text(range), Content::Scalar(scalar)) => {
+                align::source_span(self.source.text(), node.span, scalar.style, &scalar.text, *range)
+            }
+            _ => shown(node, key),
+        }
+    }
+}
+
+/// The node's bytes, or its key's where the value is left out.
+fn shown(node: &Node, key: Option<Span>) -> Span {
+    match key {
+        Some(key) if node.span.start == node.span.end => key,
+        _ => node.span,
+    }
+}
+
+impl Node {
+    /// One step down, with the bytes of the key where there is one.
+    fn step(&self, step: &Step) -> Option<(&Node, Option<Span>)> {
+        match (step, &self.content) {
+            (Step::Key(key), Content::Mapping(entries)) => entries
+                .iter()
+                .find(|entry| entry.key == *key)
+                .map(|entry| (&*entry.value, Some(entry.key_span))),
+            (Step::Index(index), Content::Sequence(items)) => items.get(*index).map(|item| (&**item, None)),
+            _ => None,
+        }
+    }
+
+    /// The value under `key`, if this is a map that has it.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        let Content::Mapping(entries) = &self.content else {
+            return None;
+        };
+        entries
+            .iter()
+            .find(|entry| *entry.key == *key)
+            .map(|entry| &*entry.value)
+    }
+
+    /// The items, if this is a list.
+    pub fn items(&self) -> Option<&[Arc<Node>]> {
+        match &self.content {
+            Content::Sequence(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The text, if this is one.
+    pub fn text(&self) -> Option<&Arc<str>> {
+        match &self.content {
+            Content::Scalar(scalar) if scalar.value == ScalarValue::Text => Some(&scalar.text),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! From the tree to JSON, for everything free-form.
+
+use serde_json::{Number, Value};
+
+use super::codes;
+use super::document::{Content, Scalar, ScalarValue};
+use super::reader::{Cursor, Findings};
+use crate::data::JsonMap;
+use crate::diagnostic::Finding;
+
+/// Any value.
+pub(super) fn value(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
+    match &at.node.content {
+        Content::Scalar(scalar) => match scalar_value(scalar) {
+            Some(value) => Some(value),
+            None => {
+                let message = format!("{} has no form in JSON", scalar.text);
+                findings.push(Finding::error(codes::NOT_JSON, at.value(), message).help("put it in quotes"));
+                None
+            }
+        },
+        Content::Sequence(_) => {
+            let items = at.items("a list", findings)?;
+            let values: Vec<_> = items.iter().map(|item| value(item, findings)).collect();
+            values.into_iter().collect::<Option<Vec<_>>>().map(Value::Array)
+        }
+        Content::Mapping(_) => map(at, findings).map(Value::Object),
+    }
+}
+
+/// A map.
+pub(super) fn map(at: &Cursor<'_>, findings: &mut Findings) -> Option<JsonMap> {
+    let mut map = JsonMap::new();
+    let mut sound = true;
+    for (key, entry) in at.entries("a map", findings)? {
+        match value(&entry, findings) {
+            Some(value) => drop(map.insert(key.to_string(), value)),
+            None => sound = false,
+        }
+    }
+    sound.then_some(map)
+}
+
+fn scalar_value(scalar: &Scalar) -> Option<Value> {
+    Some(match scalar.value {
+        ScalarValue::Null => Value::Null,
+        ScalarValue::Bool(value) => Value::Bool(value),
+        ScalarValue::Int(value) => Value::from(value),
+        ScalarValue::Unsigned(value) => Value::from(value),
+        ScalarValue::Float(value) => Value::Number(Number::from_f64(value)?),
+        ScalarValue::Text => Value::from(&*scalar.text),
+    })
+}

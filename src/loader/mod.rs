@@ -1,0 +1,137 @@
+//! From text to an [`Ensemble`], and to everything that is wrong with the text, in one go.
+//!
+//! Three passes: the parser's events become a tree in which every node knows its bytes
+//! ([`document`]); hand-written readers take typed values off the tree; places stay symbolic until
+//! somebody shows them. Pure: this room is handed text and never touches a file.
+
+mod align;
+mod build;
+pub mod codes;
+mod decode;
+pub mod document;
+mod json;
+mod marks;
+mod reader;
+mod scalar;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::sync::Arc;
+
+use crate::data::JsonMap;
+use crate::diagnostic::{Diagnostic, Finding};
+use crate::ensemble::{Ensemble, Profile};
+use crate::source::{At, Part, Source, Span};
+
+pub use decode::Answers;
+pub use document::{Document, MAX_BYTES};
+pub use reader::MAX_FINDINGS;
+
+use reader::Findings;
+
+/// What became of an ensemble's text.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The tree, which finds places; `None` when the text is not YAML.
+    pub document: Option<Document>,
+    /// The ensemble, when there is no error.
+    pub ensemble: Option<Ensemble>,
+    /// All that is wrong, in the order in which it was found.
+    pub findings: Vec<Finding>,
+    source: Source,
+}
+
+/// What became of another text: its value, or why there is none.
+pub type Read<T> = Result<T, Vec<Diagnostic>>;
+
+/// Reads an ensemble.
+pub fn load(source: &Source) -> Loaded {
+    let (document, ensemble, findings) = read(source, decode::ensemble);
+    Loaded {
+        document,
+        ensemble,
+        findings,
+        source: source.clone(),
+    }
+}
+
+/// Reads a configuration file: `model_profiles`, in file order.
+pub fn profiles(source: &Source) -> Read<Vec<(Arc<str>, Profile)>> {
+    finish(source, read(source, decode::config))
+}
+
+/// Reads prepared answers: a map from agents to a text, a map, or a list of those.
+pub fn answers(source: &Source) -> Read<Vec<(Arc<str>, Answers)>> {
+    finish(source, read(source, decode::answers))
+}
+
+/// Reads a context: a map in YAML or JSON.
+///
+/// JSON is read as JSON first: YAML knows no surrogate pairs, with which many programs write it.
+pub fn context(source: &Source) -> Read<JsonMap> {
+    let text = source.text().trim_start_matches('\u{feff}');
+    if text.len() <= MAX_BYTES
+        && text.trim_start().starts_with('{')
+        && let Ok(map) = serde_json::from_str(text)
+    {
+        return Ok(map);
+    }
+    finish(source, read(source, decode::context))
+}
+
+impl Loaded {
+    /// The findings at their places, in the order of the text.
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        diagnostics(&self.source, self.document.as_ref(), &self.findings)
+    }
+
+    /// More findings about the same text, at their places: the order of the text, the loader's own first.
+    pub fn diagnostics_with(&self, more: &[Finding]) -> Vec<Diagnostic> {
+        let all: Vec<Finding> = self.findings.iter().chain(more).cloned().collect();
+        diagnostics(&self.source, self.document.as_ref(), &all)
+    }
+}
+
+/// Findings at their places in the text, in the order of the text.
+pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Finding]) -> Vec<Diagnostic> {
+    let span = |at: &At| match (document, &at.part) {
+        (_, Part::Source(span)) => *span,
+        (Some(document), _) => document.resolve(at),
+        (None, _) => Span::default(),
+    };
+    let mut diagnostics: Vec<_> = findings
+        .iter()
+        .map(|finding| Diagnostic {
+            severity: finding.severity,
+            code: finding.code,
+            message: finding.message.clone(),
+            source: source.clone(),
+            span: span(&finding.at),
+            also: finding
+                .also
+                .iter()
+                .map(|(at, label)| (span(at), label.clone()))
+                .collect(),
+            help: finding.help.clone(),
+        })
+        .collect();
+    diagnostics.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.severity));
+    diagnostics
+}
+
+type Outcome<T> = (Option<Document>, Option<T>, Vec<Finding>);
+
+fn read<T>(source: &Source, decode: impl FnOnce(&Document, &mut Findings) -> Option<T>) -> Outcome<T> {
+    let mut findings = Findings::default();
+    let document = build::document(source, &mut findings);
+    let value = document.as_ref().and_then(|document| decode(document, &mut findings));
+    let value = value.filter(|_| findings.sound());
+    debug_assert!(value.is_some() || !findings.sound(), "no value needs a reason");
+    (document, value, findings.into_list())
+}
+
+fn finish<T>(source: &Source, (document, value, findings): Outcome<T>) -> Read<T> {
+    value.ok_or_else(|| diagnostics(source, document.as_ref(), &findings))
+}

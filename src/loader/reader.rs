@@ -1,0 +1,414 @@
+//! Hand-written combinators that read typed values off the tree and note everything that is wrong.
+//!
+//! A [`Cursor`] knows its node and the way to it; the way becomes a [`Route`] only when there is something
+//! to say. Every reader gives `None` when it has noted a finding, so a caller reads all fields first and
+//! puts the value together last.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::codes;
+use super::document::{Content, Entry, Node, ScalarValue};
+use super::words::{Section, did_you_mean, one_of, quoted, unknown_key};
+use crate::diagnostic::{Code, Finding, Severity};
+use crate::source::{At, Route, Step};
+
+/// Most findings of one file; the rest is only counted.
+pub const MAX_FINDINGS: usize = 100;
+/// Longest time that can be asked for: some thirty years, which every clock can add to now.
+const MAX_SECONDS: f64 = 1e9;
+
+/// The findings of one file so far.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    list: Vec<Finding>,
+    errors: usize,
+    dropped: usize,
+}
+
+impl Findings {
+    /// Notes a finding.
+    pub(super) fn push(&mut self, finding: Finding) {
+        self.errors += usize::from(finding.severity == Severity::Error);
+        if self.list.len() < MAX_FINDINGS {
+            self.list.push(finding);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Notes an error that is dear to put into words; past the limit it is only counted.
+    pub(super) fn error(&mut self, finding: impl FnOnce() -> Finding) {
+        if self.list.len() < MAX_FINDINGS {
+            self.push(finding());
+        } else {
+            self.errors += 1;
+            self.dropped += 1;
+        }
+    }
+
+    /// Is there no error among them?
+    pub(super) fn sound(&self) -> bool {
+        self.errors == 0
+    }
+
+    /// All of them; where some were only counted, the last says how many.
+    pub(super) fn into_list(mut self) -> Vec<Finding> {
+        if self.dropped > 0
+            && let Some(last) = self.list.last_mut()
+        {
+            let more = format!("{} more problems of this file are not shown", self.dropped);
+            last.help = Some(last.help.take().map_or(more.clone(), |help| format!("{help}\n{more}")));
+        }
+        self.list
+    }
+}
+
+/// A node and the way to it.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor<'a> {
+    pub(super) node: &'a Node,
+    up: Option<(&'a Cursor<'a>, StepRef<'a>)>,
+}
+
+#[derive(Clone, Copy)]
+enum StepRef<'a> {
+    Key(&'a Arc<str>),
+    Index(usize),
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn root(node: &'a Node) -> Self {
+        Self { node, up: None }
+    }
+
+    fn child(&'a self, node: &'a Node, step: StepRef<'a>) -> Self {
+        Self {
+            node,
+            up: Some((self, step)),
+        }
+    }
+
+    /// The way from the document's root.
+    pub(super) fn route(&self) -> Route {
+        let mut steps = Vec::new();
+        let mut cursor = self;
+        while let Some((up, step)) = cursor.up {
+            steps.push(match step {
+                StepRef::Key(key) => Step::Key(key.clone()),
+                StepRef::Index(index) => Step::Index(index),
+            });
+            cursor = up;
+        }
+        steps.reverse();
+        Route(steps)
+    }
+
+    /// The value here.
+    pub(super) fn value(&self) -> At {
+        self.route().value()
+    }
+
+    /// The key that leads here.
+    pub(super) fn key(&self) -> At {
+        self.route().as_key()
+    }
+
+    /// The items of a list; anything else is noted.
+    pub(super) fn items(&'a self, what: &str, findings: &mut Findings) -> Option<Vec<Cursor<'a>>> {
+        let Content::Sequence(items) = &self.node.content else {
+            wrong_type(self, what, findings);
+            return None;
+        };
+        let cursors = items.iter().enumerate();
+        Some(cursors.map(|(at, node)| self.child(node, StepRef::Index(at))).collect())
+    }
+
+    /// The entries of a map with any keys; anything else is noted.
+    pub(super) fn entries(&'a self, what: &str, findings: &mut Findings) -> Option<Vec<(&'a Arc<str>, Cursor<'a>)>> {
+        let Content::Mapping(entries) = &self.node.content else {
+            wrong_type(self, what, findings);
+            return None;
+        };
+        let cursors = entries.iter();
+        Some(
+            cursors
+                .map(|entry| (&entry.key, self.child(&entry.value, StepRef::Key(&entry.key))))
+                .collect(),
+        )
+    }
+}
+
+/// A map of which the language says which keys it may have.
+pub(super) struct Fields<'a> {
+    pub(super) at: &'a Cursor<'a>,
+    entries: &'a [Entry],
+}
+
+impl<'a> Fields<'a> {
+    /// Opens a map and notes the keys that it may not have; anything but a map is noted.
+    pub(super) fn open(at: &'a Cursor<'a>, section: Section, findings: &mut Findings) -> Option<Self> {
+        let Content::Mapping(entries) = &at.node.content else {
+            wrong_type(at, &format!("a map ({})", section.title()), findings);
+            return None;
+        };
+        for entry in entries {
+            if !section.keys().contains(&&*entry.key) {
+                findings.error(|| {
+                    let place = at.child(&entry.value, StepRef::Key(&entry.key)).key();
+                    unknown_key(&entry.key, section, place)
+                });
+            }
+        }
+        Some(Self { at, entries })
+    }
+
+    /// The value under `key`.
+    pub(super) fn get(&self, key: &str) -> Option<Cursor<'a>> {
+        let entry = self.entries.iter().find(|entry| *entry.key == *key)?;
+        Some(self.at.child(&entry.value, StepRef::Key(&entry.key)))
+    }
+
+    /// Reads the value under `key`, if it is there.
+    pub(super) fn read<T>(
+        &self,
+        key: &str,
+        findings: &mut Findings,
+        reader: impl FnOnce(&Cursor<'_>, &mut Findings) -> Option<T>,
+    ) -> Option<T> {
+        self.get(key).and_then(|at| reader(&at, findings))
+    }
+
+    /// Reads the value under `key`, which must be there.
+    pub(super) fn required<T>(
+        &self,
+        key: &str,
+        help: &str,
+        findings: &mut Findings,
+        reader: impl FnOnce(&Cursor<'_>, &mut Findings) -> Option<T>,
+    ) -> Option<T> {
+        let Some(at) = self.get(key) else {
+            let finding = Finding::error(codes::MISSING, self.at.value(), format!("`{key}` is missing"));
+            findings.push(finding.help(help));
+            return None;
+        };
+        reader(&at, findings)
+    }
+}
+
+/// Notes that something else was expected here.
+pub(super) fn wrong_type(at: &Cursor<'_>, expected: &str, findings: &mut Findings) {
+    let message = format!("expected {expected}, found {}", found(at.node));
+    let finding = Finding::error(codes::WRONG_TYPE, at.value(), message);
+    findings.push(match &at.node.content {
+        Content::Scalar(scalar) if scalar.value == ScalarValue::Null => {
+            finding.help("write a value, or leave the key out")
+        }
+        Content::Scalar(scalar) if scalar.value != ScalarValue::Text && expected.contains("text") => {
+            finding.help(format!("put it in quotes: '{}'", scalar.text))
+        }
+        Content::Mapping(_) if expected.contains("text") && at.node.span.end - at.node.span.start < 80 => {
+            finding.help("put a template such as `{{ name }}`, or a text that holds `: `, in quotes")
+        }
+        _ => finding,
+    });
+}
+
+/// A node in words.
+pub(super) fn found(node: &Node) -> String {
+    match &node.content {
+        Content::Sequence(_) => "a list".to_owned(),
+        Content::Mapping(_) => "a map".to_owned(),
+        Content::Scalar(scalar) => match scalar.value {
+            ScalarValue::Null => "nothing".to_owned(),
+            ScalarValue::Bool(value) => format!("the boolean {value}"),
+            ScalarValue::Int(_) | ScalarValue::Unsigned(_) => format!("the whole number {}", scalar.text),
+            ScalarValue::Float(_) => format!("the number {}", scalar.text),
+            ScalarValue::Text => format!("the text {}", quoted(&scalar.text)),
+        },
+    }
+}
+
+/// A text.
+pub(super) fn text(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+    shared_text(at, findings).map(|text| text.to_string())
+}
+
+/// A text that is shared with the tree.
+pub(super) fn shared_text(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+    let text = at.node.text();
+    if text.is_none() {
+        wrong_type(at, "text", findings);
+    }
+    text.cloned()
+}
+
+/// A text with something in it.
+pub(super) fn filled_text(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+    let text = shared_text(at, findings)?;
+    if !text.trim().is_empty() {
+        return Some(text);
+    }
+    empty(at, "this text is empty", findings);
+    None
+}
+
+/// Notes that there is nothing in it.
+pub(super) fn empty(at: &Cursor<'_>, message: &str, findings: &mut Findings) {
+    findings.push(Finding::error(codes::EMPTY, at.value(), message));
+}
+
+/// The name of an ensemble or an agent, or a `state_key`.
+pub(super) fn name(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+    let name = shared_text(at, findings)?;
+    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if starts
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+    {
+        return Some(name);
+    }
+    let finding = Finding::error(
+        codes::BAD_NAME,
+        at.value(),
+        format!("{} is not a valid name", quoted(&name)),
+    );
+    findings.push(finding.help("names start with a letter or digit, and go on with letters, digits, `_`, `.` and `-`"));
+    None
+}
+
+/// `true` or `false`.
+pub(super) fn flag(at: &Cursor<'_>, findings: &mut Findings) -> Option<bool> {
+    match &at.node.content {
+        Content::Scalar(scalar) => match scalar.value {
+            ScalarValue::Bool(value) => return Some(value),
+            _ => wrong_type(at, "true or false", findings),
+        },
+        _ => wrong_type(at, "true or false", findings),
+    }
+    None
+}
+
+/// A whole number of at least 1.
+pub(super) fn count(at: &Cursor<'_>, findings: &mut Findings) -> Option<NonZeroU32> {
+    let value = whole(at, findings)?;
+    let count = u32::try_from(value).ok().and_then(NonZeroU32::new);
+    if count.is_none() {
+        out_of_range(at, &format!("a whole number of at most {}", u32::MAX), findings);
+    }
+    count
+}
+
+/// A whole number of at least 1, as large as need be.
+pub(super) fn whole(at: &Cursor<'_>, findings: &mut Findings) -> Option<u64> {
+    const EXPECTED: &str = "a whole number of at least 1";
+    let Content::Scalar(scalar) = &at.node.content else {
+        wrong_type(at, EXPECTED, findings);
+        return None;
+    };
+    match scalar.value {
+        ScalarValue::Int(value) if value >= 1 => return Some(value.unsigned_abs()),
+        ScalarValue::Unsigned(value) => return Some(value),
+        ScalarValue::Int(_) => out_of_range(at, EXPECTED, findings),
+        _ => wrong_type(at, EXPECTED, findings),
+    }
+    None
+}
+
+/// Notes a number that is too small or too large.
+pub(super) fn out_of_range(at: &Cursor<'_>, expected: &str, findings: &mut Findings) {
+    let message = format!("expected {expected}, found {}", found(at.node));
+    findings.push(Finding::error(codes::OUT_OF_RANGE, at.value(), message));
+}
+
+/// A number between two others, both included.
+pub(super) fn number_within(at: &Cursor<'_>, low: f64, high: f64, findings: &mut Findings) -> Option<f64> {
+    let value = number(at, "a number", findings)?;
+    if (low..=high).contains(&value) {
+        return Some(value);
+    }
+    out_of_range(at, &format!("a number from {low} to {high}"), findings);
+    None
+}
+
+fn number(at: &Cursor<'_>, expected: &str, findings: &mut Findings) -> Option<f64> {
+    if let Content::Scalar(scalar) = &at.node.content {
+        match scalar.value {
+            ScalarValue::Int(value) => return Some(value as f64),
+            ScalarValue::Unsigned(value) => return Some(value as f64),
+            ScalarValue::Float(value) => return Some(value),
+            _ => {}
+        }
+    }
+    wrong_type(at, expected, findings);
+    None
+}
+
+/// A time of more than nothing.
+pub(super) fn seconds(at: &Cursor<'_>, findings: &mut Findings) -> Option<Duration> {
+    let value = number(at, "a number of seconds above 0", findings)?;
+    if value > 0.0 {
+        return duration(at, value, findings);
+    }
+    out_of_range(at, "a number of seconds above 0", findings);
+    None
+}
+
+/// A time that may be nothing.
+pub(super) fn delay(at: &Cursor<'_>, findings: &mut Findings) -> Option<Duration> {
+    let value = number(at, "a number of seconds", findings)?;
+    if value >= 0.0 {
+        return duration(at, value, findings);
+    }
+    out_of_range(at, "a number of seconds of at least 0", findings);
+    None
+}
+
+fn duration(at: &Cursor<'_>, seconds: f64, findings: &mut Findings) -> Option<Duration> {
+    let duration = (seconds <= MAX_SECONDS)
+        .then(|| Duration::try_from_secs_f64(seconds).ok())
+        .flatten();
+    // Less than a nanosecond is no time at all.
+    let duration = duration.map(|time| {
+        if seconds > 0.0 {
+            time.max(Duration::from_nanos(1))
+        } else {
+            time
+        }
+    });
+    if duration.is_none() {
+        out_of_range(at, &format!("at most {MAX_SECONDS} seconds"), findings);
+    }
+    duration
+}
+
+/// One of a few words.
+pub(super) fn word<T: Copy>(at: &Cursor<'_>, words: &[(&str, T)], findings: &mut Findings) -> Option<T> {
+    let names = || words.iter().map(|(word, _)| *word);
+    let Some(text) = at.node.text() else {
+        wrong_type(at, &one_of(names()), findings);
+        return None;
+    };
+    if let Some((_, value)) = words.iter().find(|(word, _)| **text == **word) {
+        return Some(*value);
+    }
+    let message = format!("expected {}, found {}", one_of(names()), found(at.node));
+    let finding = Finding::error(codes::NOT_A_CHOICE, at.value(), message);
+    findings.push(with_guess(finding, did_you_mean(text, names())));
+    None
+}
+
+/// With "did you mean", where there is a guess.
+pub(super) fn with_guess(finding: Finding, guess: Option<&str>) -> Finding {
+    match guess {
+        Some(guess) => finding.help(format!("did you mean `{guess}`?")),
+        None => finding,
+    }
+}
+
+/// Notes that `second` repeats `first`.
+pub(super) fn twice(code: Code, second: At, message: String, first: At, findings: &mut Findings) {
+    findings.push(Finding::error(code, second, message).also(first, "first here"));
+}

@@ -1,0 +1,568 @@
+//! One row for every rule: text, then code, line, column and words.
+
+use super::{show, shown};
+use crate::loader::{Answers, answers, codes, context, profiles};
+use crate::source::Source;
+
+/// An ensemble with this agent body (each line indented by four) beside a sound agent `other`.
+fn agent(body: &str) -> String {
+    let body = body.replace('\n', "\n    ");
+    format!("name: e\nagents:\n  - name: other\n    script: o.sh\n  - name: a\n    {body}\n")
+}
+
+fn check(text: &str, expected: &[&str]) {
+    let shown = shown(text);
+    let fits = shown.len() == expected.len() && shown.iter().zip(expected).all(|(a, b)| a.starts_with(b));
+    assert!(fits, "\n{text}\nexpected {expected:#?}\nfound {shown:#?}");
+}
+
+#[test]
+fn the_ensemble() {
+    let rows: &[(&str, &[&str])] = &[
+        ("name: e\n", &["E013 1:1 `agents` is missing"]),
+        ("agents: [{name: a, script: x}]\n", &["E013 1:1 `name` is missing"]),
+        (
+            "name: e\nagents: []\n",
+            &["E018 2:9 an ensemble has at least one agent"],
+        ),
+        (
+            "name: e\nagents: x\n",
+            &["E014 2:9 expected a list of agents, found the text 'x'"],
+        ),
+        (
+            "name: e\nagents:\n",
+            &["E014 2:1 expected a list of agents, found nothing"],
+        ),
+        ("- a\n", &["E014 1:1 expected a map (the ensemble), found a list"]),
+        (
+            "name: a b\nagents: [{name: a, script: x}]",
+            &["E017 1:7 'a b' is not a valid name"],
+        ),
+        (
+            "name: 7\nagents: [{name: a, script: x}]",
+            &["E014 1:7 expected text, found the whole number 7"],
+        ),
+        (
+            "name: e\nagents: [{name: a, script: x}]\nnmae: 1\nwhatever: 2\nmax_turns: 3\nsynthesis: {}\ntools: {}\n",
+            &[
+                "E010 3:1 unknown key 'nmae' in the ensemble",
+                "E010 4:1 unknown key 'whatever'",
+                "E010 5:1 unknown key 'max_turns'",
+                "E011 6:1 `synthesis` belongs to llm-orc's ensembles",
+                "E012 7:1 `tools` is not supported by this version of ensemble",
+            ],
+        ),
+        (
+            "name: e\nagents: [{name: a, script: x}, {name: b, script: x}, {name: a, script: x}]",
+            &["E020 2:61 two agents have the name `a`"],
+        ),
+    ];
+    for (text, expected) in rows {
+        check(text, expected);
+    }
+}
+
+#[test]
+fn agents() {
+    let rows: &[(&str, &[&str])] = &[
+        (
+            "script: x\nmodel_profile: p",
+            &["E023 7:5 agent 'a' has both `script` and `model_profile`"],
+        ),
+        ("description: x", &["E022 5:11 agent 'a' does not say what it runs"]),
+        ("type: llm", &["E022 5:11 agent 'a' does not say what it runs"]),
+        ("type: llm\nscript: x", &["E024 6:11 `type: llm` contradicts `script`"]),
+        (
+            "type: lmm\nscript: x",
+            &["E016 6:11 expected `script`, `llm`, `input` or `ensemble`, found the text 'lmm'"],
+        ),
+        (
+            "script: x\nprompt: y",
+            &["E025 7:5 `prompt` does not belong to an agent of type script"],
+        ),
+        (
+            "input: q\nprompt: y",
+            &["E025 7:5 `prompt` does not belong to an agent of type input"],
+        ),
+        (
+            "ensemble: x\nsystem_prompt: y",
+            &["E025 7:5 `system_prompt` does not belong to an agent of type ensemble"],
+        ),
+        (
+            "script: x\nconversation: {memory: none}",
+            &["E025 7:20 `memory` does not belong"],
+        ),
+        ("script: ''", &["E018 6:13 this text is empty"]),
+        ("script: [x]", &["E014 6:13 expected text, found a list"]),
+        ("script: x\nscrpt: y", &["E010 7:5 unknown key 'scrpt' in an agent"]),
+        ("script: x\nwhen: y", &["E011 7:5 `when` belongs to llm-orc"]),
+        ("script: x\nfan_out: true", &["E011 7:5 `fan_out`"]),
+        ("script: x\ntools: [x]", &["E012 7:5 `tools` is not supported"]),
+        (
+            "model: ollama/x\ncontext_window: {max_tokens: 1}",
+            &["E012 7:5 `context_window` is not supported"],
+        ),
+        ("model: llama", &["E033 6:12 'llama' does not read `provider/model`"]),
+        ("model: /x", &["E033 6:12"]),
+        (
+            "script: x\nconfig: {a: 1}\nparameters: {b: 2}",
+            &["E019 8:5 `parameters` is another word for `config`"],
+        ),
+        ("script: x\nconfig: [1]", &["E014 7:13 expected a map, found a list"]),
+        (
+            "script: x\nconfig: {a: .nan, b: [.inf]}",
+            &["E008 7:17 .nan has no form in JSON", "E008 7:27 .inf"],
+        ),
+        (
+            "script: x\ntimeout_seconds: 0",
+            &["E015 7:22 expected a number of seconds above 0, found the whole number 0"],
+        ),
+        (
+            "script: x\ntimeout_seconds: soon",
+            &["E014 7:22 expected a number of seconds above 0, found the text 'soon'"],
+        ),
+        (
+            "script: x\ntimeout_seconds: 1e300",
+            &["E015 7:22 expected at most 1000000000 seconds"],
+        ),
+        ("script: x\ntimeout_seconds: .nan", &["E015 7:22"]),
+        (
+            "script: x\nretry: {max_attempts: 0}",
+            &["E015 7:27 expected a whole number of at least 1, found the whole number 0"],
+        ),
+        (
+            "script: x\nretry: {max_attempts: 2.5}",
+            &["E014 7:27 expected a whole number of at least 1, found the number 2.5"],
+        ),
+        (
+            "script: x\nretry: {max_attempts: 5000000000}",
+            &["E015 7:27 expected a whole number of at most 4294967295"],
+        ),
+        (
+            "script: x\nretry: {delay_seconds: -1}",
+            &["E015 7:28 expected a number of seconds of at least 0"],
+        ),
+        (
+            "script: x\nretry: {backoff: expo}",
+            &["E016 7:22 expected `constant`, `linear` or `exponential`"],
+        ),
+        (
+            "script: x\non_error: ignore",
+            &["E016 7:15 expected `fail` or `continue`"],
+        ),
+        (
+            "script: x\nconversation: {max_turns: three}",
+            &["E014 7:31 expected a whole number of at least 1, found the text 'three'"],
+        ),
+        ("script: x\nconversation: {max_turns: -1}", &["E015 7:31"]),
+        (
+            "script: x\nconversation: {state_key: other}",
+            &["E027 7:31 the `state_key` `other` is the name of another agent"],
+        ),
+        ("script: x\nconversation: {state_key: a}", &[]),
+        ("script: x\nconversation: {state_key: 'a b'}", &["E017 7:31"]),
+        (
+            "script: x\nconversation: {triggers_conversation: yes}",
+            &["E014 7:43 expected true or false, found the text 'yes'"],
+        ),
+        (
+            "script: x\nconversation: {trigger: always}",
+            &["E016 7:29 expected `news` or `every_turn`"],
+        ),
+        (
+            "model: a/b\nconversation: {memory: all}",
+            &["E016 7:28 expected `conversation` or `none`"],
+        ),
+        (
+            "script: x\noutput_schema: {type: strin}",
+            &["E029 7:20 this is not a valid JSON Schema: "],
+        ),
+        ("script: x\noutput_schema: x", &["E029 7:20"]),
+    ];
+    for (body, expected) in rows {
+        check(&agent(body), expected);
+    }
+}
+
+#[test]
+fn dependencies() {
+    let rows: &[(&str, &[&str])] = &[
+        ("depends_on: [othr]", &["E021 7:18 there is no agent `othr`"]),
+        (
+            "depends_on: other",
+            &["E014 7:17 expected a list of agents' names, found the text 'other'"],
+        ),
+        (
+            "depends_on: [other, other]",
+            &["E026 7:25 `other` stands twice in `depends_on`"],
+        ),
+        (
+            "depends_on: [{agent_name: other}]",
+            &["E014 7:18 expected an agent's name, found a map"],
+        ),
+        ("dependencies: [other]", &["E014 7:20 expected a map, found a text"]),
+        ("dependencies: [{condition: x}]", &["E013 7:20 `agent_name` is missing"]),
+        (
+            "dependencies: [{agent_name: nobody}]",
+            &["E021 7:33 there is no agent `nobody`"],
+        ),
+        (
+            "depends_on: [other]\ndependencies: [{agent_name: other}]",
+            &["E026 8:33 `other` stands in `depends_on` and in `dependencies`"],
+        ),
+        (
+            "dependencies: [{agent_name: other, condition: x}, {agent_name: other, condition: x}]",
+            &["E026 7:68 two dependencies on `other` have the same condition"],
+        ),
+        (
+            "dependencies: [{agent_name: other, condition: x}, {agent_name: other, condition: y}]",
+            &[],
+        ),
+        ("dependencies: [{agent_name: other, condition: true}]", &[]),
+        (
+            "dependencies: [{agent_name: other, condition: ' '}]",
+            &["E028 7:51 the condition is blank"],
+        ),
+        (
+            "dependencies: [{agent_name: other, condition: }]",
+            &["E028 7:40 the condition is blank"],
+        ),
+        (
+            "dependencies: [{agent_name: other, condition: 1}]",
+            &["E014 7:51 expected a condition"],
+        ),
+        (
+            "dependencies: [{agent_name: other, on: sometimes}]",
+            &["E016 7:44 expected `success`, `failure` or `any`"],
+        ),
+        ("dependencies: [{agent_name: other, max_executions: 0}]", &["E015 7:56"]),
+        (
+            "dependencies: [{agent_name: other, feedback: 1}]",
+            &["E014 7:50 expected true or false, found the whole number 1"],
+        ),
+    ];
+    for (body, expected) in rows {
+        check(&agent(&format!("script: x\n{body}")), expected);
+    }
+}
+
+#[test]
+fn input() {
+    let rows: &[(&str, &[&str])] = &[
+        ("input: Really?", &[]),
+        ("input: {choices: [yes, no]}", &["E013 6:12 `prompt` is missing"]),
+        (
+            "input: {prompt: q, choices: [yes, no], default: maybe}",
+            &["E032 6:53 the default 'maybe' is not one of the choices"],
+        ),
+        (
+            "input: {prompt: q, choices: [true]}",
+            &["E014 6:34 expected text, found the boolean true"],
+        ),
+        ("input: {prompt: q, choices: []}", &["E018 6:33 this list is empty"]),
+        ("input: {prompt: q, responses: [a, b]}", &[]),
+        ("input: {prompt: q, responses: []}", &["E018 6:35"]),
+        (
+            "input: {prompt: q, responses: {}}",
+            &["E013 6:35 `responses` does not say who answers"],
+        ),
+        (
+            "input: {prompt: q, responses: {script: a.rhai, model_profile: p}}",
+            &["E023 6:52"],
+        ),
+        ("input: {prompt: q, timeout_seconds: -1}", &["E015 6:41"]),
+        (
+            "input: 3",
+            &["E014 6:12 expected a map (`input`), found the whole number 3"],
+        ),
+    ];
+    for (body, expected) in rows {
+        check(&agent(body), expected);
+    }
+}
+
+#[test]
+fn limits() {
+    let rows: &[(&str, &[&str])] = &[
+        ("max_total_turns: 0", &["E015 5:20"]),
+        (
+            "max_agent_executions: {other: 3, nobody: 2, nobody2: x}",
+            &[
+                "E021 5:36 there is no agent `nobody`",
+                "E021 5:47 there is no agent `nobody2`",
+                "E014 5:56",
+            ],
+        ),
+        (
+            "max_agent_executions: [other]",
+            &["E014 5:25 expected a map from agents to counts, found a list"],
+        ),
+        ("timeout_seconds: 0.5", &[]),
+        ("turn_timeout_seconds: 0", &["E015 5:25"]),
+        ("parallel_agent_limit: 0", &["E015 5:25"]),
+        ("max_total_tokens: 99999999999", &[]),
+        (
+            "max_turn: 3",
+            &["E010 5:3 unknown key 'max_turn' in `conversation_limits`"],
+        ),
+    ];
+    for (body, expected) in rows {
+        check(
+            &format!("name: e\nagents:\n  - {{name: other, script: x}}\nconversation_limits:\n  {body}\n"),
+            expected,
+        );
+    }
+}
+
+#[test]
+fn model_profiles() {
+    let rows: &[(&str, &[&str])] = &[
+        ("{provider: ollama}", &["E013 2:6 `model` is missing"]),
+        ("{model: x}", &["E013 2:6 `provider` is missing"]),
+        (
+            "{provider: simulated}",
+            &["E030 2:17 this simulated model has nothing to answer"],
+        ),
+        (
+            "{provider: simulated, replies: []}",
+            &["E018 2:37 a simulated model needs at least one reply"],
+        ),
+        (
+            "{provider: simulated, replies: [a], script: b}",
+            &["E030 2:42 a simulated model has either"],
+        ),
+        ("{provider: simulated, replies: [a, {error: b}]}", &[]),
+        (
+            "{provider: simulated, replies: [3]}",
+            &["E014 2:38 expected text, found the whole number 3"],
+        ),
+        (
+            "{provider: simulated, replies: [{}]}",
+            &["E013 2:38 `error` is missing"],
+        ),
+        (
+            "{provider: ollama, model: x, replies: [a]}",
+            &["E030 2:35 only a simulated model has prepared answers"],
+        ),
+        (
+            "{provider: ollama, model: x, temperature: -1}",
+            &["E015 2:48 expected a number from 0 to 10"],
+        ),
+        (
+            "{provider: ollama, model: x, top_p: 1.5}",
+            &["E015 2:42 expected a number from 0 to 1"],
+        ),
+        ("{provider: ollama, model: x, max_tokens: 0}", &["E015 2:47"]),
+        (
+            "{provider: ollama, model: x, seed: a}",
+            &["E014 2:41 expected a whole number, found the text 'a'"],
+        ),
+        (
+            "{provider: ollama, model: x, api_key_env: sk-123}",
+            &["E017 2:35 `api_key_env` is not the name"],
+        ),
+        (
+            "{provider: ollama, model: x, fallback: p}",
+            &["E031 2:45 profiles fall back on each other in a circle: p → p"],
+        ),
+        ("{provider: ollama, model: x, fallback: elsewhere}", &[]),
+        (
+            "{provider: ollama, model: x, fallback_model_profile: p}",
+            &["E011 2:35"],
+        ),
+        (
+            "{provider: ollama, model: x, retrys: p}",
+            &["E010 2:35 unknown key 'retrys' in a model profile"],
+        ),
+        (
+            "3",
+            &["E014 2:6 expected a map (a model profile), found the whole number 3"],
+        ),
+    ];
+    for (body, expected) in rows {
+        let source = Source::new("config.yaml", format!("model_profiles:\n  p: {body}\n"));
+        let shown = profiles(&source).map_or_else(|problems| show(&problems), |_| Vec::new());
+        let fits = shown.len() == expected.len() && shown.iter().zip(*expected).all(|(a, b)| a.starts_with(b));
+        assert!(fits, "{body}\nexpected {expected:#?}\nfound {shown:#?}");
+    }
+}
+
+#[test]
+fn a_circle_of_fallbacks_is_told_once() {
+    let entry = |name: &str, next: &str| format!("  {name}: {{provider: ollama, model: x, fallback: {next}}}\n");
+    let text = format!(
+        "model_profiles:\n{}{}{}{}",
+        entry("a", "b"),
+        entry("b", "c"),
+        entry("c", "d"),
+        entry("d", "b")
+    );
+    let problems = profiles(&Source::new("c", text)).unwrap_err();
+    assert_eq!(
+        show(&problems),
+        ["E031 3:45 profiles fall back on each other in a circle: b → c → d → b"]
+    );
+}
+
+#[test]
+fn yaml_itself() {
+    let rows: &[(&str, &[&str])] = &[
+        ("", &["E003 1:1 the file holds no document"]),
+        ("# only a comment\n", &["E003 2:1 the file holds no document"]),
+        ("name: e\n---\nname: f\n", &["E003 2:1 a second document starts here"]),
+        (
+            "name: e\nname: f\nagents: [{name: a, script: x}]",
+            &["E004 2:1 the key `name` stands twice in one map"],
+        ),
+        (
+            "name: *e\n",
+            &["E005 1:7 this alias names an anchor that is not defined"],
+        ),
+        (
+            "name: &e [*e]\n",
+            &["E013 1:1", "E014 1:10", "E005 1:11 this alias is part of what it names"],
+        ),
+        (
+            "name: e\nagents: [{name: a, script: x, <<: 3}]",
+            &["E005 2:31 `<<` merges maps"],
+        ),
+        (
+            "name: !foo e\nagents: [{name: a, script: x}]",
+            &["E006 1:12 the tag `!foo` has no meaning here"],
+        ),
+        (
+            "name: !!int e\nagents: [{name: a, script: x}]",
+            &["E006 1:13 the value does not fit its tag `!!int`"],
+        ),
+        (
+            "name: e\n3: x\nagents: [{name: a, script: x}]",
+            &["E007 2:1 the key `3` is not text"],
+        ),
+        (
+            "name: e\n[a]: x\nagents: [{name: a, script: x}]",
+            &["E007 2:1 a map or a list stands as a key"],
+        ),
+        (
+            "name: e\nagents:\n\t- name: a\n",
+            &["E001 3:2 a tab stands where YAML wants spaces"],
+        ),
+        ("name: e\n\tagents: []\n", &["E001"]),
+        ("name: a: b\n", &["E001 1:8 a colon is not expected here"]),
+        (
+            "name: \"abc\nagents: []\n",
+            &["E001 1:7 the closing quote of this text is missing"],
+        ),
+        ("name: [a, b\n", &["E001"]),
+        ("name: {a b\n", &["E001"]),
+        ("name: \"a\\q\"\n", &["E001 1:7 an unknown escape"]),
+        ("name: 'a' b\n", &["E001 1:11 something follows the closing quote"]),
+        ("name: @a\n", &["E001 1:7 a text cannot start with this character"]),
+        ("name: e\n  x: 1\n", &["E001"]),
+        ("name: e\nagents\n", &["E001"]),
+        ("name: a\0b\n", &["E001"]),
+    ];
+    for (text, expected) in rows {
+        check(text, expected);
+    }
+}
+
+#[test]
+fn every_help_is_there() {
+    let help = |text: &str| super::loaded(text).diagnostics()[0].help.clone().unwrap_or_default();
+    let rows = [
+        (agent("script: x\nscrpt: y"), "did you mean `script`?"),
+        (
+            agent("script: x\nmax_turns: 3"),
+            "`max_turns` belongs to `conversation`",
+        ),
+        (agent("script: x\ndepends_on: [othr]"), "did you mean `other`?"),
+        (agent("script: x\nwhen: y"), "`condition`"),
+        (agent("script: x\non_error: fial"), "did you mean `fail`?"),
+        (agent("script: 3"), "put it in quotes: '3'"),
+        (
+            agent("description: x"),
+            "`script`, `model_profile` (or `model`), `input` or `ensemble`",
+        ),
+        (agent("model: a/b\nprompt: {{ input }}"), "in quotes"),
+    ];
+    for (text, expected) in rows {
+        assert!(help(&text).contains(expected), "{text}\n{}", help(&text));
+    }
+}
+
+#[test]
+fn all_problems_are_told_and_not_endlessly() {
+    let many: String = (0..500).map(|at| format!("bad{at}: 1\n")).collect();
+    let problems = super::loaded(&format!("name: e\n{many}")).diagnostics();
+    assert_eq!(problems.len(), crate::loader::MAX_FINDINGS);
+    let more = problems
+        .iter()
+        .filter_map(|it| it.help.as_deref())
+        .any(|it| it.ends_with("401 more problems of this file are not shown"));
+    assert!(more, "{:?}", problems.last());
+}
+
+#[test]
+fn prepared_answers() {
+    let read = |text: &str| answers(&Source::new("answers.yaml", text));
+    let values = read("a: text\nb: [one, {k: 1}, 3]\nc: {x: [1]}\nd: yes\ne: 1.50\n").unwrap();
+    let [a, b, c, d, e] = values.as_slice() else {
+        panic!("{values:?}")
+    };
+    assert_eq!(a.1, Answers::Always("text".into()));
+    assert_eq!(
+        b.1,
+        Answers::Each(vec!["one".into(), serde_json::json!({"k": 1}), "3".into()])
+    );
+    assert_eq!(c.1, Answers::Always(serde_json::json!({"x": [1]})));
+    assert_eq!(
+        (&d.1, &e.1),
+        (&Answers::Always("yes".into()), &Answers::Always("1.50".into()))
+    );
+    for (text, expected) in [
+        ("- a", "E014 1:1 expected a map from agents to answers"),
+        ("a: []", "E018 1:4 this list of answers is empty"),
+        ("a: [[x]]", "E014 1:5 expected an answer"),
+        ("a:", "E014 1:1 expected an answer: a text or a map, found nothing"),
+        ("a: {b: .inf}", "E008 1:8"),
+    ] {
+        let problems = show(&read(text).unwrap_err());
+        assert!(
+            problems.len() == 1 && problems[0].starts_with(expected),
+            "{text}: {problems:?}"
+        );
+    }
+}
+
+#[test]
+fn a_context() {
+    let read = |text: &str| context(&Source::new("context", text));
+    let json = "{\n\t\"a\": \"\\ud83d\\ude00\",\n\t\"b\": [1, 2.5, null]\n}\n";
+    let expected = serde_json::json!({"a": "😀", "b": [1, 2.5, null]});
+    assert_eq!(serde_json::Value::Object(read(json).unwrap()), expected);
+    assert_eq!(
+        serde_json::Value::Object(read("a: 😀\nb: [1, 2.5, ~]\n").unwrap()),
+        expected
+    );
+    assert_eq!(
+        show(&read("[1]").unwrap_err()),
+        ["E014 1:1 expected a map, found a list"]
+    );
+    assert_eq!(
+        show(&read("é: .nan").unwrap_err()),
+        ["E008 1:4 .nan has no form in JSON"]
+    );
+    assert!(show(&read("{\"a\": 1,,}").unwrap_err())[0].starts_with("E001 1:9"));
+}
+
+#[test]
+fn every_error_code_is_told_by_some_row() {
+    // The rows above name their codes; this keeps a new code from going without one.
+    let rows = include_str!("errors.rs").to_owned() + include_str!("bombs.rs");
+    for (code, title) in codes::ALL
+        .iter()
+        .filter(|(code, _)| code.0 < "E040" && code.0.starts_with('E'))
+    {
+        assert!(rows.contains(&format!("\"{}", code.0)), "{}: {title}", code.0);
+    }
+}

@@ -1,0 +1,35 @@
+//! What the loader says about texts, where, and how fast.
+
+mod bombs;
+mod errors;
+mod places;
+mod valid;
+mod yaml;
+
+use super::{Loaded, load};
+use crate::diagnostic::Diagnostic;
+use crate::source::Source;
+
+fn loaded(text: &str) -> Loaded {
+    load(&Source::new("test.yaml", text))
+}
+
+/// `E020 5:11 two agents …` for every diagnostic.
+fn shown(text: &str) -> Vec<String> {
+    show(&loaded(text).diagnostics())
+}
+
+fn show(diagnostics: &[Diagnostic]) -> Vec<String> {
+    diagnostics
+        .iter()
+        .map(|it| {
+            let place = it.source.place(it.span.start);
+            format!("{} {}:{} {}", it.code.0, place.line, place.column, it.message)
+        })
+        .collect()
+}
+
+/// The bytes that a diagnostic is about.
+fn marked(diagnostic: &Diagnostic) -> &str {
+    &diagnostic.source.text()[diagnostic.span.start..diagnostic.span.end]
+}

@@ -1,0 +1,265 @@
+//! The keys of every part of a file, and what to say about a key that is none of them.
+
+use super::codes;
+use crate::diagnostic::Finding;
+use crate::source::At;
+
+/// A part of a file that has keys of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section {
+    Ensemble,
+    Limits,
+    Agent,
+    Dependency,
+    Conversation,
+    Retry,
+    Input,
+    Responses,
+    Profile,
+    Reply,
+    Config,
+}
+
+const SECTIONS: [Section; 11] = [
+    Section::Ensemble,
+    Section::Agent,
+    Section::Conversation,
+    Section::Dependency,
+    Section::Limits,
+    Section::Profile,
+    Section::Retry,
+    Section::Input,
+    Section::Responses,
+    Section::Reply,
+    Section::Config,
+];
+
+impl Section {
+    /// The keys that it may have.
+    pub(super) fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Ensemble => &[
+                "name",
+                "description",
+                "agents",
+                "conversation_limits",
+                "model_profiles",
+                "default_task",
+            ],
+            Self::Limits => &[
+                "max_total_turns",
+                "max_agent_executions",
+                "timeout_seconds",
+                "turn_timeout_seconds",
+                "parallel_agent_limit",
+                "max_total_tokens",
+            ],
+            Self::Agent => &[
+                "name",
+                "description",
+                "type",
+                "script",
+                "model_profile",
+                "model",
+                "input",
+                "ensemble",
+                "prompt",
+                "system_prompt",
+                "config",
+                "parameters",
+                "depends_on",
+                "dependencies",
+                "conversation",
+                "output_schema",
+                "timeout_seconds",
+                "retry",
+                "on_error",
+            ],
+            Self::Dependency => &[
+                "agent_name",
+                "condition",
+                "max_executions",
+                "requires_all",
+                "feedback",
+                "on",
+            ],
+            Self::Conversation => &["max_turns", "state_key", "triggers_conversation", "trigger", "memory"],
+            Self::Retry => &["max_attempts", "delay_seconds", "backoff"],
+            Self::Input => &["prompt", "choices", "default", "timeout_seconds", "responses"],
+            Self::Responses => &["script", "model_profile"],
+            Self::Profile => &[
+                "provider",
+                "model",
+                "base_url",
+                "api_key_env",
+                "system_prompt",
+                "temperature",
+                "top_p",
+                "max_tokens",
+                "seed",
+                "timeout_seconds",
+                "retry",
+                "fallback",
+                "replies",
+                "script",
+            ],
+            Self::Reply => &["error"],
+            Self::Config => &["model_profiles"],
+        }
+    }
+
+    /// What people call it.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Ensemble => "the ensemble",
+            Self::Limits => "`conversation_limits`",
+            Self::Agent => "an agent",
+            Self::Dependency => "an item of `dependencies`",
+            Self::Conversation => "`conversation`",
+            Self::Retry => "`retry`",
+            Self::Input => "`input`",
+            Self::Responses => "`responses`",
+            Self::Profile => "a model profile",
+            Self::Reply => "a reply",
+            Self::Config => "the configuration",
+        }
+    }
+}
+
+/// Parts of the language that this version does not have.
+fn unsupported(key: &str, section: Section) -> bool {
+    match section {
+        Section::Agent => matches!(key, "tools" | "context_window"),
+        Section::Ensemble => key == "tools",
+        _ => false,
+    }
+}
+
+/// Keys of llm-orc's ensembles, and what to write here instead.
+const FOREIGN: &[(&str, &str)] = &[
+    ("when", "write a `condition` in the agent's `dependencies`"),
+    ("conditional", "write a `condition` in the agent's `dependencies`"),
+    (
+        "loop",
+        "let an agent listen back with `feedback: true` in `dependencies`, and set `conversation.max_turns`",
+    ),
+    (
+        "fan_out",
+        "write one agent for each part, or let an agent with `conversation.triggers_conversation: true` request them",
+    ),
+    (
+        "dispatch",
+        "set `conversation.triggers_conversation: true` and let the agent put `agent_requests` into its output",
+    ),
+    (
+        "input_key",
+        "outputs of dependencies are in `dependencies` of a script's stdin, and in a prompt as `{{ agent_name.key }}`",
+    ),
+    (
+        "options",
+        "put sampling options such as `temperature` into a model profile, and a script's into `config`",
+    ),
+    ("validation", "describe the output with `output_schema`, a JSON Schema"),
+    (
+        "output_format",
+        "describe the output with `output_schema`, a JSON Schema; `--output json` prints a run's result as JSON",
+    ),
+    ("synthesis", "add an agent that depends on the others"),
+    ("coordinator", "add an agent that depends on the others"),
+    (
+        "cache",
+        "leave it out: nothing is cached between runs; `replay` answers from a recorded run",
+    ),
+    ("fallback_model", "write `fallback: profile` in the model profile"),
+    (
+        "fallback_model_profile",
+        "write `fallback: profile` in the model profile",
+    ),
+    ("fallback_profile", "write `fallback: profile` in the model profile"),
+    (
+        "execution",
+        "leave it out: agents that are ready run side by side; `conversation_limits.parallel_agent_limit` limits that",
+    ),
+    ("role", "write it as `system_prompt`"),
+    ("default_input", "write it as `default_task`"),
+];
+
+/// What to say about a key that `section` does not have.
+pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
+    if unsupported(key, section) {
+        let message = format!("`{key}` is not supported by this version of ensemble");
+        return Finding::error(codes::UNSUPPORTED, at, message).help("leave it out");
+    }
+    let foreign = FOREIGN.iter().find(|(word, _)| *word == key);
+    if let Some((_, advice)) = foreign.filter(|_| !matches!(section, Section::Reply | Section::Responses)) {
+        let message = format!("`{key}` belongs to llm-orc's ensembles, not to this language");
+        return Finding::error(codes::FOREIGN_KEY, at, message).help(*advice);
+    }
+    let finding = Finding::error(
+        codes::UNKNOWN_KEY,
+        at,
+        format!("unknown key {} in {}", quoted(key), section.title()),
+    );
+    let keys = section.keys();
+    if let Some(home) = SECTIONS.iter().find(|other| other.keys().contains(&key)) {
+        return finding.help(format!("`{key}` belongs to {}; here go {}", home.title(), list(keys)));
+    }
+    match did_you_mean(key, keys.iter().copied()) {
+        Some(guess) => finding.help(format!("did you mean `{guess}`?")),
+        None => finding.help(format!("here go {}", list(keys))),
+    }
+}
+
+fn list(words: &[&str]) -> String {
+    words
+        .iter()
+        .map(|word| format!("`{word}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// `` `a`, `b` or `c` ``
+pub(super) fn one_of<'w>(words: impl Iterator<Item = &'w str>) -> String {
+    let mut words: Vec<String> = words.map(|word| format!("`{word}`")).collect();
+    match words.pop() {
+        Some(last) if !words.is_empty() => format!("{} or {last}", words.join(", ")),
+        last => last.unwrap_or_default(),
+    }
+}
+
+/// A text in quotes, on one line, shortened.
+pub(super) fn quoted(text: &str) -> String {
+    const MOST: usize = 40;
+    let mut short: String = text
+        .chars()
+        .take(MOST)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if text.chars().nth(MOST).is_some() {
+        short.push('…');
+    }
+    format!("'{short}'")
+}
+
+/// The nearest of some words, if one is near.
+pub(super) fn did_you_mean<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    const MOST: usize = 1000;
+    const LONGEST: usize = 64;
+    let length = word.chars().take(LONGEST + 1).count();
+    if length > LONGEST {
+        return None;
+    }
+    let near = (length / 3).max(1);
+    candidates
+        .take(MOST)
+        .filter(|candidate| candidate.len().abs_diff(word.len()) <= near)
+        .map(|candidate| {
+            (
+                strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase()),
+                candidate,
+            )
+        })
+        .filter(|(distance, _)| *distance <= near)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
