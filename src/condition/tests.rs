@@ -685,12 +685,25 @@ fn limits_hold() {
     let facts = facts();
     let long = |text: &str, times: usize| text.repeat(times);
     // As deep as allowed, in every way that nests.
-    for (open, close) in [("(", ")"), ("[", "]"), ("not ", ""), ("- ", ""), ("!", ""), ("abs(", ")"), ("{'a':", "}"), ("1 if 1 else ", "")] {
+    for (open, close) in [
+        ("(", ")"),
+        ("[", "]"),
+        ("not ", ""),
+        ("- ", ""),
+        ("!", ""),
+        ("abs(", ")"),
+        ("{'a':", "}"),
+        ("1 if 1 else ", ""),
+    ] {
         let nest = |depth: usize| format!("{}1{}", long(open, depth), long(close, depth));
         assert!(Condition::compile(&nest(31)).is_ok(), "{open}");
         for depth in [33, 1000, 80_000] {
             let error = Condition::compile(&nest(depth)).unwrap_err();
-            assert!(error.message.contains("deeper than 32"), "{open} {depth}: {}", error.message);
+            assert!(
+                error.message.contains("deeper than 32"),
+                "{open} {depth}: {}",
+                error.message
+            );
             assert!(error.span.end <= depth * open.len() + 2 + depth * close.len());
         }
     }
@@ -703,7 +716,10 @@ fn limits_hold() {
         (format!("1{}", long(" <= 1", 3000)), "true"),
         (format!("[{}] != []", long("1,", 20_000)), "true"),
         (format!("context{}.x", long("?.a", 2000)), "false"),
-        (format!("context{}", long(".nested", 2000)), "error: `context.nested.nested` is nothing"),
+        (
+            format!("context{}", long(".nested", 2000)),
+            "error: `context.nested.nested` is nothing",
+        ),
         (format!("'{}' == ''", long("x", 1_000_000)), "false"),
         (long("1 or ", 300_000), "compile: the condition is longer than 1 MiB"),
         (format!("{}1", long("true and ", 50_000)), "100000 operations"),
@@ -714,7 +730,11 @@ fn limits_hold() {
         assert!(answer.contains(expected), "{}…: {answer}", &text[..30.min(text.len())]);
     }
     for bomb in [
-        format!("'{0}'{1}", "a", long(".replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa')", 20)),
+        format!(
+            "'{0}'{1}",
+            "a",
+            long(".replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa')", 20)
+        ),
         format!("'{0}' + '{0}' + '{0}'", long("x", 400_000)),
         format!("('{}').replace('', '0123456789')", long("x", 200_000)),
     ] {
@@ -726,12 +746,16 @@ fn limits_hold() {
 /// The worst mixture at full depth must fit into the stack of an ordinary thread.
 #[test]
 fn full_depth_needs_little_stack() {
-    let parts = [("(1 if not x and (", ") else 2)"), ("(a?.b ?? [1 + 2 * ", "][0] < 3 < 4)"), ("context.get('a', {'k': ", "})")];
+    let parts = [
+        ("(1 if not x and (", ") else 2)"),
+        ("(a?.b ?? [1 + 2 * ", "][0] < 3 < 4)"),
+        ("context.get('a', {'k': ", "})"),
+    ];
     for (open, close) in parts {
         for depth in 0..20 {
             let text = format!("{}1{}", open.repeat(depth), close.repeat(depth)).replace('x', "turn_count");
             let text = text.replace("a?", "context?");
-            let small = std::thread::Builder::new().stack_size(1700 << 10).spawn(move || {
+            let small = std::thread::Builder::new().stack_size(1000 << 10).spawn(move || {
                 if let Ok(condition) = Condition::compile(&text) {
                     let _ = (condition.evaluate(&facts()), condition.reads(&facts()));
                 }
@@ -747,18 +771,29 @@ fn long_texts_of_the_snapshot_are_no_texts_of_the_condition() {
     facts.output = Some(Arc::new(json!({ "response": "x".repeat(3 << 20) + "end" })));
     for (text, expected) in [
         ("output.response.endswith('end') and 'xend' in output.response", "true"),
-        ("len(output.response) > 3000000 and output.response == output.response", "true"),
+        (
+            "len(output.response) > 3000000 and output.response == output.response",
+            "true",
+        ),
         ("output.response + 'a'", "longer than 1 MiB"),
         ("output.response.upper()", "longer than 1 MiB"),
         ("str(output)", "longer than 1 MiB"),
     ] {
-        assert!(answer(text, &facts).contains(expected), "{text}: {}", answer(text, &facts));
+        assert!(
+            answer(text, &facts).contains(expected),
+            "{text}: {}",
+            answer(text, &facts)
+        );
     }
 }
 
 #[test]
 fn asks_for_no_more_of_the_history_than_it_reads() {
-    let history = turns((0..100_000).map(|at| json!({"turn_number": at, "agent_name": "a"})).collect());
+    let history = turns(
+        (0..100_000)
+            .map(|at| json!({"turn_number": at, "agent_name": "a"}))
+            .collect(),
+    );
     let facts = Facts {
         history: history.clone(),
         ..facts()
@@ -779,11 +814,17 @@ fn reads_name_each_part_once_with_its_value() {
     let facts = facts();
     let reads = |text: &str| -> Vec<(String, Value)> {
         let condition = Condition::compile(text).unwrap();
-        condition.reads(&facts).into_iter().map(|read| (read.expression, read.value)).collect()
+        condition
+            .reads(&facts)
+            .into_iter()
+            .map(|read| (read.expression, read.value))
+            .collect()
     };
     let row = |text: &str, value: Value| (text.to_owned(), value);
     assert_eq!(
-        reads("context.get('x', False) and output.score > 7 and turn_count < 9 or executions.writer == 1 and output.score < 3"),
+        reads(
+            "context.get('x', False) and output.score > 7 and turn_count < 9 or executions.writer == 1 and output.score < 3"
+        ),
         [
             row("context.get('x', False)", json!(false)),
             row("output.score", json!(8)),
@@ -801,12 +842,17 @@ fn reads_name_each_part_once_with_its_value() {
         ]
     );
     assert_eq!(
-        reads("context.user.name.lower() == 'x' or context.tags[turn_count - 1] == 'b' or context.get('nested', {}).get('deep')"),
+        reads(
+            "context.user.name.lower() == 'x' or context.tags[turn_count - 1] == 'b' or context.get('nested', {}).get('deep')"
+        ),
         [
             row("context.user.name", Value::Null),
             row("context.tags", json!(["a", "b"])),
             row("turn_count", json!(2)),
-            row("context.get('nested', {}).get('deep')", json!({"x": 1, "list": [1, 2.0, {"k": "v"}]})),
+            row(
+                "context.get('nested', {}).get('deep')",
+                json!({"x": 1, "list": [1, 2.0, {"k": "v"}]})
+            ),
         ]
     );
     assert_eq!(reads("1 == 1"), []);
@@ -825,10 +871,18 @@ fn keys_that_checks_want_to_know() {
     .unwrap();
     let named = |keys: Vec<(String, Span)>| -> Vec<String> {
         let text = condition.text().clone();
-        keys.iter().map(|(key, span)| format!("{key}={}", &text[span.start..span.end])).collect()
+        keys.iter()
+            .map(|(key, span)| format!("{key}={}", &text[span.start..span.end]))
+            .collect()
     };
-    assert_eq!(named(condition.agents_read()), ["writer=writer", "my-agent='my-agent'", "x='x'", "y='y'"]);
-    assert_eq!(named(condition.context_keys_read()), ["a='a'", "c=\"c\"", "e='e'", "f='f'"]);
+    assert_eq!(
+        named(condition.agents_read()),
+        ["writer=writer", "my-agent='my-agent'", "x='x'", "y='y'"]
+    );
+    assert_eq!(
+        named(condition.context_keys_read()),
+        ["a='a'", "c=\"c\"", "e='e'", "f='f'"]
+    );
 }
 
 #[test]
@@ -859,7 +913,11 @@ fn survives(text: &str) {
             match condition.evaluate(&facts) {
                 Ok(_) => return,
                 Err(error) => {
-                    assert!(!error.message.contains("past a limit of the sandbox"), "{text}: {}", error.message);
+                    assert!(
+                        !error.message.contains("past a limit of the sandbox"),
+                        "{text}: {}",
+                        error.message
+                    );
                     error.span
                 }
             }
@@ -869,10 +927,73 @@ fn survives(text: &str) {
 }
 
 const WORDS: &[&str] = &[
-    "context", "output", "turn_count", "history", "executions", "input", ".", "?.", "[", "]", "(", ")", "{", "}", "#{", ",", ":",
-    "and", "or", "not", "in", "is", "if", "else", "None", "True", "()", "&&", "||", "!", "==", "!=", "<", ">=", "+", "-", "*",
-    "/", "%", "??", "1", "0", "2.5", "-1", "'a'", "\"score\"", "tags", "nested", "len", "get", "keys", ".get(", ".len()", "min(",
-    "replace(", "split(", "round(", "str(", "9223372036854775807", "=", ";", "//", "**", "let", "for", "x", "é",
+    "context",
+    "output",
+    "turn_count",
+    "history",
+    "executions",
+    "input",
+    ".",
+    "?.",
+    "[",
+    "]",
+    "(",
+    ")",
+    "{",
+    "}",
+    "#{",
+    ",",
+    ":",
+    "and",
+    "or",
+    "not",
+    "in",
+    "is",
+    "if",
+    "else",
+    "None",
+    "True",
+    "()",
+    "&&",
+    "||",
+    "!",
+    "==",
+    "!=",
+    "<",
+    ">=",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "??",
+    "1",
+    "0",
+    "2.5",
+    "-1",
+    "'a'",
+    "\"score\"",
+    "tags",
+    "nested",
+    "len",
+    "get",
+    "keys",
+    ".get(",
+    ".len()",
+    "min(",
+    "replace(",
+    "split(",
+    "round(",
+    "str(",
+    "9223372036854775807",
+    "=",
+    ";",
+    "//",
+    "**",
+    "let",
+    "for",
+    "x",
+    "é",
 ];
 
 proptest! {
@@ -898,8 +1019,27 @@ proptest! {
 /// Expressions that the grammar must accept.
 fn well_formed() -> impl Strategy<Value = String> {
     let leaf = proptest::sample::select(vec![
-        "1", "0", "2.5", "-3", "'a'", "''", "None", "True", "()", "[]", "{}", "context", "output.score", "history[-1]", "turn_count",
-        "context.nested.deep", "context.tags", "executions.writer", "input", "context.missing", "context?.user?.name",
+        "1",
+        "0",
+        "2.5",
+        "-3",
+        "'a'",
+        "''",
+        "None",
+        "True",
+        "()",
+        "[]",
+        "{}",
+        "context",
+        "output.score",
+        "history[-1]",
+        "turn_count",
+        "context.nested.deep",
+        "context.tags",
+        "executions.writer",
+        "input",
+        "context.missing",
+        "context?.user?.name",
     ]);
     leaf.prop_map(str::to_owned).prop_recursive(5, 40, 3, |inner| {
         let binary = proptest::sample::select(vec![
