@@ -312,9 +312,10 @@ impl Emitter {
     }
 
     fn choice(&mut self, choice: &Choice) {
-        self.push("{if ");
+        // Rhai takes no block as a condition unless it stands in parentheses.
+        self.push("{if(");
         self.truth(&choice.condition);
-        self.push("{");
+        self.push("){");
         self.expr(&choice.then);
         self.push("}else{");
         self.expr(&choice.otherwise);

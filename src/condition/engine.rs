@@ -77,7 +77,8 @@ fn register_arithmetic(engine: &mut Engine) {
 }
 
 fn register_comparisons(engine: &mut Engine) {
-    let orders: [(&str, &'static str, fn(Ordering) -> bool); 4] = [
+    type Holds = fn(Ordering) -> bool;
+    let orders: [(&str, &'static str, Holds); 4] = [
         ("less", "<", Ordering::is_lt),
         ("less_equal", "<=", Ordering::is_le),
         ("greater", ">", Ordering::is_gt),

@@ -91,6 +91,8 @@ const ITEM_LIMIT: usize = 100_000;
 const OPERATION_LIMIT: u64 = 100_000;
 /// Levels of expressions within expressions.
 const DEPTH_LIMIT: usize = 32;
+/// Stack for the engine when a condition is deep, in bytes.
+const ROOM: usize = 8 << 20;
 
 /// What a condition can see: the state at the turn's start.
 #[derive(Clone)]
@@ -192,7 +194,7 @@ impl Condition {
             sites,
             variables,
         } = emit::emit(&expr);
-        let script = ENGINE.compile(script).map_err(|error| CompileError {
+        let script = with_room(&expr, || ENGINE.compile(&script)).map_err(|error| CompileError {
             message: format!("the engine does not take the condition: {error}"),
             span: whole,
             help: None,
@@ -213,13 +215,14 @@ impl Condition {
 
     /// Is it true of these facts?
     pub fn evaluate(&self, facts: &Facts) -> Result<bool, EvaluateError> {
-        let mut scope = Scope::new();
-        for variable in &self.variables {
-            scope.push_dynamic(variable.name(), reads::variable(*variable, facts).into());
-        }
-        ENGINE
-            .eval_ast_with_scope(&mut scope, &self.script)
-            .map_err(|error| self.explain(*error))
+        with_room(&self.expr, || {
+            let mut scope = Scope::new();
+            for variable in &self.variables {
+                scope.push_dynamic(variable.name(), reads::variable(*variable, facts).into());
+            }
+            ENGINE.eval_ast_with_scope(&mut scope, &self.script)
+        })
+        .map_err(|error| self.explain(*error))
     }
 
     /// What it reads and what stands there, for reports; never fails.
@@ -288,6 +291,21 @@ impl Condition {
         let words: Vec<&str> = self.text[span.start..span.end].split_whitespace().collect();
         report::clip(&words.join(" "))
     }
+}
+
+/// Runs the engine where it has room: it recurses, and without optimisation 32 levels would fill most of
+/// an ordinary thread's stack. Hardly any condition is that deep.
+fn with_room<T: Send>(expr: &Expr, run: impl Fn() -> T + Sync) -> T {
+    if expr.height <= DEPTH_LIMIT / 3 {
+        return run();
+    }
+    std::thread::scope(|scope| {
+        let roomy = std::thread::Builder::new().stack_size(ROOM);
+        match roomy.spawn_scoped(scope, &run) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => run(),
+        }
+    })
 }
 
 /// No history and no agents.

@@ -70,9 +70,7 @@ fn is_question(key: &Expr, rest: &[(Comparison, Expr)]) -> bool {
 fn is_look(expr: &Expr) -> bool {
     match &expr.kind {
         Kind::Call(function, arguments) => {
-            looks(function)
-                && arguments.first().is_some_and(is_path)
-                && arguments[1..].iter().all(|argument| is_simple(argument))
+            looks(function) && arguments.first().is_some_and(is_path) && arguments[1..].iter().all(is_simple)
         }
         _ => false,
     }

@@ -679,3 +679,385 @@ fn places_are_bytes_of_the_users_text() {
         );
     }
 }
+
+#[test]
+fn limits_hold() {
+    let facts = facts();
+    let long = |text: &str, times: usize| text.repeat(times);
+    // As deep as allowed, in every way that nests.
+    for (open, close) in [
+        ("(", ")"),
+        ("[", "]"),
+        ("not ", ""),
+        ("- ", ""),
+        ("!", ""),
+        ("abs(", ")"),
+        ("{'a':", "}"),
+        ("1 if 1 else ", ""),
+    ] {
+        let nest = |depth: usize| format!("{}1{}", long(open, depth), long(close, depth));
+        assert!(Condition::compile(&nest(31)).is_ok(), "{open}");
+        for depth in [33, 1000, 80_000] {
+            let error = Condition::compile(&nest(depth)).unwrap_err();
+            assert!(
+                error.message.contains("deeper than 32"),
+                "{open} {depth}: {}",
+                error.message
+            );
+            assert!(error.span.end <= depth * open.len() + 2 + depth * close.len());
+        }
+    }
+    // Wide is fine.
+    for (text, expected) in [
+        (format!("{}true", long("turn_count == 2 and ", 3000)), "true"),
+        (format!("{}false", long("turn_count == 3 or ", 3000)), "false"),
+        (format!("{}1 > 0", long("1 + ", 5000)), "true"),
+        (format!("{}1", long("1 < 2 == ", 1)), "false"),
+        (format!("1{}", long(" <= 1", 3000)), "true"),
+        (format!("[{}] != []", long("1,", 20_000)), "true"),
+        (format!("context{}.x", long("?.a", 2000)), "false"),
+        (
+            format!("context{}", long(".nested", 2000)),
+            "error: `context.nested.nested` is nothing",
+        ),
+        (format!("'{}' == ''", long("x", 1_000_000)), "false"),
+        (long("1 or ", 300_000), "compile: the condition is longer than 1 MiB"),
+        (format!("{}1", long("true and ", 50_000)), "100000 operations"),
+        (format!("{}1", long("1 + ", 100_000)), "100000 operations"),
+        (format!("[{}]", long("1,", 100_001)), "more than 100000 items"),
+    ] {
+        let answer = answer(&text, &facts);
+        assert!(answer.contains(expected), "{}…: {answer}", &text[..30.min(text.len())]);
+    }
+    for bomb in [
+        format!(
+            "'{0}'{1}",
+            "a",
+            long(".replace('a', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa')", 20)
+        ),
+        format!("'{0}' + '{0}' + '{0}'", long("x", 400_000)),
+        format!("('{}').replace('', '0123456789')", long("x", 200_000)),
+    ] {
+        assert!(answer(&bomb, &facts).contains("longer than 1 MiB"));
+    }
+    assert!(answer(&format!("'{}'.split(',')", long(",", 100_001)), &facts).contains("100000 items"));
+}
+
+/// The worst mixture at full depth must fit into the stack of an ordinary thread.
+#[test]
+fn full_depth_needs_little_stack() {
+    let parts = [
+        ("(1 if not x and (", ") else 2)"),
+        ("(a?.b ?? [1 + 2 * ", "][0] < 3 < 4)"),
+        ("context.get('a', {'k': ", "})"),
+    ];
+    for (open, close) in parts {
+        for depth in 0..20 {
+            let text = format!("{}1{}", open.repeat(depth), close.repeat(depth)).replace('x', "turn_count");
+            let text = text.replace("a?", "context?");
+            let small = std::thread::Builder::new().stack_size(1000 << 10).spawn(move || {
+                if let Ok(condition) = Condition::compile(&text) {
+                    let _ = (condition.evaluate(&facts()), condition.reads(&facts()));
+                }
+            });
+            small.unwrap().join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn long_texts_of_the_snapshot_are_no_texts_of_the_condition() {
+    let mut facts = facts();
+    facts.output = Some(Arc::new(json!({ "response": "x".repeat(3 << 20) + "end" })));
+    for (text, expected) in [
+        ("output.response.endswith('end') and 'xend' in output.response", "true"),
+        (
+            "len(output.response) > 3000000 and output.response == output.response",
+            "true",
+        ),
+        ("output.response + 'a'", "longer than 1 MiB"),
+        ("output.response.upper()", "longer than 1 MiB"),
+        ("str(output)", "longer than 1 MiB"),
+    ] {
+        assert!(
+            answer(text, &facts).contains(expected),
+            "{text}: {}",
+            answer(text, &facts)
+        );
+    }
+}
+
+#[test]
+fn asks_for_no_more_of_the_history_than_it_reads() {
+    let history = turns(
+        (0..100_000)
+            .map(|at| json!({"turn_number": at, "agent_name": "a"}))
+            .collect(),
+    );
+    let facts = Facts {
+        history: history.clone(),
+        ..facts()
+    };
+    for text in [
+        "history[-1].agent_name == 'a'",
+        "history[50000].turn_number == 50000 and len(history) == 100000",
+        "history and history.last().turn_number == 99999",
+    ] {
+        history.asked.store(0, Ordering::Relaxed);
+        assert_eq!(answer(text, &facts), "true", "{text}");
+        assert!(history.asked.load(Ordering::Relaxed) <= 2, "{text}");
+    }
+}
+
+#[test]
+fn reads_name_each_part_once_with_its_value() {
+    let facts = facts();
+    let reads = |text: &str| -> Vec<(String, Value)> {
+        let condition = Condition::compile(text).unwrap();
+        condition
+            .reads(&facts)
+            .into_iter()
+            .map(|read| (read.expression, read.value))
+            .collect()
+    };
+    let row = |text: &str, value: Value| (text.to_owned(), value);
+    assert_eq!(
+        reads(
+            "context.get('x', False) and output.score > 7 and turn_count < 9 or executions.writer == 1 and output.score < 3"
+        ),
+        [
+            row("context.get('x', False)", json!(false)),
+            row("output.score", json!(8)),
+            row("turn_count", json!(2)),
+            row("executions.writer", json!(1)),
+        ]
+    );
+    assert_eq!(
+        reads("history[-1].agent_name == 'x' and len(history) > 1 and 'score' in context and 'z' not in context.tags"),
+        [
+            row("history[-1].agent_name", json!("reviewer")),
+            row("len(history)", json!(2)),
+            row("'score' in context", json!(true)),
+            row("'z' not in context.tags", json!(true)),
+        ]
+    );
+    assert_eq!(
+        reads(
+            "context.user.name.lower() == 'x' or context.tags[turn_count - 1] == 'b' or context.get('nested', {}).get('deep')"
+        ),
+        [
+            row("context.user.name", Value::Null),
+            row("context.tags", json!(["a", "b"])),
+            row("turn_count", json!(2)),
+            row(
+                "context.get('nested', {}).get('deep')",
+                json!({"x": 1, "list": [1, 2.0, {"k": "v"}]})
+            ),
+        ]
+    );
+    assert_eq!(reads("1 == 1"), []);
+    let long = &reads("context.long")[0].1;
+    assert_eq!(long.as_str().unwrap().chars().count(), 201);
+    let whole = reads("context").remove(0).1;
+    assert_eq!(whole.as_object().unwrap().len(), 9, "{whole}");
+}
+
+#[test]
+fn keys_that_checks_want_to_know() {
+    let condition = Condition::compile(
+        "executions.writer > 1 and executions['my-agent'] or agent_execution_count.get('x', 0) < 2 and 'y' in executions \
+         and context.get('a').b and get(context, \"c\") and context[output.d] and 'e' not in context and context.contains('f')",
+    )
+    .unwrap();
+    let named = |keys: Vec<(String, Span)>| -> Vec<String> {
+        let text = condition.text().clone();
+        keys.iter()
+            .map(|(key, span)| format!("{key}={}", &text[span.start..span.end]))
+            .collect()
+    };
+    assert_eq!(
+        named(condition.agents_read()),
+        ["writer=writer", "my-agent='my-agent'", "x='x'", "y='y'"]
+    );
+    assert_eq!(
+        named(condition.context_keys_read()),
+        ["a='a'", "c=\"c\"", "e='e'", "f='f'"]
+    );
+}
+
+#[test]
+fn constants_are_known_before_a_run() {
+    for (text, expected) in [
+        ("true", Some(true)),
+        ("1 > 2", Some(false)),
+        ("1 / 0", None),
+        ("turn_count == turn_count", None),
+        ("'a' in ['a']", Some(true)),
+    ] {
+        assert_eq!(Condition::compile(text).unwrap().constant(), expected, "{text}");
+    }
+}
+
+/// Whatever the text: no panic, and every place lies within it.
+fn survives(text: &str) {
+    let facts = facts();
+    let span = match Condition::compile(text) {
+        Err(error) => error.span,
+        Ok(condition) => {
+            for read in condition.reads(&facts) {
+                assert!(text.contains(&read.expression));
+            }
+            condition.agents_read();
+            condition.context_keys_read();
+            condition.constant();
+            match condition.evaluate(&facts) {
+                Ok(_) => return,
+                Err(error) => {
+                    assert!(
+                        !error.message.contains("past a limit of the sandbox"),
+                        "{text}: {}",
+                        error.message
+                    );
+                    error.span
+                }
+            }
+        }
+    };
+    assert!(text.get(span.start..span.end).is_some(), "{text:?} {span:?}");
+}
+
+const WORDS: &[&str] = &[
+    "context",
+    "output",
+    "turn_count",
+    "history",
+    "executions",
+    "input",
+    ".",
+    "?.",
+    "[",
+    "]",
+    "(",
+    ")",
+    "{",
+    "}",
+    "#{",
+    ",",
+    ":",
+    "and",
+    "or",
+    "not",
+    "in",
+    "is",
+    "if",
+    "else",
+    "None",
+    "True",
+    "()",
+    "&&",
+    "||",
+    "!",
+    "==",
+    "!=",
+    "<",
+    ">=",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "??",
+    "1",
+    "0",
+    "2.5",
+    "-1",
+    "'a'",
+    "\"score\"",
+    "tags",
+    "nested",
+    "len",
+    "get",
+    "keys",
+    ".get(",
+    ".len()",
+    "min(",
+    "replace(",
+    "split(",
+    "round(",
+    "str(",
+    "9223372036854775807",
+    "=",
+    ";",
+    "//",
+    "**",
+    "let",
+    "for",
+    "x",
+    "é",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_makes_it_panic(text in "\\PC{0,80}") {
+        survives(&text);
+    }
+
+    #[test]
+    fn no_row_of_words_makes_it_panic(words in proptest::collection::vec(proptest::sample::select(WORDS), 0..30), tight in any::<bool>()) {
+        survives(&words.join(if tight { "" } else { " " }));
+    }
+
+    #[test]
+    fn what_is_well_formed_is_taken(text in well_formed()) {
+        prop_assert!(Condition::compile(&text).is_ok(), "{}", text);
+        survives(&text);
+    }
+}
+
+/// Expressions that the grammar must accept.
+fn well_formed() -> impl Strategy<Value = String> {
+    let leaf = proptest::sample::select(vec![
+        "1",
+        "0",
+        "2.5",
+        "-3",
+        "'a'",
+        "''",
+        "None",
+        "True",
+        "()",
+        "[]",
+        "{}",
+        "context",
+        "output.score",
+        "history[-1]",
+        "turn_count",
+        "context.nested.deep",
+        "context.tags",
+        "executions.writer",
+        "input",
+        "context.missing",
+        "context?.user?.name",
+    ]);
+    leaf.prop_map(str::to_owned).prop_recursive(5, 40, 3, |inner| {
+        let binary = proptest::sample::select(vec![
+            "and", "or", "&&", "||", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "+", "-", "*", "/", "%", "??",
+        ]);
+        prop_oneof![
+            (inner.clone(), binary, inner.clone()).prop_map(|(a, operator, b)| format!("({a}) {operator} ({b})")),
+            inner.clone().prop_map(|a| format!("not ({a})")),
+            inner.clone().prop_map(|a| format!("-({a})")),
+            inner.clone().prop_map(|a| format!("({a}) is not None")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a})[{b}]")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a}).get({b}, 1)")),
+            inner.clone().prop_map(|a| format!("({a})?.name")),
+            inner.clone().prop_map(|a| format!("len({a})")),
+            inner.clone().prop_map(|a| format!("str({a})")),
+            (inner.clone(), inner.clone(), inner.clone()).prop_map(|(a, b, c)| format!("({a} if {b} else {c})")),
+            (inner.clone(), inner.clone(), inner.clone()).prop_map(|(a, b, c)| format!("[{a}, {b}, {{'k': {c}}}]")),
+            (inner.clone(), inner.clone(), inner).prop_map(|(a, b, c)| format!("({a}) < ({b}) < ({c})")),
+        ]
+    })
+}

@@ -1,0 +1,132 @@
+//! The engine of scripts: Rhai's language and its packages for values, and nothing that reaches outside.
+//!
+//! The packages are built once and shared; an engine around them costs next to nothing, so every run has its
+//! own, with its own way to be stopped.
+
+use std::sync::LazyLock;
+
+use rhai::packages::{
+    ArithmeticPackage, BasicArrayPackage, BasicFnPackage, BasicIteratorPackage, BasicMapPackage, BasicMathPackage,
+    BasicStringPackage, BitFieldPackage, LogicPackage, MoreStringPackage, Package,
+};
+use rhai::{
+    Array, Dynamic, Engine, EvalAltResult, FuncRegistration, INT, ImmutableString, Map, Module, Position, Shared,
+};
+
+use super::{convert, view};
+
+/// Steps of the engine in one run.
+pub(super) const OPERATION_LIMIT: u64 = 50_000_000;
+/// Calls within calls.
+pub(super) const CALL_LIMIT: usize = 64;
+/// Variables alive at once in one function.
+pub(super) const VARIABLE_LIMIT: usize = 1000;
+/// The bytes of all texts of one value.
+const STRING_LIMIT: usize = 64 << 20;
+/// The items of one array or map, nested ones included.
+const ITEM_LIMIT: usize = 1_000_000;
+/// Expressions within expressions.
+const DEPTH_LIMIT: usize = 64;
+/// How many steps pass between two questions whether to stop.
+const STOP_STEPS: u64 = 512;
+
+/// What every engine shares; what comes later takes precedence.
+static MODULES: LazyLock<Vec<Shared<Module>>> = LazyLock::new(|| {
+    vec![
+        ArithmeticPackage::new().as_shared_module(),
+        LogicPackage::new().as_shared_module(),
+        BasicMathPackage::new().as_shared_module(),
+        BitFieldPackage::new().as_shared_module(),
+        BasicIteratorPackage::new().as_shared_module(),
+        BasicFnPackage::new().as_shared_module(),
+        BasicStringPackage::new().as_shared_module(),
+        MoreStringPackage::new().as_shared_module(),
+        BasicArrayPackage::new().as_shared_module(),
+        BasicMapPackage::new().as_shared_module(),
+        own().into(),
+    ]
+});
+
+/// An engine that ends when `stop` says so.
+pub(super) fn engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine {
+    let mut engine = Engine::new_raw();
+    for module in MODULES.iter() {
+        engine.register_global_module(module.clone());
+    }
+    engine
+        .set_max_operations(OPERATION_LIMIT)
+        .set_max_call_levels(CALL_LIMIT)
+        .set_max_variables(VARIABLE_LIMIT)
+        .set_max_string_size(STRING_LIMIT)
+        .set_max_array_size(ITEM_LIMIT)
+        .set_max_map_size(ITEM_LIMIT)
+        .set_max_expr_depths(DEPTH_LIMIT, DEPTH_LIMIT)
+        .set_max_modules(0)
+        .set_fast_operators(true)
+        .disable_symbol("eval")
+        .disable_symbol("import")
+        .disable_symbol("export")
+        .register_type_with_name::<view::ContextView>("context")
+        .on_print(|_| {})
+        .on_debug(|_, _, _| {})
+        .on_progress(move |steps| (steps % STOP_STEPS == 1 && stop()).then_some(Dynamic::UNIT));
+    engine
+}
+
+type Reply<T> = Result<T, Box<EvalAltResult>>;
+
+/// Functions that Rhai does not have, or has without a limit.
+fn own() -> Module {
+    let mut module = Module::new();
+    view::register(&mut module);
+    FuncRegistration::new("get").set_into_module(&mut module, |map: &mut Map, key: &str, default: Dynamic| {
+        map.get(key).cloned().unwrap_or(default)
+    });
+    FuncRegistration::new("parse_json").set_into_module(&mut module, |text: &str| {
+        serde_json::from_str(text)
+            .map(|value| convert::from_json(&value))
+            .map_err(|error| throw(format!("the text is no JSON: {error}")))
+    });
+    FuncRegistration::new("to_json").set_into_module(&mut module, |value: Dynamic| {
+        convert::to_json(value)
+            .map(|value| ImmutableString::from(value.to_string()))
+            .map_err(|message| throw(format!("the value {message}")))
+    });
+    register_splits(&mut module);
+    module
+}
+
+/// Rhai's own build the whole array before they look at the limit.
+fn register_splits(module: &mut Module) {
+    FuncRegistration::new("split").set_into_module(module, |text: &str| limited(text.split_whitespace()));
+    FuncRegistration::new("split").set_into_module(module, |text: &str, by: &str| limited(text.split(by)));
+    FuncRegistration::new("split").set_into_module(module, |text: &str, by: char| limited(text.split(by)));
+    FuncRegistration::new("split_rev").set_into_module(module, |text: &str, by: &str| limited(text.rsplit(by)));
+    FuncRegistration::new("split_rev").set_into_module(module, |text: &str, by: char| limited(text.rsplit(by)));
+    FuncRegistration::new("split").set_into_module(module, |text: &str, by: &str, most: INT| {
+        limited(text.splitn(usize::try_from(most).unwrap_or(1).max(1), by))
+    });
+    FuncRegistration::new("split").set_into_module(module, |text: &str, by: char, most: INT| {
+        limited(text.splitn(usize::try_from(most).unwrap_or(1).max(1), by))
+    });
+    FuncRegistration::new("to_chars").set_into_module(module, |text: &str| -> Reply<Array> {
+        let chars: Array = text.chars().take(ITEM_LIMIT + 1).map(Dynamic::from_char).collect();
+        within_limit(chars)
+    });
+}
+
+fn limited<'a>(parts: impl Iterator<Item = &'a str>) -> Reply<Array> {
+    within_limit(convert::texts(parts.take(ITEM_LIMIT + 1)))
+}
+
+fn within_limit(items: Array) -> Reply<Array> {
+    if items.len() > ITEM_LIMIT {
+        return Err(EvalAltResult::ErrorDataTooLarge("Size of array".into(), Position::NONE).into());
+    }
+    Ok(items)
+}
+
+/// An error that a script can catch.
+fn throw(message: String) -> Box<EvalAltResult> {
+    EvalAltResult::ErrorRuntime(message.into(), Position::NONE).into()
+}

@@ -1,0 +1,277 @@
+//! What scripts can do, and what they cannot.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::json;
+
+use super::*;
+
+fn context() -> Arc<Context> {
+    let entries = [
+        ("a", json!(1)),
+        ("b", json!({"c": [1, 2.5, null, "x"]})),
+        ("none", json!(null)),
+    ];
+    Arc::new(
+        entries
+            .into_iter()
+            .map(|(key, value)| (key.into(), Arc::new(value)))
+            .collect(),
+    )
+}
+
+fn run(text: &str) -> Result<Value, ScriptFailure> {
+    let script = Script::compile(text).map_err(ScriptFailure::Reported)?;
+    let input = json!({"n": 2, "list": [1, true, null, 1.5], "big": u64::MAX});
+    let variables = vec![
+        ("input", Variable::Json(Arc::new(input))),
+        ("context", Variable::Context(context())),
+    ];
+    script.run(variables, || false)
+}
+
+fn message(text: &str) -> String {
+    match run(text) {
+        Err(ScriptFailure::Reported(error)) => error.message,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn values_become_json() {
+    for (text, expected) in [
+        ("42", json!(42)),
+        ("1.5", json!(1.5)),
+        ("\"text\"", json!("text")),
+        ("'c'", json!("c")),
+        ("()", json!(null)),
+        ("", json!(null)),
+        ("let x = 1;", json!(null)),
+        ("true", json!(true)),
+        ("[1, [2.0, 'x'], #{}]", json!([1, [2.0, "x"], {}])),
+        ("#{a: 1, b: #{c: [()]}}", json!({"a": 1, "b": {"c": [null]}})),
+        (
+            "input",
+            json!({"n": 2, "list": [1, true, null, 1.5], "big": 18_446_744_073_709_551_615.0}),
+        ),
+        ("input.list[3] + input.n", json!(3.5)),
+        (
+            "let t = 0; for i in 0..10 { if i == 5 { continue; } t += i; } t",
+            json!(40),
+        ),
+        ("fn double(x) { x * 2 } double(21)", json!(42)),
+        (
+            "[1, 2, 3].map(|x| x * 2).filter(|x| x > 2).reduce(|sum, x| (sum ?? 0) + x)",
+            json!(10),
+        ),
+        ("let s = 0; let f = |x| s += x; f.call(2); f.call(3); s", json!(5)),
+        ("let x = 1; let f = || x; [x, #{y: x}]", json!([1, {"y": 1}])),
+        ("`n is ${input.n}`", json!("n is 2")),
+        (
+            "let r = 0; try { throw \"a\" } catch (e) { r = \"caught \" + e; } r",
+            json!("caught a"),
+        ),
+        (
+            "switch input.n { 1 => \"one\", 2 => \"two\", _ => \"many\" }",
+            json!("two"),
+        ),
+        ("\"a,b\".split(\",\")", json!(["a", "b"])),
+        ("\"a b  c\".split()", json!(["a", "b", "c"])),
+        ("\"abc\".to_upper() + \"x\".len()", json!("ABC1")),
+        ("2.0.sqrt() > 1.4 && 7 % 4 == 3 && (5).max(7) == 7", json!(true)),
+        ("return #{done: true}; 5", json!({"done": true})),
+        ("print(1); debug(2); 3", json!(3)),
+        ("type_of(input)", json!("map")),
+        ("range(0, 3).contains(2)", json!(true)),
+    ] {
+        assert_eq!(run(text), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn helpers() {
+    for (text, expected) in [
+        ("#{a: 1}.get(\"a\", 5)", json!(1)),
+        ("#{a: 1}.get(\"b\", 5)", json!(5)),
+        ("#{a: 1}.get(\"b\") == ()", json!(true)),
+        ("parse_json(\"{\\\"a\\\": [1, null, 2.5]}\").a", json!([1, null, 2.5])),
+        ("let r = 0; try { parse_json(\"{\") } catch { r = 7; } r", json!(7)),
+        ("to_json(#{a: [1, ()]})", json!("{\"a\":[1,null]}")),
+        ("parse_json(to_json(input)).n", json!(2)),
+    ] {
+        assert_eq!(run(text), Ok(expected), "{text}");
+    }
+    assert!(message("parse_json(\"[1\")").starts_with("the text is no JSON"));
+    assert!(message("to_json(|x| x)").contains("a function"));
+}
+
+#[test]
+fn context_is_read_in_place() {
+    for (text, expected) in [
+        ("context.a", json!(1)),
+        ("context[\"a\"] + 1", json!(2)),
+        ("context.missing", json!(null)),
+        ("context[\"missing\"] == ()", json!(true)),
+        ("context.missing ?? 3", json!(3)),
+        ("context.get(\"a\")", json!(1)),
+        ("context.get(\"x\")", json!(null)),
+        ("context.get(\"x\", 9)", json!(9)),
+        ("context.contains(\"a\")", json!(true)),
+        ("\"none\" in context", json!(true)),
+        ("\"x\" in context", json!(false)),
+        ("context.keys()", json!(["a", "b", "none"])),
+        ("context.len()", json!(3)),
+        ("context.is_empty()", json!(false)),
+        ("context.b.c[1]", json!(2.5)),
+        ("context.b", json!({"c": [1, 2.5, null, "x"]})),
+        (
+            "context",
+            json!({"a": 1, "b": {"c": [1, 2.5, null, "x"]}, "none": null}),
+        ),
+        (
+            "let all = []; for key in context.keys() { all.push(context[key] == ()); } all",
+            json!([false, false, true]),
+        ),
+        ("type_of(context)", json!("context")),
+    ] {
+        assert_eq!(run(text), Ok(expected), "{text}");
+    }
+    assert!(run("context.a = 5; 1").is_err(), "the snapshot cannot be changed");
+    assert!(run("context[\"a\"] = 5; 1").is_err());
+}
+
+#[test]
+fn what_it_throws_is_the_message() {
+    for (text, expected) in [
+        ("throw \"no luck\"", "no luck"),
+        ("throw #{error: \"no luck\", code: 5}", "no luck"),
+        ("throw #{code: 5}", "{\"code\":5}"),
+        ("throw [1, 2]", "[1,2]"),
+        ("throw 42", "42"),
+        ("throw", "the script failed without saying why"),
+        ("fn f() { throw \"deep\" } f()", "deep"),
+        (
+            "fn f() { g() } fn g() { throw #{error: \"deeper\"} } [1].map(|x| f())",
+            "deeper",
+        ),
+    ] {
+        assert_eq!(message(text), expected, "{text}");
+    }
+    let Err(ScriptFailure::Reported(error)) = run("let x = 1;\n\nlet y = x.nope();") else {
+        panic!("an unknown function");
+    };
+    assert!(error.message.contains("nope"), "{}", error.message);
+    assert!(!error.message.contains("line"), "{}", error.message);
+    assert_eq!((error.line, error.column), (3, 11));
+    let Err(ScriptFailure::Reported(error)) = run("fn f() {\n  throw \"x\"\n}\nf()") else {
+        panic!("a throw");
+    };
+    assert_eq!((error.line, error.column), (2, 3));
+    for (text, part) in [
+        ("1 / 0", "ivision by zero"),
+        ("unknown", "unknown"),
+        ("[1][5]", "5"),
+        ("9223372036854775807 + 1", "overflow"),
+        ("|x| x", "holds a function"),
+        ("#{f: Fn(\"abs\")}", "holds a function"),
+        ("0.0 / 0.0", "no JSON number"),
+        ("0..5", "no JSON"),
+    ] {
+        assert!(message(text).contains(part), "{text}: {}", message(text));
+    }
+}
+
+#[test]
+fn errors_of_the_text_have_a_place() {
+    let error = Script::compile("let x = 1;\nlet = 2;").unwrap_err();
+    assert_eq!((error.line, error.column), (2, 5), "{error:?}");
+    assert!(!error.message.contains("line 2"));
+    for text in ["(", "fn", "let x = \"abc", "}", "`", "x = = 1", "#{", "\u{0}", "0x"] {
+        assert!(Script::compile(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn nothing_reaches_outside() {
+    for text in [
+        "eval(\"1\")",
+        "import \"x\" as y; 1",
+        "Fn(\"eval\").call(\"1\")",
+        "let f = \"eval\"; call(f, \"1\")",
+        "sleep(1)",
+        "Fn(\"sleep\").call(1)",
+        "timestamp()",
+        "Fn(\"timestamp\").call()",
+        "open(\"/etc/passwd\")",
+        "exit(1)",
+        "rand()",
+    ] {
+        assert!(
+            matches!(run(text), Err(ScriptFailure::Reported(_))),
+            "{text}: {:?}",
+            run(text)
+        );
+    }
+}
+
+#[test]
+fn limits_end_it() {
+    for text in [
+        "let s = \"x\"; loop { s += s; }",
+        "let s = \"xxxxxxxxxxxxxxxx\"; loop { s.replace(\"x\", \"xxxxxxxxxxxxxxxx\"); }",
+        "let a = [1]; loop { a += a; }",
+        "let a = []; a.pad(100000000, 0);",
+        "let s = \"\"; s.pad(1000000000, \"x\");",
+        "let m = #{}; let n = 0; loop { m[\"k\" + n] = [0, 0, 0, 0, 0, 0, 0, 0]; m[\"l\" + n] = m; n += 1; }",
+        "fn f(x) { f(x + 1) } f(0)",
+        "let f = |x, f| f.call(x, f); f.call(1, f)",
+        "let s = \",\"; for i in 0..22 { s += s; } s.split(\",\")",
+        "let s = \",\"; for i in 0..22 { s += s; } s.to_chars()",
+    ] {
+        let ended = run(text);
+        assert!(matches!(ended, Err(ScriptFailure::Limit(_))), "{text}: {ended:?}");
+    }
+    let Err(ScriptFailure::Limit(error)) = run("\n  try { loop { } } catch { 1 }") else {
+        panic!("a loop without end");
+    };
+    assert!(error.message.contains("more than 50000000 operations"));
+    assert_eq!(error.line, 2);
+}
+
+#[test]
+fn depth_is_no_danger() {
+    for text in [
+        format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000)),
+        format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000)),
+        format!("{}1", "-".repeat(100_000)),
+        format!("{}{}", "if true {".repeat(10_000), "}".repeat(10_000)),
+        format!("1{}", " + 1".repeat(50_000)),
+        format!("let x = #{{}}; x{}", ".x".repeat(50_000)),
+        "let a = []; for i in 0..300 { a = [a]; } a".into(),
+        "fn f(n) { if n == 0 { 0 } else { ((((((((((1 + f(n - 1))))))))))) } } f(60)".into(),
+    ] {
+        let _ = run(&text);
+    }
+    assert!(message("let a = []; for i in 0..300 { a = [a]; } a").contains("nests deeper"));
+}
+
+#[test]
+fn it_stops_when_told() {
+    let script = Script::compile("loop { }").unwrap();
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = asked.clone();
+    let stop = move || count.fetch_add(1, Ordering::Relaxed) >= 3;
+    assert_eq!(script.run(Vec::new(), stop), Err(ScriptFailure::Stopped));
+    assert_eq!(asked.load(Ordering::Relaxed), 4);
+    let caught = Script::compile("try { loop { } } catch { 1 }").unwrap();
+    assert_eq!(caught.run(Vec::new(), || true), Err(ScriptFailure::Stopped));
+}
+
+#[test]
+fn one_script_runs_many_times() {
+    let script = Script::compile("n += 1; n").unwrap();
+    for n in 0..3 {
+        let value = script.run(vec![("n", Variable::Json(Arc::new(json!(n))))], || false);
+        assert_eq!(value, Ok(json!(n + 1)));
+    }
+}
