@@ -4,6 +4,7 @@
 
 pub mod agent;
 pub mod check;
+pub mod cli;
 pub mod condition;
 pub mod conversation;
 pub mod data;

@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod fixtures;
+pub mod guarded;
 pub mod input;
 pub mod llm;
 pub mod output;
@@ -15,6 +16,7 @@ pub mod rhai_script;
 pub mod schema;
 mod scope;
 pub mod script;
+pub mod sub_ensemble;
 
 use std::future::Future;
 use std::pin::Pin;

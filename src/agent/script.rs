@@ -3,6 +3,11 @@
 //! A script is sought anew for each execution, since an agent may write the script that a later one runs. The
 //! same search serves `validate`, so that both give the same answer for the same reason.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "programs are sought on PATH as the system would"
+)]
+
 use std::env;
 use std::ffi::OsString;
 use std::fmt;

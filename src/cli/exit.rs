@@ -42,7 +42,17 @@ mod tests {
             .iter()
             .map(|reason| (of_run(*reason, None, false), of_run(*reason, None, true)))
             .collect();
-        let expected = vec![(1, 1), (130, 130), (4, 4), (3, 3), (1, 1), (0, 4), (0, 4), (0, 4), (0, 0)];
+        let expected = vec![
+            (1, 1),
+            (130, 130),
+            (4, 4),
+            (3, 3),
+            (1, 1),
+            (0, 4),
+            (0, 4),
+            (0, 4),
+            (0, 0),
+        ];
         assert_eq!(codes, expected);
         assert_eq!(of_run(Cancelled, Some(Interruption::Terminated), false), 143);
         assert_eq!(of_run(Cancelled, Some(Interruption::CtrlC), false), 130);

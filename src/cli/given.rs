@@ -89,7 +89,10 @@ pub fn check_answers(answers: &Answers, ensemble: &Ensemble) -> Result<(), CliEr
                 [] => "this ensemble has no input agents".to_owned(),
                 inputs => format!("its input agents are {}", inputs.join(", ")),
             };
-            Err(CliError::usage_with_help(format!("an answer is given for `{name}`, which is no input agent"), help))
+            Err(CliError::usage_with_help(
+                format!("an answer is given for `{name}`, which is no input agent"),
+                help,
+            ))
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The edge: arguments in, words and an exit code out. Here everything is wired to everything.
 
-#![expect(clippy::disallowed_methods, reason = "the edge reads the environment, files and the clock")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the edge reads the environment, files and the clock"
+)]
 
 mod args;
 mod error;
@@ -12,6 +15,7 @@ mod replay;
 mod resume;
 mod run;
 mod runs;
+mod saved;
 mod signals;
 mod streams;
 mod sub_ensemble;

@@ -24,7 +24,9 @@ impl Surroundings {
     /// Looks round.
     pub fn capture(color: ColorChoice) -> Self {
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-        let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+        let home = std::env::var_os("HOME")
+            .filter(|home| !home.is_empty())
+            .map(PathBuf::from);
         let config = std::env::var_os("XDG_CONFIG_HOME")
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
@@ -63,7 +65,11 @@ impl Surroundings {
     pub fn ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, CliError> {
         let direct = folder.join(given);
         if direct.is_file() {
-            return Ok(if folder == self.folder { PathBuf::from(given) } else { direct });
+            return Ok(if folder == self.folder {
+                PathBuf::from(given)
+            } else {
+                direct
+            });
         }
         if direct.is_dir() {
             let message = format!("{given} is a folder, and one ensemble is wanted");
@@ -73,9 +79,17 @@ impl Surroundings {
         let places: Vec<PathBuf> = if is_path {
             vec![root.join(given)]
         } else {
-            let folders = [folder.to_owned(), folder.join("ensembles"), root.join("ensembles"), root.join(".ensemble/ensembles")];
+            let folders = [
+                folder.to_owned(),
+                folder.join("ensembles"),
+                root.join("ensembles"),
+                root.join(".ensemble/ensembles"),
+            ];
             let names = [format!("{given}.yaml"), format!("{given}.yml")];
-            folders.iter().flat_map(|folder| names.iter().map(move |name| folder.join(name))).collect()
+            folders
+                .iter()
+                .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
+                .collect()
         };
         if let Some(found) = places.iter().find(|place| place.is_file()) {
             return Ok(self.relative(found));
@@ -87,12 +101,16 @@ impl Surroundings {
         looked.dedup();
         let what = if is_path { "file" } else { "ensemble" };
         let message = format!("there is no {what} `{given}`");
-        Err(CliError::usage_with_help(message, format!("looked for {}", looked.join(", "))))
+        Err(CliError::usage_with_help(
+            message,
+            format!("looked for {}", looked.join(", ")),
+        ))
     }
 
     /// The path as a person in this folder would write it.
     pub fn relative(&self, path: &Path) -> PathBuf {
-        path.strip_prefix(&self.folder).map_or_else(|_| path.to_owned(), Path::to_owned)
+        path.strip_prefix(&self.folder)
+            .map_or_else(|_| path.to_owned(), Path::to_owned)
     }
 
     /// The nearest folder upward from `folder` that holds `.ensemble/`, else the caller's folder.
@@ -107,7 +125,9 @@ impl Surroundings {
     pub fn project_config(&self, folder: &Path) -> Option<PathBuf> {
         let absolute = self.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
-        let mut places = absolute.ancestors().map(|folder| folder.join(".ensemble").join("config.yaml"));
+        let mut places = absolute
+            .ancestors()
+            .map(|folder| folder.join(".ensemble").join("config.yaml"));
         places.find(|place| place.is_file())
     }
 }
@@ -120,7 +140,10 @@ pub fn read_source(path: &Path) -> Result<Source, CliError> {
     };
     let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
     let bytes = read_capped(file).map_err(unreadable)?;
-    Ok(Source::new(path.display().to_string(), text(bytes).map_err(|why| unreadable(why.0))?))
+    Ok(Source::new(
+        path.display().to_string(),
+        text(bytes).map_err(|why| unreadable(why.0))?,
+    ))
 }
 
 /// Reads standard input as such a text.
@@ -153,6 +176,8 @@ fn text(bytes: Vec<u8>) -> Result<String, NotText> {
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
         let start = valid.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let column = String::from_utf8_lossy(&valid[start..]).chars().count() + 1;
-        NotText(format!("it is not UTF-8: the byte at line {line}, column {column} begins no character; save the file as UTF-8"))
+        NotText(format!(
+            "it is not UTF-8: the byte at line {line}, column {column} begins no character; save the file as UTF-8"
+        ))
     })
 }

@@ -443,7 +443,12 @@ fn failure_value(failure: &Failure) -> Value {
 }
 
 fn remembers(plan: &Plan, id: AgentId) -> bool {
-    matches!(&plan.agent(id).kind, AgentKind::Llm(llm) if llm.memory == Memory::Conversation)
+    match &plan.agent(id).kind {
+        AgentKind::Llm(llm) => llm.memory == Memory::Conversation,
+        // Answers that a model gave in a person's place are found again here.
+        AgentKind::Input(_) => true,
+        AgentKind::Script { .. } | AgentKind::Ensemble { .. } => false,
+    }
 }
 
 fn add_usage(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
@@ -509,6 +514,15 @@ impl ConversationState {
     /// The turn that is under way.
     pub fn open_turn(&self) -> Option<&OpenTurn> {
         self.open_turn.as_ref()
+    }
+
+    /// The first question of the open turn that nobody has answered.
+    pub fn open_question(&self) -> Option<&Question> {
+        let mut slots = self.open_turn.iter().flat_map(|turn| &turn.slots);
+        slots.find_map(|slot| match &slot.progress {
+            OpenExecution::Waiting(question) => Some(question),
+            OpenExecution::Pending | OpenExecution::Finished(_) => None,
+        })
     }
 
     /// What ended the run from outside.

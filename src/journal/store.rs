@@ -155,6 +155,15 @@ impl RunFolder {
         })
     }
 
+    /// The same folder under the id by which its run knows itself: inner runs have long ones.
+    #[must_use]
+    pub fn known_as(self, id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            ..self
+        }
+    }
+
     /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
@@ -175,7 +184,7 @@ impl RunFolder {
         let path = self.path.join("sub").join(name);
         fs::create_dir_all(&path).map_err(|source| failed("create the folder", &path, source))?;
         Ok(Self {
-            id: format!("{}/{name}", self.id),
+            id: format!("{}/sub/{name}", self.id),
             path,
         })
     }

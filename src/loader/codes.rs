@@ -49,8 +49,13 @@ codes! {
     DEFAULT_NOT_A_CHOICE = "E032", "The default answer is not one of the choices.";
     BAD_MODEL = "E033", "A `model` does not read `provider/model`.";
     DEAD_CIRCLE = "E040", "Agents wait for each other in a circle that none can enter.";
+    CONDITION = "E041", "A condition does not compile.";
+    CONDITION_AGENT = "E042", "A condition names an agent that the ensemble does not have.";
+    NOT_READY = "E060", "An agent cannot be made ready to run here.";
+    CONDITION_FAILED = "E070", "A condition has no answer.";
     UNKNOWN_PROFILE = "W001", "A model profile is not known here.";
     NEVER_NEWS = "W002", "An agent may run several times and can never have news.";
+    NO_SCRIPT = "W003", "A script or an ensemble that an agent names is not there, or cannot be used.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "A cap ends the conversation no later than the agent's own limit would hold it.";
     SHARED_STATE_KEY = "H003", "Agents store their outputs under one key.";

@@ -13,14 +13,10 @@ use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::condition::Condition;
 use crate::data::JsonMap;
-use crate::diagnostic::{Code, Finding};
+use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ending, Ensemble, Trigger};
+use crate::loader::codes::{CONDITION, CONDITION_AGENT};
 use crate::source::Route;
-
-/// A condition does not compile.
-pub const CONDITION: Code = Code("E040");
-/// A condition names an agent that the ensemble does not have.
-pub const CONDITION_AGENT: Code = Code("E041");
 
 /// An agent's number: its position in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

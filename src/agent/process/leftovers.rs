@@ -51,7 +51,14 @@ mod linux {
 
     fn carries(pid: Pid, mark: &[u8]) -> bool {
         fs::read(place(pid).join("environ"))
-            .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| entry == mark))
+            .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| is_of(entry, mark)))
+    }
+
+    /// The run itself, or a run inside it.
+    fn is_of(entry: &[u8], mark: &[u8]) -> bool {
+        entry
+            .strip_prefix(mark)
+            .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     }
 
     /// Ourselves, our parent, its parent, …

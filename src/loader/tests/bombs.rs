@@ -60,7 +60,7 @@ fn depth() {
     defused("ten million brackets", &"[".repeat(10_000_000), "E002 ");
     defused("braces", &"{a: ".repeat(100_000), "E002 ");
     defused("dashes", &"- ".repeat(100_000), "E002 1:129 ");
-    let steps: String = (0..1000).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "a:\n");
+    let steps: String = (0..1000).fold(String::new(), |text, depth| format!("{text}{}a:\n", " ".repeat(depth)));
     defused("steps", &steps, "E002 65:65 ");
     let mut text = format!("a0: &a0 {}{}\n", "[".repeat(40), "]".repeat(40));
     for level in 1..2000 {
@@ -119,7 +119,7 @@ fn keys() {
         text
     });
     defused("many keys", &distinct, "E010 ");
-    defused("many keys, twice", &(distinct.clone() + &distinct), "E004 ");
+    defused("many keys, twice", &distinct.repeat(2), "E004 ");
     let flow = format!("{{{}}}", distinct.replace('\n', ", "));
     defused("many keys in braces", &flow, "E010 ");
 }

@@ -1,0 +1,159 @@
+//! From a file to a plan: read, load, check, compile; every problem in one go.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::CliError;
+use super::project::{Surroundings, read_source};
+use crate::check;
+use crate::conversation::RunEnded;
+use crate::diagnostic::{Diagnostic, Finding, Severity};
+use crate::ensemble::{Agent, Ensemble, Profile};
+use crate::loader::codes::CONDITION_FAILED;
+use crate::loader::{self, Loaded};
+use crate::model::{Override, Profiles};
+use crate::plan::Plan;
+use crate::source::{Source, Span};
+
+/// What became of an ensemble's text.
+pub struct Examined {
+    /// The text.
+    pub source: Source,
+    /// What the loader made of it.
+    pub loaded: Loaded,
+    /// The plan, when there is no error.
+    pub plan: Option<Arc<Plan>>,
+    /// All that is wrong, in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// An ensemble that can be run.
+pub struct Prepared {
+    /// Its text.
+    pub source: Source,
+    /// Its places.
+    pub loaded: Loaded,
+    /// Its plan.
+    pub plan: Arc<Plan>,
+    /// The folder its file stands in.
+    pub folder: PathBuf,
+    /// The project's root.
+    pub root: PathBuf,
+    /// What is not wrong enough to keep it from running.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Reads a text and checks all that can be known from it; `more` looks at what surrounds it.
+pub fn examine(source: Source, more: impl Fn(&Ensemble) -> Vec<Finding>) -> Examined {
+    let mut loaded = loader::load(&source);
+    let mut findings = Vec::new();
+    let mut plan = None;
+    if let Some(ensemble) = loaded.ensemble.take() {
+        let ensemble = Arc::new(ensemble);
+        findings.extend(check::check(&ensemble));
+        findings.extend(more(&ensemble));
+        match Plan::build(ensemble) {
+            Ok(built) => plan = Some(Arc::new(built)),
+            Err(errors) => findings.extend(errors),
+        }
+        if findings.iter().any(|finding| finding.severity == Severity::Error) {
+            plan = None;
+        }
+    }
+    let diagnostics = loaded.diagnostics_with(&findings);
+    Examined {
+        source,
+        loaded,
+        plan,
+        diagnostics,
+    }
+}
+
+/// Makes the ensemble in `path` ready to run.
+pub fn prepare(path: &Path, surroundings: &Surroundings) -> Result<Prepared, CliError> {
+    let source = read_source(path)?;
+    let folder = folder_of(path, surroundings);
+    let root = surroundings.project_root(&folder);
+    prepare_text(source, folder, root)
+}
+
+/// Makes a text ready to run as if it stood in `folder`.
+pub fn prepare_text(source: Source, folder: PathBuf, root: PathBuf) -> Result<Prepared, CliError> {
+    let examined = examine(source, |_| Vec::new());
+    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = examined
+        .diagnostics
+        .into_iter()
+        .partition(|diagnostic| diagnostic.severity == Severity::Error);
+    match examined.plan {
+        Some(plan) if errors.is_empty() => Ok(Prepared {
+            source: examined.source,
+            loaded: examined.loaded,
+            plan,
+            folder,
+            root,
+            warnings,
+        }),
+        _ => Err(CliError::Invalid(errors)),
+    }
+}
+
+/// The folder that the file stands in, absolute.
+pub fn folder_of(path: &Path, surroundings: &Surroundings) -> PathBuf {
+    let absolute = surroundings.folder.join(path);
+    let absolute = absolute.canonicalize().unwrap_or(absolute);
+    absolute.parent().unwrap_or(&surroundings.folder).to_owned()
+}
+
+/// All profiles that an ensemble in `folder` can use, in the order in which they are sought.
+pub fn profiles(
+    ensemble: &Ensemble,
+    folder: &Path,
+    overrides: Vec<Override>,
+    surroundings: &Surroundings,
+) -> Result<Profiles, CliError> {
+    let mut profiles = Profiles::new(overrides).with_place("the ensemble file", ensemble.model_profiles.clone());
+    for (path, profiles_there) in config_profiles(folder, surroundings)? {
+        profiles = profiles.with_place(surroundings.relative(&path).display().to_string(), profiles_there);
+    }
+    Ok(profiles)
+}
+
+/// A configuration file and the profiles in it.
+type ConfigProfiles = (PathBuf, Vec<(Arc<str>, Profile)>);
+
+/// The profiles of the project's and of the user's configuration.
+pub fn config_profiles(folder: &Path, surroundings: &Surroundings) -> Result<Vec<ConfigProfiles>, CliError> {
+    let user = surroundings.user_config.clone().filter(|path| path.is_file());
+    let mut found = Vec::new();
+    for path in surroundings.project_config(folder).into_iter().chain(user) {
+        let source = read_source(&surroundings.relative(&path))?;
+        let profiles = loader::profiles(&source).map_err(CliError::Invalid)?;
+        found.push((path, profiles));
+    }
+    Ok(found)
+}
+
+impl Prepared {
+    /// The condition that had no answer, at its place in the file.
+    pub fn condition_diagnostic(&self, ended: &RunEnded) -> Option<Diagnostic> {
+        let failure = ended.condition.as_ref()?;
+        let at = self.plan.id(&failure.agent)?.index();
+        let dependency = self.plan.ensemble().agents[at].dependencies.get(failure.position)?;
+        let route = dependency.route(&Agent::route(at)).key("condition");
+        let message = format!("the condition has no answer: {}", failure.message);
+        let mut finding = Finding::error(
+            CONDITION_FAILED,
+            route.text(Span::new(failure.start, failure.end)),
+            message,
+        );
+        if !failure.values.is_empty() {
+            let values: Vec<String> = failure
+                .values
+                .iter()
+                .map(|read| format!("{} = {}", read.expression, read.value))
+                .collect();
+            finding.help = Some(format!("it read {}", values.join(", ")));
+        }
+        loader::diagnostics(&self.source, self.loaded.document.as_ref(), &[finding]).pop()
+    }
+}

@@ -1,0 +1,347 @@
+//! `ensemble replay`: the record answers, every turn is decided again, the first difference is shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::args::{Output, ReplayArgs};
+use super::error::CliError;
+use super::prepare::{Prepared, prepare};
+use super::project::Surroundings;
+use super::resume::{recorded_ensemble, started};
+use super::run::{SystemClock, showing};
+use super::saved::saved_result;
+use super::wiring::{Shared, wire};
+use super::{exit, given};
+use crate::agent::{Observation, Recorded, RecordedRunner, Recording, Runner};
+use crate::conversation::{
+    ConversationState, Event, ExecutionFinished, Interruption, Reason, Record, RunStarted, TurnStarted,
+};
+use crate::data::{JsonMap, Usage};
+use crate::executor::Executor;
+use crate::journal::{ComparingLedger, Divergence, Journal, LedgerError, RecordedDecisions, RunFolder, Store, read};
+use crate::report::{Reporter, RunResult, Silent};
+use crate::resolver::{Readiness, readiness};
+
+/// What a record says, whatever its form.
+pub struct Recordings {
+    /// With what the run was started.
+    pub started: RunStarted,
+    /// What its executions came to.
+    pub recording: Recording,
+    /// What was decided.
+    pub decisions: RecordedDecisions,
+}
+
+/// `ensemble replay`.
+pub fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let (recordings, prepared) = open(args, surroundings)?;
+    let mut runners = recorded_runners(&prepared, recordings.recording);
+    let told = showing(&args.showing, surroundings);
+    if !args.live.is_empty() {
+        let answers = given::answers(&args.answering, surroundings)?;
+        let shared = Shared {
+            answers: Arc::new(answers),
+            person: told.person,
+            overrides: given::overrides(&args.answering.model)?,
+            surroundings: Arc::new(surroundings.clone()),
+            outer: Vec::new(),
+            durability: crate::journal::Durability::None,
+        };
+        go_live(&mut runners, &prepared, &shared, &args.live)?;
+    }
+    let is_story = args.showing.verbose || args.showing.output == Output::Events;
+    let mut reporter: Box<dyn Reporter + Send> = if is_story { told.reporter } else { Box::new(Silent) };
+    let mut ledger = ComparingLedger::new(recordings.decisions);
+    let mut state = ConversationState::new(prepared.plan.clone());
+    let outcome = decide_again(&mut state, &mut ledger, runners, &mut *reporter, recordings.started)?;
+    show(&outcome, &state, &ledger, args, surroundings);
+    Ok(match outcome {
+        Outcome::Diverged(_) => exit::DIVERGED,
+        Outcome::Same | Outcome::Cut { .. } => exit::SUCCESS,
+    })
+}
+
+/// How a replay ended.
+enum Outcome {
+    /// Every decision was the same.
+    Same,
+    /// Every decision was the same as far as the record goes.
+    Cut {
+        /// The first turn that it does not know.
+        turn: u32,
+    },
+    /// One was not.
+    Diverged(Box<Divergence>),
+}
+
+fn decide_again(
+    state: &mut ConversationState,
+    ledger: &mut ComparingLedger,
+    runners: Vec<Arc<dyn Runner>>,
+    reporter: &mut (dyn Reporter + Send),
+    started: RunStarted,
+) -> Result<Outcome, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
+    let run_id = started.run_id.clone();
+    let ended = runtime.block_on(async {
+        let mut executor = Executor {
+            runners,
+            ledger,
+            reporter,
+            clock: &SystemClock,
+            interruptions: super::signals::listen(run_id),
+            timeout: None,
+        };
+        executor.commit(state, Event::RunStarted(started))?;
+        executor.drive(state).await
+    });
+    runtime.shutdown_background();
+    match ended {
+        Ok(_) => Ok(Outcome::Same),
+        Err(LedgerError::EndOfRecord { turn }) => Ok(Outcome::Cut { turn }),
+        Err(LedgerError::Diverged(divergence)) => Ok(Outcome::Diverged(divergence)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn recorded_runners(prepared: &Prepared, recording: Recording) -> Vec<Arc<dyn Runner>> {
+    let runner: Arc<dyn Runner> = Arc::new(RecordedRunner(Arc::new(recording)));
+    vec![runner; prepared.plan.len()]
+}
+
+fn go_live(
+    runners: &mut [Arc<dyn Runner>],
+    prepared: &Prepared,
+    shared: &Shared,
+    live: &[String],
+) -> Result<(), CliError> {
+    let mut wired = wire(prepared, shared)?;
+    for name in live {
+        let Some(id) = prepared.plan.id(name) else {
+            return Err(CliError::usage(format!("--live {name}: no agent is called `{name}`")));
+        };
+        runners[id.index()] = std::mem::replace(&mut wired.runners[id.index()], runners[id.index()].clone());
+    }
+    Ok(())
+}
+
+/// The record and the ensemble that decides about it.
+fn open(args: &ReplayArgs, surroundings: &Surroundings) -> Result<(Recordings, Prepared), CliError> {
+    let edited = match &args.ensemble {
+        Some(given) => Some(prepare(&surroundings.ensemble_file(given)?, surroundings)?),
+        None => None,
+    };
+    match record(&args.record, surroundings)? {
+        Form::Run(folder) => {
+            let journal = read(&folder.journal())?;
+            let prepared = match edited {
+                Some(prepared) => prepared,
+                None => recorded_ensemble(&folder, started(&journal)?, surroundings)?,
+            };
+            Ok((of_journal(&journal)?, prepared))
+        }
+        Form::Journal(path) => {
+            let journal = read(&path)?;
+            let prepared = match edited {
+                Some(prepared) => prepared,
+                None => {
+                    let file = started(&journal)?.ensemble_file.clone();
+                    prepare(&surroundings.relative(Path::new(&file)), surroundings)?
+                }
+            };
+            Ok((of_journal(&journal)?, prepared))
+        }
+        Form::Result(path) => {
+            let (recordings, name) = saved_result(&path)?;
+            let prepared = match (edited, name) {
+                (Some(prepared), _) => prepared,
+                (None, Some(name)) => prepare(&surroundings.ensemble_file(&name)?, surroundings)?,
+                (None, None) => {
+                    let message = "a saved result does not hold its ensemble";
+                    return Err(CliError::usage_with_help(message, "name it with --ensemble FILE"));
+                }
+            };
+            Ok((recordings, prepared))
+        }
+    }
+}
+
+/// In which form a record was given.
+enum Form {
+    Run(RunFolder),
+    Journal(PathBuf),
+    Result(PathBuf),
+}
+
+fn record(given: &str, surroundings: &Surroundings) -> Result<Form, CliError> {
+    let path = surroundings.folder.join(given);
+    if path.is_dir() {
+        return RunFolder::at(&path)
+            .map(Form::Run)
+            .ok_or_else(|| CliError::usage(format!("{given} holds no journal.jsonl")));
+    }
+    if path.is_file() {
+        let folder = path.parent().and_then(RunFolder::at);
+        return Ok(match (path.extension().and_then(|end| end.to_str()), folder) {
+            (Some("jsonl"), Some(folder)) if folder.journal() == path && folder.ensemble().is_file() => {
+                Form::Run(folder)
+            }
+            (Some("jsonl"), _) => Form::Journal(path),
+            _ => Form::Result(path),
+        });
+    }
+    let store = Store::of(&surroundings.project_root(&surroundings.folder));
+    Ok(Form::Run(store.find(given)?))
+}
+
+/// What a journal says.
+fn of_journal(journal: &Journal) -> Result<Recordings, CliError> {
+    let mut recordings = Recordings {
+        started: started(journal)?.clone(),
+        recording: Recording::default(),
+        decisions: RecordedDecisions {
+            is_cut: true,
+            ..RecordedDecisions::default()
+        },
+    };
+    let mut spent: BTreeMap<Arc<str>, Usage> = BTreeMap::new();
+    for record in &journal.records {
+        take(&mut recordings, &mut spent, record);
+    }
+    Ok(recordings)
+}
+
+fn take(recordings: &mut Recordings, spent: &mut BTreeMap<Arc<str>, Usage>, record: &Record) {
+    let decisions = &mut recordings.decisions;
+    match &record.event {
+        Event::TurnStarted(turn) => {
+            spent.clear();
+            decisions.turns.insert(turn.turn, agents_of(turn));
+        }
+        Event::AttemptFailed(failed) => {
+            let usage = spent.entry(failed.agent.clone()).or_default();
+            *usage = total(*usage, failed.usage.unwrap_or_default());
+        }
+        Event::ExecutionFinished(finished) => {
+            let before = spent.get(&finished.agent).copied();
+            let ended = Recorded::Ended(observation(finished, before));
+            recordings
+                .recording
+                .insert(finished.turn, finished.agent.clone(), ended);
+        }
+        Event::InputRequested(asked) => {
+            let question = Recorded::Asked(asked.question.clone());
+            recordings.recording.insert(asked.turn, asked.agent.clone(), question);
+        }
+        Event::Interrupted(cause) => recordings.recording.cut_by = Some(*cause),
+        Event::RunEnded(ended) => {
+            decisions.reason = Some(ended.completion_reason);
+            decisions.is_cut = ended.completion_reason.is_resumable();
+        }
+        Event::RunResumed(_) => {
+            decisions.reason = None;
+            decisions.is_cut = true;
+            recordings.recording.cut_by = None::<Interruption>;
+        }
+        Event::RunStarted(_) | Event::MessageAdded(_) | Event::ExecutionStarted(_) | Event::TurnFinished(_) => {}
+    }
+}
+
+fn agents_of(turn: &TurnStarted) -> BTreeSet<Arc<str>> {
+    turn.starts.iter().map(|start| start.agent.clone()).collect()
+}
+
+fn observation(finished: &ExecutionFinished, before: Option<Usage>) -> Observation {
+    let output = || -> JsonMap {
+        finished
+            .output
+            .as_ref()
+            .and_then(|output| output.as_object().cloned())
+            .unwrap_or_default()
+    };
+    Observation {
+        result: match &finished.failure {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(output()),
+        },
+        usage: match (before, finished.usage) {
+            (Some(before), usage) => Some(total(before, usage.unwrap_or_default())),
+            (None, usage) => usage,
+        },
+        exchange: finished.exchange.clone(),
+    }
+}
+
+fn total(one: Usage, other: Usage) -> Usage {
+    Usage {
+        requests: one.requests + other.requests,
+        input_tokens: one.input_tokens + other.input_tokens,
+        output_tokens: one.output_tokens + other.output_tokens,
+        estimated: one.estimated || other.estimated,
+    }
+}
+
+fn show(
+    outcome: &Outcome,
+    state: &ConversationState,
+    ledger: &ComparingLedger,
+    args: &ReplayArgs,
+    surroundings: &Surroundings,
+) {
+    match args.showing.output {
+        Output::Human => surroundings.print(&told(outcome, state, ledger, args.showing.quiet)),
+        Output::Json => surroundings.print(&document(outcome, state)),
+        Output::Events => surroundings.complain(&told(outcome, state, ledger, args.showing.quiet)),
+    }
+}
+
+fn told(outcome: &Outcome, state: &ConversationState, ledger: &ComparingLedger, quiet: bool) -> String {
+    match outcome {
+        Outcome::Same | Outcome::Cut { .. } if quiet => String::new(),
+        Outcome::Same => format!(
+            "✓ the same: {} decisions in {} turns\n",
+            ledger.compared,
+            state.turn_count()
+        ),
+        Outcome::Cut { turn } => {
+            format!("✓ the same as far as the record goes: it ends before turn {turn}\n")
+        }
+        Outcome::Diverged(divergence) => {
+            let mut text = format!(
+                "✗ diverged in turn {}\n  recorded  {}\n  decided   {}\n",
+                divergence.turn, divergence.recorded, divergence.decided
+            );
+            for (agent, reason) in why_not(divergence, state) {
+                text.push_str(&format!("  {agent} does not run: {reason}\n"));
+            }
+            text
+        }
+    }
+}
+
+/// Why recorded agents do not run now.
+fn why_not(divergence: &Divergence, state: &ConversationState) -> Vec<(String, Reason)> {
+    let plan = state.plan();
+    let decided: Vec<&str> = divergence.decided.split(", ").collect();
+    let missing = divergence.recorded.split(", ").filter(|agent| !decided.contains(agent));
+    let reason = |agent: &str| match readiness(plan, state, plan.id(agent)?) {
+        Ok(Readiness::NotReady(reason)) => Some((agent.to_owned(), reason)),
+        _ => None,
+    };
+    missing.filter_map(reason).collect()
+}
+
+fn document(outcome: &Outcome, state: &ConversationState) -> String {
+    let mut document = serde_json::to_value(RunResult(state)).unwrap_or_default();
+    if let (Value::Object(document), Outcome::Diverged(divergence)) = (&mut document, outcome) {
+        document.insert("completion_reason".into(), json!("diverged"));
+        document.insert("divergence".into(), json!(divergence));
+    }
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}

@@ -1,0 +1,158 @@
+//! Ensembles as agents of ensembles: an inner conversation with its own journal inside the outer run's folder.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::error::CliError;
+use super::prepare::{Prepared, prepare};
+use super::project::Surroundings;
+use super::run::{SystemClock, digest};
+use super::wiring::{Shared, Wired, wire};
+use crate::agent::sub_ensemble::Conversations;
+use crate::agent::{BoxFuture, Execution};
+use crate::conversation::{ConversationState, Event, RunResumed, RunStarted};
+use crate::data::Context;
+use crate::executor::Executor;
+use crate::journal::{self, Durability, FORMAT, JournalWriter, RunFolder, Store};
+use crate::report::Silent;
+
+/// How deep ensembles may stand in ensembles.
+const DEEPEST: usize = 8;
+
+/// An inner ensemble, ready.
+pub struct Inner {
+    /// Holds its conversations.
+    pub conversations: Arc<dyn Conversations>,
+    /// Does a simulated model take part?
+    pub simulated: bool,
+}
+
+struct InnerEnsemble {
+    prepared: Prepared,
+    wired: Wired,
+    outer_root: PathBuf,
+    durability: Durability,
+}
+
+/// Makes the ensemble that an agent names ready: everything in it is checked before the outer run starts.
+pub fn inner(named: &str, outer: &Prepared, shared: &Shared) -> Result<Inner, CliError> {
+    let surroundings: &Surroundings = &shared.surroundings;
+    let path = surroundings.ensemble_file_from(named, &outer.folder, &outer.root)?;
+    let absolute = surroundings.folder.join(&path);
+    let absolute = absolute.canonicalize().unwrap_or(absolute);
+    if let Some(at) = shared.outer.iter().position(|outer| *outer == absolute) {
+        let mut circle: Vec<String> = shared.outer[at..]
+            .iter()
+            .map(|path| surroundings.relative(path).display().to_string())
+            .collect();
+        circle.push(circle[0].clone());
+        return Err(CliError::usage(format!(
+            "the ensemble contains itself: {}",
+            circle.join(" → ")
+        )));
+    }
+    if shared.outer.len() >= DEEPEST {
+        return Err(CliError::usage(format!(
+            "ensembles stand in ensembles more than {DEEPEST} deep"
+        )));
+    }
+    let prepared = prepare(&path, surroundings)?;
+    let mut shared = shared.clone();
+    shared.outer.push(absolute);
+    let wired = wire(&prepared, &shared)?;
+    let simulated = !wired.simulated.is_empty();
+    let conversations = Arc::new(InnerEnsemble {
+        outer_root: outer.root.clone(),
+        prepared,
+        wired,
+        durability: shared.durability,
+    });
+    Ok(Inner {
+        conversations,
+        simulated,
+    })
+}
+
+impl Conversations for InnerEnsemble {
+    fn hold<'a>(
+        &'a self,
+        execution: &'a Execution,
+        context: Context,
+    ) -> BoxFuture<'a, Result<ConversationState, String>> {
+        Box::pin(async move {
+            self.converse(execution, context)
+                .await
+                .map_err(|error| error.to_string())
+        })
+    }
+}
+
+impl InnerEnsemble {
+    async fn converse(&self, execution: &Execution, context: Context) -> Result<ConversationState, CliError> {
+        let (folder, mut state, mut writer, is_new) = self.open(execution)?;
+        let (_sender, interruptions) = tokio::sync::mpsc::unbounded_channel();
+        let mut executor = Executor {
+            runners: self.wired.runners.clone(),
+            ledger: &mut writer,
+            reporter: &mut Silent,
+            clock: &SystemClock,
+            interruptions,
+            timeout: Some(self.prepared.plan.ensemble().limits.timeout),
+        };
+        let program = env!("CARGO_PKG_VERSION").to_owned();
+        let first = if is_new {
+            Event::RunStarted(RunStarted {
+                format: FORMAT,
+                run_id: folder.id.as_str().into(),
+                ensemble: self.prepared.plan.ensemble().name.clone(),
+                ensemble_file: self.prepared.source.name().to_owned(),
+                ensemble_digest: digest(self.prepared.source.text()),
+                project_root: self.prepared.root.display().to_string(),
+                input: execution.input.clone(),
+                context,
+                models: Vec::new(),
+                simulated: self.wired.simulated.clone(),
+                program,
+            })
+        } else {
+            Event::RunResumed(RunResumed { program })
+        };
+        executor.commit(&mut state, first)?;
+        executor.drive(&mut state).await?;
+        Ok(state)
+    }
+
+    /// The inner run of this execution: the one that was interrupted, or a new one for an attempt that starts afresh.
+    fn open(&self, execution: &Execution) -> Result<(RunFolder, ConversationState, JournalWriter, bool), CliError> {
+        let outer = Store::of(&self.outer_root).folder().join(&*execution.run_id);
+        let outer = RunFolder::at(&outer)
+            .ok_or_else(|| CliError::Internal(format!("no run is in {}", outer.display())))?
+            .known_as(&execution.run_id);
+        let mut state = ConversationState::new(self.prepared.plan.clone());
+        let name = |attempt: u32| format!("{}-{}-{attempt}", execution.agent_name, execution.execution);
+        if execution.attempt > 1
+            && let Some(before) = RunFolder::at(&outer.path().join("sub").join(name(execution.attempt - 1)))
+        {
+            let journal = journal::read(&before.journal())?;
+            journal.records.iter().for_each(|record| state.apply(record));
+            let goes_on = state.ended().is_none_or(|ended| ended.completion_reason.is_resumable());
+            if goes_on {
+                let folder = outer.nested(&name(execution.attempt))?;
+                std::fs::rename(before.journal(), folder.journal()).map_err(|error| {
+                    CliError::Internal(format!("cannot move {}: {error}", before.journal().display()))
+                })?;
+                let writer = JournalWriter::resume(&folder.journal(), journal.length, self.durability);
+                return Ok((folder.clone(), state, opened(writer, &folder)?, false));
+            }
+            state = ConversationState::new(self.prepared.plan.clone());
+        }
+        let folder = outer.nested(&name(execution.attempt))?;
+        folder.keep_ensemble(self.prepared.source.text())?;
+        let writer = JournalWriter::create(&folder.journal(), self.durability);
+        Ok((folder.clone(), state, opened(writer, &folder)?, true))
+    }
+}
+
+fn opened(writer: std::io::Result<JournalWriter>, folder: &RunFolder) -> Result<JournalWriter, CliError> {
+    writer.map_err(|error| CliError::Internal(format!("cannot write {}: {error}", folder.journal().display())))
+}
