@@ -1,5 +1,10 @@
 //! Every check on texts, with the places that it names.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test may look at the clock to see that nothing hangs"
+)]
+
 use super::{check, unknown_profiles};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::Ensemble;

@@ -131,7 +131,7 @@ impl Driver {
         self.apply(Event::TurnStarted(turn.clone()));
         for start in &turn.starts {
             let fate = fate.next().unwrap_or(0);
-            let failed = fate % 5 == 0;
+            let failed = fate.is_multiple_of(5);
             let target = format!("a{}", fate % 7);
             let output = json!({"n": fate % 3, "agent_requests": [{"target_agent": target, "priority": fate % 4}]});
             self.apply(Event::ExecutionStarted(ExecutionStarted {

@@ -1,5 +1,10 @@
 //! Texts that are made to hurt: each must end quickly, with a word about why.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test may look at the clock to see that nothing hangs"
+)]
+
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,40 @@
+//! Runs through the binary: who runs when, what is merged, how it ends.
+
+mod support;
+
+use support::Workspace;
+
+const WRITER_REVIEWER: &str = r#"
+name: demo
+agents:
+  - name: writer
+    model_profile: fast
+    prompt: Write something.
+    dependencies:
+      - agent_name: reviewer
+        feedback: true
+        condition: "not output.get('approved', False)"
+    conversation: {max_turns: 4}
+  - name: reviewer
+    script: review.rhai
+    dependencies:
+      - agent_name: writer
+    conversation: {max_turns: 4}
+model_profiles:
+  fast: {provider: simulated, replies: ["draft one", "draft two"]}
+"#;
+
+#[test]
+fn writer_and_reviewer_take_turns_until_the_reviewer_approves() {
+    let workspace = Workspace::new();
+    workspace.write("a.yaml", WRITER_REVIEWER);
+    workspace.write(
+        "review.rhai",
+        "#{ approved: execution > 1, read: dependencies.writer.response }",
+    );
+    let outcome = workspace.run(["run", "a.yaml", "--output", "json"]).expect_code(0);
+    assert_eq!(outcome.sequence(), ["1 writer", "2 reviewer", "3 writer", "4 reviewer"]);
+    let result = outcome.json();
+    assert_eq!(result["completion_reason"], "completed");
+    assert_eq!(result["final_state"]["read"], "draft two");
+}

@@ -1,0 +1,210 @@
+//! The harness: the real binary in a folder of its own, with an environment of which every variable is known.
+
+#![expect(clippy::disallowed_methods, reason = "tests start the program and make files")]
+#![expect(dead_code, reason = "each test program uses a part of the harness")]
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+/// A folder of its own that goes away with it.
+#[derive(Debug)]
+pub struct Workspace {
+    folder: tempfile::TempDir,
+}
+
+/// What the program did.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its exit code; 128 and the signal's number when a signal ended it.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// The binary under test.
+pub fn binary() -> &'static str {
+    env!("CARGO_BIN_EXE_ensemble")
+}
+
+impl Workspace {
+    /// A new, empty one.
+    pub fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().expect("a folder for the test"),
+        }
+    }
+
+    /// Its path, without links in it.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().canonicalize().expect("the folder is there")
+    }
+
+    /// Writes a file, and the folders above it.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("inside the folder")).expect("folders can be made");
+        std::fs::write(&path, text).expect("files can be written");
+        path
+    }
+
+    /// Writes a script that may be executed.
+    pub fn script(&self, name: &str, text: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.write(name, text);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("modes can be set");
+        path
+    }
+
+    /// The text of a file.
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// The program with these arguments and a scrubbed environment.
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(binary());
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.path().join("home"))
+            .env("XDG_CONFIG_HOME", self.path().join("home/.config"))
+            .env("LANG", "C.UTF-8")
+            .env("TZ", "UTC")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs the program to its end.
+    pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
+        self.spawn(arguments).finish()
+    }
+
+    /// Runs the program with a text on standard input.
+    pub fn run_with_stdin<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, stdin: &str) -> Outcome {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut pipe = child.stdin.take().expect("it has standard input");
+        // A program that does not read its input closes it, and that is no failure of the test.
+        let _ = pipe.write_all(stdin.as_bytes());
+        drop(pipe);
+        Running(child).finish()
+    }
+
+    /// Starts the program.
+    pub fn spawn<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Running {
+        Running(self.command(arguments).spawn().expect("the program starts"))
+    }
+
+    /// The folders of all runs, the oldest first.
+    pub fn runs(&self) -> Vec<PathBuf> {
+        let Ok(entries) = std::fs::read_dir(self.path().join(".ensemble/runs")) else {
+            return Vec::new();
+        };
+        let mut runs: Vec<PathBuf> = entries
+            .filter_map(Result::ok)
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir())
+            .collect();
+        runs.sort();
+        runs
+    }
+
+    /// The records of the only run's journal.
+    pub fn journal(&self) -> Vec<Value> {
+        let runs = self.runs();
+        assert_eq!(runs.len(), 1, "one run: {runs:?}");
+        records(&runs[0].join("journal.jsonl"))
+    }
+}
+
+/// The records of a journal.
+pub fn records(journal: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(journal).unwrap_or_else(|error| panic!("{}: {error}", journal.display()));
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect()
+}
+
+/// The program while it runs.
+#[derive(Debug)]
+pub struct Running(pub Child);
+
+impl Running {
+    /// Sends a signal: `INT`, `TERM`, `KILL`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .arg(format!("-{name}"))
+            .arg(self.0.id().to_string())
+            .status();
+        assert!(sent.expect("kill is there").success(), "the process is there");
+    }
+
+    /// Waits for its end.
+    pub fn finish(self) -> Outcome {
+        use std::os::unix::process::ExitStatusExt;
+        let output = self.0.wait_with_output().expect("the program can be waited for");
+        let signal = || output.status.signal().map(|signal| 128 + signal);
+        Outcome {
+            code: output.status.code().or_else(signal).expect("it ended"),
+            stdout: String::from_utf8(output.stdout).expect("standard output is UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("standard error is UTF-8"),
+        }
+    }
+}
+
+impl Outcome {
+    /// Fails the test unless the program ended with this code.
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}\nstdout:\n{}\nstderr:\n{}", self.stdout, self.stderr))
+    }
+
+    /// Who ran in which turn, from a result: `["1 writer", "2 reviewer"]`.
+    #[track_caller]
+    pub fn sequence(&self) -> Vec<String> {
+        let result = self.json();
+        let history = result["conversation_history"].as_array().expect("a history");
+        let one = |entry: &Value| {
+            format!(
+                "{} {}",
+                entry["turn_number"],
+                entry["agent_name"].as_str().unwrap_or("?")
+            )
+        };
+        history.iter().map(one).collect()
+    }
+}
+
+/// Waits until `happened` gives something, for at most 20 seconds.
+#[track_caller]
+pub fn eventually<T>(what: &str, mut happened: impl FnMut() -> Option<T>) -> T {
+    let begun = std::time::Instant::now();
+    loop {
+        if let Some(value) = happened() {
+            return value;
+        }
+        assert!(begun.elapsed().as_secs() < 20, "{what} did not happen");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
