@@ -898,6 +898,74 @@ fn constants_are_known_before_a_run() {
     }
 }
 
+#[test]
+fn the_reference_lists_every_function() {
+    let reference = include_str!("mod.rs");
+    for name in functions::FUNCTIONS.iter().flat_map(|function| function.names) {
+        let listed = reference.lines().filter(|line| line.starts_with("//! |"));
+        let mut named =
+            listed.filter(|line| line.contains(&format!("`{name}(")) || line.contains(&format!("`{name}`")));
+        assert!(named.next().is_some(), "{name}");
+    }
+}
+
+#[test]
+fn engine_and_reads_agree() {
+    let facts = facts();
+    for text in [
+        "context.score",
+        "context.get('count', 1)",
+        "context.get('nope', 7)",
+        "output.items[1]",
+        "history[-2].output_data.draft",
+        "executions.get('idle', 4)",
+        "len(context.tags)",
+        "context.nested.deep.list[-1].k",
+        "context.user?.name",
+        "input",
+        "turn_count",
+        "context['ünï']",
+        "context.tags[turn_count - 2]",
+    ] {
+        let read = Condition::compile(text).unwrap().reads(&facts).remove(0);
+        let literal = read.value.to_string().replace("null", "None");
+        if !read.value.is_array() {
+            assert_eq!(
+                answer(&format!("{text} == {literal}"), &facts),
+                "true",
+                "{text} {literal}"
+            );
+        }
+    }
+}
+
+#[test]
+fn before_anything_has_happened() {
+    let facts = Facts {
+        output: None,
+        history: turns(Vec::new()),
+        turn_count: 0,
+        ..facts()
+    };
+    for (text, expected) in [
+        ("output is None", "true"),
+        ("not output and not history and not turn_count", "true"),
+        ("output.score > 3", "`output` is nothing, so it has no member `score`"),
+        ("output?.score is None", "true"),
+        (
+            "history[-1].agent_name == 'a'",
+            "index -1 is out of range: the list has 0 items",
+        ),
+        ("history.last()?.agent_name is None", "true"),
+    ] {
+        assert!(
+            answer(text, &facts).contains(expected),
+            "{text}: {}",
+            answer(text, &facts)
+        );
+    }
+}
+
 /// Whatever the text: no panic, and every place lies within it.
 fn survives(text: &str) {
     let facts = facts();
