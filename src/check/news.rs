@@ -18,7 +18,9 @@ pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
         .filter(|(_, agent)| agent.conversation.trigger == Trigger::News)
         .collect();
     match listeners.as_slice() {
-        [(index, agent)] if ensemble.agents.len() == 1 && !agent.conversation.triggers_conversation => vec![alone(*index, agent)],
+        [(index, agent)] if ensemble.agents.len() == 1 && !agent.conversation.triggers_conversation => {
+            vec![alone(*index, agent)]
+        }
         [_, _, ..] => vec![each_other(&listeners)],
         _ => Vec::new(),
     }

@@ -124,7 +124,10 @@ fn news() {
             "- {name: a, script: x, conversation: {max_turns: 3, trigger: every_turn}}",
             &[],
         ),
-        ("- {name: a, script: x, conversation: {max_turns: 3, triggers_conversation: true}}", &[]),
+        (
+            "- {name: a, script: x, conversation: {max_turns: 3, triggers_conversation: true}}",
+            &[],
+        ),
         ("- {name: a, script: x, conversation: {max_turns: 1}}", &[]),
         (
             "- {name: a, script: x, conversation: {max_turns: 3}}\n- {name: b, script: x, depends_on: [a]}",

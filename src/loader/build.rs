@@ -108,6 +108,8 @@ enum Key {
 }
 
 const INDEX_FROM: usize = 16;
+/// The parser looks anchors up by name, which is dear.
+const MAX_ANCHORS: usize = 10_000;
 
 impl OpenMap {
     fn find(&self, key: &str) -> Option<usize> {
@@ -221,7 +223,7 @@ impl<'a> Builder<'a> {
             weight,
             height: 1,
         });
-        self.remember(anchor, &node);
+        self.remember(anchor, &node)?;
         self.attach(node, span)
     }
 
@@ -308,7 +310,7 @@ impl<'a> Builder<'a> {
             weight,
             height,
         });
-        self.remember(open.anchor, &node);
+        self.remember(open.anchor, &node)?;
         self.attach(node, site)
     }
 
@@ -367,10 +369,15 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn remember(&mut self, anchor: usize, node: &Arc<Node>) {
+    fn remember(&mut self, anchor: usize, node: &Arc<Node>) -> Result<(), Fatal> {
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
         }
+        if self.anchors.len() > MAX_ANCHORS {
+            let message = format!("the file has more than {MAX_ANCHORS} anchors");
+            return Err(too_big(Span::new(node.span.start, node.span.start), message));
+        }
+        Ok(())
     }
 
     fn spend(&mut self, weight: u64, span: Span) -> Result<(), Fatal> {

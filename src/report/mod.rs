@@ -1,1 +1,3 @@
-//! x
+//! What people and programs are shown. Only this room turns findings and results into text.
+
+pub mod diagnostics;
