@@ -26,8 +26,11 @@ pub(in crate::loader) fn config(document: &Document, findings: &mut Findings) ->
     }
 }
 
-/// Reads `model_profiles`.
+/// Reads `model_profiles`; nothing at all, as where every profile is commented out, is fine.
 pub(super) fn all(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profiles> {
+    if matches!(&at.node.content, Content::Scalar(scalar) if scalar.value == ScalarValue::Null) {
+        return Some(Vec::new());
+    }
     let mut profiles = Vec::new();
     let mut sound = true;
     for (name, entry) in at.entries("a map from names to profiles", findings)? {

@@ -9,7 +9,7 @@ use super::loaded;
 use crate::ensemble::{
     AgentKind, Backoff, Declared, Ending, Ensemble, Memory, ModelChoice, OnError, Reply, Responses, Simulated, Trigger,
 };
-use crate::loader::{context, profiles};
+use crate::loader::{answers, context, profiles};
 use crate::source::Source;
 
 pub(super) const FULL: &str = r#"
@@ -242,6 +242,23 @@ fn a_configuration_is_read() {
     let read = profiles(&Source::new("config.yaml", text)).expect("sound");
     let names: Vec<_> = read.iter().map(|(name, profile)| (&**name, &*profile.model)).collect();
     assert_eq!(names, [("b", "y"), ("a", "z")]);
+    for text in [
+        "",
+        "\u{feff}",
+        "# nothing yet\n",
+        "---\n",
+        "model_profiles:\n  # a: {}\n",
+    ] {
+        assert_eq!(profiles(&Source::new("config.yaml", text)).expect(text), []);
+    }
+}
+
+#[test]
+fn empty_files_beside_an_ensemble_are_fine() {
+    for text in ["", "\n \n", "# nothing yet\n"] {
+        assert_eq!(answers(&Source::new("answers", text)).expect(text), []);
+        assert!(context(&Source::new("context", text)).expect(text).is_empty());
+    }
 }
 
 #[test]
