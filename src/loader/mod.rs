@@ -9,7 +9,9 @@ mod build;
 pub mod codes;
 mod decode;
 pub mod document;
+mod findings;
 mod json;
+mod map;
 mod marks;
 mod reader;
 mod scalar;
@@ -27,9 +29,9 @@ use crate::source::{At, Part, Source, Span};
 
 pub use decode::Answers;
 pub use document::{Document, MAX_BYTES};
-pub use reader::MAX_FINDINGS;
+pub use findings::MAX_FINDINGS;
 
-use reader::Findings;
+use findings::Findings;
 
 /// What became of an ensemble's text.
 #[derive(Debug)]

@@ -8,9 +8,8 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Profile, Reply, Simulated};
 use crate::loader::codes;
 use crate::loader::document::{Content, Document, ScalarValue};
-use crate::loader::reader::{
-    Cursor, Fields, Findings, empty, number_within, out_of_range, seconds, text, whole, wrong_type,
-};
+use crate::loader::findings::Findings;
+use crate::loader::reader::{Cursor, Fields, empty, number_within, out_of_range, seconds, text, whole, wrong_type};
 use crate::loader::words::Section;
 
 /// Profiles in file order.

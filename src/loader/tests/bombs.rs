@@ -87,7 +87,7 @@ fn size() {
     defused("spaces", &" ".repeat(TEN_MILLION), "E003 ");
     defused("tabs", &"\t".repeat(TEN_MILLION), "E003 ");
     defused("line breaks", &"\n".repeat(FEW_MILLION), "E003 ");
-    defused("commas", &format!("[{}", ",".repeat(FEW_MILLION)), "E002 ");
+    defused("commas", &format!("[{}", ",".repeat(FEW_MILLION)), "E002 1:1 ");
     defused(
         "short items",
         &format!("a: [{}]", "a,".repeat(FEW_MILLION / 2)),

@@ -108,6 +108,7 @@ fn words_of_every_style_map_back() {
         "k: |\r\n  é à literal\r\n  ü words\r\n",
         "{k: flow plain words, z: 1}",
         "{k: \"flow quoted\", z: 1}",
+        "{k: \"flow quoted\nover lines\", z: 1}",
         "k: words words words",
     ] {
         words_map_back(yaml);
