@@ -8,7 +8,8 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Declared, Dependency, Ending};
 use crate::loader::codes;
 use crate::loader::document::{Content, ScalarValue};
-use crate::loader::reader::{Cursor, Fields, Findings, count, flag, name, twice, word, wrong_type};
+use crate::loader::findings::Findings;
+use crate::loader::reader::{Cursor, Fields, count, flag, name, twice, word, wrong_type};
 use crate::loader::words::Section;
 use crate::source::At;
 
