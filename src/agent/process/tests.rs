@@ -489,11 +489,13 @@ fn the_child_dies_with_those_who_started_it() {
 async fn leftovers_of_a_run_are_killed_and_nobody_else() {
     let stage = Stage::new();
     let begin = |run_id: &str| {
-        let child = Command::new("sh")
-            .args(["-c", "sleep 1000 & wait"])
-            .env(RUN_ID, run_id)
-            .spawn();
-        child.expect("started")
+        let mut command = Command::new("sh");
+        let command = command.args(["-c", "sleep 1000 & wait"]).env(RUN_ID, run_id);
+        command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("started")
     };
     let (mut mine, mut other) = (begin("run-of-mine"), begin("run-of-mine-2"));
     let pid = |child: &std::process::Child| i32::try_from(child.id()).expect("a pid");
