@@ -39,7 +39,6 @@ pub struct Human {
     progress: ProgressBar,
     running: Vec<String>,
     last_word: Vec<String>,
-    executions: u64,
     begun: Option<chrono::DateTime<chrono::Utc>>,
 }
 
@@ -67,7 +66,6 @@ impl Human {
             progress,
             running: Vec::new(),
             last_word: Vec::new(),
-            executions: 0,
             begun: None,
         }
     }
@@ -132,7 +130,6 @@ impl Human {
     }
 
     fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
-        self.executions += 1;
         self.running.retain(|name| *name != *finished.agent);
         self.show_running(finished.turn);
         let plan = state.plan();
@@ -212,7 +209,7 @@ impl Human {
         text.push_str(&format!(
             "\n  {} · {} · {}\n",
             count(u64::from(state.turn_count()), "turn"),
-            count(self.executions, "execution"),
+            count(state.history().count() as u64, "execution"),
             duration(seconds),
         ));
         if quiet {
@@ -276,7 +273,11 @@ impl Reporter for Human {
                     self.note(&text);
                 }
             }
-            Event::MessageAdded(message) if self.verbosity > Verbosity::Quiet => {
+            Event::MessageAdded(message) => {
+                self.begun = Some(record.at);
+                if self.verbosity == Verbosity::Quiet {
+                    return;
+                }
                 self.say(&format!("\n{NAME}you{NAME:#}\n{}", indent(&message.text)));
             }
             Event::TurnStarted(turn) => self.turn_started(turn),
