@@ -108,6 +108,8 @@ impl ConversationState {
                 progress: OpenExecution::Pending,
             });
         }
+        // In another ensemble's plan, which a fork may have, the agents may stand in another order.
+        slots.sort_by_key(|slot| slot.agent);
         self.requests.clear();
         self.stirred.clear();
         self.open_turn = Some(OpenTurn {
