@@ -201,7 +201,10 @@ fn dependencies() {
             &["E014 7:18 expected an agent's name, found a map"],
         ),
         ("dependencies: [other]", &["E014 7:20 expected a map, found a text"]),
-        ("dependencies: [{condition: x}]", &["E013 7:20 `agent_name` is missing"]),
+        (
+            "dependencies: [{condition: input}]",
+            &["E013 7:20 `agent_name` is missing"],
+        ),
         (
             "dependencies: [{agent_name: nobody}]",
             &["E021 7:33 there is no agent `nobody`"],
@@ -211,14 +214,18 @@ fn dependencies() {
             &["E026 8:33 `other` stands in `depends_on` and in `dependencies`"],
         ),
         (
-            "dependencies: [{agent_name: other, condition: x}, {agent_name: other, condition: x}]",
-            &["E026 7:68 two dependencies on `other` have the same condition"],
+            "dependencies: [{agent_name: other, condition: input}, {agent_name: other, condition: input}]",
+            &["E026 7:72 two dependencies on `other` have the same condition"],
         ),
         (
-            "dependencies: [{agent_name: other, condition: x}, {agent_name: other, condition: y}]",
+            "dependencies: [{agent_name: other, condition: input}, {agent_name: other, condition: context}]",
             &[],
         ),
         ("dependencies: [{agent_name: other, condition: true}]", &[]),
+        (
+            "dependencies: [{agent_name: other, condition: contxt}]",
+            &["E041 7:51 unknown variable `contxt`"],
+        ),
         (
             "dependencies: [{agent_name: other, condition: ' '}]",
             &["E028 7:51 the condition is blank"],

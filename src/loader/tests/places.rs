@@ -134,24 +134,24 @@ fn escapes_map_to_the_whole_escape() {
 
 #[test]
 fn a_part_of_a_condition_is_found_in_its_line() {
-    let text = "name: e\nagents:\n- {name: a, script: x}\n- name: b\n  script: x\n  dependencies:\n  - agent_name: a\n    condition: >\n      context.get('k')\n      and oops\n";
+    let text = "name: e\nagents:\n- {name: a, script: x}\n- name: b\n  script: x\n  dependencies:\n  - agent_name: a\n    condition: >\n      context.get('k')\n      and input\n";
     let loaded = loaded(text);
     let ensemble = loaded.ensemble.as_ref().expect("sound");
     let condition = ensemble.agents[1].dependencies[0]
         .condition
         .as_ref()
         .expect("condition");
-    let start = condition.find("oops").expect("oops");
+    let start = condition.find("input").expect("input");
     let route = ensemble.agents[1].dependencies[0]
         .route(&crate::ensemble::Agent::route(1))
         .key("condition");
     let finding = crate::diagnostic::Finding::error(
         crate::diagnostic::Code("E999"),
-        route.text(Span::new(start, start + 4)),
+        route.text(Span::new(start, start + 5)),
         "unknown",
     );
     let diagnostics = loaded.diagnostics_with(&[finding]);
-    assert_eq!(marked(&diagnostics[0]), "oops");
+    assert_eq!(marked(&diagnostics[0]), "input");
     let place = diagnostics[0].source.place(diagnostics[0].span.start);
     assert_eq!((place.line, place.column), (10, 11));
 }
