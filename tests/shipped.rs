@@ -196,7 +196,8 @@ fn the_picture_shows_a_real_run() {
 fn without_times(picture: &str) -> String {
     let mut text = String::new();
     for line in picture.lines() {
-        let volatile = line.contains(" ms<") || line.contains(" s<") || line.contains("run 2") || line.contains("replay 2");
+        let volatile =
+            line.contains(" ms<") || line.contains(" s<") || line.contains("run 2") || line.contains("replay 2");
         let kept = line.chars().filter(|c| !volatile || !c.is_ascii_alphanumeric());
         text.extend(kept.filter(|c| !volatile || *c != '.'));
         text.push('\n');

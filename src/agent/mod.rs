@@ -18,7 +18,6 @@ mod scope;
 pub mod script;
 pub mod sub_ensemble;
 
-use std::future::Future;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
