@@ -10,8 +10,9 @@ mod state;
 mod view;
 
 pub use event::{
-    AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted, InputRequested, Interruption,
-    MessageAdded, NotRun, Reason, Record, RunEnded, RunResumed, RunStarted, Start, TurnFinished, TurnStarted, Waiting,
+    AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted, ForkedFrom, InputRequested,
+    Interruption, MessageAdded, NotRun, Reason, Record, RunEnded, RunResumed, RunStarted, Start, TurnFinished,
+    TurnStarted, Waiting,
 };
 pub use outcome::CompletionReason;
 pub use standing::{DependencyFact, Standing, Why, dependency_fact, is_unseen, standing};
