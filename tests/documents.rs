@@ -258,7 +258,8 @@ fn commands(block: &Block) -> Vec<(String, String)> {
 /// Without what differs from run to run: ids and times.
 fn masked(text: &str) -> Vec<String> {
     let is_id = |word: &str| {
-        word.len() == 20 && word.as_bytes()[8] == b'-' && word.bytes().filter(u8::is_ascii_digit).count() == 14
+        let bytes = word.as_bytes();
+        bytes.len() == 20 && bytes[8] == b'-' && bytes[15] == b'-' && bytes[..8].iter().all(u8::is_ascii_digit)
     };
     let mask = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
