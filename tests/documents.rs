@@ -210,7 +210,7 @@ fn every_option_of_the_program_stands_in_the_reference() {
         .iter()
         .flat_map(|row| code_in(&row[0]))
         .collect();
-    for command in ["run", "validate", "replay", "resume"] {
+    for command in ["run", "validate", "replay", "resume", "continue", "fork"] {
         let help = workspace.run([command, "--help"]).expect_code(0).stdout;
         let options = help
             .lines()
@@ -255,11 +255,16 @@ fn commands(block: &Block) -> Vec<(String, String)> {
     commands
 }
 
-/// Without what differs from run to run: ids and times.
+/// Without what differs from run to run: ids, dates and times.
 fn masked(text: &str) -> Vec<String> {
     let is_id = |word: &str| {
         let bytes = word.as_bytes();
         bytes.len() == 20 && bytes[8] == b'-' && bytes[15] == b'-' && bytes[..8].iter().all(u8::is_ascii_digit)
+    };
+    let is_date = |word: &str| {
+        let separators: String = word.chars().filter(|c| !c.is_ascii_digit()).collect();
+        word.starts_with(|c: char| c.is_ascii_digit())
+            && matches!((separators.as_str(), word.len()), ("--", 10) | (":", 5))
     };
     let mask = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -269,6 +274,7 @@ fn masked(text: &str) -> Vec<String> {
             match () {
                 () if is_id(word) => masked.push("RUN"),
                 () if is_time => masked.push("TIME"),
+                () if is_date(word) => masked.push("DATE"),
                 () if matches!(*word, "ms" | "s") && masked.last() == Some(&"TIME") => {}
                 () => masked.push(word),
             }
