@@ -68,8 +68,8 @@ fn observed(execution: &Execution, state: &ConversationState) -> Observed {
         ))
     };
     let result = match reason {
-        CompletionReason::WaitingForInput => match state.open_question() {
-            Some(question) => return Observed::NeedsInput(question.clone()),
+        CompletionReason::WaitingForInput => match state.open_questions().next() {
+            Some(question) => return Observed::NeedsInput(question),
             None => failed(FailureKind::Unavailable),
         },
         CompletionReason::Timeout => failed(FailureKind::Timeout),

@@ -142,6 +142,7 @@ impl InnerEnsemble {
                 std::fs::rename(before.journal(), folder.journal()).map_err(|error| {
                     CliError::Internal(format!("cannot move {}: {error}", before.journal().display()))
                 })?;
+                folder.keep_ensemble(self.prepared.source.text())?;
                 let writer = JournalWriter::resume(&folder.journal(), journal.length, self.durability);
                 return Ok((folder.clone(), state, opened(writer, &folder)?, false));
             }

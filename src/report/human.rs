@@ -313,11 +313,8 @@ fn hints(reason: CompletionReason, state: &ConversationState) -> String {
     }
     match reason {
         CompletionReason::WaitingForInput => {
-            let waiting = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
-            let answers: Vec<String> = waiting
-                .filter(|slot| matches!(slot.progress, crate::conversation::OpenExecution::Waiting(_)))
-                .map(|slot| format!(" --answer {}=…", slot.start.agent))
-                .collect();
+            let asking = state.open_questions().filter_map(|question| question.asked_by);
+            let answers: Vec<String> = asking.map(|agent| format!(" --answer {agent}=…")).collect();
             format!("  answer with: ensemble resume {id}{}\n", answers.concat())
         }
         reason if reason.is_resumable() => format!("  go on with: ensemble resume {id}\n"),
