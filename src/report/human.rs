@@ -97,6 +97,7 @@ impl Human {
     fn turn_started(&mut self, turn: &TurnStarted) {
         self.running = turn.starts.iter().map(|start| start.agent.to_string()).collect();
         self.last_word.clear();
+        self.progress.reset_elapsed();
         self.show_running(turn.turn);
         if self.verbosity > Verbosity::Quiet {
             let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
