@@ -304,13 +304,15 @@ impl ConversationState {
         let Some(turn) = self.open_turn.take() else { return };
         let plan = self.plan.clone();
         self.turn_count = turn.turn;
-        let mut touched = BTreeSet::new();
+        let mut touched = Vec::new();
+        let mut news_to_all = false;
         for slot in turn.slots {
-            touched.insert(slot.agent);
+            touched.push(slot.agent);
             touched.extend(plan.outgoing(slot.agent).map(|(_, edge)| edge.to));
-            if self.merge(&plan, slot) {
-                touched.extend(plan.listeners());
-            }
+            news_to_all |= self.merge(&plan, slot);
+        }
+        if news_to_all {
+            touched.extend(plan.listeners());
         }
         for (target, request) in &event.requests {
             if let Some(id) = plan.id(target) {
@@ -318,6 +320,8 @@ impl ConversationState {
             }
         }
         self.warnings.extend(event.warnings.iter().cloned());
+        touched.sort_unstable();
+        touched.dedup();
         for agent in touched {
             self.place(agent);
         }
