@@ -70,16 +70,17 @@ fn once(text: &str) -> Ran {
     run(&plan, all(&plan, Says(move |_: &_| output.clone())))
 }
 
-/// Microseconds per execution over as many runs as give [`EXECUTIONS`].
-fn measure(text: &str, turns: u32, each: u32) -> f64 {
+/// Microseconds per execution over as many runs as give [`EXECUTIONS`]: by the clock, and on the processor.
+fn measure(text: &str, turns: u32, each: u32) -> [f64; 2] {
     let runs = EXECUTIONS.div_ceil(turns * each).max(1);
-    let mut total = 0.0;
+    let mut total = [0.0; 2];
     for _ in 0..runs {
         let ran = once(text);
         assert_eq!(ran.executions(), (turns * each) as usize, "{:?}", ran.state.ended());
-        total += micros(ran.took);
+        total[0] += micros(ran.took);
+        total[1] += micros(ran.busy);
     }
-    total / f64::from(runs * turns * each)
+    total.map(|total| total / f64::from(runs * turns * each))
 }
 
 /// Microseconds to write what the journal of one execution holds, in four pieces, as plainly as can be.
@@ -96,29 +97,59 @@ fn floor() -> f64 {
     micros(took) / f64::from(EXECUTIONS)
 }
 
+/// The same conversation in several lengths.
+struct Lengths {
+    name: &'static str,
+    text: fn(u32) -> String,
+    each: u32,
+    turns: &'static [u32],
+    figures: Vec<[Figures; 2]>,
+}
+
+impl Lengths {
+    fn new(name: &'static str, text: fn(u32) -> String, each: u32, turns: &'static [u32]) -> Self {
+        let figures = turns.iter().map(|_| Default::default()).collect();
+        Self {
+            name,
+            text,
+            each,
+            turns,
+            figures,
+        }
+    }
+
+    fn round(&mut self) {
+        for (turns, figures) in self.turns.iter().zip(&mut self.figures) {
+            let measured = measure(&(self.text)(*turns), *turns, self.each);
+            for (figures, figure) in figures.iter_mut().zip(measured) {
+                figures.add(figure);
+            }
+        }
+    }
+
+    fn show(&self) {
+        for (at, by) in ["by the clock", "on the processor"].into_iter().enumerate() {
+            say(&format!("{}, {by}", self.name));
+            let base = self.figures[0][at].min();
+            for (turns, figures) in self.turns.iter().zip(&self.figures) {
+                let remark = format!("{:.2} of 10 turns", figures[at].min() / base);
+                show(&format!("  {turns} turns"), &figures[at], "µs", &remark);
+            }
+        }
+    }
+}
+
 fn main() {
-    let mut alone = vec![Figures::default(); TURNS.len()];
-    let mut ten = vec![Figures::default(); TURNS.len() - 1];
+    let mut alone = Lengths::new("one agent a turn", ping_pong, 1, &TURNS);
+    let mut ten = Lengths::new("ten agents a turn", side_by_side, 10, &TURNS[..4]);
     let mut bare = Figures::default();
     for _ in 0..ROUNDS {
-        for (at, turns) in TURNS.into_iter().enumerate() {
-            alone[at].add(measure(&ping_pong(turns), turns, 1));
-        }
-        for (at, turns) in TURNS.into_iter().take(ten.len()).enumerate() {
-            ten[at].add(measure(&side_by_side(turns), turns, 10));
-        }
+        alone.round();
+        ten.round();
         bare.add(floor());
     }
     say("time per execution: resolve, two conditions, commit; journal on disk without sync");
     show("floor: four plain writes of as many bytes", &bare, "µs", "");
-    let base = alone[0].min();
-    for (turns, figures) in TURNS.iter().zip(&alone) {
-        let remark = format!("{:.2} of 10 turns", figures.min() / base);
-        show(&format!("one agent a turn, {turns} turns"), figures, "µs", &remark);
-    }
-    let base = ten[0].min();
-    for (turns, figures) in TURNS.iter().zip(&ten) {
-        let remark = format!("{:.2} of 10 turns", figures.min() / base);
-        show(&format!("ten agents a turn, {turns} turns"), figures, "µs", &remark);
-    }
+    alone.show();
+    ten.show();
 }

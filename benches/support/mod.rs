@@ -62,6 +62,8 @@ impl Clock for SystemClock {
 pub struct Ran {
     /// From the first event to the last.
     pub took: Duration,
+    /// What of it the processor was ours, which others on the machine do not lengthen.
+    pub busy: Duration,
     /// How it ended.
     pub state: ConversationState,
     /// Bytes in its journal.
@@ -100,7 +102,7 @@ pub fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
         interruptions,
         timeout: Some(Duration::from_secs(3600)),
     };
-    let begun = Instant::now();
+    let (begun, busy) = (Instant::now(), processor_time());
     runtime.block_on(async {
         executor
             .commit(&mut state, Event::RunStarted(started(plan)))
@@ -108,9 +110,13 @@ pub fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
         executor.drive(&mut state).await.expect("driven");
     });
     let took = begun.elapsed();
+    let busy = processor_time()
+        .zip(busy)
+        .map_or(took, |(after, before)| after - before);
     drop(executor);
     Ran {
         took,
+        busy,
         state,
         journal_bytes: fs::metadata(&journal).expect("a journal").len(),
         journal,
@@ -178,6 +184,13 @@ pub fn show(name: &str, figures: &Figures, unit: &str, remark: &str) {
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").expect("somebody reads");
+}
+
+/// Time that this thread has had on a processor; `None` where the system does not tell.
+fn processor_time() -> Option<Duration> {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanos = stat.split_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
 }
 
 /// How long it takes.
