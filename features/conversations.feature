@@ -533,7 +533,7 @@ Feature: Agents converse over several turns
     And the findings are:
       | severity | place | message          |
       | error    | 5:5   | `model_profile`  |
-      | error    | 6:5   | `script`         |
+      | error    | 6:11  | empty           |
     And stdout says "confused"
     When I run `ensemble run a.yaml`
     Then the exit code is 2

@@ -230,3 +230,12 @@ fn complete(world: &mut World) {
         }
     }
 }
+
+#[then(regex = r"^the executions started in this order: (.+)$")]
+fn started(world: &mut World, agents: String) {
+    let runs = world.workspace.runs();
+    let journal = records(&runs.last().expect("a run").join("journal.jsonl"));
+    let started = journal.iter().filter(|record| record["event"] == "execution_started");
+    let order: Vec<&str> = started.filter_map(|record| record["data"]["agent"].as_str()).collect();
+    assert_eq!(order.join(", "), agents);
+}
