@@ -15,6 +15,8 @@ pub mod journal;
 pub mod loader;
 pub mod model;
 pub mod plan;
+#[cfg(test)]
+mod random_ensembles;
 pub mod report;
 pub mod resolver;
 pub mod sandbox;

@@ -131,7 +131,7 @@ impl Template {
     /// The text with everything filled in.
     pub fn render(&self, scope: &Scope) -> Result<String, TemplateError> {
         if let Some(name) = self.variables.iter().find(|name| !scope.knows(name)) {
-            return Err(self.unknown(name, scope));
+            return Err(self.unknown(name, &scope.listens_to));
         }
         let mut out = Capped::default();
         let template = self.environment.get_template(NAME);
@@ -141,8 +141,15 @@ impl Template {
         Ok(String::from_utf8_lossy(&out.0).into_owned())
     }
 
-    fn unknown(&self, name: &str, scope: &Scope) -> TemplateError {
-        let dashed = scope.listens_to.iter().find(|agent| is_part_of(agent, name));
+    /// The first variable that an agent which listens to these agents cannot use.
+    pub fn unknown_variable(&self, listens_to: &[Arc<str>]) -> Option<TemplateError> {
+        let knows = |name: &str| VARIABLES.contains(&name) || listens_to.iter().any(|agent| **agent == *name);
+        let unknown = self.variables.iter().find(|name| !knows(name))?;
+        Some(self.unknown(unknown, listens_to))
+    }
+
+    fn unknown(&self, name: &str, listens_to: &[Arc<str>]) -> TemplateError {
+        let dashed = listens_to.iter().find(|agent| is_part_of(agent, name));
         let message = match dashed {
             Some(agent) => format!("unknown variable `{name}`; write `dependencies[\"{agent}\"]` for that agent"),
             None => format!(

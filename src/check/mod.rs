@@ -8,6 +8,7 @@ mod limits;
 mod news;
 mod profiles;
 mod state;
+mod templates;
 
 use crate::diagnostic::Finding;
 use crate::ensemble::Ensemble;
@@ -16,7 +17,13 @@ pub use profiles::unknown_profiles;
 
 /// Everything that the ensemble alone tells.
 pub fn check(ensemble: &Ensemble) -> Vec<Finding> {
-    let checks = [circle::check, news::check, limits::check, state::check];
+    let checks = [
+        circle::check,
+        news::check,
+        limits::check,
+        state::check,
+        templates::check,
+    ];
     checks.iter().flat_map(|check| check(ensemble)).collect()
 }
 

@@ -182,3 +182,19 @@ fn profiles() {
         ]
     );
 }
+
+#[test]
+fn templates_that_cannot_be_rendered_are_errors() {
+    let agents = "  - {name: w-1, script: x}\n  - name: a\n    model_profile: p\n    depends_on: [w-1]\n    prompt: 'Say {{ oops }}'\n    system_prompt: 'fine: {{ context.k }}'\n  - name: b\n    input: 'What {% if %}?'\n";
+    let shown: Vec<String> = found(agents, super::templates::check)
+        .iter()
+        .map(|it| {
+            let place = it.source.place(it.span.start);
+            let message = it.message.split(';').next().unwrap_or_default();
+            format!("{} {}:{} {message}", it.code.0, place.line, place.column)
+        })
+        .collect();
+    assert_eq!(shown[0], "E044 7:21 unknown variable `oops`");
+    assert!(shown[1].starts_with("E043 10:"), "{shown:?}");
+    assert_eq!(shown.len(), 2, "{shown:?}");
+}

@@ -102,7 +102,7 @@ impl Function {
 fn wrong<T>(value: &Datum, needed: &str) -> Result<T, Fault> {
     Err(Fault::Operand(match value {
         Datum::Nothing => format!("is nothing where {needed} is needed"),
-        _ => format!("is a {} ({}) where {needed} is needed", value.sort(), show(value)),
+        _ => format!("is {} ({}) where {needed} is needed", value.a_sort(), show(value)),
     }))
 }
 
@@ -118,9 +118,9 @@ fn argument(value: &Datum) -> Result<&str, Fault> {
     match value {
         Datum::Text(text) => Ok(text.as_str()),
         _ => fault(format!(
-            "a text is needed here, and {} is a {}",
+            "a text is needed here, and {} is {}",
             show(value),
-            value.sort()
+            value.a_sort()
         )),
     }
 }
@@ -268,7 +268,7 @@ fn sum(a: &[Datum]) -> Outcome {
     let mut total = Datum::Int(0);
     for item in list(&a[0])?.iter() {
         if !matches!(item, Datum::Int(_) | Datum::Float(_)) {
-            return fault(format!("`sum` needs numbers, and {} is a {}", show(&item), item.sort()));
+            return fault(format!("`sum` needs numbers, and {} is {}", show(&item), item.a_sort()));
         }
         total = super::operators::arithmetic(super::ast::Arithmetic::Add, &total, &item)?;
     }

@@ -166,7 +166,7 @@ pub(super) fn minus(a: &Datum) -> Outcome {
 pub(super) fn plus(a: &Datum) -> Outcome {
     match a {
         Datum::Int(_) | Datum::Float(_) => Ok(a.clone()),
-        _ => fault(format!("`+` needs a number, but this is {}: +{}", a.sort(), show(a))),
+        _ => fault(format!("`+` needs a number, but this is {}: +{}", a.a_sort(), show(a))),
     }
 }
 
@@ -255,11 +255,11 @@ pub(super) fn contains(b: &Datum, a: &Datum) -> Result<bool, Fault> {
         (Datum::Map(map), Datum::Text(key)) => Ok(map.has(key.as_str())),
         (Datum::Map(_), _) => Ok(false),
         (Datum::Text(text), Datum::Text(part)) => Ok(text.as_str().contains(part.as_str())),
-        (Datum::Text(_), _) => fault(format!("a text contains only texts, and {} is a {}", show(a), a.sort())),
+        (Datum::Text(_), _) => fault(format!("a text contains only texts, and {} is {}", show(a), a.a_sort())),
         (Datum::Nothing, _) => Err(Fault::Operand("is nothing, so nothing can be in it".into())),
         _ => Err(Fault::Operand(format!(
-            "is a {} ({}); only lists, maps and texts contain something",
-            b.sort(),
+            "is {} ({}); only lists, maps and texts contain something",
+            b.a_sort(),
             show(b)
         ))),
     }
@@ -276,8 +276,8 @@ pub(super) fn member(base: &Datum, name: &str) -> Outcome {
         Datum::Text(text) if name == "len" => Ok(size(text.as_str().chars().count())),
         Datum::List(list) if name == "len" => Ok(size(list.len())),
         _ => Err(Fault::Operand(format!(
-            "is a {} ({}), so it has no member `{name}`",
-            base.sort(),
+            "is {} ({}), so it has no member `{name}`",
+            base.a_sort(),
             show(base)
         ))),
     }
@@ -323,18 +323,18 @@ pub(super) fn index(base: &Datum, index: &Datum) -> Outcome {
         }
         (Datum::Nothing, _) => Err(Fault::Operand(format!("is nothing, so it has no item {}", show(index)))),
         (Datum::Map(_), _) => fault(format!(
-            "a map's keys are texts, and {} is a {}",
+            "a map's keys are texts, and {} is {}",
             show(index),
-            index.sort()
+            index.a_sort()
         )),
         (Datum::List(_) | Datum::Text(_), _) => fault(format!(
-            "an index is a whole number, and {} is a {}",
+            "an index is a whole number, and {} is {}",
             show(index),
-            index.sort()
+            index.a_sort()
         )),
         _ => Err(Fault::Operand(format!(
-            "is a {} ({}), so it has no items",
-            base.sort(),
+            "is {} ({}), so it has no items",
+            base.a_sort(),
             show(base)
         ))),
     }

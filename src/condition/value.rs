@@ -172,6 +172,20 @@ impl Datum {
     }
 }
 
+impl Datum {
+    /// What sort of value it is, with its article.
+    pub(super) fn a_sort(&self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Bool(_) => "a boolean",
+            Self::Int(_) | Self::Float(_) => "a number",
+            Self::Text(_) => "a text",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+        }
+    }
+}
+
 impl From<Dynamic> for Datum {
     fn from(value: Dynamic) -> Self {
         if let Ok(int) = value.as_int() {

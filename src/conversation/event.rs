@@ -206,6 +206,9 @@ pub struct AttemptFailed {
     /// The end of its stderr.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr: String,
+    /// What the person who runs the ensemble should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The pause before the next attempt, in seconds.
     pub pause: f64,
 }

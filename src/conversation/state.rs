@@ -8,8 +8,8 @@ use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::event::{
-    Event, ExecutionFinished, ExecutionStarted, InputRequested, Interruption, Record, RunEnded, RunStarted, Start,
-    TurnFinished, TurnStarted,
+    AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, Interruption, Record, RunEnded,
+    RunStarted, Start, TurnFinished, TurnStarted,
 };
 use super::standing::{Standing, standing};
 use super::view::{CountList, HistoryList};
@@ -186,13 +186,7 @@ impl ConversationState {
             Event::MessageAdded(event) => self.open_leg(event.text.clone()),
             Event::TurnStarted(event) => self.turn_started(event),
             Event::ExecutionStarted(event) => self.execution_started(event),
-            Event::AttemptFailed(event) => {
-                if let Some(slot) = self.slot_mut(&event.agent) {
-                    slot.failed_attempts += 1;
-                    slot.last_failure = Some(event.failure.clone());
-                    slot.usage = add_usage(slot.usage, event.usage);
-                }
-            }
+            Event::AttemptFailed(event) => self.attempt_failed(event),
             Event::ExecutionFinished(event) => self.execution_finished(event, record.at),
             Event::InputRequested(event) => self.input_requested(event),
             Event::Interrupted(cause) => self.interrupted = Some(*cause),
@@ -281,6 +275,16 @@ impl ConversationState {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.attempt = event.attempt;
         }
+    }
+
+    fn attempt_failed(&mut self, event: &AttemptFailed) {
+        if let Some(slot) = self.slot_mut(&event.agent) {
+            slot.failed_attempts += 1;
+            slot.last_failure = Some(event.failure.clone());
+            slot.usage = add_usage(slot.usage, event.usage);
+        }
+        let warn = |warning: &String| format!("{}: {warning}", event.agent);
+        self.warnings.extend(event.warnings.iter().map(warn));
     }
 
     fn execution_finished(&mut self, event: &ExecutionFinished, at: DateTime<Utc>) {

@@ -5,6 +5,8 @@
 //!
 //! **Invariant:** [`Executor::commit`] is the only door to the state: append, apply, report.
 
+#[cfg(test)]
+mod tests;
 mod turn;
 
 use std::sync::Arc;

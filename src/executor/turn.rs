@@ -1,6 +1,6 @@
 //! One turn: its executions side by side, attempts and pauses, deadlines, and what comes from outside.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -41,8 +41,13 @@ enum Wake {
     TurnTimeout,
 }
 
-/// The futures of a turn. Dropping them stops what they perform.
-type Running = FuturesUnordered<BoxFuture<'static, Step>>;
+/// The executions of a turn that are under way. Dropping them stops them.
+#[derive(Default)]
+struct Running {
+    futures: FuturesUnordered<BoxFuture<'static, Step>>,
+    /// When each began, and where it leaves what must not be lost when it is stopped.
+    notes: HashMap<AgentId, (Instant, Notes)>,
+}
 
 impl Executor<'_> {
     /// Performs what has not ended of the open turn.
@@ -56,21 +61,21 @@ impl Executor<'_> {
         let turn_deadline = limits.turn_timeout.map(|timeout| Instant::now() + timeout);
         let side_by_side = limits.parallel_agents.map_or(usize::MAX, |limit| limit.get() as usize);
         let mut queue = queue(state);
-        let mut running: Running = FuturesUnordered::new();
+        let mut running = Running::default();
         loop {
-            while running.len() < side_by_side
+            while running.futures.len() < side_by_side
                 && let Some(agent) = queue.pop_front()
             {
-                running.push(self.begin(plan, state, agent)?);
+                self.begin(plan, state, agent, &mut running)?;
             }
-            if running.is_empty() {
+            if running.futures.is_empty() {
                 return Ok(());
             }
             self.ledger.sync(SyncPoint::Commit)?;
             match self.wait(&mut running, deadline, turn_deadline).await {
                 Wake::Step(step) => {
                     self.step(plan, state, step, &mut running)?;
-                    while let Some(Some(step)) = running.next().now_or_never() {
+                    while let Some(Some(step)) = running.futures.next().now_or_never() {
                         self.step(plan, state, step, &mut running)?;
                     }
                     if state.interrupted().is_some() {
@@ -82,8 +87,8 @@ impl Executor<'_> {
                     return self.commit(state, Event::Interrupted(cause));
                 }
                 Wake::TurnTimeout => {
-                    drop(running);
-                    return self.fail_the_rest(plan, state);
+                    drop(running.futures);
+                    return self.fail_the_rest(plan, state, &running.notes);
                 }
             }
         }
@@ -95,7 +100,7 @@ impl Executor<'_> {
         tokio::task::yield_now().await;
         tokio::select! {
             biased;
-            Some(step) = running.next() => Wake::Step(step),
+            Some(step) = running.futures.next() => Wake::Step(step),
             Some(cause) = self.interruptions.recv() => Wake::Interrupted(cause),
             () = until(deadline) => Wake::Interrupted(Interruption::Timeout),
             () = until(turn_deadline) => Wake::TurnTimeout,
@@ -108,7 +113,8 @@ impl Executor<'_> {
         plan: &Plan,
         state: &mut ConversationState,
         agent: AgentId,
-    ) -> Result<BoxFuture<'static, Step>, LedgerError> {
+        running: &mut Running,
+    ) -> Result<(), LedgerError> {
         let Some(slot) = slot(state, agent) else {
             unreachable!("only agents of the open turn begin");
         };
@@ -123,8 +129,9 @@ impl Executor<'_> {
         let runner = self.runners[agent.index()].clone();
         let timeout = plan.agent(agent).timeout;
         let notes = execution.notes.clone();
-        Ok(Box::pin(async move {
-            let begun = Instant::now();
+        let begun = Instant::now();
+        running.notes.insert(agent, (begun, notes.clone()));
+        running.futures.push(Box::pin(async move {
             let performed = runner.execute(execution);
             let observed = match timeout {
                 None => performed.await,
@@ -138,7 +145,8 @@ impl Executor<'_> {
                 notes,
                 took: begun.elapsed(),
             }))
-        }))
+        }));
+        Ok(())
     }
 
     fn step(
@@ -149,13 +157,10 @@ impl Executor<'_> {
         running: &mut Running,
     ) -> Result<(), LedgerError> {
         match step {
-            Step::Paused(agent) => {
-                running.push(self.begin(plan, state, agent)?);
-                Ok(())
-            }
+            Step::Paused(agent) => self.begin(plan, state, agent, running),
             Step::Ended(ended) => match self.ended(plan, state, *ended)? {
                 Some((agent, pause)) => {
-                    running.push(Box::pin(async move {
+                    running.futures.push(Box::pin(async move {
                         tokio::time::sleep(pause).await;
                         Step::Paused(agent)
                     }));
@@ -194,10 +199,10 @@ impl Executor<'_> {
         };
         let (stderr, warnings) = ended.notes.take();
         if may_retry && let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
-            self.attempt_failed(plan, state, agent, observation, stderr, pause)?;
+            self.attempt_failed(plan, state, agent, observation, (stderr, warnings), pause)?;
             return Ok(Some((agent, pause)));
         }
-        let finished = finished(plan, state, agent, observation, ended.took, stderr, warnings);
+        let finished = finished(plan, state, agent, observation, ended.took, (stderr, warnings));
         self.commit(state, Event::ExecutionFinished(finished))?;
         Ok(None)
     }
@@ -208,7 +213,7 @@ impl Executor<'_> {
         state: &mut ConversationState,
         agent: AgentId,
         observation: Observation,
-        stderr: String,
+        (stderr, warnings): (String, Vec<String>),
         pause: Duration,
     ) -> Result<(), LedgerError> {
         let (Some(slot), Err(failure)) = (slot(state, agent), observation.result) else {
@@ -222,26 +227,28 @@ impl Executor<'_> {
             failure,
             usage: observation.usage,
             stderr,
+            warnings,
             pause: pause.as_secs_f64(),
         };
         self.commit(state, Event::AttemptFailed(failed))
     }
 
     /// The turn's time is up: what has not ended has failed.
-    fn fail_the_rest(&mut self, plan: &Plan, state: &mut ConversationState) -> Result<(), LedgerError> {
+    fn fail_the_rest(
+        &mut self,
+        plan: &Plan,
+        state: &mut ConversationState,
+        notes: &HashMap<AgentId, (Instant, Notes)>,
+    ) -> Result<(), LedgerError> {
         for agent in queue(state) {
             let Observed::Finished(observation) = timed_out("turn_timeout_seconds was reached") else {
                 continue;
             };
-            let finished = finished(
-                plan,
-                state,
-                agent,
-                observation,
-                Duration::ZERO,
-                String::new(),
-                Vec::new(),
-            );
+            let (took, left) = match notes.get(&agent) {
+                Some((begun, notes)) => (begun.elapsed(), notes.take()),
+                None => (Duration::ZERO, Default::default()),
+            };
+            let finished = finished(plan, state, agent, observation, took, left);
             self.commit(state, Event::ExecutionFinished(finished))?;
         }
         self.ledger.sync(SyncPoint::Commit)
@@ -316,8 +323,7 @@ fn finished(
     agent: AgentId,
     observation: Observation,
     took: Duration,
-    stderr: String,
-    warnings: Vec<String>,
+    (stderr, warnings): (String, Vec<String>),
 ) -> ExecutionFinished {
     let slot = slot(state, agent);
     let (output, failure) = match observation.result {

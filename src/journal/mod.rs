@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use crate::conversation::Record;
 
 pub use compare::{ComparingLedger, RecordedDecisions};
-pub use line::{LineError, encode};
+pub use line::{LineError, decode, encode};
 pub use read::{Journal, ReadError, read};
 pub use store::{Lock, RunFolder, Store, StoreError};
 pub use write::{Durability, JournalWriter};

@@ -58,6 +58,13 @@ impl<'a> Walk<'a> {
     fn take(&mut self, c: char) -> (usize, usize) {
         self.pass_layout(c);
         let start = self.at;
+        // Blank lines above a block text are part of it and stand before its span.
+        if self.style == Style::Block
+            && c.is_ascii_whitespace()
+            && self.next().is_some_and(|next| !next.is_ascii_whitespace())
+        {
+            return (start, start);
+        }
         let width = self.width();
         self.at += width;
         (start, self.at)

@@ -11,11 +11,15 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use super::align::Style;
 use super::codes;
 use super::document::{Content, Document, Entry, MAX_BYTES, MAX_DEPTH, MAX_NODES, Node, Scalar, ScalarValue};
+use super::findings::Findings;
+use super::map::{Key, OpenMap, duplicate, key};
 use super::marks::{self, Marks};
-use super::reader::Findings;
 use super::{scalar, syntax};
 use crate::diagnostic::Finding;
 use crate::source::{At, Source, Span};
+
+/// The parser looks anchors up by name, which is dear.
+const MAX_ANCHORS: usize = 10_000;
 
 /// Ends the reading.
 type Fatal = Box<Finding>;
@@ -90,45 +94,6 @@ enum Body {
     Mapping(OpenMap),
 }
 
-#[derive(Default)]
-struct OpenMap {
-    entries: Vec<Entry>,
-    /// Where each key stands in `entries`; kept from the size on at which looking through them is dear.
-    index: HashMap<Arc<str>, usize>,
-    key: Option<Key>,
-    merge: Option<(Span, Arc<Node>)>,
-}
-
-/// A key that waits for its value.
-enum Key {
-    Name(Arc<str>, Span),
-    Merge(Span),
-    /// Already complained about.
-    Faulty,
-}
-
-const INDEX_FROM: usize = 16;
-
-impl OpenMap {
-    fn find(&self, key: &str) -> Option<usize> {
-        if self.entries.len() < INDEX_FROM {
-            self.entries.iter().position(|entry| *entry.key == *key)
-        } else {
-            self.index.get(key).copied()
-        }
-    }
-
-    fn push(&mut self, entry: Entry) {
-        self.entries.push(entry);
-        if self.entries.len() == INDEX_FROM {
-            let keys = self.entries.iter().enumerate();
-            self.index = keys.map(|(at, entry)| (entry.key.clone(), at)).collect();
-        } else if let Some(entry) = self.entries.get(INDEX_FROM..).and_then(<[Entry]>::last) {
-            self.index.insert(entry.key.clone(), self.entries.len() - 1);
-        }
-    }
-}
-
 impl<'a> Builder<'a> {
     fn new(text: &'a str, findings: &'a mut Findings) -> Self {
         Self {
@@ -172,7 +137,8 @@ impl<'a> Builder<'a> {
             self.nothing(span)
         };
         self.spend(node.weight, span)?;
-        self.attach(node, span)
+        self.attach(node, span);
+        Ok(())
     }
 
     fn nothing(&self, span: Span) -> Arc<Node> {
@@ -221,8 +187,9 @@ impl<'a> Builder<'a> {
             weight,
             height: 1,
         });
-        self.remember(anchor, &node);
-        self.attach(node, span)
+        self.remember(anchor, &node)?;
+        self.attach(node, span);
+        Ok(())
     }
 
     /// What the core schema, or the tag, makes of a scalar.
@@ -308,8 +275,9 @@ impl<'a> Builder<'a> {
             weight,
             height,
         });
-        self.remember(open.anchor, &node);
-        self.attach(node, site)
+        self.remember(open.anchor, &node)?;
+        self.attach(node, site);
+        Ok(())
     }
 
     /// The map's entries and those that its `<<` adds.
@@ -338,13 +306,10 @@ impl<'a> Builder<'a> {
         Ok(map.entries)
     }
 
-    fn attach(&mut self, node: Arc<Node>, site: Span) -> Result<(), Fatal> {
-        if self.open.len() as u64 + u64::from(node.height) > u64::from(MAX_DEPTH) + 1 {
-            return Err(too_deep(site));
-        }
+    fn attach(&mut self, node: Arc<Node>, site: Span) {
         let Some(open) = self.open.last_mut() else {
             self.root = Some(node);
-            return Ok(());
+            return;
         };
         open.end = open.end.max(site.end);
         match &mut open.body {
@@ -364,13 +329,17 @@ impl<'a> Builder<'a> {
                 },
             },
         }
-        Ok(())
     }
 
-    fn remember(&mut self, anchor: usize, node: &Arc<Node>) {
+    fn remember(&mut self, anchor: usize, node: &Arc<Node>) -> Result<(), Fatal> {
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
         }
+        if self.anchors.len() > MAX_ANCHORS {
+            let message = format!("the file has more than {MAX_ANCHORS} anchors");
+            return Err(too_big(Span::new(node.span.start, node.span.start), message));
+        }
+        Ok(())
     }
 
     fn spend(&mut self, weight: u64, span: Span) -> Result<(), Fatal> {
@@ -402,44 +371,5 @@ fn core_tag(tag: &Tag) -> Option<&str> {
         ("", "!") => Some("!"),
         ("" | "!", name) => name.strip_prefix("tag:yaml.org,2002:"),
         _ => None,
-    }
-}
-
-fn duplicate(span: Span, first: Option<Span>, name: &str, findings: &mut Findings) {
-    findings.error(|| {
-        let message = format!("the key `{name}` stands twice in one map");
-        let finding = Finding::error(codes::DUPLICATE_KEY, At::source(span), message).help("keep one of them");
-        match first {
-            Some(first) => finding.also(At::source(first), "first here"),
-            None => finding,
-        }
-    });
-}
-
-/// What a node means where a key stands.
-fn key(node: &Node, site: Span, findings: &mut Findings) -> Key {
-    let Content::Scalar(scalar) = &node.content else {
-        let finding = Finding::error(codes::KEY_NOT_TEXT, At::source(site), "a map or a list stands as a key");
-        findings.push(finding.help("keys are texts; put a template such as `{{ name }}` in quotes"));
-        return Key::Faulty;
-    };
-    match scalar.value {
-        ScalarValue::Text if scalar.style == Style::Plain && &*scalar.text == "<<" => Key::Merge(site),
-        ScalarValue::Text => Key::Name(scalar.text.clone(), site),
-        ScalarValue::Null => {
-            let finding = Finding::error(
-                codes::KEY_NOT_TEXT,
-                At::source(site),
-                "a key is missing before the colon",
-            );
-            findings.push(finding.help("keys are texts"));
-            Key::Faulty
-        }
-        _ => {
-            let message = format!("the key `{}` is not text", scalar.text);
-            let finding = Finding::error(codes::KEY_NOT_TEXT, At::source(site), message);
-            findings.push(finding.help(format!("put it in quotes: '{}'", scalar.text)));
-            Key::Faulty
-        }
     }
 }

@@ -51,6 +51,8 @@ codes! {
     DEAD_CIRCLE = "E040", "Agents wait for each other in a circle that none can enter.";
     CONDITION = "E041", "A condition does not compile.";
     CONDITION_AGENT = "E042", "A condition names an agent that the ensemble does not have.";
+    TEMPLATE = "E043", "A template does not compile.";
+    TEMPLATE_NAME = "E044", "A template uses a variable that it cannot have.";
     NOT_READY = "E060", "An agent cannot be made ready to run here.";
     CONDITION_FAILED = "E070", "A condition has no answer.";
     UNKNOWN_PROFILE = "W001", "A model profile is not known here.";

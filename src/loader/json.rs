@@ -4,7 +4,8 @@ use serde_json::{Number, Value};
 
 use super::codes;
 use super::document::{Content, Scalar, ScalarValue};
-use super::reader::{Cursor, Findings};
+use super::findings::Findings;
+use super::reader::Cursor;
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 

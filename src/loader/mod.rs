@@ -9,7 +9,9 @@ mod build;
 pub mod codes;
 mod decode;
 pub mod document;
+mod findings;
 mod json;
+mod map;
 mod marks;
 mod reader;
 mod scalar;
@@ -27,9 +29,9 @@ use crate::source::{At, Part, Source, Span};
 
 pub use decode::Answers;
 pub use document::{Document, MAX_BYTES};
-pub use reader::MAX_FINDINGS;
+pub use findings::MAX_FINDINGS;
 
-use reader::Findings;
+use findings::Findings;
 
 /// What became of an ensemble's text.
 #[derive(Debug)]
@@ -59,12 +61,12 @@ pub fn load(source: &Source) -> Loaded {
 
 /// Reads a configuration file: `model_profiles`, in file order.
 pub fn profiles(source: &Source) -> Read<Vec<(Arc<str>, Profile)>> {
-    finish(source, read(source, decode::config))
+    side_file(source, decode::config)
 }
 
 /// Reads prepared answers: a map from agents to a text, a map, or a list of those.
 pub fn answers(source: &Source) -> Read<Vec<(Arc<str>, Answers)>> {
-    finish(source, read(source, decode::answers))
+    side_file(source, decode::answers)
 }
 
 /// Reads a context: a map in YAML or JSON.
@@ -78,7 +80,7 @@ pub fn context(source: &Source) -> Read<JsonMap> {
     {
         return Ok(map);
     }
-    finish(source, read(source, decode::context))
+    side_file(source, decode::context)
 }
 
 impl Loaded {
@@ -132,6 +134,13 @@ fn read<T>(source: &Source, decode: impl FnOnce(&Document, &mut Findings) -> Opt
     (document, value, findings.into_list())
 }
 
-fn finish<T>(source: &Source, (document, value, findings): Outcome<T>) -> Read<T> {
+/// Reads a file that may as well be empty.
+fn side_file<T: Default>(source: &Source, decode: impl FnOnce(&Document, &mut Findings) -> Option<T>) -> Read<T> {
+    let text = source.text().trim_start_matches('\u{feff}');
+    let blank = |line: &str| line.is_empty() || line.starts_with('#') || line == "---";
+    if text.lines().all(|line| blank(line.trim())) {
+        return Ok(T::default());
+    }
+    let (document, value, findings) = read(source, decode);
     value.ok_or_else(|| diagnostics(source, document.as_ref(), &findings))
 }

@@ -10,60 +10,13 @@ use std::time::Duration;
 
 use super::codes;
 use super::document::{Content, Entry, Node, ScalarValue};
+use super::findings::Findings;
 use super::words::{Section, did_you_mean, one_of, quoted, unknown_key};
-use crate::diagnostic::{Code, Finding, Severity};
+use crate::diagnostic::{Code, Finding};
 use crate::source::{At, Route, Step};
 
-/// Most findings of one file; the rest is only counted.
-pub const MAX_FINDINGS: usize = 100;
 /// Longest time that can be asked for: some thirty years, which every clock can add to now.
 const MAX_SECONDS: f64 = 1e9;
-
-/// The findings of one file so far.
-#[derive(Debug, Default)]
-pub(super) struct Findings {
-    list: Vec<Finding>,
-    errors: usize,
-    dropped: usize,
-}
-
-impl Findings {
-    /// Notes a finding.
-    pub(super) fn push(&mut self, finding: Finding) {
-        self.errors += usize::from(finding.severity == Severity::Error);
-        if self.list.len() < MAX_FINDINGS {
-            self.list.push(finding);
-        } else {
-            self.dropped += 1;
-        }
-    }
-
-    /// Notes an error that is dear to put into words; past the limit it is only counted.
-    pub(super) fn error(&mut self, finding: impl FnOnce() -> Finding) {
-        if self.list.len() < MAX_FINDINGS {
-            self.push(finding());
-        } else {
-            self.errors += 1;
-            self.dropped += 1;
-        }
-    }
-
-    /// Is there no error among them?
-    pub(super) fn sound(&self) -> bool {
-        self.errors == 0
-    }
-
-    /// All of them; where some were only counted, the last says how many.
-    pub(super) fn into_list(mut self) -> Vec<Finding> {
-        if self.dropped > 0
-            && let Some(last) = self.list.last_mut()
-        {
-            let more = format!("{} more problems of this file are not shown", self.dropped);
-            last.help = Some(last.help.take().map_or(more.clone(), |help| format!("{help}\n{more}")));
-        }
-        self.list
-    }
-}
 
 /// A node and the way to it.
 #[derive(Clone, Copy)]

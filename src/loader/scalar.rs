@@ -58,8 +58,5 @@ fn float(text: &str) -> Option<f64> {
         || bare
             .strip_prefix('.')
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    let plain = bare
-        .chars()
-        .all(|c| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-'));
-    if digits && plain { text.parse().ok() } else { None }
+    if digits { text.parse().ok() } else { None }
 }

@@ -5,13 +5,16 @@ use super::document::MAX_NODES;
 use crate::diagnostic::Finding;
 use crate::source::{At, Span};
 
+const TAB: &str = "a tab stands where YAML wants spaces";
+
 /// What to look for in the parser's message, what it means, and what to do.
 const KNOWN: &[(&str, &str, &str)] = &[
     (
-        "tab",
-        "a tab stands where YAML wants spaces",
-        "indent with spaces; YAML does not take tabs",
+        "unprintable",
+        "a character that YAML does not allow",
+        "write it as an escape in double quotes",
     ),
+    ("tab", TAB, "indent with spaces; YAML does not take tabs"),
     (
         "unknown anchor",
         "this alias names an anchor that is not defined before it",
@@ -20,7 +23,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
     (
         "mapping values are not allowed",
         "a colon is not expected here",
-        "put a text that holds `: ` in quotes, or check the indentation of the line",
+        "put a text that holds `: ` in quotes, write a space after a colon, and check the indentation",
     ),
     (
         "did not find expected key",
@@ -117,11 +120,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "a comment cuts this text in two",
         "put the text in quotes, or move the comment",
     ),
-    (
-        "unprintable",
-        "a character that YAML does not allow",
-        "write it as an escape in double quotes",
-    ),
     ("byte order mark", "a byte order mark inside the text", "remove it"),
     (
         "recursion limit",
@@ -132,6 +130,36 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "did not find expected node content",
         "a value is expected here",
         "put the text in quotes",
+    ),
+    (
+        "plain scalar cannot start",
+        "a lone `-` between brackets",
+        "put it in quotes",
+    ),
+    (
+        "scanning an anchor",
+        "an anchor or alias without a name",
+        "put a text that starts with `&` or `*` in quotes",
+    ),
+    (
+        "scanning a block scalar",
+        "something follows `|` or `>` on its line",
+        "start the text on the next line",
+    ),
+    (
+        " tag",
+        "this tag is not well formed",
+        "put a text that starts with `!` in quotes",
+    ),
+    (
+        " directive",
+        "this directive is not well formed",
+        "put a text that starts with `%` in quotes",
+    ),
+    (
+        "<document start>",
+        "something follows where the document has ended",
+        "a file holds one map; check the indentation",
     ),
     (
         "unexpected end of plain scalar",
@@ -148,11 +176,32 @@ pub(super) fn explain(text: &str, at: usize, info: &str) -> Finding {
         Some(("recursion limit", ..)) => codes::TOO_BIG,
         _ => codes::SYNTAX,
     };
-    let at = place(text, at);
+    let at = place(
+        text,
+        if known.is_some_and(|known| known.1 == TAB) {
+            tab(text, at)
+        } else {
+            at
+        },
+    );
     match known {
         Some((_, message, help)) => Finding::error(code, at, *message).help(*help),
         None => Finding::error(code, at, format!("this is not YAML: {info}")),
     }
+}
+
+/// The tab that indents the line at `at`, or the next that does; the parser names where it noticed.
+fn tab(text: &str, at: usize) -> usize {
+    let at = text.floor_char_boundary(at);
+    let mut start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    for line in text[start..].split_inclusive('\n') {
+        let blanks = line.len() - line.trim_start_matches([' ', '\t']).len();
+        if let Some(tab) = line[..blanks].find('\t') {
+            return start + tab;
+        }
+        start += line.len();
+    }
+    at
 }
 
 /// One character at `at`; at the end of the text, the end of its last line with words on it.

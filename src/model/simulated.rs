@@ -162,7 +162,6 @@ mod tests {
     }
 
     #[tokio::test]
-    #[ignore = "needs scripts that run"]
     async fn a_script_answers() {
         for (script, expected) in [
             ("`${prompt} ${execution} ${messages[0].role}`", "hello 2 user"),

@@ -211,38 +211,111 @@ mod tests {
         load(&Source::new("dir/team.yaml", text)).diagnostics()
     }
 
+    fn plain(text: &str) -> String {
+        human(&diagnostics(text), false)
+    }
+
     #[test]
     fn people_see_the_line_and_what_to_do() {
         let text = "name: e\nagents:\n  - name: a\n    scrpt: x # é\n    script: y\n";
-        println_text(&human(&diagnostics(text), false));
-        assert_eq!(human(&diagnostics(text), false), "");
-    }
+        let expected = "\
+error[E010]: unknown key 'scrpt' in an agent
+ --> dir/team.yaml:4:5
+  |
+4 |     scrpt: x # é
+  |     ^^^^^
+  |
+  = help: did you mean `script`?
 
-    #[expect(clippy::print_stdout, reason = "shown with --nocapture, to be read by people")]
-    fn println_text(text: &str) {
-        println!("{text}");
+";
+        assert_eq!(plain(text), expected);
+        let coloured = human(&diagnostics(text), true);
+        assert!(coloured.contains("\u{1b}["), "{coloured}");
+        assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), expected);
     }
 
     #[test]
     fn other_places_are_shown_too() {
-        let text = "name: e\nagents:\n  - name: a\n    script: x\n    model_profile: y\n  - {name: b, script: x, model_profile: z}\n";
-        println_text(&human(&diagnostics(text), false));
-        println_text(&human(&diagnostics(text), true));
-        panic!();
+        let agent = "  - name: a\n    script: x\n    model_profile: y\n";
+        let expected = "\
+error[E023]: agent 'a' has both `script` and `model_profile`
+ --> dir/team.yaml:5:5
+  |
+4 |     script: x
+  |     ------ the first
+5 |     model_profile: y
+  |     ^^^^^^^^^^^^^
+  |
+  = help: an agent runs one thing: keep one of them
+
+";
+        assert_eq!(plain(&format!("name: e\nagents:\n{agent}")), expected);
+        let far = "# a comment\n".repeat(2000);
+        let apart = plain(&format!("name: e\nagents:\n{agent}").replace("    model", &format!("{far}    model")));
+        for part in [
+            " --> dir/team.yaml:2005:5\n",
+            "::: dir/team.yaml:4:5\n",
+            "------ the first\n",
+        ] {
+            assert!(apart.contains(part), "{part}\n{apart}");
+        }
     }
 
     #[test]
-    fn long_lines_are_cut() {
-        let text = format!(
-            "name: e\nagents: [{{name: a, {}scrpt: x, script: z, description: {}}}]",
-            " ".repeat(5000),
-            "é".repeat(5000)
-        );
-        println_text(&human(&diagnostics(&text), false));
-        println_text(&human(&diagnostics("name: [a, b\n"), false));
-        println_text(&human(&diagnostics(""), false));
-        println_text(&human(&diagnostics("a:\n  b:\n    c: 1\nname: {a: b,\n  c: d}"), false));
-        println_text(&json(&diagnostics("a: é\nname: {a: b,\n  c: d}")));
-        panic!();
+    fn long_lines_are_cut_and_keep_their_columns() {
+        for width in [500, 50_000] {
+            let (before, after) = (" ".repeat(width), "é".repeat(width));
+            let text = format!("name: e\nagents: [{{name: a, {before}scrpt: x, script: z, description: {after}}}]");
+            let shown = plain(&text);
+            assert!(
+                shown.contains(&format!(" --> dir/team.yaml:2:{}\n", width + 20)),
+                "{shown}"
+            );
+            let (line, marks) = (shown.lines().nth(3).unwrap(), shown.lines().nth(4).unwrap());
+            assert!(line.chars().count() < 130, "{line}");
+            let column = |text: &str, needle| text.find(needle).map(|at| text[..at].chars().count());
+            assert_eq!(column(line, "scrpt"), column(marks, "^^^^^"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_mark_is_no_trouble() {
+        for text in [
+            "",
+            "\u{feff}",
+            "\u{feff}name:",
+            "name: [a, b\n",
+            "a: \u{1b}[31m\n",
+            "é: [\r\n\r\n",
+        ] {
+            let shown = plain(text);
+            assert!(shown.starts_with("error[E0"), "{text:?}: {shown}");
+            assert!(!shown.contains('\u{1b}'), "{text:?}: {shown}");
+        }
+        assert_eq!(human(&[], true), "");
+    }
+
+    #[test]
+    fn programs_get_one_document() {
+        let read: serde_json::Value =
+            serde_json::from_str(&json(&diagnostics("é: 1\nname: {a: b,\n  c: d}\nagents: []"))).unwrap();
+        let expected = serde_json::json!({"version": 1, "diagnostics": [
+            {
+                "severity": "error", "code": "E010", "message": "unknown key 'é' in the ensemble",
+                "file": "dir/team.yaml", "line": 1, "column": 1, "end_line": 1, "end_column": 2,
+                "help": "here go `name`, `description`, `agents`, `conversation_limits`, `model_profiles`, `default_task`",
+            },
+            {
+                "severity": "error", "code": "E014", "message": "expected text, found a map",
+                "file": "dir/team.yaml", "line": 2, "column": 7, "end_line": 3, "end_column": 8,
+                "help": "put a template such as `{{ name }}`, or a text that holds `: `, in quotes",
+            },
+            {
+                "severity": "error", "code": "E018", "message": "an ensemble has at least one agent",
+                "file": "dir/team.yaml", "line": 4, "column": 9, "end_line": 4, "end_column": 11,
+                "help": null,
+            },
+        ]});
+        assert_eq!(read, expected);
     }
 }

@@ -393,7 +393,6 @@ async fn a_model_that_fails_is_a_failure_that_has_cost_a_request() {
 }
 
 #[tokio::test]
-#[ignore = "needs scripts that run"]
 async fn a_script_answers() {
     let scripted = |script| Setup {
         script,

@@ -130,3 +130,36 @@ pub(super) fn signal_name(number: i32) -> String {
     let known = names.iter().find(|(signal, _)| signal.as_raw() == number);
     known.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn what_comes_while_the_pipe_is_drained_is_left_in_it() {
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        writer.write_all(b"first").expect("written");
+        let mut read = Vec::new();
+        drain(&reader, |bytes| {
+            read.extend_from_slice(bytes);
+            assert!(read.len() < 100, "it goes on for ever");
+            writer.write_all(b"more").expect("written");
+        });
+        assert_eq!(read, b"first");
+    }
+
+    #[test]
+    fn an_empty_pipe_is_not_waited_for() {
+        let (reader, _writer) = io::pipe().expect("a pipe");
+        drain(&reader, |bytes| panic!("{bytes:?}"));
+    }
+
+    #[test]
+    fn signals_have_the_names_that_people_know() {
+        assert_eq!(signal_name(9), "SIGKILL");
+        assert_eq!(signal_name(15), "SIGTERM");
+        assert_eq!(signal_name(63), "signal 63");
+    }
+}

@@ -138,7 +138,6 @@ mod tests {
         ]));
         execution.dependencies = vec![
             (Arc::from("w"), Arc::new(json!({"n": 1}))),
-            (Arc::from("w"), Arc::new(json!({"n": 1}))),
             (Arc::from("v"), Arc::new(json!({"n": 2}))),
         ];
         execution.parameters = Arc::new(json!({"k": "v"}).as_object().expect("an object").clone());
@@ -155,6 +154,17 @@ mod tests {
             object["request"],
             json!({"from": "boss", "parameters": [1], "priority": -1})
         );
+    }
+
+    #[tokio::test]
+    async fn an_agent_on_two_edges_is_written_once() {
+        let mut execution = an_execution();
+        let output = (Arc::from("w"), Arc::new(json!("its output")));
+        execution.dependencies = vec![output.clone(), output];
+        let mut bytes = Vec::new();
+        write(&mut bytes, &execution).await;
+        let text = String::from_utf8(bytes).expect("UTF-8");
+        assert_eq!(text.matches("its output").count(), 1, "{text}");
     }
 
     /// Remembers how much it was handed at most.

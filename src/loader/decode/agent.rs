@@ -8,7 +8,8 @@ use super::{Names, dependency, input, limits, reference};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, Trigger};
-use crate::loader::reader::{Cursor, Fields, Findings, count, flag, name, seconds, text, twice, word};
+use crate::loader::findings::Findings;
+use crate::loader::reader::{Cursor, Fields, count, flag, name, seconds, text, twice, word};
 use crate::loader::words::{Section, quoted};
 use crate::loader::{codes, json};
 

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Names;
+use crate::condition::Condition;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Declared, Dependency, Ending};
 use crate::loader::codes;
 use crate::loader::document::{Content, ScalarValue};
-use crate::loader::reader::{Cursor, Fields, Findings, count, flag, name, twice, word, wrong_type};
+use crate::loader::findings::Findings;
+use crate::loader::reader::{Cursor, Fields, count, flag, name, twice, word, wrong_type};
 use crate::loader::words::Section;
 use crate::source::At;
 
@@ -129,7 +131,7 @@ fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     };
     match scalar.value {
         ScalarValue::Bool(_) => Some(scalar.text.to_string()),
-        ScalarValue::Text if !scalar.text.trim().is_empty() => Some(scalar.text.to_string()),
+        ScalarValue::Text if !scalar.text.trim().is_empty() => compiling(at, &scalar.text, findings),
         ScalarValue::Text | ScalarValue::Null => {
             let finding = Finding::error(codes::BLANK_CONDITION, at.value(), "the condition is blank");
             findings.push(finding.help("write an expression, or leave `condition` out"));
@@ -140,4 +142,15 @@ fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
             None
         }
     }
+}
+
+/// The text of a condition that compiles. The plan compiles it again; here it is about finding every problem at once.
+fn compiling(at: &Cursor<'_>, text: &str, findings: &mut Findings) -> Option<String> {
+    let Err(error) = Condition::compile(text) else {
+        return Some(text.to_owned());
+    };
+    let mut finding = Finding::error(codes::CONDITION, at.route().text(error.span), error.message);
+    finding.help = error.help;
+    findings.push(finding);
+    None
 }

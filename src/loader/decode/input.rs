@@ -5,7 +5,8 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{InputSpec, Responses};
 use crate::loader::codes;
 use crate::loader::document::Content;
-use crate::loader::reader::{Cursor, Fields, Findings, empty, seconds, text};
+use crate::loader::findings::Findings;
+use crate::loader::reader::{Cursor, Fields, empty, seconds, text};
 use crate::loader::words::{Section, one_of, quoted};
 
 /// Reads `input`: a map, or the question alone.

@@ -2,7 +2,8 @@
 
 use super::Names;
 use crate::ensemble::{Backoff, Limits, Retry};
-use crate::loader::reader::{Cursor, Fields, Findings, count, delay, seconds, whole, word};
+use crate::loader::findings::Findings;
+use crate::loader::reader::{Cursor, Fields, count, delay, seconds, whole, word};
 use crate::loader::words::Section;
 
 /// Reads `conversation_limits`.

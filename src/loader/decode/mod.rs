@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use super::codes;
 use super::document::Document;
-use super::reader::{Cursor, Fields, Findings, empty, filled_text, name, text, twice};
+use super::findings::Findings;
+use super::reader::{Cursor, Fields, empty, filled_text, name, text, twice};
 use super::words::{Section, did_you_mean};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble};

@@ -8,9 +8,8 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Profile, Reply, Simulated};
 use crate::loader::codes;
 use crate::loader::document::{Content, Document, ScalarValue};
-use crate::loader::reader::{
-    Cursor, Fields, Findings, empty, number_within, out_of_range, seconds, text, whole, wrong_type,
-};
+use crate::loader::findings::Findings;
+use crate::loader::reader::{Cursor, Fields, empty, number_within, out_of_range, seconds, text, whole, wrong_type};
 use crate::loader::words::Section;
 
 /// Profiles in file order.
@@ -26,8 +25,11 @@ pub(in crate::loader) fn config(document: &Document, findings: &mut Findings) ->
     }
 }
 
-/// Reads `model_profiles`.
+/// Reads `model_profiles`; nothing at all, as where every profile is commented out, is fine.
 pub(super) fn all(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profiles> {
+    if matches!(&at.node.content, Content::Scalar(scalar) if scalar.value == ScalarValue::Null) {
+        return Some(Vec::new());
+    }
     let mut profiles = Vec::new();
     let mut sound = true;
     for (name, entry) in at.entries("a map from names to profiles", findings)? {

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use crate::data::JsonMap;
 use crate::loader::document::{Content, Document, ScalarValue};
+use crate::loader::findings::Findings;
 use crate::loader::json;
-use crate::loader::reader::{Cursor, Findings, empty, wrong_type};
+use crate::loader::reader::{Cursor, empty, wrong_type};
 
 /// Prepared answers of one agent.
 #[derive(Debug, Clone, PartialEq)]

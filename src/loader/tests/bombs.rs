@@ -92,7 +92,7 @@ fn size() {
     defused("spaces", &" ".repeat(TEN_MILLION), "E003 ");
     defused("tabs", &"\t".repeat(TEN_MILLION), "E003 ");
     defused("line breaks", &"\n".repeat(FEW_MILLION), "E003 ");
-    defused("commas", &format!("[{}", ",".repeat(FEW_MILLION)), "E002 ");
+    defused("commas", &format!("[{}", ",".repeat(FEW_MILLION)), "E002 1:1 ");
     defused(
         "short items",
         &format!("a: [{}]", "a,".repeat(FEW_MILLION / 2)),
@@ -117,7 +117,12 @@ fn size() {
 }
 
 #[test]
-fn keys() {
+fn keys_and_anchors() {
+    let anchors = (0..100_000).fold(String::new(), |mut text, at| {
+        let _ = writeln!(text, "- &a{at} x");
+        text
+    });
+    defused("many anchors", &anchors, "E002 10001:");
     defused("one key, often", &"a: 1\n".repeat(100_000), "E004 ");
     let distinct: String = (0..50_000).fold(String::new(), |mut text, at| {
         let _ = writeln!(text, "k{at}: 1");

@@ -201,7 +201,10 @@ fn dependencies() {
             &["E014 7:18 expected an agent's name, found a map"],
         ),
         ("dependencies: [other]", &["E014 7:20 expected a map, found a text"]),
-        ("dependencies: [{condition: x}]", &["E013 7:20 `agent_name` is missing"]),
+        (
+            "dependencies: [{condition: input}]",
+            &["E013 7:20 `agent_name` is missing"],
+        ),
         (
             "dependencies: [{agent_name: nobody}]",
             &["E021 7:33 there is no agent `nobody`"],
@@ -211,14 +214,18 @@ fn dependencies() {
             &["E026 8:33 `other` stands in `depends_on` and in `dependencies`"],
         ),
         (
-            "dependencies: [{agent_name: other, condition: x}, {agent_name: other, condition: x}]",
-            &["E026 7:68 two dependencies on `other` have the same condition"],
+            "dependencies: [{agent_name: other, condition: input}, {agent_name: other, condition: input}]",
+            &["E026 7:72 two dependencies on `other` have the same condition"],
         ),
         (
-            "dependencies: [{agent_name: other, condition: x}, {agent_name: other, condition: y}]",
+            "dependencies: [{agent_name: other, condition: input}, {agent_name: other, condition: context}]",
             &[],
         ),
         ("dependencies: [{agent_name: other, condition: true}]", &[]),
+        (
+            "dependencies: [{agent_name: other, condition: contxt}]",
+            &["E041 7:51 unknown variable `contxt`"],
+        ),
         (
             "dependencies: [{agent_name: other, condition: ' '}]",
             &["E028 7:51 the condition is blank"],
@@ -444,22 +451,38 @@ fn yaml_itself() {
         ),
         (
             "name: e\nagents:\n\t- name: a\n",
-            &["E001 3:2 a tab stands where YAML wants spaces"],
+            &["E001 3:1 a tab stands where YAML wants spaces"],
         ),
-        ("name: e\n\tagents: []\n", &["E001"]),
+        (
+            "name: e\n\tagents: []\n",
+            &["E001 2:1 a tab stands where YAML wants spaces"],
+        ),
         ("name: a: b\n", &["E001 1:8 a colon is not expected here"]),
         (
             "name: \"abc\nagents: []\n",
             &["E001 1:7 the closing quote of this text is missing"],
         ),
-        ("name: [a, b\n", &["E001"]),
-        ("name: {a b\n", &["E001"]),
+        ("name: [a, b\n", &["E001 1:12 a comma or `]` is expected here"]),
+        ("name: {a b\n", &["E001 1:11 a comma or `}` is expected here"]),
         ("name: \"a\\q\"\n", &["E001 1:7 an unknown escape"]),
         ("name: 'a' b\n", &["E001 1:11 something follows the closing quote"]),
         ("name: @a\n", &["E001 1:7 a text cannot start with this character"]),
-        ("name: e\n  x: 1\n", &["E001"]),
-        ("name: e\nagents\n", &["E001"]),
-        ("name: a\0b\n", &["E001"]),
+        ("name: e\n  x: 1\n", &["E001 2:4 a colon is not expected here"]),
+        ("name: e\nagents\n", &["E001 2:7 a key without its colon"]),
+        ("name: a\0b\n", &["E001 1:8 a character that YAML does not allow"]),
+        ("name: e\n- a\n", &["E001 2:3 a key is expected here"]),
+        ("- a\nb: c\n", &["E001 2:1 an item of the list is expected here"]),
+        ("name: - b\n", &["E001 1:7 an item of a list is not expected here"]),
+        ("name: [a, - ]\n", &["E001 1:11"]),
+        ("name: |x\n b\n", &["E001 1:7 something follows `|` or `>` on its line"]),
+        ("name: &\n", &["E001 1:7 an anchor or alias without a name"]),
+        ("name: !<x\n", &["E001 1:7 this tag is not well formed"]),
+        ("name: b # c\n  d\n", &["E001 1:9 a comment cuts this text in two"]),
+        ("name: b\n]\n", &["E001 2:1 a closing bracket without an opening one"]),
+        (
+            "name: \"\\u00zz\"\n",
+            &["E001 1:7 an escape that is not a hexadecimal number"],
+        ),
     ];
     for (text, expected) in rows {
         check(text, expected);

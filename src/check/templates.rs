@@ -1,0 +1,54 @@
+//! Prompts and questions that cannot be rendered.
+
+use std::sync::Arc;
+
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, AgentKind, Ensemble};
+use crate::loader::codes;
+use crate::source::{Route, Span};
+use crate::template::Template;
+
+/// Templates that do not compile, and variables that they cannot have.
+pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+    let of_agents = ensemble.agents.iter().enumerate().flat_map(|(index, agent)| {
+        let listens_to: Vec<Arc<str>> = agent.dependencies.iter().map(|one| one.agent_name.clone()).collect();
+        let of_agent = templates(agent, &Agent::route(index));
+        of_agent
+            .into_iter()
+            .filter_map(move |(text, route)| finding(text, route, Some(&listens_to)))
+    });
+    let of_profiles = ensemble.model_profiles.iter().filter_map(|(name, profile)| {
+        let route = Route::root()
+            .key("model_profiles")
+            .key(name.clone())
+            .key("system_prompt");
+        // Which agents use a profile, and whom they listen to, is for each of them to say.
+        finding(profile.system_prompt.as_deref()?, route, None)
+    });
+    of_agents.chain(of_profiles).collect()
+}
+
+/// The agent's templates and where they stand.
+fn templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Route)> {
+    match &agent.kind {
+        AgentKind::Llm(llm) => {
+            let prompt = llm.prompt.as_deref().map(|text| (text, route.key("prompt")));
+            let system = llm
+                .system_prompt
+                .as_deref()
+                .map(|text| (text, route.key("system_prompt")));
+            prompt.into_iter().chain(system).collect()
+        }
+        AgentKind::Input(input) => vec![(input.prompt.as_str(), route.key("input").key("prompt"))],
+        AgentKind::Script { .. } | AgentKind::Ensemble { .. } => Vec::new(),
+    }
+}
+
+fn finding(text: &str, route: Route, listens_to: Option<&[Arc<str>]>) -> Option<Finding> {
+    let (code, error) = match Template::compile(text) {
+        Err(error) => (codes::TEMPLATE, error),
+        Ok(template) => (codes::TEMPLATE_NAME, template.unknown_variable(listens_to?)?),
+    };
+    let span = error.span.unwrap_or(Span::new(0, text.len()));
+    Some(Finding::error(code, route.text(span), error.message))
+}

@@ -1,0 +1,52 @@
+//! What has been found wrong with one file so far, up to a number that people can still read.
+
+use crate::diagnostic::{Finding, Severity};
+
+/// Most findings of one file; the rest is only counted.
+pub const MAX_FINDINGS: usize = 100;
+
+/// The findings of one file so far.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    list: Vec<Finding>,
+    errors: usize,
+    dropped: usize,
+}
+
+impl Findings {
+    /// Notes a finding.
+    pub(super) fn push(&mut self, finding: Finding) {
+        self.errors += usize::from(finding.severity == Severity::Error);
+        if self.list.len() < MAX_FINDINGS {
+            self.list.push(finding);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Notes an error that is dear to put into words; past the limit it is only counted.
+    pub(super) fn error(&mut self, finding: impl FnOnce() -> Finding) {
+        if self.list.len() < MAX_FINDINGS {
+            self.push(finding());
+        } else {
+            self.errors += 1;
+            self.dropped += 1;
+        }
+    }
+
+    /// Is there no error among them?
+    pub(super) fn sound(&self) -> bool {
+        self.errors == 0
+    }
+
+    /// All of them; where some were only counted, the last says how many.
+    pub(super) fn into_list(mut self) -> Vec<Finding> {
+        if self.dropped > 0
+            && let Some(last) = self.list.last_mut()
+        {
+            let more = format!("{} more problems of this file are not shown", self.dropped);
+            last.help = Some(last.help.take().map_or(more.clone(), |help| format!("{help}\n{more}")));
+        }
+        self.list
+    }
+}

@@ -1,0 +1,91 @@
+//! A map while it is read: its keys, which must be texts and stand once each, and what `<<` adds.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::align::Style;
+use super::codes;
+use super::document::{Content, Entry, Node, ScalarValue};
+use super::findings::Findings;
+use crate::diagnostic::Finding;
+use crate::source::{At, Span};
+
+/// A map whose end has not come yet.
+#[derive(Default)]
+pub(super) struct OpenMap {
+    pub(super) entries: Vec<Entry>,
+    /// Where each key stands in `entries`; kept from the size on at which looking through them is dear.
+    index: HashMap<Arc<str>, usize>,
+    pub(super) key: Option<Key>,
+    pub(super) merge: Option<(Span, Arc<Node>)>,
+}
+
+/// A key that waits for its value.
+pub(super) enum Key {
+    Name(Arc<str>, Span),
+    Merge(Span),
+    /// Already complained about.
+    Faulty,
+}
+
+const INDEX_FROM: usize = 16;
+
+impl OpenMap {
+    pub(super) fn find(&self, key: &str) -> Option<usize> {
+        if self.entries.len() < INDEX_FROM {
+            self.entries.iter().position(|entry| *entry.key == *key)
+        } else {
+            self.index.get(key).copied()
+        }
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.entries.push(entry);
+        if self.entries.len() == INDEX_FROM {
+            let keys = self.entries.iter().enumerate();
+            self.index = keys.map(|(at, entry)| (entry.key.clone(), at)).collect();
+        } else if let Some(entry) = self.entries.get(INDEX_FROM..).and_then(<[Entry]>::last) {
+            self.index.insert(entry.key.clone(), self.entries.len() - 1);
+        }
+    }
+}
+
+/// Notes a key that stands twice.
+pub(super) fn duplicate(span: Span, first: Option<Span>, name: &str, findings: &mut Findings) {
+    findings.error(|| {
+        let message = format!("the key `{name}` stands twice in one map");
+        let finding = Finding::error(codes::DUPLICATE_KEY, At::source(span), message).help("keep one of them");
+        match first {
+            Some(first) => finding.also(At::source(first), "first here"),
+            None => finding,
+        }
+    });
+}
+
+/// What a node means where a key stands.
+pub(super) fn key(node: &Node, site: Span, findings: &mut Findings) -> Key {
+    let Content::Scalar(scalar) = &node.content else {
+        let finding = Finding::error(codes::KEY_NOT_TEXT, At::source(site), "a map or a list stands as a key");
+        findings.push(finding.help("keys are texts; put a template such as `{{ name }}` in quotes"));
+        return Key::Faulty;
+    };
+    match scalar.value {
+        ScalarValue::Text if scalar.style == Style::Plain && &*scalar.text == "<<" => Key::Merge(site),
+        ScalarValue::Text => Key::Name(scalar.text.clone(), site),
+        ScalarValue::Null => {
+            let finding = Finding::error(
+                codes::KEY_NOT_TEXT,
+                At::source(site),
+                "a key is missing before the colon",
+            );
+            findings.push(finding.help("keys are texts"));
+            Key::Faulty
+        }
+        _ => {
+            let message = format!("the key `{}` is not text", scalar.text);
+            let finding = Finding::error(codes::KEY_NOT_TEXT, At::source(site), message);
+            findings.push(finding.help(format!("put it in quotes: '{}'", scalar.text)));
+            Key::Faulty
+        }
+    }
+}
