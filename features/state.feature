@@ -11,14 +11,14 @@ Feature: What the conversation remembers
       """
     And the Rhai script "plain.rhai":
       """
-      #{ shared: "plain", only: #{ deep: [1, 2.5, "x", (), true] } }
+      #{ both: "plain", only: #{ deep: [1, 2.5, "x", (), true] } }
       """
     And the Rhai script "keyed.rhai":
       """
-      #{ shared: "keyed" }
+      #{ both: "keyed" }
       """
     When I run `ensemble run a.yaml --output json`
-    Then the result has "final_state" = {"shared": "keyed", "only": {"deep": [1, 2.5, "x", null, true]}, "plain": {"shared": "plain", "only": {"deep": [1, 2.5, "x", null, true]}}, "kept": {"shared": "keyed"}}
+    Then the result has "final_state" = {"both": "keyed", "only": {"deep": [1, 2.5, "x", null, true]}, "plain": {"both": "plain", "only": {"deep": [1, 2.5, "x", null, true]}}, "kept": {"both": "keyed"}}
     And there are no warnings
 
   Scenario: A merged key never takes the place of an agent or a state key
@@ -101,16 +101,16 @@ Feature: What the conversation remembers
 
     Examples:
       | printed             | output                            |
-      | 'two\nlines\n\n'    | {"response": "two\nlines\n"}      |
-      | 'ends\r\n'          | {"response": "ends"}              |
+      | 'two\\nlines\\n\\n'    | {"response": "two\\nlines\\n"}      |
+      | 'ends\\r\\n'          | {"response": "ends"}              |
       | ''                  | {"response": ""}                  |
       | '[1, 2]'            | {"response": [1, 2]}              |
       | '3.50'              | {"response": 3.5}                 |
       | 'null'              | {"response": null}                |
       | '"text"'            | {"response": "text"}              |
-      | ' {"a": {}} \n'     | {"a": {}}                         |
-      | '{"a": 1'           | {"response": "{\"a\": 1"}         |
-      | '{"a": 1}{"b": 2}'  | {"response": "{\"a\": 1}{\"b\": 2}"} |
+      | ' {"a": {}} \\n'     | {"a": {}}                         |
+      | '{"a": 1'           | {"response": "{\\"a\\": 1"}         |
+      | '{"a": 1}{"b": 2}'  | {"response": "{\\"a\\": 1}{\\"b\\": 2}"} |
 
   Scenario: The context is seeded from a file and from the command line
     Given the ensemble "a.yaml":
@@ -162,8 +162,8 @@ Feature: What the conversation remembers
       | option       | input         |
       |              | "the default" |
       | -i given     | "given"       |
-      | -i @task.txt | "from a file" |
-      | -i -         | "typed"       |
+      | -i @task.txt | "from a file\\n" |
+      | -i -         | "typed\\n"     |
 
   Scenario: A script is told everything in one shape
     Given the ensemble "a.yaml":

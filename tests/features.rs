@@ -21,6 +21,8 @@ use world::World;
 fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let scenarios = World::cucumber().fail_on_skipped().max_concurrent_scenarios(4);
-    let told = runtime.expect("a runtime can be built").block_on(scenarios.run("features"));
+    let told = runtime
+        .expect("a runtime can be built")
+        .block_on(scenarios.run("features"));
     ExitCode::from(u8::from(told.execution_has_failed()))
 }

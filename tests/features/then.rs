@@ -50,9 +50,16 @@ fn took_turns(world: &mut World, turns: u64) {
 
 #[then(regex = r"^the execution counts are:$")]
 fn counts(world: &mut World, step: &Step) {
-    let expected: serde_json::Map<String, Value> =
-        rows(step).into_iter().map(|row| (row[0].clone(), parse(&row[1]))).collect();
-    assert_eq!(world.result()["agent_execution_count"], Value::Object(expected), "{}", world.told());
+    let expected: serde_json::Map<String, Value> = rows(step)
+        .into_iter()
+        .map(|row| (row[0].clone(), parse(&row[1])))
+        .collect();
+    assert_eq!(
+        world.result()["agent_execution_count"],
+        Value::Object(expected),
+        "{}",
+        world.told()
+    );
 }
 
 #[then(regex = r#"^the (?:result|diagnostics) (?:has|have) "([^"]+)" = (.+)$"#)]
@@ -63,7 +70,12 @@ fn result_has(world: &mut World, path: String, value: String) {
 #[then(regex = r#"^the final state has "([^"]+)" = (.+)$"#)]
 fn final_state_has(world: &mut World, path: String, value: String) {
     let result = world.result();
-    assert_eq!(at(&result["final_state"], &path), Some(&parse(&value)), "{}", world.told());
+    assert_eq!(
+        at(&result["final_state"], &path),
+        Some(&parse(&value)),
+        "{}",
+        world.told()
+    );
 }
 
 #[then(regex = r#"^the final state has no "([^"]+)"$"#)]
@@ -76,7 +88,12 @@ fn final_state_lacks(world: &mut World, path: String) {
 #[then(regex = r#"^execution (\d+) of "([^"]+)" gave "([^"]+)" = (.+)$"#)]
 fn output_has(world: &mut World, n: usize, agent: String, path: String, value: String) {
     let entry = world.entry(&agent, n);
-    assert_eq!(at(&entry["output_data"], &path), Some(&parse(&value)), "{}", world.told());
+    assert_eq!(
+        at(&entry["output_data"], &path),
+        Some(&parse(&value)),
+        "{}",
+        world.told()
+    );
     assert_eq!(entry["success"], json!(true), "{}", world.told());
 }
 
@@ -125,21 +142,33 @@ fn no_warnings(world: &mut World) {
 #[then(regex = r#"^(stdout|stderr) (says|does not say) "(.+)"$"#)]
 fn says(world: &mut World, stream: String, verb: String, saying: String) {
     let outcome = world.outcome();
-    let said = if stream == "stdout" { &outcome.stdout } else { &outcome.stderr };
+    let said = if stream == "stdout" {
+        &outcome.stdout
+    } else {
+        &outcome.stderr
+    };
     assert_eq!(said.contains(&saying), verb == "says", "{saying}\n{}", world.told());
 }
 
 #[then(regex = r"^(stdout|stderr) is empty$")]
 fn empty(world: &mut World, stream: String) {
     let outcome = world.outcome();
-    let said = if stream == "stdout" { &outcome.stdout } else { &outcome.stderr };
+    let said = if stream == "stdout" {
+        &outcome.stdout
+    } else {
+        &outcome.stderr
+    };
     assert_eq!(said, "", "{}", world.told());
 }
 
 #[then(regex = r"^(stdout|stderr) is:$")]
 fn is_exactly(world: &mut World, stream: String, step: &Step) {
     let outcome = world.outcome();
-    let said = if stream == "stdout" { &outcome.stdout } else { &outcome.stderr };
+    let said = if stream == "stdout" {
+        &outcome.stdout
+    } else {
+        &outcome.stderr
+    };
     assert_eq!(*said, text(step), "{}", world.told());
 }
 
@@ -190,7 +219,9 @@ fn journal_says(world: &mut World, agent: String, turn: u64, reason: String) {
     let runs = world.workspace.runs();
     let journal = records(&runs.last().expect("a run").join("journal.jsonl"));
     let turns = journal.iter().filter(|record| record["event"] == "turn_started");
-    let started = turns.map(|record| &record["data"]).find(|data| data["turn"] == json!(turn));
+    let started = turns
+        .map(|record| &record["data"])
+        .find(|data| data["turn"] == json!(turn));
     let waiting = started.expect("the turn started")["waiting"].as_array().cloned();
     let waiting = waiting.unwrap_or_default();
     let own = waiting.iter().find(|waiting| waiting["agent"] == agent);
@@ -238,4 +269,32 @@ fn started(world: &mut World, agents: String) {
     let started = journal.iter().filter(|record| record["event"] == "execution_started");
     let order: Vec<&str> = started.filter_map(|record| record["data"]["agent"].as_str()).collect();
     assert_eq!(order.join(", "), agents);
+}
+
+#[then(regex = r"^there is one run$")]
+fn one_run(world: &mut World) {
+    assert_eq!(world.workspace.runs().len(), 1);
+}
+
+/// Columns: place, what the message says. Others may stand beside them.
+#[then(regex = r"^the findings include:$")]
+fn findings_include(world: &mut World, step: &Step) {
+    let result = world.result();
+    let found = result["diagnostics"].as_array().expect("a list");
+    let matches = |row: &[String], finding: &Value| {
+        let place = format!("{}:{}", finding["line"], finding["column"]);
+        place == row[0]
+            && finding["message"]
+                .as_str()
+                .is_some_and(|message| message.contains(&row[1]))
+    };
+    for row in rows(step) {
+        assert!(
+            found.iter().any(|finding| matches(&row, finding)),
+            "{row:?}\n{}",
+            world.told()
+        );
+    }
+    let lines: Vec<_> = found.iter().map(|finding| finding["line"].as_u64()).collect();
+    assert!(lines.is_sorted(), "{lines:?}");
 }
