@@ -79,10 +79,9 @@ impl Person for AtTheTerminal {
         Box::pin(async move {
             let mut lines = self.lines.lock().await;
             let lines = lines.get_or_insert_with(Lines::open);
-            let hidden = self.progress.is_hidden();
-            if !hidden {
-                self.progress.disable_steady_tick();
-                self.progress.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+            let spins = !self.progress.is_hidden() && !self.progress.is_finished();
+            if spins {
+                self.progress.finish_and_clear();
             }
             self.show(question, agent_name, default);
             let answered = match timeout {
@@ -91,8 +90,8 @@ impl Person for AtTheTerminal {
                     .await
                     .unwrap_or(Answered::TimedOut),
             };
-            if !hidden {
-                self.progress.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+            if spins {
+                self.progress.reset();
                 self.progress.enable_steady_tick(Duration::from_millis(100));
             }
             answered

@@ -39,7 +39,6 @@ pub struct Human {
     progress: ProgressBar,
     running: Vec<String>,
     last_word: Vec<String>,
-    executions: u64,
     begun: Option<chrono::DateTime<chrono::Utc>>,
 }
 
@@ -67,7 +66,6 @@ impl Human {
             progress,
             running: Vec::new(),
             last_word: Vec::new(),
-            executions: 0,
             begun: None,
         }
     }
@@ -97,6 +95,7 @@ impl Human {
     fn turn_started(&mut self, turn: &TurnStarted) {
         self.running = turn.starts.iter().map(|start| start.agent.to_string()).collect();
         self.last_word.clear();
+        self.progress.reset_elapsed();
         self.show_running(turn.turn);
         if self.verbosity > Verbosity::Quiet {
             let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
@@ -131,7 +130,6 @@ impl Human {
     }
 
     fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
-        self.executions += 1;
         self.running.retain(|name| *name != *finished.agent);
         self.show_running(finished.turn);
         let plan = state.plan();
@@ -211,7 +209,7 @@ impl Human {
         text.push_str(&format!(
             "\n  {} · {} · {}\n",
             count(u64::from(state.turn_count()), "turn"),
-            count(self.executions, "execution"),
+            count(state.history().count() as u64, "execution"),
             duration(seconds),
         ));
         if quiet {
@@ -275,7 +273,11 @@ impl Reporter for Human {
                     self.note(&text);
                 }
             }
-            Event::MessageAdded(message) if self.verbosity > Verbosity::Quiet => {
+            Event::MessageAdded(message) => {
+                self.begun = Some(record.at);
+                if self.verbosity == Verbosity::Quiet {
+                    return;
+                }
                 self.say(&format!("\n{NAME}you{NAME:#}\n{}", indent(&message.text)));
             }
             Event::TurnStarted(turn) => self.turn_started(turn),
