@@ -94,11 +94,13 @@ impl Surroundings {
         if let Some(found) = places.iter().find(|place| place.is_file()) {
             return Ok(self.relative(found));
         }
-        let mut looked: Vec<String> = std::iter::once(&direct)
-            .chain(&places)
-            .map(|place| self.relative(place).display().to_string())
-            .collect();
-        looked.dedup();
+        let mut looked: Vec<String> = Vec::new();
+        for place in std::iter::once(&direct).chain(&places) {
+            let shown = self.relative(place).display().to_string();
+            if !looked.contains(&shown) {
+                looked.push(shown);
+            }
+        }
         let what = if is_path { "file" } else { "ensemble" };
         let message = format!("there is no {what} `{given}`");
         Err(CliError::usage_with_help(
