@@ -144,6 +144,13 @@ impl Running {
         assert!(sent.expect("kill is there").success(), "the process is there");
     }
 
+    /// Has it not ended yet?
+    pub fn is_alive(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('Z'));
+        state == Some(false)
+    }
+
     /// Writes a text to its standard input and waits for its end.
     pub fn finish_with_stdin(mut self, text: &str) -> Outcome {
         let mut pipe = self.0.stdin.take().expect("it has standard input");
