@@ -1,7 +1,5 @@
 //! Ensembles as agents of ensembles.
 
-#![expect(clippy::disallowed_methods, reason = "tests look at files")]
-
 mod support;
 
 use serde_json::json;
@@ -88,6 +86,9 @@ fn a_question_inside_makes_the_outer_run_wait_and_resume_goes_on_inside() {
     workspace.write("one.sh", "echo ran >> ran.txt");
     let outcome = workspace.run(JSON).expect_code(3);
     assert_eq!(outcome.sequence(), ["1 before"]);
+    assert_eq!(outcome.json()["detail"], "guest asks: Well?");
+    let told = workspace.run(["resume", "--last"]).expect_code(3).stderr;
+    assert!(told.contains("--answer guest=…"), "{told}");
     let resumed = workspace
         .run(["resume", "--last", "--answer", "guest=fine", "--output", "json"])
         .expect_code(0);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::conversation::{CompletionReason, ConversationState};
-use crate::data::{Context, Failure, FailureKind, JsonMap, Usage};
+use crate::data::{Context, Failure, FailureKind, JsonMap, Question, Usage};
 
 /// Holds whole conversations; the driving rooms, seen from here.
 pub trait Conversations: Send + Sync {
@@ -69,7 +69,12 @@ fn observed(execution: &Execution, state: &ConversationState) -> Observed {
     };
     let result = match reason {
         CompletionReason::WaitingForInput => match state.open_question() {
-            Some(question) => return Observed::NeedsInput(question.clone()),
+            Some((asker, question)) => {
+                return Observed::NeedsInput(Question {
+                    asked_by: Some(asker.clone()),
+                    ..question.clone()
+                });
+            }
             None => failed(FailureKind::Unavailable),
         },
         CompletionReason::Timeout => failed(FailureKind::Timeout),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Reporter;
 use crate::conversation::{
-    CompletionReason, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
+    CompletionReason, ConversationState, Event, ExecutionFinished, OpenExecution, Record, RunEnded, TurnStarted,
 };
 
 const NAME: Style = Style::new().bold();
@@ -321,8 +321,11 @@ fn hints(reason: CompletionReason, state: &ConversationState) -> String {
         CompletionReason::WaitingForInput => {
             let waiting = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
             let answers: Vec<String> = waiting
-                .filter(|slot| matches!(slot.progress, crate::conversation::OpenExecution::Waiting(_)))
-                .map(|slot| format!(" --answer {}=…", slot.start.agent))
+                .filter_map(|slot| match &slot.progress {
+                    OpenExecution::Waiting(question) => Some(question.asked_by.as_ref().unwrap_or(&slot.start.agent)),
+                    _ => None,
+                })
+                .map(|asker| format!(" --answer {asker}=…"))
                 .collect();
             format!("  answer with: ensemble resume {id}{}\n", answers.concat())
         }

@@ -156,11 +156,13 @@ impl ConversationState {
         self.open_turn.as_ref()
     }
 
-    /// The first question of the open turn that nobody has answered.
-    pub fn open_question(&self) -> Option<&Question> {
+    /// The first question of the open turn that nobody has answered, and the input agent that asks it.
+    pub fn open_question(&self) -> Option<(&Arc<str>, &Question)> {
         let mut slots = self.open_turn.iter().flat_map(|turn| &turn.slots);
         slots.find_map(|slot| match &slot.progress {
-            OpenExecution::Waiting(question) => Some(question),
+            OpenExecution::Waiting(question) => {
+                Some((question.asked_by.as_ref().unwrap_or(&slot.start.agent), question))
+            }
             OpenExecution::Pending | OpenExecution::Finished(_) => None,
         })
     }
