@@ -1,5 +1,7 @@
 //! Bad input gets a clear error within seconds, and nothing runs.
 
+#![expect(clippy::disallowed_methods, reason = "tests look at the clock")]
+
 mod support;
 
 use std::time::{Duration, Instant};
