@@ -186,3 +186,31 @@ fn a_question_of_an_inner_conversation_waits_and_is_answered_by_the_inner_agents
         assert!(sub.join(file).is_file(), "the inner run's {file} goes with it");
     }
 }
+
+#[test]
+fn an_inner_ensemble_that_changed_starts_afresh_and_says_so() {
+    let workspace = Workspace::new();
+    workspace.write("outer.yaml", OUTER);
+    workspace.write("small.yaml", SMALL);
+    workspace.write("after.rhai", "`it is ${dependencies.inner.asker.response}`");
+    workspace.run(["run", "outer.yaml"]).expect_code(3);
+    workspace.write("small.yaml", SMALL.replace("Who is there?", "Who is it?"));
+    let resumed = workspace.run(["resume", "--last", "--answer", "asker=Ada", "--output", "json"]);
+    let result = resumed.expect_code(0).json();
+    assert_eq!(result["final_state"]["after"]["response"], "it is Ada");
+    let warnings = result["warnings"].to_string();
+    assert!(
+        warnings.contains("small.yaml has changed, so its conversation starts afresh"),
+        "{warnings}"
+    );
+}
+
+#[test]
+fn what_an_inner_conversation_was_handed_does_not_come_back() {
+    let workspace = nested("name: inner\nagents:\n  - {name: one, script: one.rhai}\n");
+    workspace.write("one.rhai", "#{ about: context.dependencies.before.topic }");
+    let result = workspace.run(JSON).expect_code(0).json();
+    let team = result["final_state"]["team"].as_object().expect("a map").clone();
+    assert_eq!(team.keys().collect::<Vec<_>>(), ["tone", "about", "one"]);
+    assert_eq!(result["final_state"]["dependencies"], serde_json::Value::Null);
+}

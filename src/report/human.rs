@@ -41,6 +41,7 @@ pub struct Human {
     spins: bool,
     running: Vec<String>,
     last_word: Vec<String>,
+    heading: Option<String>,
     begun: Option<chrono::DateTime<chrono::Utc>>,
 }
 
@@ -69,6 +70,7 @@ impl Human {
             spins: false,
             running: Vec::new(),
             last_word: Vec::new(),
+            heading: None,
             begun: None,
         }
     }
@@ -110,7 +112,8 @@ impl Human {
                     ));
                 }
             }
-            self.say(&text);
+            // A turn in which everybody waits for an answer has nothing to say.
+            self.heading = Some(text);
         }
         if self.verbosity == Verbosity::Verbose {
             for waiting in &turn.waiting {
@@ -136,6 +139,9 @@ impl Human {
     }
 
     fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
+        if let Some(heading) = self.heading.take() {
+            self.say(&heading);
+        }
         self.running.retain(|name| *name != *finished.agent);
         self.show_running(finished.turn);
         let plan = state.plan();
