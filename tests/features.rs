@@ -1,7 +1,5 @@
 //! The scenarios in `features/`, through the binary. An undefined step fails.
 
-#![expect(clippy::disallowed_methods, reason = "scenarios are timed")]
-
 mod support;
 
 #[path = "features/given.rs"]
