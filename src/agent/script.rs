@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::process::{self, Invocation};
+use super::process::{self, Bounds, Invocation};
 use super::rhai_script::{self, Compiled};
 use super::{BoxFuture, Execution, Observed, Runner};
 use crate::data::FailureKind;
@@ -66,12 +66,12 @@ impl fmt::Display for Unavailable {
 
 impl std::error::Error for Unavailable {}
 
-/// The runner of a script agent; `output_cap` bounds what a child process may write to stdout.
-pub fn runner(script: &str, places: &Places, output_cap: usize) -> Arc<dyn Runner> {
+/// The runner of a script agent; the bounds are those of a child process.
+pub fn runner(script: &str, places: &Places, bounds: Bounds) -> Arc<dyn Runner> {
     Arc::new(ScriptRunner {
         script: script.to_owned(),
         places: places.clone(),
-        output_cap,
+        bounds,
         compiled: Compiled::default(),
     })
 }
@@ -79,7 +79,7 @@ pub fn runner(script: &str, places: &Places, output_cap: usize) -> Arc<dyn Runne
 struct ScriptRunner {
     script: String,
     places: Places,
-    output_cap: usize,
+    bounds: Bounds,
     compiled: Compiled,
 }
 
@@ -92,7 +92,7 @@ impl Runner for ScriptRunner {
                     rhai_script::run(&self.compiled, &path, &name, execution).await
                 }
                 Ok(Resolved::Process(invocation)) => {
-                    process::run(&invocation, &self.places.project_root, self.output_cap, &execution).await
+                    process::run(&invocation, &self.places.project_root, &self.bounds, &execution).await
                 }
                 Err(unavailable) => Observed::failure(FailureKind::Unavailable, unavailable.to_string()),
             }
@@ -312,7 +312,7 @@ mod tests {
 
     use super::*;
     use crate::agent::process::DEFAULT_OUTPUT_CAP;
-    use crate::agent::process::tests::an_execution;
+    use crate::agent::process::tests::{an_execution, unwatched};
     use crate::data::Failure;
 
     /// A project with the ensemble file in a folder of its own.
@@ -354,7 +354,7 @@ mod tests {
         }
 
         async fn perform(&self, script: &str) -> Result<Value, Failure> {
-            let runner = runner(script, &self.places(), DEFAULT_OUTPUT_CAP);
+            let runner = runner(script, &self.places(), unwatched(DEFAULT_OUTPUT_CAP));
             match runner.execute(an_execution()).await {
                 Observed::Finished(observation) => observation.result.map(Value::Object),
                 other => panic!("{other:?}"),
@@ -546,7 +546,7 @@ mod tests {
     #[tokio::test]
     async fn a_script_may_be_written_after_its_runner_was_made() {
         let project = Project::new();
-        let runner = runner("late.sh", &project.places(), DEFAULT_OUTPUT_CAP);
+        let runner = runner("late.sh", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
         let output = async || match runner.execute(an_execution()).await {
             Observed::Finished(observation) => observation.result.map(Value::Object),
             other => panic!("{other:?}"),
@@ -559,7 +559,7 @@ mod tests {
     #[tokio::test]
     async fn the_cap_reaches_the_process() {
         let project = Project::new();
-        let runner = runner("echo 12345", &project.places(), 5);
+        let runner = runner("echo 12345", &project.places(), unwatched(5));
         let Observed::Finished(observation) = runner.execute(an_execution()).await else {
             panic!("it asks nobody");
         };

@@ -14,7 +14,7 @@ use super::resume::{recorded_ensemble, started};
 use super::run::{SystemClock, showing};
 use super::saved::saved_result;
 use super::wiring::{Shared, wire};
-use super::{exit, given};
+use super::{exit, given, watchdog};
 use crate::agent::{Observation, Recorded, RecordedRunner, Recording, Runner};
 use crate::conversation::{
     ConversationState, Event, ExecutionFinished, Interruption, Reason, Record, RunStarted, TurnStarted,
@@ -49,6 +49,7 @@ pub fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliE
             surroundings: Arc::new(surroundings.clone()),
             outer: Vec::new(),
             durability: crate::journal::Durability::None,
+            watchdog: watchdog::of_this_run(),
         };
         go_live(&mut runners, &prepared, &shared, &args.live)?;
     }

@@ -9,7 +9,7 @@ use super::prepare::{Prepared, prepare_text};
 use super::project::{Surroundings, read_source};
 use super::run::{Driven, complain_of_condition, drive, original_folder, print_result, showing};
 use super::wiring::{Shared, wire};
-use super::{exit, given};
+use super::{exit, given, watchdog};
 use crate::agent::process::kill_leftovers;
 use crate::conversation::{ConversationState, Event, RunResumed, RunStarted};
 use crate::journal::{Journal, JournalWriter, LedgerError, RunFolder, Store, read};
@@ -63,6 +63,7 @@ pub fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliE
         surroundings: Arc::new(surroundings.clone()),
         outer: Vec::new(),
         durability: args.durability,
+        watchdog: watchdog::of_this_run(),
     };
     let wired = wire(&prepared, &shared)?;
     kill_leftovers(&started.run_id);

@@ -11,7 +11,7 @@ use super::prepare::{Prepared, prepare};
 use super::project::Surroundings;
 use super::terminal::{AtTheTerminal, Nobody};
 use super::wiring::{Shared, Wired, wire};
-use super::{exit, given, signals};
+use super::{exit, given, signals, watchdog};
 use crate::agent::input::Person;
 use crate::conversation::{CompletionReason, ConversationState, Event, RunEnded, RunStarted};
 use crate::diagnostic::Severity;
@@ -44,6 +44,7 @@ pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> 
         surroundings: Arc::new(surroundings.clone()),
         outer: vec![surroundings.folder.join(&path).canonicalize().unwrap_or_default()],
         durability: args.durability,
+        watchdog: watchdog::of_this_run(),
     };
     let wired = wire(&prepared, &shared)?;
     let started = |run_id: &str| -> Result<RunStarted, CliError> {

@@ -11,6 +11,7 @@ use crate::agent::Runner;
 use crate::agent::guarded::Guarded;
 use crate::agent::input::{Answers, InputRunner, Person, Wiring};
 use crate::agent::llm::{BuildError, LlmRunner};
+use crate::agent::process::{Bounds, Watchdog};
 use crate::agent::schema::Schema;
 use crate::agent::script::{self, Places};
 use crate::agent::sub_ensemble::SubEnsembleRunner;
@@ -39,6 +40,8 @@ pub struct Shared {
     pub outer: Vec<PathBuf>,
     /// How surely inner journals are kept.
     pub durability: crate::journal::Durability,
+    /// Who kills child processes should we be killed.
+    pub watchdog: Option<Arc<Watchdog>>,
 }
 
 /// Runners in declaration order, and whose model is simulated.
@@ -111,7 +114,7 @@ struct Unready {
 impl Wires<'_> {
     fn runner(&self, agent: &Agent) -> Result<(Arc<dyn Runner>, bool), Unready> {
         Ok(match &agent.kind {
-            AgentKind::Script { script } => (script::runner(script, &self.places, OUTPUT_CAP), false),
+            AgentKind::Script { script } => (script::runner(script, &self.places, self.bounds()), false),
             AgentKind::Llm(llm) => {
                 let runner = LlmRunner::new(agent, llm, self.model(&llm.model)?)?;
                 let simulated = runner.is_simulated();
@@ -139,6 +142,13 @@ impl Wires<'_> {
                 (Arc::new(SubEnsembleRunner(conversations)), simulated)
             }
         })
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            output_cap: OUTPUT_CAP,
+            watchdog: self.shared.watchdog.clone(),
+        }
     }
 
     fn model(&self, choice: &ModelChoice) -> Result<Model, Unready> {
