@@ -1,7 +1,7 @@
 //! Script agents: what `script:` names, and who performs it.
 //!
-//! A script is sought anew for each execution, since an agent may write the script that a later one runs. The
-//! same search serves `validate`, so that both give the same answer for the same reason.
+//! A script is sought anew for each execution, since an agent may write the script that a later one runs; only
+//! what was found on PATH is remembered, until there is a file of that name. The same search serves `validate`, so that both give the same answer for the same reason.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,7 +12,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::process::{self, Bounds, Invocation};
 use super::rhai_script::{self, Compiled};
@@ -72,6 +72,7 @@ pub fn runner(script: &str, places: &Places, bounds: Bounds) -> Arc<dyn Runner> 
         script: script.to_owned(),
         places: places.clone(),
         bounds,
+        on_path: OnceLock::new(),
         compiled: Compiled::default(),
     })
 }
@@ -80,13 +81,42 @@ struct ScriptRunner {
     script: String,
     places: Places,
     bounds: Bounds,
+    /// What the script was while it named no file.
+    on_path: OnceLock<Invocation>,
     compiled: Compiled,
+}
+
+impl ScriptRunner {
+    fn resolved(&self) -> Result<Resolved, Unavailable> {
+        if names_a_file(&self.script, &self.places) {
+            return resolve(&self.script, &self.places);
+        }
+        if let Some(invocation) = self.on_path.get() {
+            return Ok(Resolved::Process(invocation.clone()));
+        }
+        let resolved = resolve(&self.script, &self.places)?;
+        if let Resolved::Process(invocation) = &resolved {
+            let _it_was_empty = self.on_path.set(invocation.clone());
+        }
+        Ok(resolved)
+    }
+}
+
+/// Is there a file that `script` or its first word may mean?
+fn names_a_file(script: &str, places: &Places) -> bool {
+    let script = script.trim();
+    let words = [
+        Some(script),
+        script.split_whitespace().next().filter(|word| *word != script),
+    ];
+    let quoted = script.contains(['"', '\'', '\\']);
+    quoted || words.into_iter().flatten().any(|name| places.find(name).is_some())
 }
 
 impl Runner for ScriptRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
         Box::pin(async move {
-            match resolve(&self.script, &self.places) {
+            match self.resolved() {
                 Ok(Resolved::Rhai(path)) => {
                     let name = self.places.shown(&path);
                     rhai_script::run(&self.compiled, &path, &name, execution).await
@@ -554,6 +584,22 @@ mod tests {
         assert_eq!(output().await.expect_err("a failure").kind, FailureKind::Unavailable);
         project.write("scripts/late.sh", "echo here", 0o644);
         assert_eq!(output().await, Ok(json!({"response": "here"})));
+    }
+
+    #[tokio::test]
+    async fn a_script_that_is_written_later_comes_before_the_program_on_path() {
+        let project = Project::new();
+        let runner = runner("true --x", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
+        let output = async || match runner.execute(an_execution()).await {
+            Observed::Finished(observation) => observation.result.map(Value::Object),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(output().await, Ok(json!({"response": ""})));
+        assert_eq!(output().await, Ok(json!({"response": ""})));
+        let own = project.write("scripts/true", "#!/bin/sh\necho mine $1", 0o755);
+        assert_eq!(output().await, Ok(json!({"response": "mine --x"})));
+        fs::remove_file(own).expect("removed");
+        assert_eq!(output().await, Ok(json!({"response": ""})));
     }
 
     #[tokio::test]

@@ -34,5 +34,5 @@ pub fn watch() {
         SignalKind::quit(),
     ]
     .map(|kind| runtime.as_ref().ok().map(|_| signal(kind)));
-    keep_watch(std::io::stdin().lock());
+    keep_watch(std::io::stdin());
 }

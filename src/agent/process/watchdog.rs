@@ -8,17 +8,24 @@
 //! Between the start of a child and the word about it lie some microseconds in which nobody watches; what
 //! they let through, `resume` finds.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Invocation;
+use super::group::drain;
 
 /// How often the watchdog is started: once, and once more when it was lost.
 const STARTS: u8 = 2;
+
+/// How long orders may lie in the pipe, which has room for more than can come in this time.
+const NAP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// A process group in four bytes: its number to watch it, the negative number to forget it.
 const ORDER: usize = size_of::<i32>();
@@ -150,15 +157,17 @@ impl Drop for Dog {
 }
 
 /// The watchdog's own life: takes orders until they end, and kills every group that is still watched.
-pub fn keep_watch(mut orders: impl Read) {
+///
+/// It sleeps through the orders, which lie in the pipe meanwhile, and wakes for their end: waking for each
+/// would cost every start of a child two changes of process.
+pub fn keep_watch(orders: impl AsFd) {
     let mut groups = Vec::new();
-    let mut order = [0; ORDER];
-    while orders.read_exact(&mut order).is_ok() {
-        let number = i32::from_ne_bytes(order);
-        groups.retain(|known| *known != number.saturating_abs());
-        if number > 0 {
-            groups.push(number);
-        }
+    let mut is_over = false;
+    while !is_over {
+        is_over = await_end(&orders);
+        let mut bytes = Vec::new();
+        drain(&orders, |piece| bytes.extend_from_slice(piece));
+        bytes.as_chunks().0.iter().for_each(|order| obey(&mut groups, *order));
     }
     for group in groups {
         // To the first process's group belongs, for `kill`, everybody.
@@ -167,6 +176,23 @@ pub fn keep_watch(mut orders: impl Read) {
         {
             let _nobody_left = kill_process_group(group, Signal::KILL);
         }
+    }
+}
+
+fn obey(groups: &mut Vec<i32>, order: [u8; ORDER]) {
+    let number = i32::from_ne_bytes(order);
+    groups.retain(|known| *known != number.saturating_abs());
+    if number > 0 {
+        groups.push(number);
+    }
+}
+
+/// Has the other end been closed, at once or within a [`NAP`]? What comes through the pipe wakes nobody.
+fn await_end(orders: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(orders, PollFlags::empty())];
+    match poll(&mut polled, Some(&NAP)) {
+        Ok(count) => count > 0,
+        Err(error) => error != Errno::INTR,
     }
 }
 
@@ -184,6 +210,13 @@ mod tests {
         (child, group)
     }
 
+    fn obeyed(orders: &[u8]) {
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        writer.write_all(orders).expect("written");
+        drop(writer);
+        keep_watch(reader);
+    }
+
     fn kennel(program: &str, arguments: &[&str]) -> Watchdog {
         Watchdog::new(Invocation {
             program: PathBuf::from(program),
@@ -199,8 +232,7 @@ mod tests {
     fn what_is_watched_at_the_end_is_killed_and_what_was_forgotten_is_not() {
         let ((mut watched, first), (mut forgotten, second)) = (sleeper(), sleeper());
         let orders = [first.as_raw_pid(), second.as_raw_pid(), -second.as_raw_pid()];
-        let bytes: Vec<u8> = orders.iter().flat_map(|order| order.to_ne_bytes()).collect();
-        keep_watch(&*bytes);
+        obeyed(orders.map(i32::to_ne_bytes).as_flattened());
         assert_eq!(watched.wait().expect("it ends").signal(), Some(9));
         assert!(forgotten.try_wait().expect("a child").is_none());
         forgotten.kill().expect("killed");
@@ -209,9 +241,8 @@ mod tests {
 
     #[test]
     fn orders_that_name_nobody_kill_nobody() {
-        let orders = [1, 0, -1, i32::MIN].map(i32::to_ne_bytes);
-        keep_watch(orders.as_flattened());
-        keep_watch(&b"half"[..2]);
+        obeyed([1, 0, -1, i32::MIN].map(i32::to_ne_bytes).as_flattened());
+        obeyed(b"ha");
     }
 
     #[test]
