@@ -123,3 +123,27 @@ impl Failure {
         }
     }
 }
+
+impl std::ops::Add for Usage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            input_tokens: self.input_tokens + other.input_tokens,
+            output_tokens: self.output_tokens + other.output_tokens,
+            estimated: self.estimated || other.estimated,
+        }
+    }
+}
+
+/// SHA-256 of a text, in hex.
+pub fn digest(text: &str) -> String {
+    use sha2::Digest;
+    use std::fmt::Write;
+    let mut hex = String::with_capacity(64);
+    for byte in sha2::Sha256::digest(text.as_bytes()) {
+        write!(hex, "{byte:02x}").expect("memory can be written");
+    }
+    hex
+}

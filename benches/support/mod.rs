@@ -134,6 +134,7 @@ fn started(plan: &Plan) -> RunStarted {
         context: Context::default(),
         models: Vec::new(),
         simulated: Vec::new(),
+        forked_from: None,
         program: "bench".to_owned(),
     }
 }

@@ -41,6 +41,10 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Go on with a run that was interrupted or waits for an answer
     Resume(ResumeArgs),
+    /// Say something more to a run that has ended, and go on
+    Continue(ContinueArgs),
+    /// Start a new run from a turn of another
+    Fork(ForkArgs),
     /// Look at recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
@@ -60,6 +64,9 @@ pub struct RunArgs {
     /// The input: a text, @FILE, or - for standard input
     #[arg(short, long, value_name = "TEXT|@FILE|-")]
     pub input: Option<String>,
+    /// Say this when the conversation has ended, and go on; may be repeated
+    #[arg(long = "then", value_name = "TEXT", action = ArgAction::Append)]
+    pub then: Vec<String>,
     /// Put KEY into the context before the first turn; VALUE is JSON if it parses, else text
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
@@ -75,12 +82,9 @@ pub struct RunArgs {
     /// Show who would run first and why the others would not, and run nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// End with exit code 4 when a limit ends the conversation
-    #[arg(long)]
-    pub fail_on_limit: bool,
-    /// How much a power failure may take from the journal (a killed process loses nothing)
-    #[arg(long, value_enum, default_value_t = Durability::Commit, value_name = "HOW")]
-    pub durability: Durability,
+    /// How it is driven.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
 }
 
 /// Who answers, and which models.
@@ -95,6 +99,17 @@ pub struct AnsweringArgs {
     /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
     #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
     pub model: Vec<String>,
+}
+
+/// How a run is driven.
+#[derive(Debug, Args, Clone, Default)]
+pub struct DrivingArgs {
+    /// End with exit code 4 when a limit ends the conversation
+    #[arg(long)]
+    pub fail_on_limit: bool,
+    /// How much a power failure may take from the journal (a killed process loses nothing)
+    #[arg(long, value_enum, default_value_t = Durability::Commit, value_name = "HOW")]
+    pub durability: Durability,
 }
 
 /// What is shown.
@@ -154,8 +169,11 @@ pub enum ValidateFormat {
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
     /// A run's id or its beginning, a journal, a run's folder, or a saved result
-    #[arg(value_name = "RECORD")]
-    pub record: String,
+    #[arg(value_name = "RECORD", required_unless_present = "last")]
+    pub record: Option<String>,
+    /// The latest run
+    #[arg(long, conflicts_with = "record")]
+    pub last: bool,
     /// Decide by this ensemble instead of the recorded one
     #[arg(long, value_name = "FILE|NAME")]
     pub ensemble: Option<String>,
@@ -185,12 +203,55 @@ pub struct ResumeArgs {
     /// What is shown.
     #[command(flatten)]
     pub showing: ShowingArgs,
-    /// End with exit code 4 when a limit ends the conversation
-    #[arg(long)]
-    pub fail_on_limit: bool,
-    /// How much a power failure may take from the journal (a killed process loses nothing)
-    #[arg(long, value_enum, default_value_t = Durability::Commit, value_name = "HOW")]
-    pub durability: Durability,
+    /// How it is driven.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+}
+
+/// `ensemble continue`.
+#[derive(Debug, Args)]
+pub struct ContinueArgs {
+    /// The run's id, or the beginning of it
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// What is said: a text, @FILE, or - for standard input
+    #[arg(value_name = "TEXT|@FILE|-")]
+    pub message: String,
+    /// Say this after that, and go on; may be repeated
+    #[arg(long = "then", value_name = "TEXT", action = ArgAction::Append)]
+    pub then: Vec<String>,
+    /// Who answers, and which models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// What is shown.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+    /// How it is driven.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+}
+
+/// `ensemble fork`.
+#[derive(Debug, Args)]
+pub struct ForkArgs {
+    /// The run's id, or the beginning of it
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The last turn to keep; 0 keeps only the input
+    #[arg(long, value_name = "N")]
+    pub at_turn: u32,
+    /// Go on with this ensemble instead of the recorded one
+    #[arg(long, value_name = "FILE|NAME")]
+    pub ensemble: Option<String>,
+    /// Who answers, and which models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// What is shown.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+    /// How it is driven.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
 }
 
 /// `ensemble runs`.

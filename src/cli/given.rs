@@ -15,15 +15,21 @@ use crate::model::Override;
 
 /// The run's input: what was given, else the ensemble's `default_task`, else nothing.
 pub fn input(args: &RunArgs, ensemble: &Ensemble, surroundings: &Surroundings) -> Result<Arc<str>, CliError> {
-    let given = match args.input.as_deref() {
-        None => return Ok(ensemble.default_task.as_deref().unwrap_or_default().into()),
-        Some("-") => read_stdin()?,
-        Some(text) => match text.strip_prefix('@') {
-            Some(file) => read_source(&surroundings.folder.join(file))?.text().to_string(),
-            None => text.to_owned(),
-        },
-    };
-    Ok(given.into())
+    match args.input.as_deref() {
+        None => Ok(ensemble.default_task.as_deref().unwrap_or_default().into()),
+        Some(given) => text(given, surroundings),
+    }
+}
+
+/// A text, `@FILE`, or `-` for standard input.
+pub fn text(given: &str, surroundings: &Surroundings) -> Result<Arc<str>, CliError> {
+    if given == "-" {
+        return Ok(read_stdin()?.into());
+    }
+    match given.strip_prefix('@') {
+        Some(file) => Ok(read_source(&surroundings.folder.join(file))?.text().clone()),
+        None => Ok(given.into()),
+    }
 }
 
 /// The context before the first turn: `--context`, then every `--set`.

@@ -8,6 +8,7 @@
 mod args;
 mod error;
 mod exit;
+mod fork;
 mod given;
 mod prepare;
 mod project;
@@ -51,6 +52,8 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Validate(args) => validate::validate(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),
         Command::Resume(args) => resume::resume(&args, surroundings),
+        Command::Continue(args) => resume::go_on(&args, surroundings),
+        Command::Fork(args) => fork::fork(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Completions { shell } => {
             let mut script = Vec::new();

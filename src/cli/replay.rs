@@ -17,7 +17,7 @@ use super::wiring::{Shared, wire};
 use super::{exit, given};
 use crate::agent::{Observation, Recorded, RecordedRunner, Recording, Runner};
 use crate::conversation::{
-    ConversationState, Event, ExecutionFinished, Interruption, Reason, Record, RunStarted, TurnStarted,
+    ConversationState, Event, ExecutionFinished, Interruption, MessageAdded, Reason, Record, RunStarted, TurnStarted,
 };
 use crate::data::{JsonMap, Usage};
 use crate::executor::Executor;
@@ -31,7 +31,16 @@ pub struct Recordings {
     pub started: RunStarted,
     /// What its executions came to.
     pub recording: Recording,
-    /// What was decided.
+    /// What was decided, for the input and for every message that was added.
+    pub legs: Vec<Leg>,
+}
+
+/// What was decided from one user message to the end that it led to.
+#[derive(Debug, Default)]
+pub struct Leg {
+    /// The message; `None` for the run's input.
+    pub message: Option<Arc<str>>,
+    /// The decisions.
     pub decisions: RecordedDecisions,
 }
 
@@ -54,10 +63,9 @@ pub fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliE
     }
     let is_story = args.showing.verbose || args.showing.output == Output::Events;
     let mut reporter: Box<dyn Reporter + Send> = if is_story { told.reporter } else { Box::new(Silent) };
-    let mut ledger = ComparingLedger::new(recordings.decisions);
     let mut state = ConversationState::new(prepared.plan.clone());
-    let outcome = decide_again(&mut state, &mut ledger, runners, &mut *reporter, recordings.started)?;
-    show(&outcome, &state, &ledger, args, surroundings);
+    let (outcome, compared) = decide_again(&mut state, recordings.legs, runners, &mut *reporter, recordings.started)?;
+    show(&outcome, &state, compared, args, surroundings);
     Ok(match outcome {
         Outcome::Diverged(_) => exit::DIVERGED,
         Outcome::Same | Outcome::Cut { .. } => exit::SUCCESS,
@@ -77,35 +85,47 @@ enum Outcome {
     Diverged(Box<Divergence>),
 }
 
+/// Decides every leg again; also how many decisions were the same.
 fn decide_again(
     state: &mut ConversationState,
-    ledger: &mut ComparingLedger,
+    legs: Vec<Leg>,
     runners: Vec<Arc<dyn Runner>>,
     reporter: &mut (dyn Reporter + Send),
     started: RunStarted,
-) -> Result<Outcome, CliError> {
+) -> Result<(Outcome, u64), CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
-    let run_id = started.run_id.clone();
-    let ended = runtime.block_on(async {
-        let mut executor = Executor {
-            runners,
-            ledger,
-            reporter,
-            clock: &SystemClock,
-            interruptions: super::signals::listen(run_id),
-            timeout: None,
+    let mut compared = 0;
+    let mut started = Some(started);
+    for leg in legs {
+        let first = match (leg.message, started.take()) {
+            (Some(text), _) => Event::MessageAdded(MessageAdded { text }),
+            (None, Some(started)) => Event::RunStarted(started),
+            (None, None) => continue,
         };
-        executor.commit(state, Event::RunStarted(started))?;
-        executor.drive(state).await
-    });
-    runtime.shutdown_background();
-    match ended {
-        Ok(_) => Ok(Outcome::Same),
-        Err(LedgerError::EndOfRecord { turn }) => Ok(Outcome::Cut { turn }),
-        Err(LedgerError::Diverged(divergence)) => Ok(Outcome::Diverged(divergence)),
-        Err(error) => Err(error.into()),
+        let mut ledger = ComparingLedger::new(leg.decisions, state.turn_count());
+        let ended = runtime.block_on(async {
+            let mut executor = Executor {
+                runners: runners.clone(),
+                ledger: &mut ledger,
+                reporter,
+                clock: &SystemClock,
+                interruptions: super::signals::listen("replay".into()),
+                timeout: None,
+            };
+            executor.commit(state, first)?;
+            executor.drive(state).await
+        });
+        compared += ledger.compared;
+        match ended {
+            Ok(_) => {}
+            Err(LedgerError::EndOfRecord { turn }) => return Ok((Outcome::Cut { turn }, compared)),
+            Err(LedgerError::Diverged(divergence)) => return Ok((Outcome::Diverged(divergence), compared)),
+            Err(error) => return Err(error.into()),
+        }
     }
+    runtime.shutdown_background();
+    Ok((Outcome::Same, compared))
 }
 
 fn recorded_runners(prepared: &Prepared, recording: Recording) -> Vec<Arc<dyn Runner>> {
@@ -135,7 +155,7 @@ fn open(args: &ReplayArgs, surroundings: &Surroundings) -> Result<(Recordings, P
         Some(given) => Some(prepare(&surroundings.ensemble_file(given)?, surroundings)?),
         None => None,
     };
-    match record(&args.record, surroundings)? {
+    match record(args.record.as_deref(), surroundings)? {
         Form::Run(folder) => {
             let journal = read(&folder.journal())?;
             let prepared = match edited {
@@ -177,7 +197,12 @@ enum Form {
     Result(PathBuf),
 }
 
-fn record(given: &str, surroundings: &Surroundings) -> Result<Form, CliError> {
+/// What was given; the latest run if nothing was.
+fn record(given: Option<&str>, surroundings: &Surroundings) -> Result<Form, CliError> {
+    let store = Store::of(&surroundings.project_root(&surroundings.folder));
+    let Some(given) = given else {
+        return Ok(Form::Run(store.last()?));
+    };
     let path = surroundings.folder.join(given);
     if path.is_dir() {
         return RunFolder::at(&path)
@@ -194,7 +219,6 @@ fn record(given: &str, surroundings: &Surroundings) -> Result<Form, CliError> {
             _ => Form::Result(path),
         });
     }
-    let store = Store::of(&surroundings.project_root(&surroundings.folder));
     Ok(Form::Run(store.find(given)?))
 }
 
@@ -203,10 +227,7 @@ fn of_journal(journal: &Journal) -> Result<Recordings, CliError> {
     let mut recordings = Recordings {
         started: started(journal)?.clone(),
         recording: Recording::default(),
-        decisions: RecordedDecisions {
-            is_cut: true,
-            ..RecordedDecisions::default()
-        },
+        legs: vec![Leg::open(None)],
     };
     let mut spent: BTreeMap<Arc<str>, Usage> = BTreeMap::new();
     for record in &journal.records {
@@ -216,7 +237,9 @@ fn of_journal(journal: &Journal) -> Result<Recordings, CliError> {
 }
 
 fn take(recordings: &mut Recordings, spent: &mut BTreeMap<Arc<str>, Usage>, record: &Record) {
-    let decisions = &mut recordings.decisions;
+    let Some(Leg { decisions, .. }) = recordings.legs.last_mut() else {
+        return;
+    };
     match &record.event {
         Event::TurnStarted(turn) => {
             spent.clear();
@@ -247,7 +270,19 @@ fn take(recordings: &mut Recordings, spent: &mut BTreeMap<Arc<str>, Usage>, reco
             decisions.is_cut = true;
             recordings.recording.cut_by = None::<Interruption>;
         }
-        Event::RunStarted(_) | Event::MessageAdded(_) | Event::ExecutionStarted(_) | Event::TurnFinished(_) => {}
+        Event::MessageAdded(message) => recordings.legs.push(Leg::open(Some(message.text.clone()))),
+        Event::RunStarted(_) | Event::ExecutionStarted(_) | Event::TurnFinished(_) => {}
+    }
+}
+
+impl Leg {
+    /// One of which nothing is known yet.
+    fn open(message: Option<Arc<str>>) -> Self {
+        let decisions = RecordedDecisions {
+            is_cut: true,
+            ..RecordedDecisions::default()
+        };
+        Self { message, decisions }
     }
 }
 
@@ -285,28 +320,18 @@ fn total(one: Usage, other: Usage) -> Usage {
     }
 }
 
-fn show(
-    outcome: &Outcome,
-    state: &ConversationState,
-    ledger: &ComparingLedger,
-    args: &ReplayArgs,
-    surroundings: &Surroundings,
-) {
+fn show(outcome: &Outcome, state: &ConversationState, compared: u64, args: &ReplayArgs, surroundings: &Surroundings) {
     match args.showing.output {
-        Output::Human => surroundings.print(&told(outcome, state, ledger, args.showing.quiet)),
+        Output::Human => surroundings.print(&told(outcome, state, compared, args.showing.quiet)),
         Output::Json => surroundings.print(&document(outcome, state)),
-        Output::Events => surroundings.complain(&told(outcome, state, ledger, args.showing.quiet)),
+        Output::Events => surroundings.complain(&told(outcome, state, compared, args.showing.quiet)),
     }
 }
 
-fn told(outcome: &Outcome, state: &ConversationState, ledger: &ComparingLedger, quiet: bool) -> String {
+fn told(outcome: &Outcome, state: &ConversationState, compared: u64, quiet: bool) -> String {
     match outcome {
         Outcome::Same | Outcome::Cut { .. } if quiet => String::new(),
-        Outcome::Same => format!(
-            "✓ the same: {} decisions in {} turns\n",
-            ledger.compared,
-            state.turn_count()
-        ),
+        Outcome::Same => format!("✓ the same: {} decisions in {} turns\n", compared, state.turn_count()),
         Outcome::Cut { turn } => {
             format!("✓ the same as far as the record goes: it ends before turn {turn}\n")
         }

@@ -1,18 +1,18 @@
-//! `ensemble resume`: a run goes on from its journal.
+//! `ensemble resume` and `ensemble continue`: a run goes on from its journal.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::args::{Output, ResumeArgs};
+use super::args::{AnsweringArgs, ContinueArgs, DrivingArgs, Output, ResumeArgs, ShowingArgs};
 use super::error::CliError;
 use super::prepare::{Prepared, prepare_text};
 use super::project::{Surroundings, read_source};
-use super::run::{Driven, complain_of_condition, drive, original_folder, print_result, showing};
+use super::run::{Driven, Showing, complain_of_condition, drive, original_folder, print_result, showing};
 use super::wiring::{Shared, wire};
 use super::{exit, given};
 use crate::agent::process::kill_leftovers;
-use crate::conversation::{ConversationState, Event, RunResumed, RunStarted};
-use crate::journal::{Journal, JournalWriter, LedgerError, RunFolder, Store, read};
+use crate::conversation::{ConversationState, Event, MessageAdded, RunResumed, RunStarted};
+use crate::journal::{Journal, JournalWriter, LedgerError, Lock, RunFolder, Store, read};
 use crate::report::Reporter;
 use crate::source::Source;
 
@@ -23,84 +23,144 @@ pub fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliE
         Some(id) => store.find(id)?,
         None => store.last()?,
     };
-    let _lock = folder.lock()?;
-    let journal = read(&folder.journal())?;
-    if journal.torn {
-        surroundings.complain(&format!(
-            "warning: the last line of {} was torn and has been dropped\n",
-            surroundings.relative(&folder.journal()).display()
+    let recorded = Recorded::open(folder, surroundings)?;
+    let showing = showing(&args.showing, surroundings);
+    if recorded.has_ended() {
+        return Ok(tell_again(&recorded, args, showing, surroundings));
+    }
+    let first = Event::RunResumed(RunResumed {
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+    });
+    recorded.go_on(
+        first,
+        Vec::new(),
+        &args.answering,
+        &args.driving,
+        &args.showing,
+        surroundings,
+    )
+}
+
+/// `ensemble continue`.
+pub fn go_on(args: &ContinueArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let store = Store::of(&surroundings.project_root(&surroundings.folder));
+    let recorded = Recorded::open(store.find(&args.run)?, surroundings)?;
+    if !recorded.has_ended() {
+        let id = &recorded.folder.id;
+        let message = format!("run {id} has not ended, and only an ended run can be continued");
+        return Err(CliError::usage_with_help(
+            message,
+            format!("`ensemble resume {id}` goes on with it"),
         ));
     }
-    let started = started(&journal)?;
-    let prepared = recorded_ensemble(&folder, started, surroundings)?;
-    let mut state = ConversationState::new(prepared.plan.clone());
-    journal.records.iter().for_each(|record| state.apply(record));
-    let has_ended = state
-        .ended()
-        .is_some_and(|ended| !ended.completion_reason.is_resumable());
-    let mut showing = showing(&args.showing, surroundings);
-    if has_ended {
-        return Ok(tell_again(
-            &journal,
-            &state,
-            &prepared,
-            args,
-            &mut *showing.reporter,
-            surroundings,
-        ));
+    let text = given::text(&args.message, surroundings)?;
+    let then = args.then.iter().map(|text| text.as_str().into()).collect();
+    let first = Event::MessageAdded(MessageAdded { text });
+    recorded.go_on(first, then, &args.answering, &args.driving, &args.showing, surroundings)
+}
+
+/// A run as its folder has it, with the right to drive it.
+pub struct Recorded {
+    /// Where it stands.
+    pub folder: RunFolder,
+    /// Its journal.
+    pub journal: Journal,
+    /// Its ensemble, as it was.
+    pub prepared: Prepared,
+    /// The fold of its journal.
+    pub state: ConversationState,
+    _lock: Lock,
+}
+
+impl Recorded {
+    /// Takes the right to drive the run, and reads it.
+    pub fn open(folder: RunFolder, surroundings: &Surroundings) -> Result<Self, CliError> {
+        let lock = folder.lock()?;
+        let journal = read(&folder.journal())?;
+        if journal.torn {
+            surroundings.complain(&format!(
+                "warning: the last line of {} was torn and has been dropped\n",
+                surroundings.relative(&folder.journal()).display()
+            ));
+        }
+        let prepared = recorded_ensemble(&folder, started(&journal)?, surroundings)?;
+        let mut state = ConversationState::new(prepared.plan.clone());
+        journal.records.iter().for_each(|record| state.apply(record));
+        Ok(Self {
+            folder,
+            journal,
+            prepared,
+            state,
+            _lock: lock,
+        })
     }
-    let answers = given::answers(&args.answering, surroundings)?;
-    given::check_answers(&answers, prepared.plan.ensemble())?;
-    let models = if args.answering.model.is_empty() {
-        &started.models
-    } else {
-        &args.answering.model
-    };
-    let shared = Shared {
-        answers: Arc::new(answers),
-        person: showing.person,
-        overrides: given::overrides(models)?,
-        surroundings: Arc::new(surroundings.clone()),
-        outer: Vec::new(),
-        durability: args.durability,
-    };
-    let wired = wire(&prepared, &shared)?;
-    kill_leftovers(&started.run_id);
-    let path = folder.journal();
-    let writer = JournalWriter::resume(&path, journal.length, args.durability)
-        .map_err(|source| CliError::Ledger(LedgerError::Write { path, source }))?;
-    let driven = Driven {
-        prepared: &prepared,
-        wired,
-        first: Event::RunResumed(RunResumed {
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-        }),
-        state,
-        writer,
-        reporter: showing.reporter,
-        fail_on_limit: args.fail_on_limit,
-    };
-    drive(driven, &folder.id, &args.showing, surroundings)
+
+    /// Is there nothing to resume?
+    pub fn has_ended(&self) -> bool {
+        let ended = self.state.ended();
+        ended.is_some_and(|ended| !ended.completion_reason.is_resumable())
+    }
+
+    fn go_on(
+        self,
+        first: Event,
+        then: Vec<Arc<str>>,
+        answering: &AnsweringArgs,
+        driving: &DrivingArgs,
+        shown: &ShowingArgs,
+        surroundings: &Surroundings,
+    ) -> Result<u8, CliError> {
+        let started = started(&self.journal)?;
+        let answers = given::answers(answering, surroundings)?;
+        given::check_answers(&answers, self.prepared.plan.ensemble())?;
+        let models = if answering.model.is_empty() {
+            &started.models
+        } else {
+            &answering.model
+        };
+        let showing = showing(shown, surroundings);
+        let shared = Shared {
+            answers: Arc::new(answers),
+            person: showing.person,
+            overrides: given::overrides(models)?,
+            surroundings: Arc::new(surroundings.clone()),
+            outer: Vec::new(),
+            durability: driving.durability,
+        };
+        let wired = wire(&self.prepared, &shared)?;
+        kill_leftovers(&started.run_id);
+        let path = self.folder.journal();
+        let writer = JournalWriter::resume(&path, self.journal.length, driving.durability)
+            .map_err(|source| CliError::Ledger(LedgerError::Write { path, source }))?;
+        let driven = Driven {
+            prepared: &self.prepared,
+            wired,
+            first: Some(first),
+            then,
+            state: self.state,
+            writer,
+            reporter: showing.reporter,
+            fail_on_limit: driving.fail_on_limit,
+        };
+        drive(driven, &self.folder.id, shown, surroundings)
+    }
 }
 
 /// The run is over: its story and its result once more.
-fn tell_again(
-    journal: &Journal,
-    state: &ConversationState,
-    prepared: &Prepared,
-    args: &ResumeArgs,
-    reporter: &mut dyn Reporter,
-    surroundings: &Surroundings,
-) -> u8 {
-    tell(journal, prepared, reporter);
+fn tell_again(recorded: &Recorded, args: &ResumeArgs, mut showing: Showing, surroundings: &Surroundings) -> u8 {
+    tell(&recorded.journal, &recorded.prepared, &mut *showing.reporter);
     if args.showing.output == Output::Json {
-        print_result(state, surroundings);
+        print_result(&recorded.state, surroundings);
     }
-    let Some(ended) = state.ended() else {
+    let Some(ended) = recorded.state.ended() else {
         return exit::SUCCESS;
     };
-    complain_of_condition(ended, prepared, surroundings);
-    exit::of_run(ended.completion_reason, state.interrupted(), args.fail_on_limit)
+    complain_of_condition(ended, &recorded.prepared, surroundings);
+    exit::of_run(
+        ended.completion_reason,
+        recorded.state.interrupted(),
+        args.driving.fail_on_limit,
+    )
 }
 
 /// Tells a recorded story to a reporter.

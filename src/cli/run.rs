@@ -13,10 +13,10 @@ use super::terminal::{AtTheTerminal, Nobody};
 use super::wiring::{Shared, Wired, wire};
 use super::{exit, given, signals};
 use crate::agent::input::Person;
-use crate::conversation::{CompletionReason, ConversationState, Event, RunEnded, RunStarted};
+use crate::conversation::{CompletionReason, ConversationState, Event, MessageAdded, RunEnded, RunStarted};
 use crate::diagnostic::Severity;
 use crate::executor::{Clock, Executor, run_timeout};
-use crate::journal::{FORMAT, JournalWriter, RunFolder, Store};
+use crate::journal::{Durability, FORMAT, JournalWriter, LedgerError, RunFolder, Store};
 use crate::report::{Events, Human, Reporter, RunResult, Silent, Verbosity, diagnostics};
 use crate::resolver::{Decision, decide};
 
@@ -43,7 +43,7 @@ pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> 
         overrides: given::overrides(&args.answering.model)?,
         surroundings: Arc::new(surroundings.clone()),
         outer: vec![surroundings.folder.join(&path).canonicalize().unwrap_or_default()],
-        durability: args.durability,
+        durability: args.driving.durability,
     };
     let wired = wire(&prepared, &shared)?;
     let started = |run_id: &str| -> Result<RunStarted, CliError> {
@@ -58,6 +58,7 @@ pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> 
             context: given::context(args, surroundings)?,
             models: args.answering.model.clone(),
             simulated: wired.simulated.clone(),
+            forked_from: None,
             program: env!("CARGO_PKG_VERSION").to_owned(),
         })
     };
@@ -68,7 +69,7 @@ pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> 
     let folder = Store::of(&prepared.root).create(Utc::now())?;
     let _lock = folder.lock()?;
     folder.keep_ensemble(prepared.source.text())?;
-    let writer = new_journal(&folder, args)?;
+    let writer = new_journal(&folder, args.driving.durability)?;
     let started = RunStarted {
         run_id: folder.id.as_str().into(),
         ..started_fields
@@ -76,19 +77,20 @@ pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> 
     let driven = Driven {
         prepared: &prepared,
         wired,
-        first: Event::RunStarted(started),
+        first: Some(Event::RunStarted(started)),
+        then: args.then.iter().map(|text| text.as_str().into()).collect(),
         state: ConversationState::new(prepared.plan.clone()),
         writer,
         reporter: showing.reporter,
-        fail_on_limit: args.fail_on_limit,
+        fail_on_limit: args.driving.fail_on_limit,
     };
     drive(driven, &folder.id, &args.showing, surroundings)
 }
 
-fn new_journal(folder: &RunFolder, args: &RunArgs) -> Result<JournalWriter, CliError> {
+/// Begins the journal of a run.
+pub fn new_journal(folder: &RunFolder, durability: Durability) -> Result<JournalWriter, CliError> {
     let path = folder.journal();
-    JournalWriter::create(&path, args.durability)
-        .map_err(|source| CliError::Ledger(crate::journal::LedgerError::Write { path, source }))
+    JournalWriter::create(&path, durability).map_err(|source| CliError::Ledger(LedgerError::Write { path, source }))
 }
 
 /// A run that is about to be driven.
@@ -97,8 +99,10 @@ pub struct Driven<'a> {
     pub prepared: &'a Prepared,
     /// Its agents.
     pub wired: Wired,
-    /// The event with which this process begins.
-    pub first: Event,
+    /// The event with which this process begins, unless it stands in the journal.
+    pub first: Option<Event>,
+    /// What is said each time the conversation has ended.
+    pub then: Vec<Arc<str>>,
     /// The state so far.
     pub state: ConversationState,
     /// Its journal.
@@ -127,8 +131,19 @@ pub fn drive(
             interruptions: signals::listen(run_id.into()),
             timeout: run_timeout(&driven.prepared.plan),
         };
-        executor.commit(&mut driven.state, driven.first)?;
-        executor.drive(&mut driven.state).await
+        if let Some(first) = driven.first {
+            executor.commit(&mut driven.state, first)?;
+        }
+        let mut ended = executor.drive(&mut driven.state).await?;
+        for text in driven.then {
+            if ended.completion_reason != CompletionReason::Completed && !ended.completion_reason.is_limit() {
+                break;
+            }
+            let message = Event::MessageAdded(MessageAdded { text });
+            executor.commit(&mut driven.state, message)?;
+            ended = executor.drive(&mut driven.state).await?;
+        }
+        Ok::<_, LedgerError>(ended)
     });
     // A thread that waits for a person must not keep the process.
     runtime.shutdown_background();

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::CliError;
-use super::replay::Recordings;
+use super::replay::{Leg, Recordings};
 use crate::agent::{Observation, Recorded, Recording};
 use crate::conversation::{CompletionReason, RunStarted};
 use crate::data::{Context, Failure, FailureKind, JsonMap, Usage};
@@ -81,10 +81,14 @@ fn recordings(saved: Saved) -> Recordings {
             context: saved.initial_context.unwrap_or_default(),
             models: Vec::new(),
             simulated: Vec::new(),
+            forked_from: None,
             program: String::new(),
         },
         recording,
-        decisions,
+        legs: vec![Leg {
+            message: None,
+            decisions,
+        }],
     }
 }
 

@@ -112,6 +112,7 @@ impl InnerEnsemble {
                 context,
                 models: Vec::new(),
                 simulated: self.wired.simulated.clone(),
+                forked_from: None,
                 program,
             })
         } else {

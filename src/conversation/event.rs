@@ -82,8 +82,20 @@ pub struct RunStarted {
     /// Agents whose model is the embedded simulated one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub simulated: Vec<Arc<str>>,
+    /// The run of which this is a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
     /// Version of the program.
     pub program: String,
+}
+
+/// Where a fork leaves another run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkedFrom {
+    /// The other run.
+    pub run_id: Arc<str>,
+    /// The last turn that both have.
+    pub turn: u32,
 }
 
 /// A process takes the run over.

@@ -3,16 +3,19 @@
 //! **Invariant:** [`ConversationState`] changes only in [`ConversationState::apply`], so the journal and the
 //! ensemble text together always give the same state again.
 
+mod counts;
 mod event;
+mod history;
 mod outcome;
 mod standing;
 mod state;
-mod view;
 
 pub use event::{
-    AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted, InputRequested, Interruption,
-    MessageAdded, NotRun, Reason, Record, RunEnded, RunResumed, RunStarted, Start, TurnFinished, TurnStarted, Waiting,
+    AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted, ForkedFrom, InputRequested,
+    Interruption, MessageAdded, NotRun, Reason, Record, RunEnded, RunResumed, RunStarted, Start, TurnFinished,
+    TurnStarted, Waiting,
 };
+pub use history::HistoryEntry;
 pub use outcome::CompletionReason;
 pub use standing::{DependencyFact, Standing, Why, dependency_fact, is_unseen, standing};
-pub use state::{AGENT_REQUESTS, AgentState, ConversationState, HistoryEntry, OpenExecution, OpenTurn, Slot};
+pub use state::{AGENT_REQUESTS, AgentState, ConversationState, OpenExecution, OpenTurn, Slot};

@@ -89,6 +89,7 @@ fn started() -> Event {
         context: Context::default(),
         models: Vec::new(),
         simulated: Vec::new(),
+        forked_from: None,
         program: String::new(),
     })
 }
@@ -141,6 +142,19 @@ fn result(state: &ConversationState) -> Value {
     result
 }
 
+/// Executions that ended twice, and attempts whose number was used before.
+fn repeated(records: &[Record]) -> Vec<String> {
+    let mut seen = std::collections::HashSet::new();
+    let names = records.iter().filter_map(|record| match &record.event {
+        Event::ExecutionFinished(end) => Some(format!("{} {} ended", end.agent, end.execution)),
+        Event::ExecutionStarted(start) => {
+            Some(format!("{} {} attempt {}", start.agent, start.execution, start.attempt))
+        }
+        _ => None,
+    });
+    names.filter(|name| !seen.insert(name.clone())).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
@@ -151,8 +165,9 @@ proptest! {
         let ended = records.len() - 1;
         for cut in 1..ended {
             let resumed = Event::RunResumed(RunResumed { program: String::new() });
-            let (state, _) = drive(&plan, &fate, 3, &records[..cut], resumed);
+            let (state, all) = drive(&plan, &fate, 3, &records[..cut], resumed);
             prop_assert_eq!(result(&state), result(&whole), "cut after {} of {} records", cut, records.len());
+            prop_assert_eq!(repeated(&all), Vec::<String>::new(), "cut after {} of {} records", cut, records.len());
         }
     }
 

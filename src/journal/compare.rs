@@ -30,12 +30,12 @@ pub struct ComparingLedger {
 }
 
 impl ComparingLedger {
-    /// Compares with these.
-    pub fn new(decisions: RecordedDecisions) -> Self {
+    /// Compares with these, which follow `last_turn`.
+    pub fn new(decisions: RecordedDecisions, last_turn: u32) -> Self {
         Self {
             decisions,
             compared: 0,
-            last_turn: 0,
+            last_turn,
         }
     }
 

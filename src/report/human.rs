@@ -41,7 +41,6 @@ pub struct Human {
     spins: bool,
     running: Vec<String>,
     last_word: Vec<String>,
-    executions: u64,
     begun: Option<chrono::DateTime<chrono::Utc>>,
 }
 
@@ -70,7 +69,6 @@ impl Human {
             spins: false,
             running: Vec::new(),
             last_word: Vec::new(),
-            executions: 0,
             begun: None,
         }
     }
@@ -138,7 +136,6 @@ impl Human {
     }
 
     fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
-        self.executions += 1;
         self.running.retain(|name| *name != *finished.agent);
         self.show_running(finished.turn);
         let plan = state.plan();
@@ -218,7 +215,7 @@ impl Human {
         text.push_str(&format!(
             "\n  {} · {} · {}\n",
             count(u64::from(state.turn_count()), "turn"),
-            count(self.executions, "execution"),
+            count(state.history().count() as u64, "execution"),
             duration(seconds),
         ));
         if quiet {
@@ -282,7 +279,11 @@ impl Reporter for Human {
                     self.note(&text);
                 }
             }
-            Event::MessageAdded(message) if self.verbosity > Verbosity::Quiet => {
+            Event::MessageAdded(message) => {
+                self.begun = Some(record.at);
+                if self.verbosity == Verbosity::Quiet {
+                    return;
+                }
                 self.say(&format!("\n{NAME}you{NAME:#}\n{}", indent(&message.text)));
             }
             Event::TurnStarted(turn) => self.turn_started(turn),

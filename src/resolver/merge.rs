@@ -115,3 +115,72 @@ fn whole(value: &Value) -> Option<i64> {
     let value = value.as_f64()?;
     (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::resolver::tests::{Driver, plan_of};
+
+    /// Targets, askers and priorities of the next turn's requests, and the warnings, after `a` and `b` have said this.
+    fn after(a: Value, b: Value) -> (Vec<String>, Vec<String>) {
+        let plan = Arc::new(plan_of(
+            "name: e\nagents:\n- {name: a, script: x, conversation: {triggers_conversation: true}}\n- {name: b, script: x, conversation: {triggers_conversation: true}}\n- {name: c, script: x, depends_on: [d]}\n- {name: d, script: x, depends_on: [c, a], conversation: {max_turns: 2}}\n",
+        ));
+        let mut driver = Driver::new(&plan);
+        let outputs = [json!({"agent_requests": a}), json!({"agent_requests": b})];
+        let finished = driver.first_turn(&plan, &outputs);
+        let requests = finished.requests.iter();
+        let requests = requests.map(|(target, request)| format!("{target} {} {}", request.from, request.priority));
+        (requests.collect(), finished.warnings)
+    }
+
+    #[test]
+    fn the_highest_priority_wins_then_the_first_declared() {
+        let table = [
+            (json!([{"target_agent": "c"}]), json!([{"target_agent": "c"}]), "c a 0"),
+            (
+                json!([{"target_agent": "c"}]),
+                json!([{"target_agent": "c", "priority": 1}]),
+                "c b 1",
+            ),
+            (
+                json!([{"target_agent": "c", "priority": 2.0}]),
+                json!([{"target_agent_type": "c", "priority": 1}]),
+                "c a 2",
+            ),
+            (
+                json!([{"target_agent": "c", "priority": -1}]),
+                json!([{"target_agent": "c"}]),
+                "c b 0",
+            ),
+        ];
+        for (a, b, expected) in table {
+            let (requests, warnings) = after(a.clone(), b.clone());
+            assert_eq!((requests, warnings), (vec![expected.to_owned()], Vec::new()), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn requests_that_cannot_be_honoured_are_warned_of() {
+        let table = [
+            (json!("c"), "it is no list"),
+            (json!([{"agent": "c"}]), "it names no `target_agent`"),
+            (json!([{"target_agent": "z"}]), "no agent is called `z`"),
+            (json!([{"target_agent": "a"}]), "`a` has reached its max_turns 1"),
+            (
+                json!([{"target_agent": "c", "priority": "high"}]),
+                "its priority is no whole number",
+            ),
+        ];
+        for (a, expected) in table {
+            let (requests, warnings) = after(a.clone(), json!([]));
+            assert_eq!(requests, Vec::<String>::new(), "{a}");
+            assert!(
+                warnings.len() == 1 && warnings[0].contains(expected),
+                "{a}: {warnings:?}"
+            );
+        }
+    }
+}

@@ -16,14 +16,14 @@ use crate::plan::{AgentId, Plan};
 use crate::random_ensembles::conversation;
 
 /// Applies events with sequence numbers and one time.
-struct Driver {
+pub struct Driver {
     state: ConversationState,
     turns: Vec<TurnStarted>,
     results: Vec<(u32, AgentId, bool)>,
 }
 
 impl Driver {
-    fn new(plan: &Arc<Plan>) -> Self {
+    pub fn new(plan: &Arc<Plan>) -> Self {
         let mut driver = Self {
             state: ConversationState::new(plan.clone()),
             turns: Vec::new(),
@@ -40,6 +40,7 @@ impl Driver {
             context: Context::default(),
             models: Vec::new(),
             simulated: Vec::new(),
+            forked_from: None,
             program: String::new(),
         }));
         driver
@@ -51,6 +52,22 @@ impl Driver {
         self.state.apply(&Record { seq, at, event });
     }
 
+    /// Performs the first turn with these outputs; the decision that ends it.
+    pub fn first_turn(&mut self, plan: &Plan, outputs: &[serde_json::Value]) -> crate::conversation::TurnFinished {
+        let Decision::StartTurn(turn) = decide(plan, &self.state) else {
+            panic!("somebody is ready");
+        };
+        self.apply(Event::TurnStarted(turn.clone()));
+        assert_eq!(turn.starts.len(), outputs.len(), "{turn:?}");
+        for (start, output) in turn.starts.iter().zip(outputs) {
+            self.finish(start, Some(output.clone()));
+        }
+        match decide(plan, &self.state) {
+            Decision::FinishTurn(finished) => finished,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Performs a turn; fate says who fails, and who asks for whom.
     fn turn(&mut self, plan: &Plan, turn: TurnStarted, fate: &mut impl Iterator<Item = u8>) {
         self.turns.push(turn.clone());
@@ -60,29 +77,44 @@ impl Driver {
             let failed = fate.is_multiple_of(5);
             let target = format!("a{}", fate % 7);
             let output = json!({"n": fate % 3, "agent_requests": [{"target_agent": target, "priority": fate % 4}]});
-            self.apply(Event::ExecutionStarted(ExecutionStarted {
-                turn: turn.turn,
-                agent: start.agent.clone(),
-                execution: start.execution,
-                attempt: 1,
-            }));
-            self.apply(Event::ExecutionFinished(ExecutionFinished {
-                turn: turn.turn,
-                agent: start.agent.clone(),
-                execution: start.execution,
-                attempt: 1,
-                output: (!failed).then(|| Arc::new(output)),
-                failure: failed.then(|| Failure::new(FailureKind::Exit, "no")),
-                execution_time: 0.0,
-                usage: None,
-                stderr: String::new(),
-                warnings: Vec::new(),
-                exchange: Vec::new(),
-            }));
+            self.finish(start, (!failed).then_some(output));
             let id = plan.id(&start.agent).expect("agents of the plan start");
             self.results.push((turn.turn, id, !failed));
         }
     }
+}
+
+impl Driver {
+    fn finish(&mut self, start: &Start, output: Option<serde_json::Value>) {
+        let turn = self.state.turn_count() + 1;
+        self.apply(Event::ExecutionStarted(ExecutionStarted {
+            turn,
+            agent: start.agent.clone(),
+            execution: start.execution,
+            attempt: 1,
+        }));
+        let failed = output.is_none();
+        self.apply(Event::ExecutionFinished(ExecutionFinished {
+            turn,
+            agent: start.agent.clone(),
+            execution: start.execution,
+            attempt: 1,
+            output: output.map(Arc::new),
+            failure: failed.then(|| Failure::new(FailureKind::Exit, "no")),
+            execution_time: 0.0,
+            usage: None,
+            stderr: String::new(),
+            warnings: Vec::new(),
+            exchange: Vec::new(),
+        }));
+    }
+}
+
+/// The plan of a text.
+pub fn plan_of(text: &str) -> Plan {
+    let loaded = crate::loader::load(&crate::source::Source::new("t", text));
+    let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{:#?}", loaded.findings));
+    Plan::build(Arc::new(ensemble)).expect("the conditions compile")
 }
 
 /// The rules, read off the whole record of the conversation.

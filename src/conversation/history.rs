@@ -1,52 +1,46 @@
-//! How conditions see history and counts: through the state's own lists, nothing copied.
+//! The executions so far: kept once, shown to conditions and in results without a copy.
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use super::state::HistoryEntry;
-use crate::condition::{Counts, History};
-use crate::data::Failure;
-use crate::plan::{AgentId, Plan};
+use crate::condition::History;
+use crate::data::{Failure, Request, Usage};
+
+/// One execution of the past, as results and conditions show it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistoryEntry {
+    /// The turn, from 1.
+    pub turn_number: u32,
+    /// The agent.
+    pub agent_name: Arc<str>,
+    /// Which execution of the agent, from 1.
+    pub execution: u32,
+    /// What it read: agents, and which of their executions.
+    pub reads: IndexMap<Arc<str>, u32>,
+    /// The request that started it.
+    pub request: Option<Arc<Request>>,
+    /// Digest of the run's input at the time.
+    pub input_digest: Arc<str>,
+    /// Its output; `{error, kind}` when it failed.
+    pub output_data: Arc<Value>,
+    /// Why it failed; `None` when it succeeded.
+    pub failure: Option<Failure>,
+    /// The attempt that ended it.
+    pub attempt: u32,
+    /// What all its attempts cost.
+    pub usage: Option<Usage>,
+    /// Wall clock of the last attempt, in seconds.
+    pub execution_time: f64,
+    /// When it ended.
+    pub timestamp: DateTime<Utc>,
+}
 
 /// The executions so far, oldest first.
 #[derive(Debug, Clone, Default)]
 pub struct HistoryList(pub Vec<HistoryEntry>);
-
-/// Executions so far of every agent.
-#[derive(Debug, Clone)]
-pub struct CountList {
-    plan: Arc<Plan>,
-    counts: Vec<u32>,
-}
-
-impl CountList {
-    /// All at 0.
-    pub fn new(plan: Arc<Plan>) -> Self {
-        let counts = vec![0; plan.len()];
-        Self { plan, counts }
-    }
-
-    /// One more.
-    pub fn add(&mut self, id: AgentId) {
-        self.counts[id.index()] += 1;
-    }
-
-    /// How often the agent has executed.
-    pub fn of(&self, id: AgentId) -> u32 {
-        self.counts[id.index()]
-    }
-}
-
-impl Counts for CountList {
-    fn count(&self, agent: &str) -> Option<u64> {
-        self.plan.id(agent).map(|id| u64::from(self.of(id)))
-    }
-
-    fn names(&self) -> Vec<Arc<str>> {
-        self.plan.ids().map(|id| self.plan.name(id).clone()).collect()
-    }
-}
 
 impl History for HistoryList {
     fn len(&self) -> usize {
