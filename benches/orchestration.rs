@@ -43,7 +43,11 @@ fn agent(name: &str, other: &str, feedback: bool, conditions: [&str; 2]) -> Stri
 
 /// Two agents in turn.
 fn ping_pong(turns: u32, conditions: [&str; 2]) -> String {
-    let agents = agent("writer", "reviewer", true, conditions) + &agent("reviewer", "writer", false, conditions);
+    let agents = [
+        agent("writer", "reviewer", true, conditions),
+        agent("reviewer", "writer", false, conditions),
+    ]
+    .concat();
     format!("name: ping-pong\nconversation_limits: {{max_total_turns: {turns}}}\nagents:\n{agents}")
 }
 
