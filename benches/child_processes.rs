@@ -8,6 +8,7 @@
 
 mod support;
 
+use std::hint::black_box;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use support::{Figures, Ran, micros, plan, run, say, show, time};
 
 const ROUNDS: usize = 10;
 const CHILDREN: usize = 100;
+/// Memory that a run of 20,000 turns with 1 kB each has.
+const BALLAST: usize = 64 << 20;
 
 fn conversation(text: &str) -> Ran {
     let plan = plan(text);
@@ -99,6 +102,22 @@ fn main() {
     show("conversation", &figures[2], "µs", "");
     show("ratio to the plain loop, round by round", &ratios[0], "", "");
     show("ratio to the loop with pipes", &ratios[1], "", "");
+
+    // What a run remembers is mapped once more for each child that is forked.
+    let ballast: Vec<u8> = black_box((0..BALLAST).map(|at| (at % 251) as u8).collect());
+    let mut figures = vec![Figures::default(); 2];
+    for _ in 0..3 {
+        figures[0].add(each(repeat(bare)));
+        figures[1].add(each(sequential()));
+    }
+    let ratio = format!("{:.2} of the loop", figures[1].median() / figures[0].median());
+    say(&format!(
+        "the same in a process that holds {} MiB more",
+        ballast.len() >> 20
+    ));
+    show("plain loop: spawn, wait", &figures[0], "µs", "");
+    show("conversation", &figures[1], "µs", &ratio);
+    drop(ballast);
 
     let mut figures = vec![Figures::default(); 2];
     for _ in 0..3 {
