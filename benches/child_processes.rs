@@ -10,9 +10,10 @@ mod support;
 
 use std::hint::black_box;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble::agent::process::DEFAULT_OUTPUT_CAP;
+use ensemble::agent::process::{Bounds, DEFAULT_OUTPUT_CAP, Invocation, Watchdog};
 use ensemble::agent::script::{Places, runner};
 use support::{Figures, Ran, micros, plan, run, say, show, time};
 
@@ -20,6 +21,18 @@ const ROUNDS: usize = 10;
 const CHILDREN: usize = 100;
 /// Memory that a run of 20,000 turns with 1 kB each has.
 const BALLAST: usize = 64 << 20;
+
+/// As a run has them: the program itself is the watchdog.
+fn bounds() -> Bounds {
+    let watchdog = Watchdog::new(Invocation {
+        program: env!("CARGO_BIN_EXE_ensemble").into(),
+        arguments: vec!["__watchdog".into()],
+    });
+    Bounds {
+        output_cap: DEFAULT_OUTPUT_CAP,
+        watchdog: Some(Arc::new(watchdog)),
+    }
+}
 
 fn conversation(text: &str) -> Ran {
     let plan = plan(text);
@@ -29,7 +42,7 @@ fn conversation(text: &str) -> Ran {
         project_root: folder.path().to_owned(),
     };
     let runners = plan.ids().map(|id| match &plan.agent(id).kind {
-        ensemble::ensemble::AgentKind::Script { script } => runner(script, &places, DEFAULT_OUTPUT_CAP),
+        ensemble::ensemble::AgentKind::Script { script } => runner(script, &places, bounds()),
         other => panic!("{other:?}"),
     });
     let ran = run(&plan, runners.collect());
