@@ -24,7 +24,7 @@ use crate::executor::Executor;
 use crate::journal::{
     ComparingLedger, Divergence, Durability, Journal, LedgerError, RecordedDecisions, RunFolder, Store, read,
 };
-use crate::report::{Reporter, RunResult, Silent};
+use crate::report::{Reporter, RunResult, Silent, count};
 use crate::resolver::{Readiness, readiness};
 
 /// What a record says, whatever its form.
@@ -332,7 +332,11 @@ fn show(outcome: &Outcome, state: &ConversationState, compared: u64, args: &Repl
 fn told(outcome: &Outcome, state: &ConversationState, compared: u64, quiet: bool) -> String {
     match outcome {
         Outcome::Same | Outcome::Cut { .. } if quiet => String::new(),
-        Outcome::Same => format!("✓ the same: {} decisions in {} turns\n", compared, state.turn_count()),
+        Outcome::Same => format!(
+            "✓ the same: {} in {}\n",
+            count(compared, "decision"),
+            count(state.turn_count().into(), "turn")
+        ),
         Outcome::Cut { turn } => {
             format!("✓ the same as far as the record goes: it ends before turn {turn}\n")
         }

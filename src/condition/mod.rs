@@ -177,18 +177,26 @@ pub struct Read {
     pub value: Value,
 }
 
+fn parse(text: &str) -> Result<Expr, CompileError> {
+    if text.len() > STRING_LIMIT {
+        return Err(CompileError {
+            message: "the condition is longer than 1 MiB".into(),
+            span: Span::new(0, text.len()),
+            help: None,
+        });
+    }
+    parser::parse(text)
+}
+
 impl Condition {
+    /// Is the text a condition? Everything that a user can get wrong is found by the parser, at a fraction of the cost.
+    pub fn check(text: &str) -> Result<(), CompileError> {
+        parse(text).map(drop)
+    }
+
     /// Compiles a condition in Rhai's or Python's spelling.
     pub fn compile(text: &str) -> Result<Self, CompileError> {
-        let whole = Span::new(0, text.len());
-        if text.len() > STRING_LIMIT {
-            return Err(CompileError {
-                message: "the condition is longer than 1 MiB".into(),
-                span: whole,
-                help: None,
-            });
-        }
-        let expr = parser::parse(text)?;
+        let expr = parse(text)?;
         let Emitted {
             script,
             sites,
@@ -196,7 +204,7 @@ impl Condition {
         } = emit::emit(&expr);
         let script = with_room(&expr, || ENGINE.compile(&script)).map_err(|error| CompileError {
             message: format!("the engine does not take the condition: {error}"),
-            span: whole,
+            span: Span::new(0, text.len()),
             help: None,
         })?;
         Ok(Self {

@@ -213,7 +213,8 @@ impl Human {
             CompletionReason::WaitingForInput => (CAUTION, "?"),
             _ => (BAD, "✗"),
         };
-        let mut text = format!("\n{style}{mark} {reason}{style:#}");
+        let space = if quiet { "" } else { "\n" };
+        let mut text = format!("{space}{style}{mark} {reason}{style:#}");
         if let Some(detail) = &ended.detail {
             text.push_str(&format!(": {detail}"));
         }
@@ -386,7 +387,8 @@ fn kind_of(kind: crate::data::FailureKind) -> String {
         .unwrap_or_default()
 }
 
-fn count(count: u64, noun: &str) -> String {
+/// `1 turn`, `2 turns`.
+pub fn count(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }

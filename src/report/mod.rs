@@ -10,7 +10,7 @@ mod result;
 use crate::conversation::{ConversationState, Record};
 
 pub use events::Events;
-pub use human::{Human, Verbosity};
+pub use human::{Human, Verbosity, count};
 pub use result::RunResult;
 
 /// Is told of every event after it has been committed and applied.

@@ -144,9 +144,9 @@ fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     }
 }
 
-/// The text of a condition that compiles. The plan compiles it again; here it is about finding every problem at once.
+/// The text of what is a condition. The plan compiles it; here it is about finding every problem at once.
 fn compiling(at: &Cursor<'_>, text: &str, findings: &mut Findings) -> Option<String> {
-    let Err(error) = Condition::compile(text) else {
+    let Err(error) = Condition::check(text) else {
         return Some(text.to_owned());
     };
     let mut finding = Finding::error(codes::CONDITION, at.route().text(error.span), error.message);
