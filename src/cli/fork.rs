@@ -7,9 +7,10 @@ use super::error::CliError;
 use super::prepare::{Prepared, prepare};
 use super::project::Surroundings;
 use super::resume::{recorded_ensemble, started};
-use super::run::{Driven, digest, drive, new_journal, showing};
+use super::run::{Driven, drive, new_journal, showing};
 use super::wiring::{Shared, wire};
 use crate::conversation::{ConversationState, Event, ForkedFrom, Record, RunStarted};
+use crate::data::digest;
 use crate::journal::{FORMAT, Journal, Ledger, RunFolder, Store, read};
 
 /// `ensemble fork`.

@@ -6,12 +6,14 @@
 )]
 
 mod args;
+mod clock;
 mod error;
 mod exit;
 mod fork;
 mod given;
 mod prepare;
 mod project;
+mod recordings;
 mod replay;
 mod resume;
 mod run;

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 
 use super::args::{Output, RunArgs, ShowingArgs};
+use super::clock::SystemClock;
 use super::error::CliError;
 use super::prepare::{Prepared, prepare};
 use super::project::Surroundings;
@@ -14,20 +15,12 @@ use super::wiring::{Shared, Wired, wire};
 use super::{exit, given, signals};
 use crate::agent::input::Person;
 use crate::conversation::{CompletionReason, ConversationState, Event, MessageAdded, RunEnded, RunStarted};
+use crate::data::digest;
 use crate::diagnostic::Severity;
-use crate::executor::{Clock, Executor, run_timeout};
+use crate::executor::{Executor, run_timeout};
 use crate::journal::{Durability, FORMAT, JournalWriter, LedgerError, RunFolder, Store};
 use crate::report::{Events, Human, Reporter, RunResult, Silent, Verbosity, diagnostics};
 use crate::resolver::{Decision, decide};
-
-/// The time that people agree on.
-pub struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> DateTime<Utc> {
-        Utc::now()
-    }
-}
 
 /// `ensemble run`.
 pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -264,13 +257,6 @@ fn dry_run(
         }
         _ => Ok(exit::SUCCESS),
     }
-}
-
-/// SHA-256 of a text, in hex.
-pub fn digest(text: &str) -> String {
-    use sha2::Digest;
-    let hash = sha2::Sha256::digest(text.as_bytes());
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The file that a run was started from, if it is still there.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::CliError;
-use super::replay::{Leg, Recordings};
+use super::recordings::{Leg, Recordings};
 use crate::agent::{Observation, Recorded, Recording};
 use crate::conversation::{CompletionReason, RunStarted};
 use crate::data::{Context, Failure, FailureKind, JsonMap, Usage};

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::clock::SystemClock;
 use super::error::CliError;
 use super::prepare::{Prepared, prepare};
 use super::project::Surroundings;
-use super::run::{SystemClock, digest};
 use super::wiring::{Shared, Wired, wire};
 use crate::agent::sub_ensemble::Conversations;
 use crate::agent::{BoxFuture, Execution};
 use crate::conversation::{ConversationState, Event, RunResumed, RunStarted};
-use crate::data::Context;
+use crate::data::{Context, digest};
 use crate::executor::Executor;
 use crate::journal::{self, Durability, FORMAT, JournalWriter, RunFolder, Store};
 use crate::report::Silent;
