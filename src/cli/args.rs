@@ -163,6 +163,12 @@ pub enum ValidateFormat {
     Human,
     /// One versioned JSON document.
     Json,
+    /// Workflow commands, which GitHub Actions shows at the lines of a pull request.
+    Github,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+    /// JUnit XML, for CI servers: a test case for each file.
+    Junit,
 }
 
 /// `ensemble replay`.

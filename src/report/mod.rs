@@ -4,14 +4,21 @@
 
 pub mod diagnostics;
 mod events;
+mod github;
 mod human;
+mod junit;
+mod place;
 mod result;
+mod sarif;
 
 use crate::conversation::{ConversationState, Record};
 
 pub use events::Events;
+pub use github::github;
 pub use human::{Human, Verbosity};
+pub use junit::{CheckedFile, junit};
 pub use result::RunResult;
+pub use sarif::sarif;
 
 /// Is told of every event after it has been committed and applied.
 pub trait Reporter {
