@@ -37,6 +37,8 @@ pub enum Command {
     Run(RunArgs),
     /// Check ensemble files without running them
     Validate(ValidateArgs),
+    /// Say what the code of a finding means, with a wrong and a right example
+    Explain(ExplainArgs),
     /// Decide a recorded conversation again and stop where the decision differs
     Replay(ReplayArgs),
     /// Go on with a run that was interrupted or waits for an answer
@@ -169,6 +171,14 @@ pub enum ValidateFormat {
     Sarif,
     /// JUnit XML, for CI servers: a test case for each file.
     Junit,
+}
+
+/// `ensemble explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// The code, such as E021; without one, all codes are listed
+    #[arg(value_name = "CODE")]
+    pub code: Option<String>,
 }
 
 /// `ensemble replay`.

@@ -8,6 +8,7 @@
 mod args;
 mod error;
 mod exit;
+mod explain;
 mod fork;
 mod given;
 mod prepare;
@@ -50,6 +51,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
     match command {
         Command::Run(args) => run::run(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
+        Command::Explain(args) => explain::explain(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),
         Command::Resume(args) => resume::resume(&args, surroundings),
         Command::Continue(args) => resume::go_on(&args, surroundings),

@@ -9,6 +9,7 @@ mod build;
 pub mod codes;
 mod decode;
 pub mod document;
+pub mod explain;
 mod findings;
 mod json;
 mod map;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::place::uri;
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::loader::codes;
+use crate::loader::explain::explanation;
 use crate::source::{Source, Span};
 
 /// One log with one run.
@@ -41,7 +42,7 @@ fn rule(code: Code, title: &str) -> Value {
     json!({
         "id": code.0,
         "shortDescription": {"text": title},
-        "help": {"text": format!("`ensemble explain {}` shows a wrong and a right example.", code.0)},
+        "help": {"text": explanation(code), "markdown": explanation(code)},
         "defaultConfiguration": {"level": level(code.severity())},
     })
 }
