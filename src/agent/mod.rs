@@ -18,8 +18,6 @@ mod scope;
 pub mod script;
 pub mod sub_ensemble;
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -28,10 +26,8 @@ use crate::conversation::Interruption;
 use crate::data::{Context, Failure, FailureKind, JsonMap, Question, Request, Usage};
 use crate::thread::Message;
 
+pub use crate::model::BoxFuture;
 pub use recorded::{Recorded, RecordedRunner, Recording};
-
-/// A future that can be stored.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Performs the executions of one agent.
 pub trait Runner: Send + Sync {

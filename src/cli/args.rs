@@ -185,8 +185,11 @@ pub struct ExplainArgs {
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
     /// A run's id or its beginning, a journal, a run's folder, or a saved result
-    #[arg(value_name = "RECORD")]
-    pub record: String,
+    #[arg(value_name = "RECORD", required_unless_present = "last")]
+    pub record: Option<String>,
+    /// The latest run
+    #[arg(long, conflicts_with = "record")]
+    pub last: bool,
     /// Decide by this ensemble instead of the recorded one
     #[arg(long, value_name = "FILE|NAME")]
     pub ensemble: Option<String>,

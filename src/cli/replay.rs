@@ -155,7 +155,7 @@ fn open(args: &ReplayArgs, surroundings: &Surroundings) -> Result<(Recordings, P
         Some(given) => Some(prepare(&surroundings.ensemble_file(given)?, surroundings)?),
         None => None,
     };
-    match record(&args.record, surroundings)? {
+    match record(args.record.as_deref(), surroundings)? {
         Form::Run(folder) => {
             let journal = read(&folder.journal())?;
             let prepared = match edited {
@@ -197,7 +197,12 @@ enum Form {
     Result(PathBuf),
 }
 
-fn record(given: &str, surroundings: &Surroundings) -> Result<Form, CliError> {
+/// What was given; the latest run if nothing was.
+fn record(given: Option<&str>, surroundings: &Surroundings) -> Result<Form, CliError> {
+    let store = Store::of(&surroundings.project_root(&surroundings.folder));
+    let Some(given) = given else {
+        return Ok(Form::Run(store.last()?));
+    };
     let path = surroundings.folder.join(given);
     if path.is_dir() {
         return RunFolder::at(&path)
@@ -214,7 +219,6 @@ fn record(given: &str, surroundings: &Surroundings) -> Result<Form, CliError> {
             _ => Form::Result(path),
         });
     }
-    let store = Store::of(&surroundings.project_root(&surroundings.folder));
     Ok(Form::Run(store.find(given)?))
 }
 

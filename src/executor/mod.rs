@@ -52,14 +52,14 @@ impl Executor<'_> {
     /// The ledger refused an event: the run stops there, and what was committed stands.
     pub async fn drive(&mut self, state: &mut ConversationState) -> Result<RunEnded, LedgerError> {
         let plan = state.plan().clone();
-        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        let mut pace = Pace::new(self.timeout);
         loop {
             match decide(&plan, state) {
-                Decision::StartTurn(turn) => match self.interruption(deadline) {
+                Decision::StartTurn(turn) => match self.interruption(pace.deadline) {
                     Some(cause) => self.commit(state, Event::Interrupted(cause))?,
                     None => self.commit(state, Event::TurnStarted(turn))?,
                 },
-                Decision::Perform => self.perform(&plan, state, deadline).await?,
+                Decision::Perform => self.perform(&plan, state, &mut pace).await?,
                 Decision::FinishTurn(finished) => {
                     self.commit(state, Event::TurnFinished(finished))?;
                     self.ledger.sync(SyncPoint::Turn)?;
@@ -94,6 +94,34 @@ impl Executor<'_> {
         let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let signal = self.interruptions.try_recv().ok();
         signal.or(late.then_some(Interruption::Timeout))
+    }
+}
+
+/// When the run must end, and how long it may go on without looking up.
+struct Pace {
+    deadline: Option<Instant>,
+    /// When others had their turn: whoever listens to signals lives on the same thread.
+    gave_way: Instant,
+}
+
+impl Pace {
+    /// Executions that never wait would keep signals from being seen any longer than this.
+    const AT_LEAST_EVERY: Duration = Duration::from_millis(1);
+
+    fn new(timeout: Option<Duration>) -> Self {
+        let now = Instant::now();
+        Self {
+            deadline: timeout.map(|timeout| now + timeout),
+            gave_way: now,
+        }
+    }
+
+    /// Gives way now and then; each time costs a system call.
+    async fn keep(&mut self) {
+        if self.gave_way.elapsed() >= Self::AT_LEAST_EVERY {
+            tokio::task::yield_now().await;
+            self.gave_way = Instant::now();
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
 
-use super::Executor;
+use super::{Executor, Pace};
 use crate::agent::{BoxFuture, Execution, Notes, Observation, Observed};
 use crate::conversation::{
     AttemptFailed, ConversationState, Event, ExecutionFinished, ExecutionStarted, InputRequested, Interruption,
@@ -55,7 +55,7 @@ impl Executor<'_> {
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
-        deadline: Option<Instant>,
+        pace: &mut Pace,
     ) -> Result<(), LedgerError> {
         let limits = &plan.ensemble().limits;
         let turn_deadline = limits.turn_timeout.map(|timeout| Instant::now() + timeout);
@@ -72,7 +72,7 @@ impl Executor<'_> {
                 return Ok(());
             }
             self.ledger.sync(SyncPoint::Commit)?;
-            match self.wait(&mut running, deadline, turn_deadline).await {
+            match self.wait(&mut running, pace, turn_deadline).await {
                 Wake::Step(step) => {
                     self.step(plan, state, step, &mut running)?;
                     while let Some(Some(step)) = running.futures.next().now_or_never() {
@@ -95,14 +95,13 @@ impl Executor<'_> {
     }
 
     /// Waits for the next thing that happens; what has ended comes before what interrupts.
-    async fn wait(&mut self, running: &mut Running, deadline: Option<Instant>, turn_deadline: Option<Instant>) -> Wake {
-        // Executions that never wait would otherwise keep signals from being seen.
-        tokio::task::yield_now().await;
+    async fn wait(&mut self, running: &mut Running, pace: &mut Pace, turn_deadline: Option<Instant>) -> Wake {
+        pace.keep().await;
         tokio::select! {
             biased;
             Some(step) = running.futures.next() => Wake::Step(step),
             Some(cause) = self.interruptions.recv() => Wake::Interrupted(cause),
-            () = until(deadline) => Wake::Interrupted(Interruption::Timeout),
+            () = until(pace.deadline) => Wake::Interrupted(Interruption::Timeout),
             () = until(turn_deadline) => Wake::TurnTimeout,
         }
     }

@@ -2,9 +2,7 @@
 //!
 //! The checksum is CRC-32 over the line's bytes before `,"crc"`, so that it can be checked without parsing.
 
-use std::io::Write;
-
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -40,16 +38,52 @@ struct Head<'a> {
 /// Appends the record's line, with its line break, to `buffer`.
 pub fn encode(record: &Record, buffer: &mut Vec<u8>) {
     let start = buffer.len();
-    let at = record.at.to_rfc3339_opts(SecondsFormat::Micros, true);
-    let name = record.event.name();
-    let seq = record.seq;
-    write_infallibly(
-        buffer,
-        format_args!(r#"{{"seq":{seq},"at":"{at}","event":"{name}","data":"#),
-    );
+    buffer.extend_from_slice(b"{\"seq\":");
+    number(buffer, record.seq);
+    buffer.extend_from_slice(b",\"at\":\"");
+    time(buffer, record.at);
+    buffer.extend_from_slice(b"\",\"event\":\"");
+    buffer.extend_from_slice(record.event.name().as_bytes());
+    buffer.extend_from_slice(b"\",\"data\":");
     encode_data(&record.event, buffer);
     let crc = crc32fast::hash(&buffer[start..]);
-    write_infallibly(buffer, format_args!(",\"crc\":\"{crc:08x}\"}}\n"));
+    buffer.extend_from_slice(b",\"crc\":\"");
+    for nibble in (0..8).rev() {
+        buffer.push(b"0123456789abcdef"[(crc >> (4 * nibble) & 0xf) as usize]);
+    }
+    buffer.extend_from_slice(b"\"}\n");
+}
+
+fn number(buffer: &mut Vec<u8>, number: u64) {
+    serde_json::to_writer(buffer, &number).expect("memory can be written");
+}
+
+/// RFC 3339 in UTC with microseconds; by hand, since every event carries one and the general way is slow.
+fn time(buffer: &mut Vec<u8>, at: DateTime<Utc>) {
+    let (year, nanos) = (u32::try_from(at.year()).unwrap_or(u32::MAX), at.nanosecond());
+    if year > 9_999 || nanos >= 1_000_000_000 {
+        let text = at.to_rfc3339_opts(SecondsFormat::Micros, true);
+        return buffer.extend_from_slice(text.as_bytes());
+    }
+    digits(buffer, year, 4);
+    for (before, part) in [(b'-', at.month()), (b'-', at.day()), (b'T', at.hour())] {
+        buffer.push(before);
+        digits(buffer, part, 2);
+    }
+    for part in [at.minute(), at.second()] {
+        buffer.push(b':');
+        digits(buffer, part, 2);
+    }
+    buffer.push(b'.');
+    digits(buffer, nanos / 1_000, 6);
+    buffer.push(b'Z');
+}
+
+/// The number with that many digits.
+fn digits(buffer: &mut Vec<u8>, number: u32, count: u32) {
+    for place in (0..count).rev() {
+        buffer.push(b'0' + (number / 10_u32.pow(place) % 10) as u8);
+    }
 }
 
 fn encode_data(event: &Event, buffer: &mut Vec<u8>) {
@@ -67,10 +101,6 @@ fn encode_data(event: &Event, buffer: &mut Vec<u8>) {
         Event::RunEnded(data) => serde_json::to_writer(buffer, data),
     };
     result.expect("events have string keys and are written to memory");
-}
-
-fn write_infallibly(buffer: &mut Vec<u8>, text: std::fmt::Arguments) {
-    buffer.write_fmt(text).expect("memory can be written");
 }
 
 /// Reads one line, without its line break.
@@ -117,4 +147,46 @@ fn parse<T: DeserializeOwned>(data: &RawValue) -> Result<T, LineError> {
 
 fn content(error: serde_json::Error) -> LineError {
     LineError::Content(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_the_general_way_writes_them() {
+        let texts = [
+            "1970-01-01T00:00:00Z",
+            "2026-11-21T09:08:07.000001999Z",
+            "2024-02-29T23:59:59.999999999Z",
+            "2016-12-31T23:59:60.5Z",
+            "0000-01-01T00:00:00Z",
+            "9999-12-31T23:59:59.1Z",
+            "+10000-01-01T00:00:00Z",
+            "-0001-12-31T12:00:00Z",
+        ];
+        for text in texts {
+            let at: DateTime<Utc> = text.parse().expect("a time");
+            let mut buffer = Vec::new();
+            time(&mut buffer, at);
+            let general = at.to_rfc3339_opts(SecondsFormat::Micros, true);
+            assert_eq!(String::from_utf8_lossy(&buffer), general, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_has_its_documented_shape() {
+        let record = Record {
+            seq: 3,
+            at: "2026-11-21T09:08:07.5Z".parse().expect("a time"),
+            event: Event::Interrupted(crate::conversation::Interruption::CtrlC),
+        };
+        let mut buffer = b"before".to_vec();
+        encode(&record, &mut buffer);
+        let line = String::from_utf8(buffer.split_off(6)).expect("text");
+        let body = r#"{"seq":3,"at":"2026-11-21T09:08:07.500000Z","event":"interrupted","data":{"cause":"ctrl_c"}"#;
+        let crc = crc32fast::hash(body.as_bytes());
+        assert_eq!(line, format!("{body},\"crc\":\"{crc:08x}\"}}\n"));
+        assert_eq!(decode(line.trim_end().as_bytes()), Ok(record));
+    }
 }

@@ -17,7 +17,7 @@ use crate::conversation::Record;
 
 pub use compare::{ComparingLedger, RecordedDecisions};
 pub use line::{LineError, decode, encode};
-pub use read::{Journal, ReadError, read};
+pub use read::{Journal, ReadError, read, read_from};
 pub use store::{Lock, RunFolder, Store, StoreError};
 pub use write::{Durability, JournalWriter};
 

@@ -56,11 +56,20 @@ pub enum ReadError {
 
 /// Reads the journal at `path`.
 pub fn read(path: &Path) -> Result<Journal, ReadError> {
-    let io = |source| ReadError::Io {
+    let file = std::fs::File::open(path).map_err(|source| unreadable(path, source))?;
+    read_from(BufReader::with_capacity(1 << 16, file), path)
+}
+
+fn unreadable(path: &Path, source: io::Error) -> ReadError {
+    ReadError::Io {
         path: path.to_owned(),
         source,
-    };
-    let mut lines = BufReader::with_capacity(1 << 16, std::fs::File::open(path).map_err(io)?);
+    }
+}
+
+/// Reads a journal from anywhere; errors speak of it as `path`.
+pub fn read_from(mut lines: impl BufRead, path: &Path) -> Result<Journal, ReadError> {
+    let io = |source| unreadable(path, source);
     let mut journal = Journal {
         records: Vec::new(),
         length: 0,

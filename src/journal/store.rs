@@ -83,7 +83,7 @@ impl Store {
         &self.folder
     }
 
-    /// Makes the folder of a new run. Ids sort by time.
+    /// Makes the folder of a new run. Ids sort by time, to the millisecond.
     pub fn create(&self, now: DateTime<Utc>) -> Result<RunFolder, StoreError> {
         let made = fs::create_dir_all(&self.folder);
         made.map_err(|source| failed("create the folder", &self.folder, source))?;
@@ -93,8 +93,7 @@ impl Store {
             let _ = fs::write(&ignore, "*\n");
         }
         loop {
-            let suffix: String = std::iter::repeat_with(fastrand::lowercase).take(4).collect();
-            let id = format!("{}-{suffix}", now.format("%Y%m%d-%H%M%S"));
+            let id = new_id(now);
             let path = self.folder.join(&id);
             match create_private(&path) {
                 Ok(()) => return Ok(RunFolder { id, path }),
@@ -143,6 +142,15 @@ impl Store {
         runs.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(runs)
     }
+}
+
+/// `20261122-001902-9zab`: the second, its millisecond in two digits of base 36, and two letters of chance.
+fn new_id(now: DateTime<Utc>) -> String {
+    let digit = |value: u32| char::from_digit(value % 36, 36).expect("less than 36");
+    let millisecond = now.timestamp_subsec_millis().min(999);
+    let chance: String = std::iter::repeat_with(fastrand::lowercase).take(2).collect();
+    let second = now.format("%Y%m%d-%H%M%S");
+    format!("{second}-{}{}{chance}", digit(millisecond / 36), digit(millisecond))
 }
 
 impl RunFolder {
@@ -245,4 +253,19 @@ fn create_private(path: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn create_private(path: &Path) -> io::Result<()> {
     fs::create_dir(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::Duration;
+
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_time_within_a_second() {
+        let begun = DateTime::<Utc>::UNIX_EPOCH;
+        let ids: Vec<String> = (0..2000).map(|at| new_id(begun + Duration::milliseconds(at))).collect();
+        assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
+        assert!(ids.iter().all(|id| id.len() == ids[0].len()));
+    }
 }

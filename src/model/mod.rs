@@ -14,13 +14,16 @@ pub use profiles::{Link, Override, ProfileError, Profiles, Resolved};
 pub use script::{describe, run};
 pub use simulated::Simulator;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::agent::BoxFuture;
 use crate::ensemble::Profile;
 use crate::thread::Message;
+
+/// A future that can be stored.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Answers requests. One per profile; the only one of this build is [`Simulator`].
 pub trait Provider: Send + Sync {

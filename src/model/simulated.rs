@@ -8,8 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::script::{describe, place, run};
-use super::{LoadScript, ModelError, ModelReply, ModelRequest, Provider, StopReason};
-use crate::agent::BoxFuture;
+use super::{BoxFuture, LoadScript, ModelError, ModelReply, ModelRequest, Provider, StopReason};
 use crate::ensemble::{Reply, Simulated};
 use crate::sandbox::{Script, ScriptFailure, Variable};
 

@@ -37,6 +37,8 @@ pub struct Human {
     err: Box<dyn Write + Send>,
     verbosity: Verbosity,
     progress: ProgressBar,
+    /// The spinner has begun to turn; it does so on a thread of its own.
+    spins: bool,
     running: Vec<String>,
     last_word: Vec<String>,
     begun: Option<chrono::DateTime<chrono::Utc>>,
@@ -64,6 +66,7 @@ impl Human {
             err,
             verbosity,
             progress,
+            spins: false,
             running: Vec::new(),
             last_word: Vec::new(),
             begun: None,
@@ -124,7 +127,10 @@ impl Human {
             self.progress.set_message("");
             return;
         }
-        self.progress.enable_steady_tick(Duration::from_millis(100));
+        if !self.spins && !self.progress.is_hidden() {
+            self.spins = true;
+            self.progress.enable_steady_tick(Duration::from_millis(100));
+        }
         self.progress
             .set_message(format!("turn {turn} · {}", self.running.join(", ")));
     }

@@ -91,16 +91,8 @@ impl Workspace {
 
     /// Runs the program with a text on standard input.
     pub fn run_with_stdin<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, stdin: &str) -> Outcome {
-        let mut child = self
-            .command(arguments)
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut pipe = child.stdin.take().expect("it has standard input");
-        // A program that does not read its input closes it, and that is no failure of the test.
-        let _ = pipe.write_all(stdin.as_bytes());
-        drop(pipe);
-        Running(child).finish()
+        let child = self.command(arguments).stdin(Stdio::piped()).spawn();
+        Running(child.expect("the program starts")).finish_with_stdin(stdin)
     }
 
     /// Starts the program.
@@ -150,6 +142,22 @@ impl Running {
             .arg(self.0.id().to_string())
             .status();
         assert!(sent.expect("kill is there").success(), "the process is there");
+    }
+
+    /// Has it not ended yet?
+    pub fn is_alive(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('Z'));
+        state == Some(false)
+    }
+
+    /// Writes a text to its standard input and waits for its end.
+    pub fn finish_with_stdin(mut self, text: &str) -> Outcome {
+        let mut pipe = self.0.stdin.take().expect("it has standard input");
+        // A program that does not read its input closes it, and that is no failure of the test.
+        let _ = pipe.write_all(text.as_bytes());
+        drop(pipe);
+        self.finish()
     }
 
     /// Waits for its end.

@@ -1,6 +1,5 @@
 //! How each event changes the state: the only code that does.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -151,13 +150,15 @@ impl ConversationState {
         let Some(turn) = self.open_turn.take() else { return };
         let plan = self.plan.clone();
         self.turn_count = turn.turn;
-        let mut touched = BTreeSet::new();
+        let mut touched = Vec::new();
+        let mut news_to_all = false;
         for slot in turn.slots {
-            touched.insert(slot.agent);
+            touched.push(slot.agent);
             touched.extend(plan.outgoing(slot.agent).map(|(_, edge)| edge.to));
-            if self.merge(&plan, slot) {
-                touched.extend(plan.listeners());
-            }
+            news_to_all |= self.merge(&plan, slot);
+        }
+        if news_to_all {
+            touched.extend(plan.listeners());
         }
         for (target, request) in &event.requests {
             if let Some(id) = plan.id(target) {
@@ -165,6 +166,8 @@ impl ConversationState {
             }
         }
         self.warnings.extend(event.warnings.iter().cloned());
+        touched.sort_unstable();
+        touched.dedup();
         for agent in touched {
             self.place(agent);
         }

@@ -3,8 +3,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::*;
-use crate::agent::BoxFuture;
 use crate::ensemble::{Backoff, Profile};
+use crate::model::BoxFuture;
 use crate::model::StopReason;
 
 /// Answers with its name and the number, or fails; tells what it was asked.

@@ -1,0 +1,112 @@
+//! Agents that are child processes, beside a plain loop of spawn and wait.
+//!
+//! `cargo bench --bench child_processes`. The loop and the conversation take turns, a hundred children each.
+//! The conversation gives each child its input and listens to what it says, so the loop runs in two forms:
+//! bare, and with the same three pipes.
+#![expect(clippy::disallowed_methods, reason = "benches measure time and files")]
+#![expect(dead_code, reason = "each bench uses a part of what they share")]
+
+mod support;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ensemble::agent::process::DEFAULT_OUTPUT_CAP;
+use ensemble::agent::script::{Places, runner};
+use support::{Figures, Ran, micros, plan, run, say, show, time};
+
+const ROUNDS: usize = 10;
+const CHILDREN: usize = 100;
+
+fn conversation(text: &str) -> Ran {
+    let plan = plan(text);
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let places = Places {
+        ensemble_dir: folder.path().to_owned(),
+        project_root: folder.path().to_owned(),
+    };
+    let runners = plan.ids().map(|id| match &plan.agent(id).kind {
+        ensemble::ensemble::AgentKind::Script { script } => runner(script, &places, DEFAULT_OUTPUT_CAP),
+        other => panic!("{other:?}"),
+    });
+    let ran = run(&plan, runners.collect());
+    assert!(
+        ran.state.history().all(|entry| entry.success()),
+        "every script succeeds"
+    );
+    ran
+}
+
+fn sequential() -> Duration {
+    let ran = conversation(&format!(
+        "name: sequential
+conversation_limits: {{max_total_turns: {CHILDREN}}}
+agents:
+  - name: runner
+    script: \"true\"
+    conversation: {{max_turns: {CHILDREN}, trigger: every_turn}}
+"
+    ));
+    assert_eq!(ran.executions(), CHILDREN);
+    ran.took
+}
+
+fn side_by_side(children: usize) -> Duration {
+    let mut text = "name: parallel\nagents:\n".to_owned();
+    for at in 0..children {
+        text.push_str(&format!("  - {{name: sleeper{at}, script: sleep 1}}\n"));
+    }
+    conversation(&text).took
+}
+
+fn bare() {
+    let mut child = Command::new("true").spawn().expect("it starts");
+    assert!(child.wait().expect("it ends").success());
+}
+
+fn piped() {
+    let mut command = Command::new("true");
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = command.spawn().and_then(std::process::Child::wait_with_output);
+    assert!(output.expect("it ends").status.success());
+}
+
+fn repeat(what: impl Fn()) -> Duration {
+    time(|| (0..CHILDREN).for_each(|_| what())).0
+}
+
+fn main() {
+    let mut figures = vec![Figures::default(); 3];
+    let mut ratios = vec![Figures::default(); 2];
+    let each = |took: Duration| micros(took) / CHILDREN as f64;
+    for _ in 0..ROUNDS {
+        let (bare, piped, ours) = (each(repeat(bare)), each(repeat(piped)), each(sequential()));
+        figures[0].add(bare);
+        figures[1].add(piped);
+        figures[2].add(ours);
+        ratios[0].add(ours / bare);
+        ratios[1].add(ours / piped);
+    }
+    say(&format!(
+        "{} times `true`, one after the other, {CHILDREN} in a row",
+        ROUNDS * CHILDREN
+    ));
+    show("plain loop: spawn, wait", &figures[0], "µs", "");
+    show("plain loop with three pipes", &figures[1], "µs", "");
+    show("conversation", &figures[2], "µs", "");
+    show("ratio to the plain loop, round by round", &ratios[0], "", "");
+    show("ratio to the loop with pipes", &ratios[1], "", "");
+
+    let mut figures = vec![Figures::default(); 2];
+    for _ in 0..3 {
+        figures[0].add(micros(side_by_side(1)) / 1e3);
+        figures[1].add(micros(side_by_side(8)) / 1e3);
+    }
+    let ratio = format!("{:.3} of one", figures[1].median() / figures[0].median());
+    say("scripts that sleep for a second, side by side");
+    show("one", &figures[0], "ms", "");
+    show("eight", &figures[1], "ms", &ratio);
+}

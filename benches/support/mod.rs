@@ -1,0 +1,210 @@
+//! What the benches share: ensembles from text, agents that answer at once, runs with a journal, and figures.
+//!
+//! The machines these run on are noisy. So every measurement is repeated, what is compared takes turns, and
+//! the smallest and the middle of the repetitions are printed.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use ensemble::agent::{BoxFuture, Execution, Observed, Runner};
+use ensemble::check::check;
+use ensemble::conversation::{ConversationState, Event, RunStarted};
+use ensemble::data::{Context, JsonMap};
+use ensemble::diagnostic::Severity;
+use ensemble::executor::{Clock, Executor};
+use ensemble::journal::{Durability, FORMAT, JournalWriter};
+use ensemble::loader::load;
+use ensemble::plan::Plan;
+use ensemble::report::Silent;
+use ensemble::source::Source;
+use tempfile::TempDir;
+
+/// Loads, checks and plans a text without errors.
+pub fn plan(text: &str) -> Arc<Plan> {
+    let loaded = load(&Source::new("bench.yaml", text));
+    let ensemble = Arc::new(loaded.ensemble.expect("a sound ensemble"));
+    let errors = check(&ensemble)
+        .into_iter()
+        .filter(|finding| finding.severity == Severity::Error);
+    assert_eq!(errors.count(), 0, "the ensemble has errors");
+    Arc::new(Plan::build(ensemble).expect("conditions that compile"))
+}
+
+/// An agent inside the process that answers at once.
+pub struct Says<F>(pub F);
+
+impl<F: Fn(&Execution) -> JsonMap + Send + Sync> Runner for Says<F> {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+        Box::pin(async move { Observed::success((self.0)(&execution)) })
+    }
+}
+
+/// The same runner for every agent.
+pub fn all(plan: &Plan, runner: impl Runner + 'static) -> Vec<Arc<dyn Runner>> {
+    let runner: Arc<dyn Runner> = Arc::new(runner);
+    vec![runner; plan.len()]
+}
+
+/// The time that people agree on.
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> DateTime<Utc> {
+        Utc::now()
+    }
+}
+
+/// A run that has ended.
+pub struct Ran {
+    /// From the first event to the last.
+    pub took: Duration,
+    /// What of it the processor was ours, which others on the machine do not lengthen.
+    pub busy: Duration,
+    /// How it ended.
+    pub state: ConversationState,
+    /// Bytes in its journal.
+    pub journal_bytes: u64,
+    /// Its journal; the folder goes with it.
+    pub journal: PathBuf,
+    _folder: TempDir,
+}
+
+impl Ran {
+    /// Executions in its history.
+    pub fn executions(&self) -> usize {
+        self.state.history().count()
+    }
+
+    /// Time per execution in microseconds.
+    pub fn micros(&self) -> f64 {
+        micros(self.took) / self.executions() as f64
+    }
+}
+
+/// Runs a conversation to its end: a real journal file without syncs, nobody told.
+pub fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
+    let folder = TempDir::new().expect("a folder");
+    let journal = folder.path().join("journal.jsonl");
+    let mut writer = JournalWriter::create(&journal, Durability::None).expect("a journal");
+    let mut state = ConversationState::new(plan.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let (_never, interruptions) = tokio::sync::mpsc::unbounded_channel();
+    let mut executor = Executor {
+        runners,
+        ledger: &mut writer,
+        reporter: &mut Silent,
+        clock: &SystemClock,
+        interruptions,
+        timeout: Some(Duration::from_secs(3600)),
+    };
+    let (begun, busy) = (Instant::now(), processor_time());
+    runtime.block_on(async {
+        executor
+            .commit(&mut state, Event::RunStarted(started(plan)))
+            .expect("committed");
+        executor.drive(&mut state).await.expect("driven");
+    });
+    let took = begun.elapsed();
+    let busy = processor_time()
+        .zip(busy)
+        .map_or(took, |(after, before)| after - before);
+    drop(executor);
+    Ran {
+        took,
+        busy,
+        state,
+        journal_bytes: fs::metadata(&journal).expect("a journal").len(),
+        journal,
+        _folder: folder,
+    }
+}
+
+fn started(plan: &Plan) -> RunStarted {
+    RunStarted {
+        format: FORMAT,
+        run_id: "20261121-120000-abcd".into(),
+        ensemble: plan.ensemble().name.clone(),
+        ensemble_file: "bench.yaml".to_owned(),
+        ensemble_digest: "0".repeat(64),
+        project_root: ".".to_owned(),
+        input: "the input".into(),
+        context: Context::default(),
+        models: Vec::new(),
+        simulated: Vec::new(),
+        forked_from: None,
+        program: "bench".to_owned(),
+    }
+}
+
+/// The time in microseconds.
+pub fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Repetitions of one measurement.
+#[derive(Default, Clone)]
+pub struct Figures(Vec<f64>);
+
+impl Figures {
+    /// One more.
+    pub fn add(&mut self, figure: f64) {
+        self.0.push(figure);
+        self.0.sort_by(f64::total_cmp);
+    }
+
+    /// The smallest.
+    pub fn min(&self) -> f64 {
+        self.0[0]
+    }
+
+    /// The middle one.
+    pub fn median(&self) -> f64 {
+        self.0[self.0.len() / 2]
+    }
+
+    /// The largest.
+    pub fn max(&self) -> f64 {
+        self.0[self.0.len() - 1]
+    }
+}
+
+/// One line: a name, the figures with their unit, and what else there is to say.
+pub fn show(name: &str, figures: &Figures, unit: &str, remark: &str) {
+    let (min, median, max) = (figures.min(), figures.median(), figures.max());
+    say(&format!(
+        "{name:<44} min {min:>9.2}  median {median:>9.2}  max {max:>9.2} {unit:<3} {remark}"
+    ));
+}
+
+/// One line.
+pub fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").expect("somebody reads");
+}
+
+/// Time that this thread has had on a processor; `None` where the system does not tell.
+fn processor_time() -> Option<Duration> {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanos = stat.split_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
+}
+
+/// How long it takes.
+pub fn time<T>(what: impl FnOnce() -> T) -> (Duration, T) {
+    let begun = Instant::now();
+    let result = what();
+    (begun.elapsed(), result)
+}
+
+/// The most memory that this process has had, in MiB; `None` where the system does not tell.
+pub fn peak_mib() -> Option<f64> {
+    let status = fs::read_to_string(Path::new("/proc/self/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib / 1024.0)
+}

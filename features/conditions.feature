@@ -1,0 +1,123 @@
+Feature: Conditions
+  Rhai's and Python's spelling, one number type, Python's truth, and nothing silently false.
+
+  Scenario Outline: <condition> is <truth>
+    Given the ensemble "a.yaml":
+      """
+      name: truth
+      agents:
+        - name: source
+          script: source.rhai
+        - name: asked
+          script: asked.rhai
+          dependencies:
+            - agent_name: source
+              condition: >-
+                <condition>
+      """
+    And the Rhai script "source.rhai":
+      """
+      #{ n: 3, f: 1.0, word: "abc", empty: "", list: [1, 2], map: #{ k: #{ d: 7 } }, yes: true, none: () }
+      """
+    And the Rhai script "asked.rhai":
+      """
+      1
+      """
+    When I run `ensemble run a.yaml -i hello --output json`
+    Then it ends as "completed" with exit code 0
+    And the result has "agent_execution_count.asked" = <truth>
+
+    Examples: Python's spelling
+      | condition                                             | truth |
+      | context.get('n', 0) == 3                              | 1     |
+      | context.get('missing', False)                         | 0     |
+      | context.get('missing') is None                        | 1     |
+      | output.word is not None                               | 1     |
+      | 'n' in context and 'x' not in context                 | 1     |
+      | len(output.list) == 2                                 | 1     |
+      | output.get('map', {}).get('k', {}).get('d') == 7      | 1     |
+      | output.get('nope', {}).get('k', {}).get('d') == 7     | 0     |
+      | output.n in (1, 3)                                    | 1     |
+      | True if output.yes else False                         | 1     |
+      | 1 < output.n < 3                                      | 0     |
+      | 1 < output.n <= 3                                     | 1     |
+      | not output.yes or output.none                         | 0     |
+      | -7 % 3 == 2                                           | 1     |
+
+    Examples: Rhai's spelling
+      | condition                                             | truth |
+      | context.n == 3 && !context.missing                    | 1     |
+      | "n" in context                                        | 1     |
+      | output.word.len() == 3                                | 1     |
+      | output["list"][1] == 2                                | 1     |
+
+    Examples: truth and numbers
+      | condition                                             | truth |
+      | output.f == 1                                         | 1     |
+      | 7 / 2 == 3.5                                          | 1     |
+      | output.n == "3"                                       | 0     |
+      | output.n != "3"                                       | 1     |
+      | output.empty                                          | 0     |
+      | output.list                                           | 1     |
+      | output.none                                           | 0     |
+      | 0 or output.word                                      | 1     |
+      | []                                                    | 0     |
+      | {}                                                    | 0     |
+      | output.missing and 1 / 0                              | 0     |
+
+    Examples: what can be named
+      | condition                                             | truth |
+      | input == 'hello'                                      | 1     |
+      | turn_count == 1                                       | 1     |
+      | executions['source'] == 1 and executions['asked'] == 0 | 1     |
+      | agent_execution_count.source == 1                     | 1     |
+      | history[-1].agent_name == 'source'                    | 1     |
+      | history[0].turn_number == 1                           | 1     |
+      | history[-1].output_data.n == 3                        | 1     |
+      | history[-1].success                                   | 1     |
+
+  Scenario: A condition may be a YAML boolean
+    Given the ensemble "a.yaml":
+      """
+      name: booleans
+      agents:
+        - {name: source, script: s.rhai}
+        - {name: open, script: s.rhai, dependencies: [{agent_name: source, condition: true}]}
+        - {name: shut, script: s.rhai, dependencies: [{agent_name: source, condition: false}]}
+      """
+    And the Rhai script "s.rhai":
+      """
+      1
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then the agents ran in this order:
+      | turn | agents |
+      | 1    | source |
+      | 2    | open   |
+
+  Scenario Outline: What can be known before a run is an error before a run
+    Given the ensemble "a.yaml":
+      """
+      name: known
+      agents:
+        - {name: source, script: s.rhai}
+        - name: asked
+          script: s.rhai
+          dependencies: [{agent_name: source, condition: <condition>}]
+      """
+    And the Rhai script "s.rhai":
+      """
+      1
+      """
+    When I run `ensemble validate a.yaml`
+    Then the exit code is 2
+    And stdout says "<says>"
+
+    Examples:
+      | condition                  | says       |
+      | ""                         | condition  |
+      | "  "                       | condition  |
+      | "contxt.x"                 | context    |
+      | "lenn(context)"            | lenn       |
+      | "output.x // 2"            | floor      |
+      | "2 ** 3"                   | **         |

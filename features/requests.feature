@@ -1,0 +1,158 @@
+Feature: Agents ask for agents
+  `agent_requests` start their targets in the next turn, and only then.
+
+  Background:
+    Given the Rhai script "asked.rhai":
+      """
+      #{ request: request, execution: execution }
+      """
+
+  Scenario Outline: A request that cannot be honoured is a warning
+    Given the ensemble "a.yaml":
+      """
+      name: refused
+      agents:
+        - name: boss
+          script: boss.rhai
+          conversation: {triggers_conversation: <may>}
+        - name: worker
+          script: asked.rhai
+      """
+    And the Rhai script "boss.rhai":
+      """
+      #{ agent_requests: <requests> }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And the execution counts are:
+      | agent  | count |
+      | boss   | 1     |
+      | worker | 1     |
+    And a warning says "<says>"
+    And execution 1 of "boss" has "output_data.agent_requests" = <kept>
+    And the final state has no "agent_requests"
+
+    Examples:
+      | may   | requests                           | says                  | kept                        |
+      | false | [#{target_agent: "worker"}]        | triggers_conversation | [{"target_agent": "worker"}] |
+      | true  | "worker"                           | no list               | "worker"                    |
+      | true  | [#{target: "worker"}]              | target_agent          | [{"target": "worker"}]      |
+      | true  | [#{target_agent: "wroker"}]        | wroker                | [{"target_agent": "wroker"}] |
+      | true  | [#{target_agent: "worker"}]        | max_turns 1           | [{"target_agent": "worker"}] |
+      | true  | [#{target_agent: "worker", priority: "x"}] | priority      | [{"target_agent": "worker", "priority": "x"}] |
+
+  Scenario: Of several requests the highest priority wins, then the first declared
+    Given the ensemble "a.yaml":
+      """
+      name: priorities
+      agents:
+        - name: one
+          script: one.rhai
+          conversation: {triggers_conversation: true}
+        - name: two
+          script: two.rhai
+          conversation: {triggers_conversation: true}
+        - name: loud
+          script: asked.rhai
+          dependencies: [{agent_name: one, condition: "false"}]
+        - name: even
+          script: asked.rhai
+          dependencies: [{agent_name: one, condition: "false"}]
+      """
+    And the Rhai script "one.rhai":
+      """
+      #{ agent_requests: [
+        #{ target_agent: "loud", priority: 1, parameters: #{ nr: 1 } },
+        #{ target_agent_type: "even", parameters: #{ nr: 1 } },
+        #{ target_agent: "even", parameters: #{ nr: 2 } }
+      ] }
+      """
+    And the Rhai script "two.rhai":
+      """
+      #{ agent_requests: [#{ target_agent: "loud", priority: 2 }, #{ target_agent: "even", priority: 0 }] }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "loud" gave "request" = {"from": "two", "parameters": {}, "priority": 2}
+    And execution 1 of "even" gave "request" = {"from": "one", "parameters": {"nr": 1}, "priority": 0}
+
+  Scenario: A request holds for the next turn only, and counts on no edge
+    Given the ensemble "a.yaml":
+      """
+      name: once
+      agents:
+        - name: boss
+          script: boss.rhai
+          conversation: {triggers_conversation: true}
+        - name: worker
+          script: asked.rhai
+          dependencies: [{agent_name: boss, max_executions: 1}]
+          conversation: {max_turns: 3}
+        - name: late
+          script: asked.rhai
+          depends_on: [worker]
+      """
+    And the Rhai script "boss.rhai":
+      """
+      #{ agent_requests: [#{ target_agent: "worker", parameters: #{ job: 1 } }] }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    # Ready and requested: it starts as requested, and the output of boss has been seen by then.
+    And the agents ran in this order:
+      | turn | agents |
+      | 1    | boss   |
+      | 2    | worker |
+      | 3    | late   |
+    And execution 1 of "worker" gave "request.parameters" = {"job": 1}
+    And execution 1 of "late" gave "request" = null
+
+  Scenario: A request starts an agent whose dependencies do not hold, circles included
+    Given the ensemble "a.yaml":
+      """
+      name: enters
+      agents:
+        - name: boss
+          script: boss.rhai
+          conversation: {triggers_conversation: true}
+        - name: worker
+          script: asked.rhai
+          dependencies: [{agent_name: never}]
+        - name: never
+          script: asked.rhai
+          dependencies: [{agent_name: boss, condition: "false"}]
+      """
+    And the Rhai script "boss.rhai":
+      """
+      #{ agent_requests: [#{ target_agent: "worker" }] }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And the agents ran in this order:
+      | turn | agents |
+      | 1    | boss   |
+      | 2    | worker |
+
+  Scenario: A request at a cap on executions is not honoured
+    Given the ensemble "a.yaml":
+      """
+      name: capped
+      agents:
+        - name: boss
+          script: boss.rhai
+          conversation: {triggers_conversation: true}
+        - name: worker
+          script: asked.rhai
+          dependencies: [{agent_name: boss, condition: "false"}]
+      conversation_limits: {max_agent_executions: {boss: 1}}
+      """
+    And the Rhai script "boss.rhai":
+      """
+      #{ agent_requests: [#{ target_agent: "worker" }] }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "max_agent_executions" with exit code 0
+    And the execution counts are:
+      | agent  | count |
+      | boss   | 1     |
+      | worker | 0     |

@@ -1,0 +1,25 @@
+//! What a script wrote: read as an output.
+#![no_main]
+
+use ensemble::agent::Notes;
+use ensemble::agent::output::from_bytes;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let notes = Notes::default();
+    let first = from_bytes(bytes, &notes);
+    let second = from_bytes(bytes, &notes);
+    match (first, second) {
+        (Ok(first), Ok(second)) => {
+            assert_eq!(first, second);
+            let text = serde_json::to_string(&first).expect("JSON");
+            let again = from_bytes(text.as_bytes(), &Notes::default()).expect("an output is an output again");
+            assert_eq!(serde_json::to_string(&again).expect("JSON"), text);
+        }
+        (Err(first), Err(second)) => {
+            assert_eq!(first, second);
+            assert!(!first.error.is_empty());
+        }
+        different => panic!("{different:?}"),
+    }
+});

@@ -1,0 +1,58 @@
+//! The fenced blocks of the project's documents.
+
+use crate::files::read;
+
+/// One fenced block.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// First word after the fence.
+    pub language: String,
+    /// The other words: `file=x`, `sequence=a,b`, `ensemble`.
+    words: Vec<String>,
+    /// What stands in it.
+    pub text: String,
+    /// Where it begins: `docs/language.md:12`.
+    pub place: String,
+}
+
+impl Block {
+    /// Does it bear this word?
+    pub fn is(&self, word: &str) -> bool {
+        self.words.iter().any(|own| own == word)
+    }
+
+    /// The value of `key=value`.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.words
+            .iter()
+            .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    }
+}
+
+/// All blocks of a document.
+pub fn blocks(document: &str) -> Vec<Block> {
+    let text = read(document);
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(info), None) => {
+                let mut words = info.split_whitespace().map(str::to_owned);
+                open = Some(Block {
+                    language: words.next().unwrap_or_default(),
+                    words: words.collect(),
+                    text: String::new(),
+                    place: format!("{document}:{number}"),
+                });
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some(block)) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "{document}: a block is not closed");
+    blocks
+}

@@ -1,0 +1,16 @@
+//! The project's own files.
+
+#![expect(clippy::disallowed_methods, reason = "tests read the project's files")]
+
+use std::path::{Path, PathBuf};
+
+/// The project's folder.
+pub fn project() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The text of a file of the project.
+pub fn read(name: impl AsRef<Path>) -> String {
+    let path = project().join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
