@@ -152,6 +152,12 @@ pub struct ValidateArgs {
     /// Warnings fail too
     #[arg(long)]
     pub deny_warnings: bool,
+    /// Pass over findings of this code, a warning's or a hint's; in a file, `# ensemble: allow(CODE) reason` does
+    #[arg(long, value_name = "CODE", value_delimiter = ',', action = ArgAction::Append)]
+    pub allow: Vec<String>,
+    /// Take findings of this code as errors
+    #[arg(long, value_name = "CODE", value_delimiter = ',', action = ArgAction::Append)]
+    pub deny: Vec<String>,
     /// Say nothing where nothing is wrong
     #[arg(short, long)]
     pub quiet: bool,

@@ -11,6 +11,7 @@ mod exit;
 mod explain;
 mod fork;
 mod given;
+mod policy;
 mod prepare;
 mod project;
 mod replay;

@@ -7,24 +7,26 @@ use std::sync::Arc;
 use super::args::{ValidateArgs, ValidateFormat};
 use super::error::CliError;
 use super::exit;
+use super::policy::Policy;
 use super::prepare::{config_profiles, examine, folder_of};
 use super::project::{Surroundings, read_source, read_stdin};
 use crate::agent::script::{Places, resolve};
 use crate::check;
-use crate::diagnostic::{Diagnostic, Finding, Severity};
+use crate::diagnostic::{Code, Diagnostic, Finding, Severity};
 use crate::ensemble::{Agent, AgentKind, Ensemble};
 use crate::loader::codes;
-use crate::report::{self, CheckedFile, diagnostics};
+use crate::loader::explain::explanation;
+use crate::report::{self, CheckedFile, Rule, diagnostics};
 use crate::source::Source;
 
 /// `ensemble validate`.
 pub fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let files = check_all(inputs(&args.paths, surroundings)?, surroundings)?;
-    let fails = |finding: &Diagnostic| match finding.severity {
-        Severity::Error => true,
-        Severity::Warning => args.deny_warnings,
-        Severity::Hint => false,
-    };
+    let policy = Policy::of(args)?;
+    let mut files = check_all(inputs(&args.paths, surroundings)?, surroundings)?;
+    for file in &mut files {
+        file.findings = policy.apply(std::mem::take(&mut file.findings));
+    }
+    let fails = |finding: &Diagnostic| policy.fails(finding);
     show(&files, &fails, args, surroundings);
     Ok(if files.iter().flat_map(|file| &file.findings).any(fails) {
         exit::USAGE
@@ -132,7 +134,7 @@ fn show(files: &[CheckedFile], fails: &dyn Fn(&Diagnostic) -> bool, args: &Valid
     match args.format {
         ValidateFormat::Json => surroundings.print(&diagnostics::json(&findings)),
         ValidateFormat::Github => surroundings.print(&report::github(&findings, folder)),
-        ValidateFormat::Sarif => surroundings.print(&report::sarif(&findings, folder)),
+        ValidateFormat::Sarif => surroundings.print(&report::sarif(&findings, &rules(), folder)),
         ValidateFormat::Junit => surroundings.print(&report::junit(files, fails, folder)),
         ValidateFormat::Human => {
             if !findings.is_empty() {
@@ -143,6 +145,16 @@ fn show(files: &[CheckedFile], fails: &dyn Fn(&Diagnostic) -> bool, args: &Valid
             }
         }
     }
+}
+
+/// Every code, as reports list them.
+fn rules() -> Vec<Rule> {
+    let rule = |(code, title): &(Code, &'static str)| Rule {
+        code: *code,
+        title,
+        explanation: explanation(*code),
+    };
+    codes::ALL.iter().map(rule).collect()
 }
 
 fn summary(findings: &[Diagnostic], files: usize) -> String {

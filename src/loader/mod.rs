@@ -7,6 +7,7 @@
 mod align;
 mod build;
 pub mod codes;
+mod comments;
 mod decode;
 pub mod document;
 pub mod explain;

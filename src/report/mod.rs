@@ -18,7 +18,7 @@ pub use github::github;
 pub use human::{Human, Verbosity};
 pub use junit::{CheckedFile, junit};
 pub use result::RunResult;
-pub use sarif::sarif;
+pub use sarif::{Rule, sarif};
 
 /// Is told of every event after it has been committed and applied.
 pub trait Reporter {

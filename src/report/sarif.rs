@@ -1,6 +1,6 @@
 //! Findings as SARIF 2.1.0, which code scanning services take in.
 //!
-//! Every code is a rule of the driver, so a rule's index is its place in the table of codes.
+//! Every code is a rule of the driver, whether it was found or not: a service shows what was looked for.
 
 use std::path::Path;
 
@@ -8,16 +8,25 @@ use serde_json::{Value, json};
 
 use super::place::uri;
 use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::loader::codes;
-use crate::loader::explain::explanation;
 use crate::source::{Source, Span};
 
-/// One log with one run.
-pub fn sarif(diagnostics: &[Diagnostic], folder: &Path) -> String {
-    let rules: Vec<Value> = codes::ALL.iter().map(|(code, title)| rule(*code, title)).collect();
+/// What a code is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// The code.
+    pub code: Code,
+    /// In one line.
+    pub title: &'static str,
+    /// At length, in Markdown.
+    pub explanation: &'static str,
+}
+
+/// One log with one run; `rules` holds every code that a finding can have.
+pub fn sarif(diagnostics: &[Diagnostic], rules: &[Rule], folder: &Path) -> String {
+    let described: Vec<Value> = rules.iter().map(described).collect();
     let results: Vec<Value> = diagnostics
         .iter()
-        .map(|diagnostic| result(diagnostic, folder))
+        .map(|diagnostic| result(diagnostic, rules, folder))
         .collect();
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -27,7 +36,7 @@ pub fn sarif(diagnostics: &[Diagnostic], folder: &Path) -> String {
                 "name": "ensemble",
                 "version": env!("CARGO_PKG_VERSION"),
                 "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "rules": rules,
+                "rules": described,
             }},
             "columnKind": "unicodeCodePoints",
             "results": results,
@@ -38,21 +47,21 @@ pub fn sarif(diagnostics: &[Diagnostic], folder: &Path) -> String {
     text
 }
 
-fn rule(code: Code, title: &str) -> Value {
+fn described(rule: &Rule) -> Value {
     json!({
-        "id": code.0,
-        "shortDescription": {"text": title},
-        "help": {"text": explanation(code), "markdown": explanation(code)},
-        "defaultConfiguration": {"level": level(code.severity())},
+        "id": rule.code.0,
+        "shortDescription": {"text": rule.title},
+        "help": {"text": rule.explanation, "markdown": rule.explanation},
+        "defaultConfiguration": {"level": level(rule.code.severity())},
     })
 }
 
-fn result(diagnostic: &Diagnostic, folder: &Path) -> Value {
+fn result(diagnostic: &Diagnostic, rules: &[Rule], folder: &Path) -> Value {
     let message = match &diagnostic.help {
         Some(help) => format!("{}\nhelp: {help}", diagnostic.message),
         None => diagnostic.message.clone(),
     };
-    let index = codes::ALL.iter().position(|(code, _)| *code == diagnostic.code);
+    let index = rules.iter().position(|rule| rule.code == diagnostic.code);
     let mut result = json!({
         "ruleId": diagnostic.code.0,
         "ruleIndex": index,
