@@ -39,6 +39,10 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Say what the code of a finding means, with a wrong and a right example
     Explain(ExplainArgs),
+    /// Draw who listens to whom, and what a run made of it
+    Graph(GraphArgs),
+    /// Write a small ensemble that runs at once, to start from
+    Init(InitArgs),
     /// Decide a recorded conversation again and stop where the decision differs
     Replay(ReplayArgs),
     /// Go on with a run that was interrupted or waits for an answer
@@ -50,6 +54,8 @@ pub enum Command {
     /// Look at recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Print the JSON Schema of ensemble files, for editors
+    Schema,
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -185,6 +191,40 @@ pub struct ExplainArgs {
     /// The code, such as E021; without one, all codes are listed
     #[arg(value_name = "CODE")]
     pub code: Option<String>,
+}
+
+/// `ensemble graph`.
+#[derive(Debug, Args)]
+pub struct GraphArgs {
+    /// The ensemble: a file, or the name of one; with --run, the one that was run is the default
+    #[arg(value_name = "FILE|NAME", required_unless_present = "run")]
+    pub ensemble: Option<String>,
+    /// The form of the picture
+    #[arg(long, value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
+    pub format: GraphFormat,
+    /// Show how often each agent ran in this run, and why the others did not
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
+}
+
+/// The forms of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum GraphFormat {
+    /// A flowchart that forges and editors draw.
+    #[default]
+    Mermaid,
+    /// For Graphviz.
+    Dot,
+    /// Plain text.
+    Ascii,
+}
+
+/// `ensemble init`.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// The ensemble's name; default: this folder's
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
 }
 
 /// `ensemble replay`.

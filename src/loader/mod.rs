@@ -17,6 +17,7 @@ mod map;
 mod marks;
 mod reader;
 mod scalar;
+pub mod schema;
 mod syntax;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 pub mod diagnostics;
 mod events;
 mod github;
+pub mod graph;
 mod human;
 mod junit;
 mod place;
