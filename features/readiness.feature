@@ -454,3 +454,29 @@ Feature: Which agents are ready
       | 1    | boss             |
       | 2    | ready, low, high |
     And the executions started in this order: boss, high, low, ready
+
+  Scenario: An unseen output is no news on an edge that does not hold
+    Given the ensemble "a.yaml":
+      """
+      name: nonews
+      agents:
+        - {name: once, script: say.rhai}
+        - name: often
+          script: say.rhai
+          conversation: {max_turns: 4, trigger: every_turn}
+        - name: listener
+          script: say.rhai
+          dependencies:
+            - {agent_name: once, requires_all: false}
+            - {agent_name: often, requires_all: false, condition: "output.nr == 3"}
+          conversation: {max_turns: 9}
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And the agents ran in this order:
+      | turn | agents          |
+      | 1    | once, often     |
+      | 2    | often, listener |
+      | 3    | often           |
+      | 4    | often, listener |
+    And the journal says that "listener" did not run in turn 3: {"reason": "condition_false", "dependency": "often", "condition": "output.nr == 3", "values": [{"expression": "output.nr", "value": 2}]}

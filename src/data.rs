@@ -68,6 +68,9 @@ pub struct Question {
     pub prompt: String,
     /// The answers that are allowed; empty: any.
     pub choices: Vec<String>,
+    /// The agent of an inner conversation that asks, where the agent that waits is an ensemble.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<Arc<str>>,
 }
 
 /// Why an execution failed.

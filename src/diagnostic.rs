@@ -110,3 +110,26 @@ impl Finding {
         self
     }
 }
+
+/// The nearest of some words, if one is near enough to have been meant.
+pub fn did_you_mean<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    const MOST: usize = 1000;
+    const LONGEST: usize = 64;
+    let length = word.chars().take(LONGEST + 1).count();
+    if length > LONGEST {
+        return None;
+    }
+    let near = (length / 3).max(1);
+    candidates
+        .take(MOST)
+        .filter(|candidate| candidate.len().abs_diff(word.len()) <= near)
+        .map(|candidate| {
+            (
+                strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase()),
+                candidate,
+            )
+        })
+        .filter(|(distance, _)| *distance <= near)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}

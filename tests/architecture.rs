@@ -248,6 +248,22 @@ fn every_room_is_told_of_with_its_invariant() {
 }
 
 #[test]
+fn every_file_that_the_architecture_names_is_there() {
+    let text = read("docs/architecture.md").replace("```", "");
+    let is_file = |code: &String| code.ends_with(".rs") || code.ends_with(".toml") || code.ends_with(".md");
+    let named: Vec<String> = code_in(&text).into_iter().filter(is_file).collect();
+    assert!(named.len() > 10, "{named:?}");
+    for name in named {
+        let places = [
+            project().join("src").join(&name),
+            project().join("docs").join(&name),
+            project().join(&name),
+        ];
+        assert!(places.iter().any(|place| place.is_file()), "there is no {name}");
+    }
+}
+
+#[test]
 fn tests_are_cut_away_and_nothing_else() {
     let text = "use crate::a;\n// use crate::b;\n#[cfg(test)]\nmod tests;\n#[cfg(test)]\nmod inline {\n    use crate::c;\n}\nuse crate::d;\n";
     let (kept, mods) = without_tests(text);

@@ -1,5 +1,6 @@
 //! The scenarios in `features/`, through the binary. An undefined step fails.
 
+
 mod support;
 
 #[path = "features/given.rs"]

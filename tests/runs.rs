@@ -38,3 +38,25 @@ fn writer_and_reviewer_take_turns_until_the_reviewer_approves() {
     assert_eq!(result["completion_reason"], "completed");
     assert_eq!(result["final_state"]["read"], "draft two");
 }
+
+#[test]
+fn a_name_that_is_nearly_right_is_guessed() {
+    let workspace = Workspace::new();
+    workspace.write("ensembles/haggle.yaml", WRITER_REVIEWER);
+    let refused = workspace.run(["run", "hagle"]).expect_code(2);
+    assert!(refused.stderr.contains("did you mean `haggle`?"), "{}", refused.stderr);
+    let refused = workspace.run(["run", "nothing-like-it"]).expect_code(2);
+    assert!(
+        refused
+            .stderr
+            .contains("looked for nothing-like-it, nothing-like-it.yaml"),
+        "{}",
+        refused.stderr
+    );
+    workspace.write("real.yaml", "name: r\nagents: [{name: a, model_profile: gtp}]\nmodel_profiles: {gpt: {provider: simulated, replies: [x]}}\n");
+    for command in ["run", "validate"] {
+        let outcome = workspace.run([command, "real.yaml"]);
+        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(said.contains("did you mean `gpt`?"), "{said}");
+    }
+}

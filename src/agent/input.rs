@@ -102,6 +102,7 @@ impl InputRunner {
         let question = Question {
             prompt,
             choices: self.choices.clone(),
+            asked_by: None,
         };
         let mut booked = Booked::default();
         let result = match self.ask(&question, &execution, &scope, &mut booked).await {

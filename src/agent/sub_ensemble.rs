@@ -8,6 +8,9 @@ use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::conversation::{CompletionReason, ConversationState};
 use crate::data::{Context, Failure, FailureKind, JsonMap, Usage};
 
+/// Keys under which an inner conversation finds what its agent has read, and by what it was asked for.
+const HANDED_IN: [&str; 2] = ["dependencies", "request"];
+
 /// Holds whole conversations; the driving rooms, seen from here.
 pub trait Conversations: Send + Sync {
     /// Holds the conversation to its end and gives its state, or says why it could not be held.
@@ -45,9 +48,9 @@ fn context(execution: &Execution) -> Context {
         .iter()
         .map(|(name, output)| (name.to_string(), Value::clone(output)))
         .collect();
-    context.insert("dependencies".into(), Arc::new(Value::Object(outputs)));
+    context.insert(HANDED_IN[0].into(), Arc::new(Value::Object(outputs)));
     if let Some(request) = &execution.request {
-        context.insert("request".into(), Arc::new(json!(request)));
+        context.insert(HANDED_IN[1].into(), Arc::new(json!(request)));
     }
     context
 }
@@ -68,8 +71,8 @@ fn observed(execution: &Execution, state: &ConversationState) -> Observed {
         ))
     };
     let result = match reason {
-        CompletionReason::WaitingForInput => match state.open_question() {
-            Some(question) => return Observed::NeedsInput(question.clone()),
+        CompletionReason::WaitingForInput => match state.open_questions().next() {
+            Some(question) => return Observed::NeedsInput(question),
             None => failed(FailureKind::Unavailable),
         },
         CompletionReason::Timeout => failed(FailureKind::Timeout),
@@ -92,9 +95,18 @@ fn observed(execution: &Execution, state: &ConversationState) -> Observed {
     })
 }
 
+/// The context that the inner conversation came to. What was only handed in for it to read is not handed back.
 fn final_state(state: &ConversationState) -> JsonMap {
+    let given = state.started().map(|started| &started.context);
+    let is_only_given = |key: &str, value: &Arc<Value>| {
+        HANDED_IN.contains(&key)
+            && given
+                .and_then(|given| given.get(key))
+                .is_some_and(|given| given == value)
+    };
     let context = state.context().iter();
     context
+        .filter(|(key, value)| !is_only_given(key, value))
         .map(|(key, value)| (key.to_string(), Value::clone(value)))
         .collect()
 }

@@ -1,6 +1,6 @@
 //! Model profiles that are named and not known.
 
-use crate::diagnostic::Finding;
+use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Responses};
 use crate::loader::codes;
 use crate::source::{At, Route};
@@ -16,7 +16,10 @@ pub fn unknown_profiles(ensemble: &Ensemble, known: &dyn Fn(&str) -> bool) -> Ve
                 at,
                 format!("there is no model profile `{name}` here"),
             )
-            .help("define it under `model_profiles`, in this file or in `.ensemble/config.yaml`")
+            .help(match did_you_mean(name, inline.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "define it under `model_profiles`, in this file or in `.ensemble/config.yaml`".to_owned(),
+            })
         })
         .collect()
 }

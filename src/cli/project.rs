@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::args::ColorChoice;
 use super::error::CliError;
 use super::streams::Streams;
+use crate::diagnostic::did_you_mean;
 use crate::loader::MAX_BYTES;
 use crate::source::Source;
 
@@ -94,17 +95,21 @@ impl Surroundings {
         if let Some(found) = places.iter().find(|place| place.is_file()) {
             return Ok(self.relative(found));
         }
-        let mut looked: Vec<String> = std::iter::once(&direct)
-            .chain(&places)
-            .map(|place| self.relative(place).display().to_string())
-            .collect();
-        looked.dedup();
         let what = if is_path { "file" } else { "ensemble" };
         let message = format!("there is no {what} `{given}`");
-        Err(CliError::usage_with_help(
-            message,
-            format!("looked for {}", looked.join(", ")),
-        ))
+        let nearby = files_beside(std::iter::once(&direct).chain(&places));
+        if let Some(near) = did_you_mean(given, nearby.iter().map(String::as_str)) {
+            return Err(CliError::usage_with_help(message, format!("did you mean `{near}`?")));
+        }
+        let mut looked: Vec<String> = Vec::new();
+        for place in std::iter::once(&direct).chain(&places) {
+            let place = self.relative(place).display().to_string();
+            if !looked.contains(&place) {
+                looked.push(place);
+            }
+        }
+        let help = format!("looked for {}", looked.join(", "));
+        Err(CliError::usage_with_help(message, help))
     }
 
     /// The path as a person in this folder would write it.
@@ -130,6 +135,21 @@ impl Surroundings {
             .map(|folder| folder.join(".ensemble").join("config.yaml"));
         places.find(|place| place.is_file())
     }
+}
+
+/// What ensembles in the folders of these places are called: their files, and their names.
+fn files_beside<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
+    let mut names = Vec::new();
+    for folder in places.filter_map(|place| place.parent()) {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()) {
+            let is_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+            let words = [path.file_name(), path.file_stem()];
+            let words = words.into_iter().flatten().filter_map(|word| word.to_str());
+            names.extend(words.filter(|_| is_yaml).map(str::to_owned));
+        }
+    }
+    names
 }
 
 /// Reads a text file that a person wrote: not larger than any such file is, and in UTF-8.

@@ -136,12 +136,21 @@ impl InnerEnsemble {
         {
             let journal = journal::read(&before.journal())?;
             journal.records.iter().for_each(|record| state.apply(record));
-            let goes_on = state.ended().is_none_or(|ended| ended.completion_reason.is_resumable());
-            if goes_on {
+            let is_open = state.ended().is_none_or(|ended| ended.completion_reason.is_resumable());
+            let began_with = state.started().map(|started| started.ensemble_digest.as_str());
+            let is_same = began_with == Some(digest(self.prepared.source.text()).as_str());
+            if is_open && !is_same {
+                let file = self.prepared.source.name();
+                execution
+                    .notes
+                    .warn(format!("{file} has changed, so its conversation starts afresh"));
+            }
+            if is_open && is_same {
                 let folder = outer.nested(&name(execution.attempt))?;
                 std::fs::rename(before.journal(), folder.journal()).map_err(|error| {
                     CliError::Internal(format!("cannot move {}: {error}", before.journal().display()))
                 })?;
+                folder.keep_ensemble(self.prepared.source.text())?;
                 let writer = JournalWriter::resume(&folder.journal(), journal.length, self.durability);
                 return Ok((folder.clone(), state, opened(writer, &folder)?, false));
             }

@@ -5,6 +5,7 @@ use super::ast::Variable;
 use super::functions::FUNCTIONS;
 use super::lexer::{Token, TokenKind};
 use super::report::clip;
+use crate::diagnostic::did_you_mean;
 use crate::source::Span;
 
 const ONE_EXPRESSION: &str = "a condition is one expression; it has no statements, loops or variables of its own";
@@ -156,7 +157,7 @@ fn reserved_help(name: &str) -> Option<String> {
 }
 
 fn near_word(name: &str) -> Option<String> {
-    nearest(name, ["and", "or", "not", "in", "is", "if", "else"].into_iter())
+    did_you_mean(name, ["and", "or", "not", "in", "is", "if", "else"].into_iter())
         .map(|word| format!("did you mean `{word}`?"))
 }
 
@@ -168,7 +169,7 @@ pub(super) fn unknown_name(name: &str, span: Span) -> CompileError {
     }
     let shown = clip(name);
     let constants = ["True", "False", "None"].into_iter();
-    let near = nearest(name, Variable::ALL.into_iter().map(Variable::name).chain(constants));
+    let near = did_you_mean(name, Variable::ALL.into_iter().map(Variable::name).chain(constants));
     let help = match near {
         Some(near) => format!("did you mean `{near}`?"),
         None if FUNCTIONS.iter().any(|function| function.names.contains(&name)) => {
@@ -200,7 +201,7 @@ pub(super) fn unknown_function(name: &str, span: Span) -> CompileError {
     }
     let names = FUNCTIONS.iter().flat_map(|function| function.names.iter().copied());
     let begun = |candidate: &&str| candidate.len() > 2 && name.to_lowercase().starts_with(*candidate);
-    let help = match nearest(name, names.clone()).or_else(|| names.clone().find(begun)) {
+    let help = match did_you_mean(name, names.clone()).or_else(|| names.clone().find(begun)) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
             let all: Vec<&str> = FUNCTIONS.iter().map(|function| function.names[0]).collect();
@@ -216,22 +217,4 @@ fn refused(message: String, span: Span, help: String) -> CompileError {
         span,
         help: Some(help),
     }
-}
-
-/// The name that was probably meant.
-fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    if name.len() > 40 {
-        return None;
-    }
-    let lower = name.to_lowercase();
-    names
-        .map(|candidate| {
-            (
-                strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()),
-                candidate,
-            )
-        })
-        .filter(|(distance, candidate)| *distance <= candidate.len() / 3)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
 }

@@ -3,8 +3,7 @@
 //! Each stands in a file of its own, as people read it; tests run the examples.
 
 use super::codes;
-use super::words::did_you_mean;
-use crate::diagnostic::Code;
+use crate::diagnostic::{Code, did_you_mean};
 
 macro_rules! explanations {
     ($($code:literal)*) => {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use super::codes;
 use super::document::{Content, Entry, Node, ScalarValue};
 use super::findings::Findings;
-use super::words::{Section, did_you_mean, one_of, quoted, unknown_key};
-use crate::diagnostic::{Code, Finding};
+use super::words::{Section, one_of, quoted, unknown_key};
+use crate::diagnostic::{Code, Finding, did_you_mean};
 use crate::source::{At, Route, Step};
 
 /// Longest time that can be asked for: some thirty years, which every clock can add to now.

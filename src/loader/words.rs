@@ -1,7 +1,7 @@
 //! The keys of every part of a file, and what to say about a key that is none of them.
 
 use super::codes;
-use crate::diagnostic::Finding;
+use crate::diagnostic::{Finding, did_you_mean};
 use crate::source::At;
 
 /// A part of a file that has keys of its own.
@@ -240,27 +240,4 @@ pub(super) fn quoted(text: &str) -> String {
         short.push('…');
     }
     format!("'{short}'")
-}
-
-/// The nearest of some words, if one is near.
-pub(super) fn did_you_mean<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    const MOST: usize = 1000;
-    const LONGEST: usize = 64;
-    let length = word.chars().take(LONGEST + 1).count();
-    if length > LONGEST {
-        return None;
-    }
-    let near = (length / 3).max(1);
-    candidates
-        .take(MOST)
-        .filter(|candidate| candidate.len().abs_diff(word.len()) <= near)
-        .map(|candidate| {
-            (
-                strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase()),
-                candidate,
-            )
-        })
-        .filter(|(distance, _)| *distance <= near)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
 }

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::diagnostic::did_you_mean;
 use crate::ensemble::{ModelChoice, Profile};
 
 /// The only provider of this build, and the name of the profile that always exists.
@@ -196,11 +197,7 @@ impl Profiles {
     }
 
     fn similar(&self, name: &str) -> Option<Arc<str>> {
-        self.profiles()
-            .map(|(known, _)| (strsim::jaro_winkler(known, name), known))
-            .filter(|(likeness, _)| *likeness > 0.8)
-            .max_by(|(one, _), (other, _)| one.total_cmp(other))
-            .map(|(_, known)| Arc::clone(known))
+        did_you_mean(name, self.profiles().map(|(known, _)| &**known)).map(Arc::from)
     }
 }
 

@@ -13,7 +13,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::condition::Condition;
 use crate::data::JsonMap;
-use crate::diagnostic::Finding;
+use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, Ending, Ensemble, Trigger};
 use crate::loader::codes::{CONDITION, CONDITION_AGENT};
 use crate::source::Route;
@@ -260,13 +260,9 @@ fn compile_conditions(
 
 fn unknown_agent(name: &str, names: &HashMap<Arc<str>, AgentId>, at: crate::source::At) -> Finding {
     let finding = Finding::error(CONDITION_AGENT, at, format!("no agent is called `{name}`"));
-    let nearest = names
-        .keys()
-        .map(|known| (strsim::damerau_levenshtein(name, known), known))
-        .min();
-    match nearest {
-        Some((distance, known)) if distance <= 2 => finding.help(format!("did you mean `{known}`?")),
-        _ => finding.help("`executions` knows the agents of this ensemble"),
+    match did_you_mean(name, names.keys().map(|known| &**known)) {
+        Some(known) => finding.help(format!("did you mean `{known}`?")),
+        None => finding.help("`executions` knows the agents of this ensemble"),
     }
 }
 

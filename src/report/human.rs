@@ -41,6 +41,7 @@ pub struct Human {
     spins: bool,
     running: Vec<String>,
     last_word: Vec<String>,
+    heading: Option<String>,
     begun: Option<chrono::DateTime<chrono::Utc>>,
 }
 
@@ -69,6 +70,7 @@ impl Human {
             spins: false,
             running: Vec::new(),
             last_word: Vec::new(),
+            heading: None,
             begun: None,
         }
     }
@@ -110,7 +112,8 @@ impl Human {
                     ));
                 }
             }
-            self.say(&text);
+            // A turn in which everybody waits for an answer has nothing to say.
+            self.heading = Some(text);
         }
         if self.verbosity == Verbosity::Verbose {
             for waiting in &turn.waiting {
@@ -136,6 +139,9 @@ impl Human {
     }
 
     fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
+        if let Some(heading) = self.heading.take() {
+            self.say(&heading);
+        }
         self.running.retain(|name| *name != *finished.agent);
         self.show_running(finished.turn);
         let plan = state.plan();
@@ -319,11 +325,8 @@ fn hints(reason: CompletionReason, state: &ConversationState) -> String {
     }
     match reason {
         CompletionReason::WaitingForInput => {
-            let waiting = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
-            let answers: Vec<String> = waiting
-                .filter(|slot| matches!(slot.progress, crate::conversation::OpenExecution::Waiting(_)))
-                .map(|slot| format!(" --answer {}=…", slot.start.agent))
-                .collect();
+            let asking = state.open_questions().filter_map(|question| question.asked_by);
+            let answers: Vec<String> = asking.map(|agent| format!(" --answer {agent}=…")).collect();
             format!("  answer with: ensemble resume {id}{}\n", answers.concat())
         }
         reason if reason.is_resumable() => format!("  go on with: ensemble resume {id}\n"),

@@ -1,5 +1,7 @@
 //! How a conversation ends: which outcome, in which words, and who never ran.
 
+use std::borrow::Cow;
+
 use super::readiness::{Readiness, readiness};
 use crate::conversation::{
     CompletionReason, ConditionFailure, ConversationState, NotRun, OpenExecution, Reason, RunEnded,
@@ -67,10 +69,20 @@ pub(super) fn ended(
 
 /// The end of a run whose condition had no answer.
 pub(super) fn condition_failed(plan: &Plan, state: &ConversationState, failure: ConditionFailure) -> RunEnded {
-    let detail = format!("condition of {} `{}`: {}", failure.agent, failure.text, failure.message);
+    let text = shortened(&failure.text);
+    let detail = format!("condition of {} `{}`: {}", failure.agent, text, failure.message);
     RunEnded {
         condition: Some(failure),
         ..ended(plan, state, CompletionReason::ConditionFailed, Some(detail))
+    }
+}
+
+/// A condition as a sentence may quote it: the diagnostic beside it shows the place.
+fn shortened(text: &str) -> Cow<'_, str> {
+    const MOST: usize = 160;
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
+        None => Cow::Borrowed(text),
     }
 }
 

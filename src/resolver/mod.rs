@@ -55,13 +55,13 @@ fn decide_open(plan: &Plan, state: &ConversationState, turn: &OpenTurn) -> Decis
         return Decision::Perform;
     }
     let waiting = turn.slots.iter().find_map(|slot| match &slot.progress {
-        OpenExecution::Waiting(question) => Some((slot.agent, question)),
+        OpenExecution::Waiting(question) => Some((question.asked_by.as_ref().unwrap_or(&slot.start.agent), question)),
         _ => None,
     });
     match waiting {
         None => Decision::FinishTurn(merge::finish(plan, state, turn)),
-        Some((agent, question)) => {
-            let detail = format!("{} asks: {}", plan.name(agent), question.prompt.trim());
+        Some((asker, question)) => {
+            let detail = format!("{asker} asks: {}", question.prompt.trim());
             Decision::End(end::ended(plan, state, CompletionReason::WaitingForInput, Some(detail)))
         }
     }

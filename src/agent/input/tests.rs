@@ -215,6 +215,7 @@ async fn without_any_answer_the_run_waits_or_the_agent_fails() {
     let question = Question {
         prompt: "Is Owls right?".into(),
         choices: vec!["yes".into()],
+        asked_by: None,
     };
     let setup = Setup::with(|spec| spec.choices = vec!["yes".into()]);
     assert_eq!(setup.result(1).await, Told::Waiting(question));

@@ -156,11 +156,14 @@ impl ConversationState {
         self.open_turn.as_ref()
     }
 
-    /// The first question of the open turn that nobody has answered.
-    pub fn open_question(&self) -> Option<&Question> {
-        let mut slots = self.open_turn.iter().flat_map(|turn| &turn.slots);
-        slots.find_map(|slot| match &slot.progress {
-            OpenExecution::Waiting(question) => Some(question),
+    /// The questions of the open turn that nobody has answered, each with the agent whose answer is wanted.
+    pub fn open_questions(&self) -> impl Iterator<Item = Question> {
+        let slots = self.open_turn.iter().flat_map(|turn| &turn.slots);
+        slots.filter_map(|slot| match &slot.progress {
+            OpenExecution::Waiting(question) => Some(Question {
+                asked_by: question.asked_by.clone().or_else(|| Some(slot.start.agent.clone())),
+                ..question.clone()
+            }),
             OpenExecution::Pending | OpenExecution::Finished(_) => None,
         })
     }

@@ -14,8 +14,8 @@ use super::codes;
 use super::document::Document;
 use super::findings::Findings;
 use super::reader::{Cursor, Fields, empty, filled_text, name, text, twice};
-use super::words::{Section, did_you_mean};
-use crate::diagnostic::Finding;
+use super::words::Section;
+use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, Ensemble};
 use crate::source::At;
 
