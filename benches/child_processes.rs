@@ -8,15 +8,31 @@
 
 mod support;
 
+use std::hint::black_box;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble::agent::process::DEFAULT_OUTPUT_CAP;
+use ensemble::agent::process::{Bounds, DEFAULT_OUTPUT_CAP, Invocation, Watchdog};
 use ensemble::agent::script::{Places, runner};
 use support::{Figures, Ran, micros, plan, run, say, show, time};
 
 const ROUNDS: usize = 10;
 const CHILDREN: usize = 100;
+/// Memory that a run of 20,000 turns with 1 kB each has.
+const BALLAST: usize = 64 << 20;
+
+/// As a run has them: the program itself is the watchdog.
+fn bounds() -> Bounds {
+    let watchdog = Watchdog::new(Invocation {
+        program: env!("CARGO_BIN_EXE_ensemble").into(),
+        arguments: vec!["__watchdog".into()],
+    });
+    Bounds {
+        output_cap: DEFAULT_OUTPUT_CAP,
+        watchdog: Some(Arc::new(watchdog)),
+    }
+}
 
 fn conversation(text: &str) -> Ran {
     let plan = plan(text);
@@ -26,7 +42,7 @@ fn conversation(text: &str) -> Ran {
         project_root: folder.path().to_owned(),
     };
     let runners = plan.ids().map(|id| match &plan.agent(id).kind {
-        ensemble::ensemble::AgentKind::Script { script } => runner(script, &places, DEFAULT_OUTPUT_CAP),
+        ensemble::ensemble::AgentKind::Script { script } => runner(script, &places, bounds()),
         other => panic!("{other:?}"),
     });
     let ran = run(&plan, runners.collect());
@@ -99,6 +115,22 @@ fn main() {
     show("conversation", &figures[2], "µs", "");
     show("ratio to the plain loop, round by round", &ratios[0], "", "");
     show("ratio to the loop with pipes", &ratios[1], "", "");
+
+    // What a run remembers is mapped once more for each child that is forked.
+    let ballast: Vec<u8> = black_box((0..BALLAST).map(|at| (at % 251) as u8).collect());
+    let mut figures = vec![Figures::default(); 2];
+    for _ in 0..3 {
+        figures[0].add(each(repeat(bare)));
+        figures[1].add(each(sequential()));
+    }
+    let ratio = format!("{:.2} of the loop", figures[1].median() / figures[0].median());
+    say(&format!(
+        "the same in a process that holds {} MiB more",
+        ballast.len() >> 20
+    ));
+    show("plain loop: spawn, wait", &figures[0], "µs", "");
+    show("conversation", &figures[1], "µs", &ratio);
+    drop(ballast);
 
     let mut figures = vec![Figures::default(); 2];
     for _ in 0..3 {

@@ -17,55 +17,52 @@ use support::{Figures, Ran, Says, all, micros, plan, run, say, show, time};
 
 const TURNS: [u32; 5] = [10, 100, 1_000, 10_000, 100_000];
 /// Executions measured for each length and round, at least.
-const EXECUTIONS: u32 = 20_000;
+const EXECUTIONS: u32 = 10_000;
 const ROUNDS: usize = 5;
 
-/// Two agents in turn; each start asks two conditions, of which one looks into the history.
-fn ping_pong(turns: u32) -> String {
-    let edges = |other: &str, feedback: bool| {
-        format!(
-            "    dependencies:
-      - {{agent_name: {other}, feedback: {feedback}, condition: \"context.get('quality', 0) < 0.9 and turn_count < 1000000\"}}
-      - {{agent_name: {other}, feedback: {feedback}, condition: \"history[-1].success and not output.get('done', False)\"}}
+/// As in the language's own examples.
+const PLAIN: [&str; 2] = ["context.get('needs_clarification', False)", "turn_count < 1000000"];
+/// Twice as much to ask, and a look into the history.
+const COMPOUND: [&str; 2] = [
+    "context.get('quality', 0) < 0.9 and turn_count < 1000000",
+    "history[-1].success and not output.get('done', False)",
+];
+
+fn agent(name: &str, other: &str, feedback: bool, conditions: [&str; 2]) -> String {
+    let [first, second] = conditions;
+    format!(
+        "  - name: {name}
+    script: a.rhai
+    dependencies:
+      - {{agent_name: {other}, feedback: {feedback}, condition: \"{first}\"}}
+      - {{agent_name: {other}, feedback: {feedback}, condition: \"{second}\"}}
     conversation: {{max_turns: 1000000}}
 "
-        )
-    };
-    format!(
-        "name: ping-pong
-conversation_limits: {{max_total_turns: {turns}}}
-agents:
-  - name: writer
-    script: write.rhai
-{}  - name: reviewer
-    script: review.rhai
-{}",
-        edges("reviewer", true),
-        edges("writer", false)
     )
 }
 
-/// Ten agents side by side in every turn, each of which asks two conditions.
+/// Two agents in turn.
+fn ping_pong(turns: u32, conditions: [&str; 2]) -> String {
+    let agents = [
+        agent("writer", "reviewer", true, conditions),
+        agent("reviewer", "writer", false, conditions),
+    ]
+    .concat();
+    format!("name: ping-pong\nconversation_limits: {{max_total_turns: {turns}}}\nagents:\n{agents}")
+}
+
+/// Ten agents side by side in every turn.
 fn side_by_side(turns: u32) -> String {
-    let mut text = format!("name: side-by-side\nconversation_limits: {{max_total_turns: {turns}}}\nagents:\n");
-    for at in 0..10 {
-        let other = (at + 1) % 10;
-        text.push_str(&format!(
-            "  - name: agent{at}
-    script: a.rhai
-    dependencies:
-      - {{agent_name: agent{other}, feedback: true, condition: \"context.get('quality', 0) < 0.9 and turn_count < 1000000\"}}
-      - {{agent_name: agent{other}, feedback: true, condition: \"history[-1].success and not output.get('done', False)\"}}
-    conversation: {{max_turns: 1000000}}
-"
-        ));
-    }
-    text
+    let agents: String = (0..10)
+        .map(|at| agent(&format!("agent{at}"), &format!("agent{}", (at + 1) % 10), true, PLAIN))
+        .collect();
+    format!("name: side-by-side\nconversation_limits: {{max_total_turns: {turns}}}\nagents:\n{agents}")
 }
 
 fn once(text: &str) -> Ran {
     let plan = plan(text);
-    let output = json!({"quality": 0.5, "text": "a sentence of some length, as agents say them"});
+    let output =
+        json!({"needs_clarification": true, "quality": 0.5, "text": "a sentence of some length, as agents say them"});
     let output: JsonMap = output.as_object().expect("an object").clone();
     run(&plan, all(&plan, Says(move |_: &_| output.clone())))
 }
@@ -85,7 +82,7 @@ fn measure(text: &str, turns: u32, each: u32) -> [f64; 2] {
 
 /// Microseconds to write what the journal of one execution holds, in four pieces, as plainly as can be.
 fn floor() -> f64 {
-    let ran = once(&ping_pong(1_000));
+    let ran = once(&ping_pong(1_000, PLAIN));
     let line = vec![b'x'; usize::try_from(ran.journal_bytes).expect("small") / 4_000];
     let folder = tempfile::TempDir::new().expect("a folder");
     let mut file = File::create(folder.path().join("lines")).expect("a file");
@@ -140,16 +137,24 @@ impl Lengths {
 }
 
 fn main() {
-    let mut alone = Lengths::new("one agent a turn", ping_pong, 1, &TURNS);
+    let mut alone = Lengths::new("one agent a turn", |turns| ping_pong(turns, PLAIN), 1, &TURNS);
+    let mut compound = Lengths::new(
+        "with compound conditions",
+        |turns| ping_pong(turns, COMPOUND),
+        1,
+        &TURNS[..4],
+    );
     let mut ten = Lengths::new("ten agents a turn", side_by_side, 10, &TURNS[..4]);
     let mut bare = Figures::default();
     for _ in 0..ROUNDS {
         alone.round();
+        compound.round();
         ten.round();
         bare.add(floor());
     }
     say("time per execution: resolve, two conditions, commit; journal on disk without sync");
     show("floor: four plain writes of as many bytes", &bare, "µs", "");
     alone.show();
+    compound.show();
     ten.show();
 }

@@ -1,6 +1,5 @@
 //! The scenarios in `features/`, through the binary. An undefined step fails.
 
-
 mod support;
 
 #[path = "features/given.rs"]

@@ -110,9 +110,7 @@ pub fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
         executor.drive(&mut state).await.expect("driven");
     });
     let took = begun.elapsed();
-    let busy = processor_time()
-        .zip(busy)
-        .map_or(took, |(after, before)| after - before);
+    let busy = processor_time().saturating_sub(busy);
     drop(executor);
     Ran {
         took,
@@ -187,11 +185,13 @@ pub fn say(line: &str) {
     writeln!(out, "{line}").expect("somebody reads");
 }
 
-/// Time that this thread has had on a processor; `None` where the system does not tell.
-fn processor_time() -> Option<Duration> {
-    let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let nanos = stat.split_whitespace().next()?.parse().ok()?;
-    Some(Duration::from_nanos(nanos))
+/// Time that this thread has had on a processor.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        u32::try_from(time.tv_nsec).unwrap_or_default(),
+    )
 }
 
 /// How long it takes.

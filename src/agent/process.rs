@@ -16,6 +16,7 @@ mod payload;
 mod tail;
 #[cfg(test)]
 pub(in crate::agent) mod tests;
+mod watchdog;
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -23,6 +24,7 @@ use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -31,6 +33,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use self::group::Group;
 pub use self::leftovers::kill_leftovers;
 use self::tail::Tail;
+pub use self::watchdog::{Watchdog, keep_watch};
 use super::{Execution, Observation, Observed, output};
 use crate::data::{Failure, FailureKind, JsonMap};
 
@@ -55,12 +58,21 @@ pub struct Invocation {
     pub arguments: Vec<OsString>,
 }
 
-/// Runs the program in `folder` and reads what it says, `output_cap` bytes at most.
+/// What no child process of a run may exceed.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// How many bytes it may write to stdout.
+    pub output_cap: usize,
+    /// Who kills it should the run be killed; nobody, if it may live on.
+    pub watchdog: Option<Arc<Watchdog>>,
+}
+
+/// Runs the program in `folder`, within the bounds, and reads what it says.
 ///
 /// Dropping the future kills the program and all of its process group at once.
-pub async fn run(invocation: &Invocation, folder: &Path, output_cap: usize, execution: &Execution) -> Observed {
+pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> Observed {
     Observed::Finished(Observation {
-        result: perform(invocation, folder, output_cap, execution).await,
+        result: perform(invocation, folder, bounds, execution).await,
         usage: None,
         exchange: Vec::new(),
     })
@@ -69,12 +81,12 @@ pub async fn run(invocation: &Invocation, folder: &Path, output_cap: usize, exec
 async fn perform(
     invocation: &Invocation,
     folder: &Path,
-    output_cap: usize,
+    bounds: &Bounds,
     execution: &Execution,
 ) -> Result<JsonMap, Failure> {
-    let running =
-        (start(invocation, folder, execution).await).map_err(|error| fault::not_started(invocation, folder, &error))?;
-    running.attend(execution, output_cap).await
+    let started = start(invocation, folder, bounds, execution).await;
+    let running = started.map_err(|error| fault::not_started(invocation, folder, &error))?;
+    running.attend(execution, bounds.output_cap).await
 }
 
 /// A process with its pipes.
@@ -91,13 +103,13 @@ enum End {
     TooLarge,
 }
 
-async fn start(invocation: &Invocation, folder: &Path, execution: &Execution) -> io::Result<Running> {
+async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
     let mut command = command(invocation, folder, execution);
     let (mut tries, pause) = BUSY;
     loop {
         match command.spawn() {
             Err(error) if fault::is_busy(&error) && tries > 0 => tries -= 1,
-            spawned => return Running::new(spawned?),
+            spawned => return Running::new(spawned?, bounds, execution),
         }
         tokio::time::sleep(pause).await;
     }
@@ -121,10 +133,10 @@ fn command(invocation: &Invocation, folder: &Path, execution: &Execution) -> Com
 }
 
 impl Running {
-    fn new(mut child: Child) -> io::Result<Self> {
+    fn new(mut child: Child, bounds: &Bounds, execution: &Execution) -> io::Result<Self> {
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self {
-                group: Group::of(child),
+                group: Group::of(child, bounds.watchdog.clone(), &execution.notes),
                 stdin,
                 stdout,
                 stderr,

@@ -1,7 +1,7 @@
 //! Script agents: what `script:` names, and who performs it.
 //!
-//! A script is sought anew for each execution, since an agent may write the script that a later one runs. The
-//! same search serves `validate`, so that both give the same answer for the same reason.
+//! A script is sought anew for each execution, since an agent may write the script that a later one runs; only
+//! what was found on PATH is remembered, until there is a file of that name. The same search serves `validate`, so that both give the same answer for the same reason.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,9 +12,9 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::process::{self, Invocation};
+use super::process::{self, Bounds, Invocation};
 use super::rhai_script::{self, Compiled};
 use super::{BoxFuture, Execution, Observed, Runner};
 use crate::data::FailureKind;
@@ -66,12 +66,13 @@ impl fmt::Display for Unavailable {
 
 impl std::error::Error for Unavailable {}
 
-/// The runner of a script agent; `output_cap` bounds what a child process may write to stdout.
-pub fn runner(script: &str, places: &Places, output_cap: usize) -> Arc<dyn Runner> {
+/// The runner of a script agent; the bounds are those of a child process.
+pub fn runner(script: &str, places: &Places, bounds: Bounds) -> Arc<dyn Runner> {
     Arc::new(ScriptRunner {
         script: script.to_owned(),
         places: places.clone(),
-        output_cap,
+        bounds,
+        on_path: OnceLock::new(),
         compiled: Compiled::default(),
     })
 }
@@ -79,20 +80,49 @@ pub fn runner(script: &str, places: &Places, output_cap: usize) -> Arc<dyn Runne
 struct ScriptRunner {
     script: String,
     places: Places,
-    output_cap: usize,
+    bounds: Bounds,
+    /// What the script was while it named no file.
+    on_path: OnceLock<Invocation>,
     compiled: Compiled,
+}
+
+impl ScriptRunner {
+    fn resolved(&self) -> Result<Resolved, Unavailable> {
+        if names_a_file(&self.script, &self.places) {
+            return resolve(&self.script, &self.places);
+        }
+        if let Some(invocation) = self.on_path.get() {
+            return Ok(Resolved::Process(invocation.clone()));
+        }
+        let resolved = resolve(&self.script, &self.places)?;
+        if let Resolved::Process(invocation) = &resolved {
+            let _it_was_empty = self.on_path.set(invocation.clone());
+        }
+        Ok(resolved)
+    }
+}
+
+/// Is there a file that `script` or its first word may mean?
+fn names_a_file(script: &str, places: &Places) -> bool {
+    let script = script.trim();
+    let words = [
+        Some(script),
+        script.split_whitespace().next().filter(|word| *word != script),
+    ];
+    let quoted = script.contains(['"', '\'', '\\']);
+    quoted || words.into_iter().flatten().any(|name| places.find(name).is_some())
 }
 
 impl Runner for ScriptRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
         Box::pin(async move {
-            match resolve(&self.script, &self.places) {
+            match self.resolved() {
                 Ok(Resolved::Rhai(path)) => {
                     let name = self.places.shown(&path);
                     rhai_script::run(&self.compiled, &path, &name, execution).await
                 }
                 Ok(Resolved::Process(invocation)) => {
-                    process::run(&invocation, &self.places.project_root, self.output_cap, &execution).await
+                    process::run(&invocation, &self.places.project_root, &self.bounds, &execution).await
                 }
                 Err(unavailable) => Observed::failure(FailureKind::Unavailable, unavailable.to_string()),
             }
@@ -312,7 +342,7 @@ mod tests {
 
     use super::*;
     use crate::agent::process::DEFAULT_OUTPUT_CAP;
-    use crate::agent::process::tests::an_execution;
+    use crate::agent::process::tests::{an_execution, unwatched};
     use crate::data::Failure;
 
     /// A project with the ensemble file in a folder of its own.
@@ -354,7 +384,7 @@ mod tests {
         }
 
         async fn perform(&self, script: &str) -> Result<Value, Failure> {
-            let runner = runner(script, &self.places(), DEFAULT_OUTPUT_CAP);
+            let runner = runner(script, &self.places(), unwatched(DEFAULT_OUTPUT_CAP));
             match runner.execute(an_execution()).await {
                 Observed::Finished(observation) => observation.result.map(Value::Object),
                 other => panic!("{other:?}"),
@@ -546,7 +576,7 @@ mod tests {
     #[tokio::test]
     async fn a_script_may_be_written_after_its_runner_was_made() {
         let project = Project::new();
-        let runner = runner("late.sh", &project.places(), DEFAULT_OUTPUT_CAP);
+        let runner = runner("late.sh", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
         let output = async || match runner.execute(an_execution()).await {
             Observed::Finished(observation) => observation.result.map(Value::Object),
             other => panic!("{other:?}"),
@@ -557,9 +587,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_script_that_is_written_later_comes_before_the_program_on_path() {
+        let project = Project::new();
+        let runner = runner("true --x", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
+        let output = async || match runner.execute(an_execution()).await {
+            Observed::Finished(observation) => observation.result.map(Value::Object),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(output().await, Ok(json!({"response": ""})));
+        assert_eq!(output().await, Ok(json!({"response": ""})));
+        let own = project.write("scripts/true", "#!/bin/sh\necho mine $1", 0o755);
+        assert_eq!(output().await, Ok(json!({"response": "mine --x"})));
+        fs::remove_file(own).expect("removed");
+        assert_eq!(output().await, Ok(json!({"response": ""})));
+    }
+
+    #[tokio::test]
     async fn the_cap_reaches_the_process() {
         let project = Project::new();
-        let runner = runner("echo 12345", &project.places(), 5);
+        let runner = runner("echo 12345", &project.places(), unwatched(5));
         let Observed::Finished(observation) = runner.execute(an_execution()).await else {
             panic!("it asks nobody");
         };

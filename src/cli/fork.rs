@@ -1,12 +1,9 @@
 //! `ensemble fork`: a new run that shares its beginning with another.
 
-use std::sync::Arc;
-
 use chrono::Utc;
 
 use super::args::ForkArgs;
 use super::error::CliError;
-use super::given;
 use super::prepare::{Prepared, prepare};
 use super::project::Surroundings;
 use super::resume::{recorded_ensemble, started};
@@ -31,22 +28,20 @@ pub fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError
     };
     check_agents(kept, &prepared, args.at_turn)?;
     let showing = showing(&args.showing, surroundings);
-    let answers = given::answers(&args.answering, surroundings)?;
-    given::check_answers(&answers, prepared.plan.ensemble())?;
     let before = started(&journal)?;
     let models = if args.answering.model.is_empty() {
         &before.models
     } else {
         &args.answering.model
     };
-    let shared = Shared {
-        answers: Arc::new(answers),
-        person: showing.person,
-        overrides: given::overrides(models)?,
-        surroundings: Arc::new(surroundings.clone()),
-        outer: Vec::new(),
-        durability: args.driving.durability,
-    };
+    let shared = Shared::given(
+        &args.answering,
+        models,
+        args.driving.durability,
+        showing.person,
+        &prepared,
+        surroundings,
+    )?;
     let wired = wire(&prepared, &shared)?;
     let folder = store.create(Utc::now())?;
     let _lock = folder.lock()?;

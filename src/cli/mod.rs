@@ -26,6 +26,7 @@ mod streams;
 mod sub_ensemble;
 mod terminal;
 mod validate;
+mod watchdog;
 mod wiring;
 
 use std::process::ExitCode;
@@ -38,6 +39,10 @@ use project::Surroundings;
 
 /// The whole program.
 pub fn main() -> ExitCode {
+    if watchdog::is_called() {
+        watchdog::watch();
+        return exit::code(exit::SUCCESS);
+    }
     let cli = Cli::parse();
     let surroundings = Surroundings::capture(cli.color);
     let code = match dispatch(cli.command, &surroundings) {

@@ -8,20 +8,22 @@ use serde_json::{Value, json};
 
 use super::args::{Output, ReplayArgs};
 use super::error::CliError;
+use super::exit;
 use super::prepare::{Prepared, prepare};
 use super::project::Surroundings;
 use super::resume::{recorded_ensemble, started};
 use super::run::{SystemClock, showing};
 use super::saved::saved_result;
 use super::wiring::{Shared, wire};
-use super::{exit, given};
 use crate::agent::{Observation, Recorded, RecordedRunner, Recording, Runner};
 use crate::conversation::{
     ConversationState, Event, ExecutionFinished, Interruption, MessageAdded, Reason, Record, RunStarted, TurnStarted,
 };
 use crate::data::{JsonMap, Usage};
 use crate::executor::Executor;
-use crate::journal::{ComparingLedger, Divergence, Journal, LedgerError, RecordedDecisions, RunFolder, Store, read};
+use crate::journal::{
+    ComparingLedger, Divergence, Durability, Journal, LedgerError, RecordedDecisions, RunFolder, Store, read,
+};
 use crate::report::{Reporter, RunResult, Silent};
 use crate::resolver::{Readiness, readiness};
 
@@ -50,15 +52,14 @@ pub fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliE
     let mut runners = recorded_runners(&prepared, recordings.recording);
     let told = showing(&args.showing, surroundings);
     if !args.live.is_empty() {
-        let answers = given::answers(&args.answering, surroundings)?;
-        let shared = Shared {
-            answers: Arc::new(answers),
-            person: told.person,
-            overrides: given::overrides(&args.answering.model)?,
-            surroundings: Arc::new(surroundings.clone()),
-            outer: Vec::new(),
-            durability: crate::journal::Durability::None,
-        };
+        let shared = Shared::given(
+            &args.answering,
+            &args.answering.model,
+            Durability::None,
+            told.person,
+            &prepared,
+            surroundings,
+        )?;
         go_live(&mut runners, &prepared, &shared, &args.live)?;
     }
     let is_story = args.showing.verbose || args.showing.output == Output::Events;

@@ -111,22 +111,20 @@ impl Recorded {
         surroundings: &Surroundings,
     ) -> Result<u8, CliError> {
         let started = started(&self.journal)?;
-        let answers = given::answers(answering, surroundings)?;
-        given::check_answers(&answers, self.prepared.plan.ensemble())?;
         let models = if answering.model.is_empty() {
             &started.models
         } else {
             &answering.model
         };
         let showing = showing(shown, surroundings);
-        let shared = Shared {
-            answers: Arc::new(answers),
-            person: showing.person,
-            overrides: given::overrides(models)?,
-            surroundings: Arc::new(surroundings.clone()),
-            outer: Vec::new(),
-            durability: driving.durability,
-        };
+        let shared = Shared::given(
+            answering,
+            models,
+            driving.durability,
+            showing.person,
+            &self.prepared,
+            surroundings,
+        )?;
         let wired = wire(&self.prepared, &shared)?;
         kill_leftovers(&started.run_id);
         let path = self.folder.journal();

@@ -35,16 +35,14 @@ pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> 
     let prepared = prepare(&path, surroundings)?;
     show_warnings(&prepared, &args.showing, surroundings);
     let showing = showing(&args.showing, surroundings);
-    let answers = given::answers(&args.answering, surroundings)?;
-    given::check_answers(&answers, prepared.plan.ensemble())?;
-    let shared = Shared {
-        answers: Arc::new(answers),
-        person: showing.person,
-        overrides: given::overrides(&args.answering.model)?,
-        surroundings: Arc::new(surroundings.clone()),
-        outer: vec![surroundings.folder.join(&path).canonicalize().unwrap_or_default()],
-        durability: args.driving.durability,
-    };
+    let shared = Shared::given(
+        &args.answering,
+        &args.answering.model,
+        args.driving.durability,
+        showing.person,
+        &prepared,
+        surroundings,
+    )?;
     let wired = wire(&prepared, &shared)?;
     let started = |run_id: &str| -> Result<RunStarted, CliError> {
         Ok(RunStarted {

@@ -3,19 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::args::AnsweringArgs;
 use super::error::CliError;
 use super::prepare::{Prepared, profiles};
 use super::project::Surroundings;
 use super::sub_ensemble::{Inner, inner};
+use super::{given, watchdog};
 use crate::agent::Runner;
 use crate::agent::guarded::Guarded;
 use crate::agent::input::{Answers, InputRunner, Person, Wiring};
 use crate::agent::llm::{BuildError, LlmRunner};
+use crate::agent::process::{Bounds, Watchdog};
 use crate::agent::schema::Schema;
 use crate::agent::script::{self, Places};
 use crate::agent::sub_ensemble::SubEnsembleRunner;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, ModelChoice};
+use crate::journal::Durability;
 use crate::loader;
 use crate::loader::codes::NOT_READY;
 use crate::model::{Model, Override, Profiles};
@@ -38,7 +42,37 @@ pub struct Shared {
     /// The ensembles that this one is an agent of, outermost first.
     pub outer: Vec<PathBuf>,
     /// How surely inner journals are kept.
-    pub durability: crate::journal::Durability,
+    pub durability: Durability,
+    /// Who kills child processes should we be killed.
+    pub watchdog: Option<Arc<Watchdog>>,
+}
+
+impl Shared {
+    /// What the command line gives the agents of a run; `models` are the overrides to use.
+    ///
+    /// # Errors
+    /// Answers or overrides that cannot be read, or answers for agents that ask nobody.
+    pub fn given(
+        answering: &AnsweringArgs,
+        models: &[String],
+        durability: Durability,
+        person: Arc<dyn Person>,
+        prepared: &Prepared,
+        surroundings: &Surroundings,
+    ) -> Result<Self, CliError> {
+        let answers = given::answers(answering, surroundings)?;
+        given::check_answers(&answers, prepared.plan.ensemble())?;
+        let file = surroundings.folder.join(prepared.source.name());
+        Ok(Self {
+            answers: Arc::new(answers),
+            person,
+            overrides: given::overrides(models)?,
+            surroundings: Arc::new(surroundings.clone()),
+            outer: vec![file.canonicalize().unwrap_or(file)],
+            durability,
+            watchdog: watchdog::of_this_run(),
+        })
+    }
 }
 
 /// Runners in declaration order, and whose model is simulated.
@@ -111,7 +145,7 @@ struct Unready {
 impl Wires<'_> {
     fn runner(&self, agent: &Agent) -> Result<(Arc<dyn Runner>, bool), Unready> {
         Ok(match &agent.kind {
-            AgentKind::Script { script } => (script::runner(script, &self.places, OUTPUT_CAP), false),
+            AgentKind::Script { script } => (script::runner(script, &self.places, self.bounds()), false),
             AgentKind::Llm(llm) => {
                 let runner = LlmRunner::new(agent, llm, self.model(&llm.model)?)?;
                 let simulated = runner.is_simulated();
@@ -139,6 +173,13 @@ impl Wires<'_> {
                 (Arc::new(SubEnsembleRunner(conversations)), simulated)
             }
         })
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            output_cap: OUTPUT_CAP,
+            watchdog: self.shared.watchdog.clone(),
+        }
     }
 
     fn model(&self, choice: &ModelChoice) -> Result<Model, Unready> {

@@ -1,46 +1,24 @@
 //! A child process and all that it starts, as one thing that can be killed.
 //!
-//! A script leads a process group of its own, so that its children die with it, and on Linux it dies with
-//! the thread that started it, so that nothing works on when we are killed ourselves.
+//! A script leads a process group of its own, so that its children die with it, and the run's watchdog knows
+//! the group, so that nothing works on when we are killed ourselves.
 
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsFd;
+use std::pin::pin;
 use std::process::ExitStatus;
+use std::sync::Arc;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::process::{Child, Command};
+
+use super::watchdog::Watchdog;
+use crate::agent::Notes;
 
 /// Makes the command lead a group of its own.
 pub(super) fn lead(command: &mut Command) {
-    command.process_group(0);
-    #[cfg(target_os = "linux")]
-    die_with_parent(command);
-    command.kill_on_drop(true);
-}
-
-/// The signal is bound to the *thread* that spawns: spawn where the runtime lives, never on a worker that ends.
-#[cfg(target_os = "linux")]
-#[expect(
-    unsafe_code,
-    reason = "only the child itself can ask for the parent-death signal, between fork and exec"
-)]
-fn die_with_parent(command: &mut Command) {
-    use rustix::process::{getpid, getppid, set_parent_process_death_signal};
-
-    let parent = getpid();
-    let ask = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before the signal was asked for; then it will never come.
-        match getppid() {
-            Some(actual) if actual == parent => Ok(()),
-            _ => Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error())),
-        }
-    };
-    // SAFETY: the closure makes two system calls and neither allocates nor takes a lock, so it is
-    // async-signal-safe, as must be what runs between fork and exec.
-    unsafe {
-        command.pre_exec(ask);
-    }
+    command.process_group(0).kill_on_drop(true);
 }
 
 /// A child and its group; dropping this kills what is alive of it.
@@ -48,37 +26,80 @@ fn die_with_parent(command: &mut Command) {
 /// It owns the child, so that a drop kills the group before the child can be reaped: until then nobody else
 /// can have its number.
 pub(super) struct Group {
+    // Dropped in this order.
+    members: Members,
     child: Child,
+}
+
+/// The group as long as it has not been killed.
+struct Members {
     leader: Option<Pid>,
+    watchdog: Option<Arc<Watchdog>>,
 }
 
 impl Group {
-    /// The group that `child` leads.
-    pub(super) fn of(child: Child) -> Self {
+    /// The group that `child` leads, watched from now on.
+    pub(super) fn of(child: Child, watchdog: Option<Arc<Watchdog>>, notes: &Notes) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let leader = id.and_then(Pid::from_raw);
+        if let (Some(leader), Some(watchdog)) = (leader, &watchdog)
+            && let Some(warning) = watchdog.watch(leader)
+        {
+            notes.warn(warning);
+        }
         Self {
+            members: Members { leader, watchdog },
             child,
-            leader: id.and_then(Pid::from_raw),
         }
     }
 
     /// Waits for the child, not for those that it leaves behind: they are killed in the same breath.
     pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
-        let status = self.child.wait().await;
-        self.kill();
+        let Self { members, child } = self;
+        let mut reaped = pin!(child.wait());
+        let status = poll_fn(|context| {
+            members.kill_if_leaderless();
+            reaped.as_mut().poll(context)
+        });
+        let status = status.await;
+        members.kill();
         status
     }
 
     /// Kills all of it, once.
     pub(super) fn kill(&mut self) {
+        self.members.kill();
+    }
+}
+
+impl Members {
+    /// Kills those whose leader has ended but is not reaped yet, so that the group's number is still its own.
+    ///
+    /// `Child::wait` reaps only once the reactor has told it of the end. Where the reactor shares our thread,
+    /// the end has come before we looked here, and no other process can be meant. Elsewhere the leader may
+    /// end between this look and the reaping; then for an instant the number is free, which is of no account
+    /// as numbers are given out in turn.
+    fn kill_if_leaderless(&mut self) {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        if let Some(leader) = self.leader
+            && let Ok(Some(_)) = waitid(WaitId::Pid(leader), look)
+        {
+            self.kill();
+        }
+    }
+
+    fn kill(&mut self) {
         if let Some(leader) = self.leader.take() {
             // An error means that nobody is left.
             let _nobody_left = kill_process_group(leader, Signal::KILL);
+            if let Some(watchdog) = self.watchdog.take() {
+                watchdog.forget(leader);
+            }
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for Members {
     fn drop(&mut self) {
         self.kill();
     }

@@ -57,11 +57,19 @@ fn five_megabytes() -> Arc<Context> {
     Arc::new(Context::from_iter([(Arc::from("big"), Arc::new(value))]))
 }
 
+/// Bounds without a watchdog.
+pub(in crate::agent) fn unwatched(output_cap: usize) -> Bounds {
+    Bounds {
+        output_cap,
+        watchdog: None,
+    }
+}
+
 /// A folder to run in, and what a script said there.
 struct Stage {
     folder: TempDir,
     execution: Execution,
-    cap: usize,
+    bounds: Bounds,
 }
 
 impl Stage {
@@ -69,7 +77,7 @@ impl Stage {
         Self {
             folder: TempDir::new().expect("a folder"),
             execution: an_execution(),
-            cap: DEFAULT_OUTPUT_CAP,
+            bounds: unwatched(DEFAULT_OUTPUT_CAP),
         }
     }
 
@@ -85,7 +93,7 @@ impl Stage {
     }
 
     async fn perform(&self, invocation: &Invocation) -> Result<JsonMap, Failure> {
-        let running = run(invocation, self.folder.path(), self.cap, &self.execution);
+        let running = run(invocation, self.folder.path(), &self.bounds, &self.execution);
         match tokio::time::timeout(PATIENCE, running).await.expect("it ends") {
             Observed::Finished(observation) => observation.result,
             other => panic!("{other:?}"),
@@ -108,7 +116,7 @@ impl Stage {
     async fn drop_midway(&self, script: &str) -> Vec<i32> {
         let invocation = sh(script);
         tokio::select! {
-            observed = run(&invocation, self.folder.path(), self.cap, &self.execution) => panic!("{observed:?}"),
+            observed = run(&invocation, self.folder.path(), &self.bounds, &self.execution) => panic!("{observed:?}"),
             pids = pids(self.path("pids")) => pids,
         }
     }
@@ -311,7 +319,7 @@ async fn stderr_is_in_the_notes_while_the_script_runs() {
         }
     };
     tokio::select! {
-        observed = run(&invocation, stage.folder.path(), stage.cap, &stage.execution) => panic!("{observed:?}"),
+        observed = run(&invocation, stage.folder.path(), &stage.bounds, &stage.execution) => panic!("{observed:?}"),
         () = noted => {}
     }
 }
@@ -367,7 +375,7 @@ async fn what_was_written_just_before_the_end_is_never_lost() {
 #[tokio::test]
 async fn the_cap_is_the_last_size_that_is_allowed() {
     let mut stage = Stage::new();
-    stage.cap = 100_000;
+    stage.bounds.output_cap = 100_000;
     let exactly = stage.output("head -c 100000 /dev/zero | tr '\\0' x").await;
     assert_eq!(exactly["response"].as_str().map(str::len), Some(100_000));
     let failure = stage.failure("head -c 100001 /dev/zero | tr '\\0' x").await;
@@ -435,7 +443,7 @@ async fn what_cannot_be_started_says_why() {
 async fn a_missing_folder_is_told_from_a_missing_program() {
     let stage = Stage::new();
     let nowhere = stage.path("nowhere");
-    let Observed::Finished(observation) = run(&sh("true"), &nowhere, stage.cap, &stage.execution).await else {
+    let Observed::Finished(observation) = run(&sh("true"), &nowhere, &stage.bounds, &stage.execution).await else {
         panic!("it asks nobody");
     };
     let failure = observation.result.expect_err("a failure");
@@ -458,36 +466,6 @@ async fn a_program_that_is_still_being_written_is_waited_for() {
     };
     let (output, ()) = tokio::join!(stage.perform(&invocation), closing);
     assert_eq!(Value::Object(output.expect("an output")), json!({"response": "ready"}));
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn the_child_dies_with_those_who_started_it() {
-    let stage = Stage::new();
-    let runtime = || {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.enable_all().build().expect("a runtime")
-    };
-    let pids = std::thread::scope(|scope| {
-        let doomed = scope.spawn(|| {
-            let runtime = runtime();
-            let invocation = sh("echo $$ > pids; echo done >> pids; exec sleep 1000");
-            let mut running = Box::pin(run(&invocation, stage.folder.path(), stage.cap, &stage.execution));
-            let pids = runtime.block_on(async {
-                tokio::select! {
-                    observed = &mut running => panic!("{observed:?}"),
-                    pids = pids(stage.path("pids")) => pids,
-                }
-            });
-            assert!(is_alive(pids[0]));
-            // As when a process is killed: nothing is dropped any more.
-            std::mem::forget(running);
-            std::mem::forget(runtime);
-            pids
-        });
-        doomed.join().expect("it ends")
-    });
-    runtime().block_on(all_die(&pids));
 }
 
 #[cfg(target_os = "linux")]

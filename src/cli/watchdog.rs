@@ -1,0 +1,38 @@
+//! The program as its own watchdog: a command that no person calls, and that no help shows.
+
+use std::sync::Arc;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::agent::process::{Invocation, Watchdog, keep_watch};
+
+/// What the program is called with to be a watchdog.
+const COMMAND: &str = "__watchdog";
+
+/// The watchdog of this process's run: this program once more, should there be something to watch.
+pub fn of_this_run() -> Option<Arc<Watchdog>> {
+    let program = std::env::current_exe().ok()?;
+    Some(Arc::new(Watchdog::new(Invocation {
+        program,
+        arguments: vec![COMMAND.into()],
+    })))
+}
+
+/// Are we to be one?
+pub fn is_called() -> bool {
+    std::env::args_os().skip(1).eq([COMMAND])
+}
+
+/// Keeps watch until whoever started us has ended. What tells others to end must not end us before them.
+pub fn watch() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let _entered = runtime.as_ref().map(tokio::runtime::Runtime::enter);
+    let _heard_and_ignored = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+        SignalKind::quit(),
+    ]
+    .map(|kind| runtime.as_ref().ok().map(|_| signal(kind)));
+    keep_watch(std::io::stdin());
+}
