@@ -22,6 +22,17 @@ pub enum Severity {
 #[serde(transparent)]
 pub struct Code(pub &'static str);
 
+impl Code {
+    /// How much findings of this code matter: its letter says so.
+    pub fn severity(self) -> Severity {
+        match self.0.as_bytes().first() {
+            Some(b'W') => Severity::Warning,
+            Some(b'H') => Severity::Hint,
+            _ => Severity::Error,
+        }
+    }
+}
+
 /// A problem at a symbolic place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {

@@ -3,6 +3,7 @@
 //! Checks are pure and look at the typed ensemble alone. **Invariant:** an error here means that no run can
 //! go as written; whatever merely looks odd is a warning or a hint.
 
+mod allow;
 mod circle;
 mod limits;
 mod news;
@@ -13,6 +14,7 @@ mod templates;
 use crate::diagnostic::Finding;
 use crate::ensemble::Ensemble;
 
+pub use allow::apply_allowances;
 pub use profiles::unknown_profiles;
 
 /// Everything that the ensemble alone tells.

@@ -37,6 +37,12 @@ pub enum Command {
     Run(RunArgs),
     /// Check ensemble files without running them
     Validate(ValidateArgs),
+    /// Say what the code of a finding means, with a wrong and a right example
+    Explain(ExplainArgs),
+    /// Draw who listens to whom, and what a run made of it
+    Graph(GraphArgs),
+    /// Write a small ensemble that runs at once, to start from
+    Init(InitArgs),
     /// Decide a recorded conversation again and stop where the decision differs
     Replay(ReplayArgs),
     /// Go on with a run that was interrupted or waits for an answer
@@ -48,6 +54,8 @@ pub enum Command {
     /// Look at recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Print the JSON Schema of ensemble files, for editors
+    Schema,
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -150,6 +158,12 @@ pub struct ValidateArgs {
     /// Warnings fail too
     #[arg(long)]
     pub deny_warnings: bool,
+    /// Pass over findings of this code, a warning's or a hint's; in a file, `# ensemble: allow(CODE) reason` does
+    #[arg(long, value_name = "CODE", value_delimiter = ',', action = ArgAction::Append)]
+    pub allow: Vec<String>,
+    /// Take findings of this code as errors
+    #[arg(long, value_name = "CODE", value_delimiter = ',', action = ArgAction::Append)]
+    pub deny: Vec<String>,
     /// Say nothing where nothing is wrong
     #[arg(short, long)]
     pub quiet: bool,
@@ -163,6 +177,54 @@ pub enum ValidateFormat {
     Human,
     /// One versioned JSON document.
     Json,
+    /// Workflow commands, which GitHub Actions shows at the lines of a pull request.
+    Github,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+    /// JUnit XML, for CI servers: a test case for each file.
+    Junit,
+}
+
+/// `ensemble explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// The code, such as E021; without one, all codes are listed
+    #[arg(value_name = "CODE")]
+    pub code: Option<String>,
+}
+
+/// `ensemble graph`.
+#[derive(Debug, Args)]
+pub struct GraphArgs {
+    /// The ensemble: a file, or the name of one; with --run, the one that was run is the default
+    #[arg(value_name = "FILE|NAME", required_unless_present = "run")]
+    pub ensemble: Option<String>,
+    /// The form of the picture
+    #[arg(long, value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
+    pub format: GraphFormat,
+    /// Show how often each agent ran in this run, and why the others did not
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
+}
+
+/// The forms of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum GraphFormat {
+    /// A flowchart that forges and editors draw.
+    #[default]
+    Mermaid,
+    /// For Graphviz.
+    Dot,
+    /// Plain text.
+    Ascii,
+}
+
+/// `ensemble init`.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// The ensemble's name; default: this folder's
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
 }
 
 /// `ensemble replay`.

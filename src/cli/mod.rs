@@ -9,8 +9,12 @@ mod args;
 mod clock;
 mod error;
 mod exit;
+mod explain;
 mod fork;
 mod given;
+mod graph;
+mod init;
+mod policy;
 mod prepare;
 mod project;
 mod recordings;
@@ -57,11 +61,18 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
     match command {
         Command::Run(args) => run::run(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
+        Command::Explain(args) => explain::explain(&args, surroundings),
+        Command::Graph(args) => graph::graph(&args, surroundings),
+        Command::Init(args) => init::init(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),
         Command::Resume(args) => resume::resume(&args, surroundings),
         Command::Continue(args) => resume::go_on(&args, surroundings),
         Command::Fork(args) => fork::fork(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
+        Command::Schema => {
+            surroundings.print(crate::loader::schema::SCHEMA);
+            Ok(exit::SUCCESS)
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "ensemble", &mut script);

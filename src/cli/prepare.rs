@@ -9,7 +9,7 @@ use crate::check;
 use crate::conversation::RunEnded;
 use crate::diagnostic::{Diagnostic, Finding, Severity};
 use crate::ensemble::{Agent, Ensemble, Profile};
-use crate::loader::codes::CONDITION_FAILED;
+use crate::loader::codes::{ALLOWANCE, CONDITION_FAILED};
 use crate::loader::{self, Loaded};
 use crate::model::{Override, Profiles};
 use crate::plan::Plan;
@@ -48,6 +48,7 @@ pub fn examine(source: Source, more: impl Fn(&Ensemble) -> Vec<Finding>) -> Exam
     let mut loaded = loader::load(&source);
     let mut findings = Vec::new();
     let mut plan = None;
+    let complete = loaded.ensemble.is_some();
     if let Some(ensemble) = loaded.ensemble.take() {
         let ensemble = Arc::new(ensemble);
         findings.extend(check::check(&ensemble));
@@ -60,7 +61,10 @@ pub fn examine(source: Source, more: impl Fn(&Ensemble) -> Vec<Finding>) -> Exam
             plan = None;
         }
     }
-    let diagnostics = loaded.diagnostics_with(&findings);
+    let mut diagnostics = loaded.diagnostics_with(&findings);
+    if let Some(document) = &loaded.document {
+        diagnostics = check::apply_allowances(document, diagnostics, complete);
+    }
     Examined {
         source,
         loaded,
@@ -84,6 +88,11 @@ pub fn prepare_text(source: Source, folder: PathBuf, root: PathBuf) -> Result<Pr
         .diagnostics
         .into_iter()
         .partition(|diagnostic| diagnostic.severity == Severity::Error);
+    // A run does not look for profiles and files beforehand, so it cannot judge what allows their absence.
+    let warnings = warnings
+        .into_iter()
+        .filter(|warning| warning.code != ALLOWANCE)
+        .collect();
     match examined.plan {
         Some(plan) if errors.is_empty() => Ok(Prepared {
             source: examined.source,

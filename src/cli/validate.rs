@@ -1,40 +1,78 @@
 //! `ensemble validate`: every problem of every file, in one go.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::args::{ValidateArgs, ValidateFormat};
 use super::error::CliError;
 use super::exit;
+use super::policy::Policy;
 use super::prepare::{config_profiles, examine, folder_of};
 use super::project::{Surroundings, read_source, read_stdin};
 use crate::agent::script::{Places, resolve};
 use crate::check;
-use crate::diagnostic::{Diagnostic, Finding, Severity};
+use crate::diagnostic::{Code, Diagnostic, Finding, Severity};
 use crate::ensemble::{Agent, AgentKind, Ensemble};
 use crate::loader::codes;
-use crate::report::diagnostics;
+use crate::loader::explain::explanation;
+use crate::report::{self, CheckedFile, Rule, diagnostics};
 use crate::source::Source;
 
 /// `ensemble validate`.
 pub fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let mut findings = Vec::new();
-    let sources = sources(&args.paths, surroundings)?;
-    let count = sources.len();
-    for (path, source) in sources {
-        findings.extend(check(&path, source, surroundings)?);
+    let policy = Policy::of(args)?;
+    let mut files = check_all(inputs(&args.paths, surroundings)?, surroundings)?;
+    for file in &mut files {
+        file.findings = policy.apply(std::mem::take(&mut file.findings));
     }
-    show(&findings, count, args, surroundings);
-    let fails = |finding: &Diagnostic| match finding.severity {
-        Severity::Error => true,
-        Severity::Warning => args.deny_warnings,
-        Severity::Hint => false,
-    };
-    Ok(if findings.iter().any(fails) {
+    let fails = |finding: &Diagnostic| policy.fails(finding);
+    show(&files, &fails, args, surroundings);
+    Ok(if files.iter().flat_map(|file| &file.findings).any(fails) {
         exit::USAGE
     } else {
         exit::SUCCESS
     })
+}
+
+/// Something to check: a file that is read when its turn comes, or a text that is there already.
+enum Input {
+    File(PathBuf),
+    Stdin(Source),
+}
+
+/// Checks all inputs on as many threads as there are cores; the results come in the order of the inputs.
+fn check_all(inputs: Vec<Input>, surroundings: &Surroundings) -> Result<Vec<CheckedFile>, CliError> {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let share = inputs.len().div_ceil(cores).max(1);
+    let checked: Vec<Result<CheckedFile, CliError>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = inputs
+            .chunks(share)
+            .map(|inputs| {
+                scope.spawn(|| {
+                    inputs
+                        .iter()
+                        .map(|input| check_one(input, surroundings))
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let results = workers.into_iter().map(|worker| worker.join());
+        results
+            .flat_map(|checked| checked.expect("a check does not panic"))
+            .collect()
+    });
+    checked.into_iter().collect()
+}
+
+fn check_one(input: &Input, surroundings: &Surroundings) -> Result<CheckedFile, CliError> {
+    let (path, source) = match input {
+        Input::File(path) => (path.as_path(), read_source(path)?),
+        Input::Stdin(source) => (Path::new("<stdin>"), source.clone()),
+    };
+    let name = source.name().to_owned();
+    let findings = check(path, source, surroundings)?;
+    Ok(CheckedFile { name, findings })
 }
 
 fn check(path: &Path, source: Source, surroundings: &Surroundings) -> Result<Vec<Diagnostic>, CliError> {
@@ -90,18 +128,33 @@ fn missing_files(ensemble: &Ensemble, places: &Places, surroundings: &Surroundin
     findings
 }
 
-fn show(findings: &[Diagnostic], files: usize, args: &ValidateArgs, surroundings: &Surroundings) {
+fn show(files: &[CheckedFile], fails: &dyn Fn(&Diagnostic) -> bool, args: &ValidateArgs, surroundings: &Surroundings) {
+    let findings: Vec<Diagnostic> = files.iter().flat_map(|file| &file.findings).cloned().collect();
+    let folder = &surroundings.folder;
     match args.format {
-        ValidateFormat::Json => surroundings.print(&diagnostics::json(findings)),
+        ValidateFormat::Json => surroundings.print(&diagnostics::json(&findings)),
+        ValidateFormat::Github => surroundings.print(&report::github(&findings, folder)),
+        ValidateFormat::Sarif => surroundings.print(&report::sarif(&findings, &rules(), folder)),
+        ValidateFormat::Junit => surroundings.print(&report::junit(files, fails, folder)),
         ValidateFormat::Human => {
             if !findings.is_empty() {
-                surroundings.print(&diagnostics::human(findings, surroundings.streams.colors_on_stdout()));
+                surroundings.print(&diagnostics::human(&findings, surroundings.streams.colors_on_stdout()));
             }
             if !args.quiet {
-                surroundings.complain(&summary(findings, files));
+                surroundings.complain(&summary(&findings, files.len()));
             }
         }
     }
+}
+
+/// Every code, as reports list them.
+fn rules() -> Vec<Rule> {
+    let rule = |(code, title): &(Code, &'static str)| Rule {
+        code: *code,
+        title,
+        explanation: explanation(*code),
+    };
+    codes::ALL.iter().map(rule).collect()
 }
 
 fn summary(findings: &[Diagnostic], files: usize) -> String {
@@ -116,8 +169,8 @@ fn summary(findings: &[Diagnostic], files: usize) -> String {
     )
 }
 
-/// All texts that were asked for, in order, folders searched.
-fn sources(paths: &[String], surroundings: &Surroundings) -> Result<Vec<(PathBuf, Source)>, CliError> {
+/// All that was asked for, in order, folders searched.
+fn inputs(paths: &[String], surroundings: &Surroundings) -> Result<Vec<Input>, CliError> {
     let default = if surroundings.folder.join("ensembles").is_dir() {
         "ensembles"
     } else {
@@ -125,11 +178,11 @@ fn sources(paths: &[String], surroundings: &Surroundings) -> Result<Vec<(PathBuf
     };
     let default = [default.to_owned()];
     let paths = if paths.is_empty() { &default[..] } else { paths };
-    let mut sources = Vec::new();
+    let mut inputs = Vec::new();
     for given in paths {
         if given == "-" {
             let text: Arc<str> = read_stdin()?.into();
-            sources.push((PathBuf::from("<stdin>"), Source::new("<stdin>", text)));
+            inputs.push(Input::Stdin(Source::new("<stdin>", text)));
             continue;
         }
         let path = PathBuf::from(given);
@@ -140,17 +193,14 @@ fn sources(paths: &[String], surroundings: &Surroundings) -> Result<Vec<(PathBuf
             if files.is_empty() {
                 return Err(CliError::usage(format!("{given} holds no .yaml or .yml file")));
             }
-            for file in files {
-                sources.push((file.clone(), read_source(&file)?));
-            }
+            inputs.extend(files.into_iter().map(Input::File));
         } else if absolute.is_file() {
-            sources.push((path.clone(), read_source(&path)?));
+            inputs.push(Input::File(path));
         } else {
-            let file = surroundings.ensemble_file(given)?;
-            sources.push((file.clone(), read_source(&file)?));
+            inputs.push(Input::File(surroundings.ensemble_file(given)?));
         }
     }
-    Ok(sources)
+    Ok(inputs)
 }
 
 /// YAML files below a folder in the order of their names; folders that begin with a dot are passed over.

@@ -10,6 +10,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::align::Style;
 use super::codes;
+use super::comments::Comments;
 use super::document::{Content, Document, Entry, MAX_BYTES, MAX_DEPTH, MAX_NODES, Node, Scalar, ScalarValue};
 use super::findings::Findings;
 use super::map::{Key, OpenMap, duplicate, key};
@@ -27,7 +28,7 @@ type Fatal = Box<Finding>;
 /// Reads the tree; `None` when the text is not YAML or past a budget.
 pub(super) fn document(source: &Source, findings: &mut Findings) -> Option<Document> {
     match read(source, findings) {
-        Ok(root) => Some(Document::new(source.clone(), root)),
+        Ok((root, allowances)) => Some(Document::new(source.clone(), root, allowances)),
         Err(fatal) => {
             findings.push(*fatal);
             None
@@ -35,7 +36,7 @@ pub(super) fn document(source: &Source, findings: &mut Findings) -> Option<Docum
     }
 }
 
-fn read(source: &Source, findings: &mut Findings) -> Result<Arc<Node>, Fatal> {
+fn read(source: &Source, findings: &mut Findings) -> Result<(Arc<Node>, Vec<Span>), Fatal> {
     let text: &str = source.text();
     if text.len() > MAX_BYTES {
         return Err(too_big(
@@ -57,10 +58,11 @@ fn read(source: &Source, findings: &mut Findings) -> Result<Arc<Node>, Fatal> {
         );
         builder.event(event, span)?;
     }
-    builder.root.ok_or_else(|| {
+    let root = builder.root.ok_or_else(|| {
         let at = At::source(Span::new(text.len(), text.len()));
         Box::new(Finding::error(codes::DOCUMENTS, at, "the file holds no document").help("write `name:` and `agents:`"))
-    })
+    })?;
+    Ok((root, builder.comments.finish(text)))
 }
 
 fn too_big(span: Span, message: impl Into<String>) -> Fatal {
@@ -76,6 +78,7 @@ struct Builder<'a> {
     /// Values so far, aliases followed.
     weight: u64,
     root: Option<Arc<Node>>,
+    comments: Comments,
 }
 
 /// A list or map whose end has not come yet.
@@ -104,6 +107,7 @@ impl<'a> Builder<'a> {
             anchors: HashMap::new(),
             weight: 0,
             root: None,
+            comments: Comments::of(text),
         }
     }
 
@@ -168,6 +172,7 @@ impl<'a> Builder<'a> {
         } else {
             marks::scalar_span(self.text, span, style, anchor != 0 || tag.is_some())
         };
+        self.comments.pass(span);
         let style = match style {
             ScalarStyle::Plain => Style::Plain,
             ScalarStyle::SingleQuoted => Style::Single,

@@ -20,6 +20,7 @@ pub const MAX_NODES: u64 = 1_000_000;
 pub struct Document {
     source: Source,
     root: Arc<Node>,
+    allowances: Arc<[Span]>,
 }
 
 /// A value and its bytes.
@@ -86,13 +87,22 @@ pub enum ScalarValue {
 }
 
 impl Document {
-    pub(super) fn new(source: Source, root: Arc<Node>) -> Self {
-        Self { source, root }
+    pub(super) fn new(source: Source, root: Arc<Node>, allowances: Vec<Span>) -> Self {
+        Self {
+            source,
+            root,
+            allowances: allowances.into(),
+        }
     }
 
     /// The text.
     pub fn source(&self) -> &Source {
         &self.source
+    }
+
+    /// The comments that begin with `ensemble: allow`, in the order of the text.
+    pub fn allowances(&self) -> &[Span] {
+        &self.allowances
     }
 
     /// The tree.

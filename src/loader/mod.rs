@@ -7,14 +7,17 @@
 mod align;
 mod build;
 pub mod codes;
+mod comments;
 mod decode;
 pub mod document;
+pub mod explain;
 mod findings;
 mod json;
 mod map;
 mod marks;
 mod reader;
 mod scalar;
+pub mod schema;
 mod syntax;
 #[cfg(test)]
 mod tests;

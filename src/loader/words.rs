@@ -20,21 +20,22 @@ pub(super) enum Section {
     Config,
 }
 
-const SECTIONS: [Section; 11] = [
-    Section::Ensemble,
-    Section::Agent,
-    Section::Conversation,
-    Section::Dependency,
-    Section::Limits,
-    Section::Profile,
-    Section::Retry,
-    Section::Input,
-    Section::Responses,
-    Section::Reply,
-    Section::Config,
-];
-
 impl Section {
+    /// All of them.
+    pub(super) const ALL: [Self; 11] = [
+        Self::Ensemble,
+        Self::Agent,
+        Self::Conversation,
+        Self::Dependency,
+        Self::Limits,
+        Self::Profile,
+        Self::Retry,
+        Self::Input,
+        Self::Responses,
+        Self::Reply,
+        Self::Config,
+    ];
+
     /// The keys that it may have.
     pub(super) fn keys(self) -> &'static [&'static str] {
         match self {
@@ -201,7 +202,7 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
         format!("unknown key {} in {}", quoted(key), section.title()),
     );
     let keys = section.keys();
-    if let Some(home) = SECTIONS.iter().find(|other| other.keys().contains(&key)) {
+    if let Some(home) = Section::ALL.iter().find(|other| other.keys().contains(&key)) {
         return finding.help(format!("`{key}` belongs to {}; here go {}", home.title(), list(keys)));
     }
     match did_you_mean(key, keys.iter().copied()) {

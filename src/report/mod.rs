@@ -4,14 +4,22 @@
 
 pub mod diagnostics;
 mod events;
+mod github;
+pub mod graph;
 mod human;
+mod junit;
+mod place;
 mod result;
+mod sarif;
 
 use crate::conversation::{ConversationState, Record};
 
 pub use events::Events;
+pub use github::github;
 pub use human::{Human, Verbosity, count};
+pub use junit::{CheckedFile, junit};
 pub use result::RunResult;
+pub use sarif::{Rule, sarif};
 
 /// Is told of every event after it has been committed and applied.
 pub trait Reporter {

@@ -1,0 +1,79 @@
+//! `ensemble init`: a small ensemble that runs at once, to change into one's own.
+
+use std::io::Write;
+use std::path::Path;
+
+use super::args::InitArgs;
+use super::error::CliError;
+use super::exit;
+use super::project::Surroundings;
+
+const ENSEMBLE: &str = include_str!("starter/ensemble.yaml");
+const SCRIPT: &str = include_str!("starter/reviewer.rhai");
+
+/// `ensemble init`.
+pub fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let name = match &args.name {
+        Some(name) if is_name(name) => name.clone(),
+        Some(name) => {
+            let help = "names start with a letter or digit, and go on with letters, digits, `_`, `.` and `-`";
+            return Err(CliError::usage_with_help(format!("`{name}` is not a valid name"), help));
+        }
+        None => name_of(&surroundings.folder),
+    };
+    let files = [
+        (format!("ensembles/{name}.yaml"), ENSEMBLE.replace("NAME", &name)),
+        (format!("ensembles/{name}/reviewer.rhai"), SCRIPT.to_owned()),
+    ];
+    // Both are looked for before the first is written.
+    for (file, _) in &files {
+        if surroundings.folder.join(file).exists() {
+            let help = "give the new ensemble another name: `ensemble init NAME`";
+            return Err(CliError::usage_with_help(format!("{file} is there already"), help));
+        }
+    }
+    let mut told = String::new();
+    for (file, text) in &files {
+        create(&surroundings.folder.join(file), text)?;
+        told.push_str(&format!("wrote {file}\n"));
+    }
+    surroundings.print(&told);
+    surroundings.complain(&format!("\nnext: ensemble run {name}\n"));
+    Ok(exit::SUCCESS)
+}
+
+/// Writes a file that is not there yet.
+fn create(path: &Path, text: &str) -> Result<(), CliError> {
+    let write = || -> std::io::Result<()> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+        file.write_all(text.as_bytes())
+    };
+    write().map_err(|error| CliError::Usage {
+        message: format!("cannot write {}: {error}", path.display()),
+        help: None,
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(word)
+}
+
+/// The folder's name, with what a name cannot hold made into dashes.
+fn name_of(folder: &Path) -> String {
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name: String = name
+        .unwrap_or_default()
+        .chars()
+        .map(|c| if is_name(&format!("a{c}")) { c } else { '-' })
+        .collect();
+    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    if name.is_empty() {
+        "team".to_owned()
+    } else {
+        name.to_owned()
+    }
+}

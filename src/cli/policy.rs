@@ -1,0 +1,62 @@
+//! `--allow`, `--deny` and `--deny-warnings`: which findings fail.
+
+use super::args::ValidateArgs;
+use super::error::CliError;
+use super::explain::known;
+use crate::diagnostic::{Code, Diagnostic, Severity};
+
+/// What the caller wants of findings.
+pub struct Policy {
+    allowed: Vec<Code>,
+    denied: Vec<Code>,
+    deny_warnings: bool,
+}
+
+impl Policy {
+    /// As the arguments say; errors cannot be allowed.
+    pub fn of(args: &ValidateArgs) -> Result<Self, CliError> {
+        let codes = |given: &[String]| {
+            given
+                .iter()
+                .map(|code| known(code.trim()))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        let (allowed, denied) = (codes(&args.allow)?, codes(&args.deny)?);
+        if let Some(error) = allowed.iter().find(|code| code.severity() == Severity::Error) {
+            let message = format!("{} is an error and cannot be allowed", error.0);
+            return Err(CliError::usage_with_help(
+                message,
+                "warnings (W…) and hints (H…) can be",
+            ));
+        }
+        if let Some(both) = allowed.iter().find(|code| denied.contains(code)) {
+            return Err(CliError::usage(format!("{} is both allowed and denied", both.0)));
+        }
+        Ok(Self {
+            allowed,
+            denied,
+            deny_warnings: args.deny_warnings,
+        })
+    }
+
+    /// Without what is allowed; what is denied becomes an error.
+    pub fn apply(&self, mut findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
+        findings.retain(|finding| !self.allowed.contains(&finding.code));
+        for finding in findings
+            .iter_mut()
+            .filter(|finding| self.denied.contains(&finding.code))
+        {
+            finding.severity = Severity::Error;
+        }
+        findings
+    }
+
+    /// Does the finding make the command fail?
+    pub fn fails(&self, finding: &Diagnostic) -> bool {
+        match finding.severity {
+            Severity::Error => true,
+            Severity::Warning => self.deny_warnings,
+            Severity::Hint => false,
+        }
+    }
+}

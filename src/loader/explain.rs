@@ -1,0 +1,57 @@
+//! The long explanation of every code: what it means, and a wrong and a right example.
+//!
+//! Each stands in a file of its own, as people read it; tests run the examples.
+
+use super::codes;
+use crate::diagnostic::{Code, did_you_mean};
+
+macro_rules! explanations {
+    ($($code:literal)*) => {
+        const EXPLANATIONS: &[(&str, &str)] =
+            &[$(($code, include_str!(concat!("explanations/", $code, ".md")))),*];
+    };
+}
+
+explanations! {
+    "E001" "E002" "E003" "E004" "E005" "E006" "E007" "E008"
+    "E010" "E011" "E012" "E013" "E014" "E015" "E016" "E017" "E018" "E019"
+    "E020" "E021" "E022" "E023" "E024" "E025" "E026" "E027" "E028" "E029"
+    "E030" "E031" "E032" "E033" "E040" "E041" "E042" "E043" "E044" "E060" "E070"
+    "W001" "W002" "W003" "W004"
+    "H001" "H002" "H003"
+}
+
+/// The code that is spelt so, in letters of either case.
+pub fn find(code: &str) -> Option<Code> {
+    let known = codes::ALL.iter().map(|(code, _)| *code);
+    known.into_iter().find(|known| known.0.eq_ignore_ascii_case(code))
+}
+
+/// The known code that looks most like this one.
+pub fn nearest(code: &str) -> Option<&'static str> {
+    did_you_mean(code, codes::ALL.iter().map(|(code, _)| code.0))
+}
+
+/// What the code means, in Markdown.
+pub fn explanation(code: Code) -> &'static str {
+    let found = EXPLANATIONS.iter().find(|(known, _)| *known == code.0);
+    found.map_or("", |(_, text)| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_explained() {
+        let explained: Vec<&str> = EXPLANATIONS.iter().map(|(code, _)| *code).collect();
+        let codes: Vec<&str> = codes::ALL.iter().map(|(code, _)| code.0).collect();
+        assert_eq!(explained, codes);
+        for (code, text) in EXPLANATIONS {
+            assert!(
+                text.contains("\nWrong:\n\n```yaml\n") && text.contains("\nRight:\n\n```yaml\n"),
+                "{code}"
+            );
+        }
+    }
+}

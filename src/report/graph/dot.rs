@@ -1,0 +1,61 @@
+//! DOT, for Graphviz.
+
+use super::{Arrow, Node, Picture, Shape};
+
+/// The graph; feedback edges do not take part in the layout, so that they point back.
+pub fn dot(picture: &Picture) -> String {
+    let mut text = format!("digraph \"{}\" {{\n", escaped(&picture.title));
+    text.push_str("    node [fontname=\"sans-serif\"];\n    edge [fontname=\"sans-serif\", fontsize=10];\n");
+    for (at, node) in picture.nodes.iter().enumerate() {
+        text.push_str(&format!("    n{at} [{}];\n", of_node(node)));
+    }
+    for arrow in &picture.arrows {
+        text.push_str(&format!(
+            "    n{} -> n{} [{}];\n",
+            arrow.from,
+            arrow.to,
+            of_arrow(arrow)
+        ));
+    }
+    text + "}\n"
+}
+
+fn of_node(node: &Node) -> String {
+    let (shape, style) = match node.shape {
+        Shape::Script => ("box", ""),
+        Shape::Llm => ("box", "rounded"),
+        Shape::Input => ("parallelogram", ""),
+        Shape::Ensemble => ("box3d", ""),
+    };
+    let mut styles = vec![style];
+    styles.extend(node.idle.then_some("dashed"));
+    styles.retain(|style| !style.is_empty());
+    let style = if styles.is_empty() {
+        String::new()
+    } else {
+        format!(", style=\"{}\"", styles.join(","))
+    };
+    let lines: Vec<String> = node.lines().map(escaped).collect();
+    format!("label=\"{}\", shape={shape}{style}", lines.join("\\n"))
+}
+
+fn of_arrow(arrow: &Arrow) -> String {
+    let mut attributes = Vec::new();
+    if !arrow.labels.is_empty() {
+        let lines: Vec<String> = arrow.labels.iter().map(|label| escaped(label)).collect();
+        attributes.push(format!("label=\"{}\"", lines.join("\\n")));
+    }
+    if arrow.feedback {
+        attributes.push("style=dashed, constraint=false".to_owned());
+    }
+    if arrow.any_of {
+        attributes.push("arrowhead=odot".to_owned());
+    }
+    attributes.join(", ")
+}
+
+fn escaped(text: &str) -> String {
+    let line = |c: char| if c.is_whitespace() { ' ' } else { c };
+    let text: String = text.chars().map(line).collect();
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}

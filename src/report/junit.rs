@@ -1,0 +1,100 @@
+//! Findings as JUnit XML, which CI servers show as a table of tests: a file is a test case.
+
+use std::path::Path;
+
+use super::place::relative;
+use crate::diagnostic::{Diagnostic, Severity};
+
+/// What was found in one file, which may be nothing.
+#[derive(Debug)]
+pub struct CheckedFile {
+    /// The name under which it was read.
+    pub name: String,
+    /// In the order of the text.
+    pub findings: Vec<Diagnostic>,
+}
+
+/// One suite; a file fails when one of its findings is among those that fail.
+pub fn junit(files: &[CheckedFile], fails: impl Fn(&Diagnostic) -> bool, folder: &Path) -> String {
+    let mut cases = String::new();
+    let mut failures = 0;
+    for file in files {
+        let (failing, others): (Vec<_>, Vec<_>) = file.findings.iter().partition(|finding| fails(finding));
+        failures += usize::from(!failing.is_empty());
+        cases.push_str(&case(&relative(&file.name, folder), &failing, &others));
+    }
+    let tests = files.len();
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <testsuites tests=\"{tests}\" failures=\"{failures}\" errors=\"0\">\n  \
+         <testsuite name=\"ensemble validate\" tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"0\">\n\
+         {cases}  </testsuite>\n</testsuites>\n"
+    )
+}
+
+fn case(name: &str, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {
+    let name = escaped(name);
+    let open = format!("    <testcase name=\"{name}\" classname=\"ensemble\"");
+    if failing.is_empty() && others.is_empty() {
+        return format!("{open}/>\n");
+    }
+    let mut text = format!("{open}>\n");
+    if let [first, ..] = failing {
+        // Many readers take only the first failure of a case, so one failure holds them all.
+        let message = match failing.len() {
+            1 => first.message.clone(),
+            count => format!("{count} findings, the first: {}", first.message),
+        };
+        text.push_str(&format!(
+            "      <failure type=\"{}\" message=\"{}\">{}</failure>\n",
+            first.code.0,
+            escaped(&message),
+            escaped(&lines(failing))
+        ));
+    }
+    if !others.is_empty() {
+        text.push_str(&format!("      <system-out>{}</system-out>\n", escaped(&lines(others))));
+    }
+    text + "    </testcase>\n"
+}
+
+/// `3:5 error[E021]: message`, each with its help below.
+fn lines(findings: &[&Diagnostic]) -> String {
+    let line = |finding: &&Diagnostic| {
+        let place = finding.source.place(finding.span.start);
+        let severity = match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Hint => "hint",
+        };
+        let help = finding
+            .help
+            .as_ref()
+            .map(|help| format!("\n  help: {help}"))
+            .unwrap_or_default();
+        let (line, column) = (place.line, place.column);
+        format!(
+            "{line}:{column} {severity}[{}]: {}{help}",
+            finding.code.0, finding.message
+        )
+    };
+    findings.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// For contents and attributes; what XML cannot hold at all becomes a replacement character.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' => escaped.push_str("&#10;"),
+            '\t' => escaped.push(c),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

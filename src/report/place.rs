@@ -1,0 +1,64 @@
+//! Files as machine formats name them: relative to the caller's folder, with forward slashes.
+//!
+//! A forge looks annotations up by the path in its repository, so `./a.yaml` and `/home/me/repo/a.yaml`
+//! must both come out as `a.yaml`.
+
+use std::path::{Component, Path};
+
+/// The name of a source as seen from `folder`; what lies elsewhere keeps its full path.
+pub(super) fn relative(name: &str, folder: &Path) -> String {
+    let path = Path::new(name);
+    let path = path.strip_prefix(folder).unwrap_or(path);
+    let mut parts = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::RootDir => parts.push(String::new()),
+            other => parts.push(other.as_os_str().to_string_lossy().into_owned()),
+        }
+    }
+    parts.join("/")
+}
+
+/// The same as a URI: a relative reference, or `file:` for a full path.
+pub(super) fn uri(name: &str, folder: &Path) -> String {
+    let path = relative(name, folder);
+    let mut uri = if path.starts_with('/') {
+        "file://".to_owned()
+    } else {
+        String::new()
+    };
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            uri.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_seen_from_the_folder() {
+        let folder = Path::new("/repo");
+        let rows = [
+            ("a.yaml", "a.yaml", "a.yaml"),
+            ("./e/a.yaml", "e/a.yaml", "e/a.yaml"),
+            ("/repo/e/a.yaml", "e/a.yaml", "e/a.yaml"),
+            ("/other/a.yaml", "/other/a.yaml", "file:///other/a.yaml"),
+            ("../a.yaml", "../a.yaml", "../a.yaml"),
+            ("é b:1.yaml", "é b:1.yaml", "%C3%A9%20b%3A1.yaml"),
+            ("<stdin>", "<stdin>", "%3Cstdin%3E"),
+        ];
+        for (name, path, encoded) in rows {
+            assert_eq!(
+                (relative(name, folder).as_str(), uri(name, folder).as_str()),
+                (path, encoded)
+            );
+        }
+    }
+}

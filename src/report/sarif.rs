@@ -1,0 +1,102 @@
+//! Findings as SARIF 2.1.0, which code scanning services take in.
+//!
+//! Every code is a rule of the driver, whether it was found or not: a service shows what was looked for.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::place::uri;
+use crate::diagnostic::{Code, Diagnostic, Severity};
+use crate::source::{Source, Span};
+
+/// What a code is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// The code.
+    pub code: Code,
+    /// In one line.
+    pub title: &'static str,
+    /// At length, in Markdown.
+    pub explanation: &'static str,
+}
+
+/// One log with one run; `rules` holds every code that a finding can have.
+pub fn sarif(diagnostics: &[Diagnostic], rules: &[Rule], folder: &Path) -> String {
+    let described: Vec<Value> = rules.iter().map(described).collect();
+    let results: Vec<Value> = diagnostics
+        .iter()
+        .map(|diagnostic| result(diagnostic, rules, folder))
+        .collect();
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "ensemble",
+                "version": env!("CARGO_PKG_VERSION"),
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "rules": described,
+            }},
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+        }],
+    });
+    let mut text = serde_json::to_string_pretty(&log).expect("texts and numbers are always JSON");
+    text.push('\n');
+    text
+}
+
+fn described(rule: &Rule) -> Value {
+    json!({
+        "id": rule.code.0,
+        "shortDescription": {"text": rule.title},
+        "help": {"text": rule.explanation, "markdown": rule.explanation},
+        "defaultConfiguration": {"level": level(rule.code.severity())},
+    })
+}
+
+fn result(diagnostic: &Diagnostic, rules: &[Rule], folder: &Path) -> Value {
+    let message = match &diagnostic.help {
+        Some(help) => format!("{}\nhelp: {help}", diagnostic.message),
+        None => diagnostic.message.clone(),
+    };
+    let index = rules.iter().position(|rule| rule.code == diagnostic.code);
+    let mut result = json!({
+        "ruleId": diagnostic.code.0,
+        "ruleIndex": index,
+        "level": level(diagnostic.severity),
+        "message": {"text": message},
+        "locations": [location(&diagnostic.source, diagnostic.span, folder)],
+    });
+    if !diagnostic.also.is_empty() {
+        let related = diagnostic.also.iter().map(|(span, label)| {
+            let mut location = location(&diagnostic.source, *span, folder);
+            location["message"] = json!({"text": label});
+            location
+        });
+        result["relatedLocations"] = related.collect();
+    }
+    result
+}
+
+fn location(source: &Source, span: Span, folder: &Path) -> Value {
+    let (start, end) = (source.place(span.start), source.place(span.end));
+    json!({"physicalLocation": {
+        "artifactLocation": {"uri": uri(source.name(), folder)},
+        "region": {
+            "startLine": start.line,
+            "startColumn": start.column,
+            "endLine": end.line,
+            "endColumn": end.column,
+        },
+    }})
+}
+
+fn level(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Hint => "note",
+    }
+}

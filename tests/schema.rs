@@ -1,0 +1,152 @@
+//! `schema` through the binary, judged by a published validator of JSON Schema.
+
+#![expect(clippy::disallowed_methods, reason = "tests read the project's own files")]
+
+#[path = "support/files.rs"]
+mod files;
+mod support;
+
+use files::{project, read};
+use jsonschema::Validator;
+use serde_json::Value;
+use support::Workspace;
+
+fn validator() -> Validator {
+    let schema = Workspace::new().run(["schema"]).expect_code(0).json();
+    assert!(jsonschema::meta::is_valid(&schema), "it is a schema itself");
+    jsonschema::validator_for(&schema).expect("a schema")
+}
+
+fn yaml(text: &str) -> Value {
+    serde_yaml::from_str(text).unwrap_or_else(|error| panic!("{error}:\n{text}"))
+}
+
+fn complaints(validator: &Validator, ensemble: &str) -> Vec<String> {
+    let value = yaml(ensemble);
+    let errors = validator.iter_errors(&value);
+    errors
+        .map(|error| format!("{} {error}", error.instance_path()))
+        .collect()
+}
+
+/// The example of an explanation under `heading`.
+fn example(explanation: &str, heading: &str) -> String {
+    let (_, rest) = explanation
+        .split_once(&format!("\n{heading}:\n\n```yaml\n"))
+        .expect("an example");
+    rest.split_once("```\n").expect("its end").0.to_owned()
+}
+
+#[test]
+fn it_is_the_one_that_is_published() {
+    let printed = Workspace::new().run(["schema"]).expect_code(0).stdout;
+    assert_eq!(printed, read("docs/schema/ensemble.schema.json"));
+}
+
+#[test]
+fn every_shipped_ensemble_is_accepted() {
+    let validator = validator();
+    let mut count = 0;
+    for entry in std::fs::read_dir(project().join("ensembles"))
+        .expect("a folder")
+        .filter_map(Result::ok)
+    {
+        if entry.path().extension().is_some_and(|end| end == "yaml") {
+            let text = std::fs::read_to_string(entry.path()).expect("text");
+            assert_eq!(complaints(&validator, &text), [""; 0], "{}", entry.path().display());
+            count += 1;
+        }
+    }
+    assert!(count > 3, "{count} ensembles");
+}
+
+#[test]
+fn a_new_ensemble_is_accepted() {
+    let workspace = Workspace::new();
+    workspace.run(["init", "tea"]).expect_code(0);
+    assert_eq!(complaints(&validator(), &workspace.read("ensembles/tea.yaml")), [""; 0]);
+}
+
+#[test]
+fn right_examples_are_accepted_and_wrong_ones_that_a_schema_can_know_are_not() {
+    // Duplicates, names that must exist, conditions, circles and what surrounds a file are beyond a schema.
+    let known = [
+        "E010", "E011", "E012", "E013", "E014", "E015", "E016", "E017", "E018", "E019", "E022", "E023", "E024", "E025",
+        "E026", "E028", "E030", "E033",
+    ];
+    let validator = validator();
+    let workspace = Workspace::new();
+    let list = workspace.run(["explain"]).expect_code(0).stdout;
+    let codes: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(known.iter().all(|code| codes.contains(code)));
+    for code in codes {
+        let text = workspace.run(["explain", code]).expect_code(0).stdout;
+        assert_eq!(complaints(&validator, &example(&text, "Right")), [""; 0], "{code}");
+        if known.contains(&code) {
+            let wrong = example(&text, "Wrong");
+            assert!(
+                !complaints(&validator, &wrong).is_empty(),
+                "{code} is accepted:\n{wrong}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
+    let agent = |rest: &str| format!("name: e\nagents:\n  - name: a\n{rest}\n");
+    let profile = |rest: &str| agent(&format!("    model_profile: p\nmodel_profiles:\n  p: {rest}"));
+    let rows = [
+        (agent("    script: x\n    on_error: never"), false),
+        (agent("    script: x\n    timeout_seconds: 0"), false),
+        (agent("    script: x\n    timeout_seconds: 0.5"), true),
+        (agent("    script: x\n    retry: {delay_seconds: 0}"), true),
+        (agent("    script: x\n    retry: {delay_seconds: -1}"), false),
+        (agent("    script: x\n    config: [1]"), false),
+        (agent("    input: Well?"), true),
+        (agent("    input: ' '"), false),
+        (agent("    input: {choices: [x]}"), false),
+        (agent("    input: {prompt: q, responses: [a, b]}"), true),
+        (
+            agent("    input: {prompt: q, responses: {script: a, model_profile: b}}"),
+            false,
+        ),
+        (agent("    input: {prompt: q, responses: {}}"), false),
+        (agent("    model: /x"), false),
+        (agent("    model: a/b/c"), true),
+        (
+            agent("    script: x\n    dependencies: [{agent_name: a, feedback: true, condition: true}]"),
+            true,
+        ),
+        (
+            agent("    script: x\n    dependencies: [{agent_name: a, feedback: true, condition: 1}]"),
+            false,
+        ),
+        (agent("    script: x\n    dependencies: [a]"), false),
+        (agent("    script: x\nmodel_profiles:"), true),
+        (
+            agent("    script: x\nconversation_limits: {max_agent_executions: {a: 0}}"),
+            false,
+        ),
+        (
+            agent("    script: x\nconversation_limits: {max_agent_executions: {a: 2}}"),
+            true,
+        ),
+        (profile("{provider: simulated, replies: [a, {error: b}]}"), true),
+        (profile("{provider: simulated, replies: [a], script: b}"), false),
+        (profile("{provider: simulated, replies: []}"), false),
+        (profile("{provider: ollama, model: m, replies: [a]}"), false),
+        (profile("{provider: ollama, model: m, api_key_env: sk-1}"), false),
+        (profile("{provider: ollama, model: m, top_p: 1.5}"), false),
+        (profile("{provider: ollama, model: m, seed: -5, temperature: 0}"), true),
+    ];
+    let validator = validator();
+    let workspace = Workspace::new();
+    for (text, accepted) in rows {
+        let found = complaints(&validator, &text);
+        assert_eq!(found.is_empty(), accepted, "{text}\n{found:?}");
+        workspace.write("e.yaml", &text);
+        let code = workspace.run(["validate", "e.yaml"]).code;
+        assert_eq!(code == 0, accepted, "the loader: {text}");
+    }
+}
