@@ -5,6 +5,7 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -210,17 +211,13 @@ impl RunFolder {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(&path).map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut owner = String::new();
-                let _ = file.read_to_string(&mut owner);
-                return Err(StoreError::Locked {
-                    id: self.id.clone(),
-                    owner: owner.trim().to_owned(),
-                });
-            }
-            Err(TryLockError::Error(source)) => return Err(failed("lock", &path, source)),
+        if !locked_within_grace(&file).map_err(|source| failed("lock", &path, source))? {
+            let mut owner = String::new();
+            let _ = file.read_to_string(&mut owner);
+            return Err(StoreError::Locked {
+                id: self.id.clone(),
+                owner: owner.trim().to_owned(),
+            });
         }
         let written = file
             .set_len(0)
@@ -234,6 +231,21 @@ impl RunFolder {
     pub fn remove(&self) -> Result<(), StoreError> {
         fs::remove_dir_all(&self.path).map_err(|source| failed("delete", &self.path, source))
     }
+}
+
+/// Takes the lock. A driver that was killed in the middle of starting a child keeps it for the moment that the
+/// child needs to begin, so a lock that is taken is tried again before it counts as taken.
+fn locked_within_grace(file: &File) -> io::Result<bool> {
+    const TRIES: u32 = 25;
+    for attempt in 1..=TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) if attempt == TRIES => break,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 fn failed(action: &'static str, path: &Path, source: io::Error) -> StoreError {
