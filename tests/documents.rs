@@ -21,6 +21,7 @@ use tables::{code_in, table};
 const LANGUAGE: &str = "docs/language.md";
 const ARCHITECTURE: &str = "docs/architecture.md";
 const README: &str = "README.md";
+const TESTING: &str = "docs/testing.md";
 
 /// A folder with the files that a document's blocks name.
 fn workspace_of(document: &str) -> Workspace {
@@ -210,7 +211,10 @@ fn every_option_of_the_program_stands_in_the_reference() {
         .iter()
         .flat_map(|row| code_in(&row[0]))
         .collect();
-    for command in ["run", "validate", "replay", "resume", "continue", "fork"] {
+    let commands = [
+        "run", "validate", "explain", "graph", "init", "schema", "replay", "resume", "continue", "fork",
+    ];
+    for command in commands {
         let help = workspace.run([command, "--help"]).expect_code(0).stdout;
         let options = help
             .lines()
@@ -222,6 +226,27 @@ fn every_option_of_the_program_stands_in_the_reference() {
             let known = listed.contains(option) || ["--help", "--version"].contains(&option);
             assert!(known, "{LANGUAGE} does not list {option} of `{command}`");
         }
+    }
+}
+
+#[test]
+fn every_command_of_the_program_stands_in_the_reference() {
+    let text = read(LANGUAGE);
+    let help = Workspace::new().run(["--help"]).expect_code(0).stdout;
+    let commands = help
+        .split("Commands:")
+        .nth(1)
+        .and_then(|rest| rest.split("Options:").next());
+    let commands: Vec<&str> = commands
+        .expect("a list of commands")
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|command| *command != "help")
+        .collect();
+    assert!(commands.len() > 10, "{commands:?}");
+    for command in commands {
+        let row = format!("| `ensemble {command}");
+        assert!(text.contains(&row), "{LANGUAGE} does not list {command}");
     }
 }
 
@@ -306,17 +331,21 @@ fn shell(workspace: &Workspace, command: &str) -> (i32, String) {
     (status.code().unwrap_or(-1), text)
 }
 
-/// Every console block runs in one folder with the shipped ensembles and prints what the document shows.
-/// A block with `exit=` ends with that code.
-#[test]
-fn the_commands_of_the_readme_print_what_it_shows() {
-    let workspace = workspace_of(README);
+fn with_shipped_ensembles(workspace: Workspace) -> Workspace {
     let copied = std::process::Command::new("cp")
         .arg("-r")
         .arg(project().join("ensembles"))
         .arg(workspace.path())
         .status();
     assert!(copied.expect("cp is there").success());
+    workspace
+}
+
+/// Every console block runs in one folder with the shipped ensembles and prints what the document shows.
+/// A block with `exit=` ends with that code.
+#[test]
+fn the_commands_of_the_readme_print_what_it_shows() {
+    let workspace = with_shipped_ensembles(workspace_of(README));
     let mut commands_run = 0;
     for block in blocks(README).into_iter().filter(|block| block.language == "console") {
         let mut code = 0;
@@ -331,6 +360,67 @@ fn the_commands_of_the_readme_print_what_it_shows() {
         assert_eq!(code.to_string(), expected, "{}", block.place);
     }
     assert!(commands_run >= 5, "the tour has only {commands_run} commands");
+}
+
+/// What a step for CI runs succeeds beside the shipped ensembles.
+#[test]
+fn the_steps_of_the_readme_succeed() {
+    let workspace = with_shipped_ensembles(workspace_of(README));
+    let steps: Vec<Block> = blocks(README).into_iter().filter(|block| block.is("step")).collect();
+    assert!(!steps.is_empty(), "no step is shown");
+    for step in steps {
+        let parsed: Value = serde_yaml::from_str(&step.text).expect("YAML");
+        for command in parsed.as_array().expect("a list of steps") {
+            let command = command["run"].as_str().expect("a command");
+            let (code, printed) = shell(&workspace, command);
+            assert_eq!((code, printed.as_str()), (0, ""), "{}: {command}", step.place);
+        }
+    }
+}
+
+/// The line that an editor heeds names a file that a command of the README writes.
+#[test]
+fn the_schema_of_the_readme_is_written_where_its_line_says() {
+    let text = read(README);
+    let (_, rest) = text.split_once("# yaml-language-server: $schema=").expect("the line");
+    let name = rest.lines().next().unwrap_or_default();
+    assert!(
+        text.contains(&format!("$ ensemble schema > ensembles/{name}\n")),
+        "{name}"
+    );
+}
+
+/// Every test, bench and folder that the page names is there.
+#[test]
+fn what_the_page_on_tests_names_is_there() {
+    let text = read(TESTING);
+    for code in code_in(&text.replace("```", "")) {
+        let is_place = code.ends_with('/') || code.ends_with(".rs") || code.ends_with(".svg");
+        assert!(!is_place || project().join(&code).exists(), "there is no {code}");
+    }
+    let commands = blocks(TESTING).into_iter().filter(|block| block.language == "sh");
+    for command in commands {
+        let words: Vec<&str> = command.text.split_whitespace().collect();
+        for pair in words.windows(2) {
+            let file = match pair[0] {
+                "--test" => format!("tests/{}.rs", pair[1]),
+                "--bench" => format!("benches/{}.rs", pair[1]),
+                "--lib" => {
+                    let name = pair[1].rsplit("::").next().unwrap_or_default();
+                    let room = pair[1].split("::").next().unwrap_or_default();
+                    let is_named = ["tests.rs", "tests/yaml.rs"]
+                        .iter()
+                        .map(|file| project().join(format!("src/{room}/{file}")))
+                        .filter_map(|file| std::fs::read_to_string(file).ok())
+                        .any(|text| name == "tests" || name == "yaml" || text.contains(&format!("fn {name}(")));
+                    assert!(is_named, "{}: there is no {}", command.place, pair[1]);
+                    continue;
+                }
+                _ => continue,
+            };
+            assert!(project().join(&file).exists(), "{}: there is no {file}", command.place);
+        }
+    }
 }
 
 #[test]
@@ -381,7 +471,14 @@ fn the_journal_of_the_architecture_is_real() {
 /// Links between the documents lead somewhere.
 #[test]
 fn links_lead_somewhere() {
-    for document in [README, LANGUAGE, ARCHITECTURE, "CHANGELOG.md"] {
+    for document in [
+        README,
+        LANGUAGE,
+        ARCHITECTURE,
+        TESTING,
+        "docs/performance.md",
+        "CHANGELOG.md",
+    ] {
         let folder = project().join(document);
         let folder = folder.parent().expect("a folder");
         let text = read(document);
