@@ -7,6 +7,8 @@ mod end;
 mod merge;
 mod readiness;
 #[cfg(test)]
+mod table;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

@@ -85,6 +85,24 @@ impl Driver {
 }
 
 impl Driver {
+    /// The state so far.
+    pub fn state(&self) -> &ConversationState {
+        &self.state
+    }
+
+    /// Performs a turn with these outputs; `None` is a failure.
+    pub fn perform(&mut self, turn: &TurnStarted, outputs: &[Option<serde_json::Value>]) {
+        self.apply(Event::TurnStarted(turn.clone()));
+        for (start, output) in turn.starts.iter().zip(outputs) {
+            self.finish(start, output.clone());
+        }
+    }
+
+    /// Merges a turn.
+    pub fn finish_turn(&mut self, finished: crate::conversation::TurnFinished) {
+        self.apply(Event::TurnFinished(finished));
+    }
+
     fn finish(&mut self, start: &Start, output: Option<serde_json::Value>) {
         let turn = self.state.turn_count() + 1;
         self.apply(Event::ExecutionStarted(ExecutionStarted {

@@ -1,0 +1,277 @@
+//! Readiness and outcomes as tables: what happened turn by turn, and what is decided then.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::tests::{Driver, plan_of};
+use super::{Decision, decide};
+
+/// What is decided after these turns: who runs (`a b`), or why it ends. A turn is written as who ran and how it
+/// ended, `a+ b-`; every turn must have been decided so. Outputs are `{"n": turn}`.
+fn then(agents: &str, turns: &[&str]) -> String {
+    let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{agents}")));
+    let mut driver = Driver::new(&plan);
+    for turn in turns {
+        let Decision::StartTurn(decided) = decide(&plan, driver.state()) else {
+            panic!("{turn}: nobody runs");
+        };
+        let names: Vec<&str> = turn.split(' ').map(|word| word.trim_end_matches(['+', '-'])).collect();
+        let starts: Vec<&str> = decided.starts.iter().map(|start| &*start.agent).collect();
+        assert_eq!(starts, names, "{turn} of {turns:?}");
+        let output = |word: &str| word.ends_with('+').then(|| json!({"n": decided.turn}));
+        let outputs: Vec<_> = turn.split(' ').map(output).collect();
+        driver.perform(&decided, &outputs);
+        let Decision::FinishTurn(finished) = decide(&plan, driver.state()) else {
+            panic!("{turn}: the turn is complete");
+        };
+        driver.finish_turn(finished);
+    }
+    match decide(&plan, driver.state()) {
+        Decision::StartTurn(turn) => {
+            let names: Vec<&str> = turn.starts.iter().map(|start| &*start.agent).collect();
+            names.join(" ")
+        }
+        Decision::End(ended) => ended.completion_reason.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An agent `NAME` with these further keys.
+fn agent(name: &str, keys: &str) -> String {
+    format!("- {{name: {name}, script: x, on_error: continue{keys}}}\n")
+}
+
+fn all(agents: &[&str]) -> String {
+    agents.concat()
+}
+
+#[test]
+fn readiness() {
+    let a = agent("a", "");
+    let three = ", conversation: {max_turns: 3}";
+    let a3 = agent(
+        "a",
+        &format!("{three}, dependencies: [{{agent_name: b, feedback: true}}]"),
+    );
+    let on = |edge: &str| agent("b", &format!(", dependencies: [{{agent_name: a{edge}}}]"));
+    let on3 = |edge: &str| agent("b", &format!("{three}, dependencies: [{{agent_name: a{edge}}}]"));
+    let table: Vec<(&str, String, Vec<&str>, &str)> = vec![
+        (
+            "the first turn belongs to those who need nobody",
+            all(&[&a, &on("")]),
+            vec![],
+            "a",
+        ),
+        (
+            "a success is what a plain edge needs",
+            all(&[&a, &on("")]),
+            vec!["a+"],
+            "b",
+        ),
+        ("a failure is not", all(&[&a, &on("")]), vec!["a-"], "completed"),
+        (
+            "a failure is what `on: failure` needs",
+            all(&[&a, &on(", on: failure")]),
+            vec!["a-"],
+            "b",
+        ),
+        (
+            "and a success is not",
+            all(&[&a, &on(", on: failure")]),
+            vec!["a+"],
+            "completed",
+        ),
+        ("`on: any` takes both", all(&[&a, &on(", on: any")]), vec!["a-"], "b"),
+        (
+            "a true condition opens",
+            all(&[&a, &on(", condition: output.n == 1")]),
+            vec!["a+"],
+            "b",
+        ),
+        (
+            "a false one does not",
+            all(&[&a, &on(", condition: output.n == 2")]),
+            vec!["a+"],
+            "completed",
+        ),
+        (
+            "max_turns is the cap on all executions",
+            all(&[&a, &on("")]),
+            vec!["a+", "b+"],
+            "completed",
+        ),
+        ("feedback opens a loop", all(&[&a3, &on3("")]), vec!["a+", "b+"], "a"),
+        (
+            "and the loop ends at max_turns",
+            all(&[&a3, &on3("")]),
+            vec!["a+", "b+", "a+", "b+", "a+", "b+"],
+            "completed",
+        ),
+        (
+            "max_executions caps one edge",
+            all(&[&a3, &on3(", max_executions: 2")]),
+            vec!["a+", "b+", "a+", "b+", "a+"],
+            "completed",
+        ),
+        (
+            "a failure inside the loop is no news on a plain edge",
+            all(&[&a3, &on3("")]),
+            vec!["a+", "b+", "a-"],
+            "completed",
+        ),
+        (
+            "all of the required",
+            all(&[
+                &a,
+                &agent("c", ", depends_on: [a]"),
+                &agent("b", ", depends_on: [a, c]"),
+            ]),
+            vec!["a+"],
+            "c",
+        ),
+        (
+            "one of the others",
+            all(&[
+                &a,
+                &agent("c", ", depends_on: [a]"),
+                &agent(
+                    "b",
+                    ", dependencies: [{agent_name: a, requires_all: false}, {agent_name: c, requires_all: false}]",
+                ),
+            ]),
+            vec!["a+"],
+            "c b",
+        ),
+        (
+            "every_turn needs no news",
+            agent("a", ", conversation: {max_turns: 3, trigger: every_turn}"),
+            vec!["a+", "a+"],
+            "a",
+        ),
+        ("without it, alone is once", agent("a", three), vec!["a+"], "completed"),
+        (
+            "everything is news to those who listen to nobody in particular",
+            all(&[&agent("a", three), &agent("b", three)]),
+            vec!["a+ b+"],
+            "a b",
+        ),
+        (
+            "but not a failure",
+            all(&[&agent("a", three), &agent("b", three)]),
+            vec!["a- b-"],
+            "completed",
+        ),
+        (
+            "outputs of the turn in which an agent started are still unseen",
+            all(&[
+                &agent("a", three),
+                &agent(
+                    "b",
+                    &format!("{three}, dependencies: [{{agent_name: a, feedback: true}}]"),
+                ),
+            ]),
+            vec!["a+ b+"],
+            "a b",
+        ),
+    ];
+    for (rule, agents, turns, expected) in table {
+        assert_eq!(then(&agents, &turns), expected, "{rule}");
+    }
+}
+
+#[test]
+fn outcomes() {
+    let spin = "- {name: a, script: x, conversation: {max_turns: 9, trigger: every_turn}, on_error: KEEP}\n";
+    let once = "- {name: a, script: x, on_error: KEEP}\n";
+    let keep = |text: &str, keep: &str, limits: &str| {
+        format!("{}conversation_limits: {{{limits}}}\n", text.replace("KEEP", keep))
+    };
+    let table: Vec<(&str, String, Vec<&str>, &str)> = vec![
+        ("nobody ready", keep(once, "fail", ""), vec!["a+"], "completed"),
+        (
+            "nobody ready at the limit",
+            keep(once, "fail", "max_total_turns: 1"),
+            vec!["a+"],
+            "completed",
+        ),
+        (
+            "somebody ready at the limit",
+            keep(spin, "fail", "max_total_turns: 1"),
+            vec!["a+"],
+            "max_total_turns",
+        ),
+        (
+            "somebody ready before it",
+            keep(spin, "fail", "max_total_turns: 2"),
+            vec!["a+"],
+            "a",
+        ),
+        (
+            "a cap",
+            keep(spin, "fail", "max_agent_executions: {a: 2}"),
+            vec!["a+", "a+"],
+            "max_agent_executions",
+        ),
+        (
+            "a cap and the turns",
+            keep(spin, "fail", "max_total_turns: 1, max_agent_executions: {a: 1}"),
+            vec!["a+"],
+            "max_agent_executions",
+        ),
+        ("a failure", keep(once, "fail", ""), vec!["a-"], "agent_failed"),
+        (
+            "a failure that may be",
+            keep(once, "continue", ""),
+            vec!["a-"],
+            "completed",
+        ),
+        (
+            "a limit hides no failure",
+            keep(spin, "fail", "max_total_turns: 1"),
+            vec!["a-"],
+            "agent_failed",
+        ),
+        (
+            "a failure made good",
+            keep(spin, "fail", "max_total_turns: 2"),
+            vec!["a-", "a+"],
+            "max_total_turns",
+        ),
+        (
+            "a failure that was handled",
+            keep(
+                &format!("{once}- {{name: b, script: x, dependencies: [{{agent_name: a, on: failure}}]}}\n"),
+                "fail",
+                "",
+            ),
+            vec!["a-", "b+"],
+            "completed",
+        ),
+        (
+            "a handled failure, then another",
+            keep(
+                &format!("{once}- {{name: b, script: x, dependencies: [{{agent_name: a, on: failure}}]}}\n"),
+                "fail",
+                "",
+            ),
+            vec!["a-", "b-"],
+            "agent_failed",
+        ),
+        (
+            "a condition without an answer",
+            keep(
+                &format!(
+                    "{once}- {{name: b, script: x, dependencies: [{{agent_name: a, condition: output.n > 'x'}}]}}\n"
+                ),
+                "fail",
+                "",
+            ),
+            vec!["a+"],
+            "condition_failed",
+        ),
+    ];
+    for (case, text, turns, expected) in table {
+        assert_eq!(then(&text, &turns), expected, "{case}");
+    }
+}
