@@ -405,17 +405,6 @@ fn what_the_page_on_tests_names_is_there() {
             let file = match pair[0] {
                 "--test" => format!("tests/{}.rs", pair[1]),
                 "--bench" => format!("benches/{}.rs", pair[1]),
-                "--lib" => {
-                    let name = pair[1].rsplit("::").next().unwrap_or_default();
-                    let room = pair[1].split("::").next().unwrap_or_default();
-                    let is_named = ["tests.rs", "tests/yaml.rs"]
-                        .iter()
-                        .map(|file| project().join(format!("src/{room}/{file}")))
-                        .filter_map(|file| std::fs::read_to_string(file).ok())
-                        .any(|text| name == "tests" || name == "yaml" || text.contains(&format!("fn {name}(")));
-                    assert!(is_named, "{}: there is no {}", command.place, pair[1]);
-                    continue;
-                }
                 _ => continue,
             };
             assert!(project().join(&file).exists(), "{}: there is no {file}", command.place);
