@@ -17,7 +17,7 @@ pub enum Durability {
     None,
     /// At most the turn under way.
     Turn,
-    /// Nothing that was reported.
+    /// At most what was said in the last instant: everything is on the disk before the next execution begins.
     #[default]
     Commit,
 }
