@@ -73,6 +73,4 @@ fuzz_target!(|text: &str| {
     }
     condition.reads(&FACTS);
     condition.agents_read();
-    condition.context_keys_read();
-    condition.constant();
 });

@@ -92,11 +92,6 @@ impl LlmRunner {
         })
     }
 
-    /// Does it send mismatching replies back itself? Then a failure of kind `schema` is final.
-    pub fn repairs(&self) -> bool {
-        self.schema.is_some()
-    }
-
     /// Does a simulated model take part?
     pub fn is_simulated(&self) -> bool {
         self.model.is_simulated()

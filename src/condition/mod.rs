@@ -243,27 +243,6 @@ impl Condition {
         reads::keys_read(&self.expr, &[Variable::Executions, Variable::AgentExecutionCount])
     }
 
-    /// The keys of the context that it reads by a literal name, with the bytes of each key.
-    pub fn context_keys_read(&self) -> Vec<(String, Span)> {
-        reads::keys_read(&self.expr, &[Variable::Context])
-    }
-
-    /// Its answer, if it is the same whatever happens: it reads no variable and does not fail.
-    pub fn constant(&self) -> Option<bool> {
-        if !self.variables.is_empty() {
-            return None;
-        }
-        self.evaluate(&Facts {
-            context: Arc::default(),
-            output: None,
-            turn_count: 0,
-            history: Arc::new(Empty),
-            executions: Arc::new(Empty),
-            input: "".into(),
-        })
-        .ok()
-    }
-
     /// The engine's error in the user's terms.
     fn explain(&self, error: EvalAltResult) -> EvaluateError {
         let whole = Span::new(0, self.text.len());
@@ -314,28 +293,4 @@ fn with_room<T: Send>(expr: &Expr, run: impl Fn() -> T + Sync) -> T {
             Err(_) => run(),
         }
     })
-}
-
-/// No history and no agents.
-struct Empty;
-
-impl History for Empty {
-    fn len(&self) -> usize {
-        0
-    }
-    fn field(&self, _: usize, _: &str) -> Option<Arc<Value>> {
-        None
-    }
-    fn fields(&self) -> &'static [&'static str] {
-        &[]
-    }
-}
-
-impl Counts for Empty {
-    fn count(&self, _: &str) -> Option<u64> {
-        None
-    }
-    fn names(&self) -> Vec<Arc<str>> {
-        Vec::new()
-    }
 }

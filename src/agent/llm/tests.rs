@@ -179,7 +179,6 @@ async fn usage_is_what_the_provider_counts_or_an_estimate() {
 async fn a_mismatch_is_sent_back_with_its_errors() {
     let replies = vec![says("no json"), says("{\"score\": \"x\"}"), says("{\"score\": 3}")];
     let (runner, fake) = runner(llm(), Some(score_schema()), 3, replies);
-    assert!(runner.repairs());
     let observation = observe(&runner, execution()).await;
     let expected = json!({"score": 3, "response": "{\"score\": 3}"});
     assert_eq!(observation.result.map(Value::Object), Ok(expected));
