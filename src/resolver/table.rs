@@ -174,6 +174,17 @@ fn readiness() {
             vec!["a+ b+"],
             "a b",
         ),
+        (
+            "a failure that has been made good holds no more",
+            all(&[
+                &agent("a", ", conversation: {max_turns: 2, trigger: every_turn}"),
+                &agent("b", ", dependencies: [{agent_name: a, on: failure}, {agent_name: c}]"),
+                &agent("c", ", depends_on: [d]"),
+                &agent("d", ""),
+            ]),
+            vec!["a- d+", "a+ c+"],
+            "completed",
+        ),
     ];
     for (rule, agents, turns, expected) in table {
         assert_eq!(then(&agents, &turns), expected, "{rule}");
