@@ -12,7 +12,7 @@ use crate::agent::sub_ensemble::Conversations;
 use crate::agent::{BoxFuture, Execution};
 use crate::conversation::{ConversationState, Event, RunResumed, RunStarted};
 use crate::data::{Context, digest};
-use crate::executor::Executor;
+use crate::executor::{Executor, run_timeout};
 use crate::journal::{self, Durability, FORMAT, JournalWriter, RunFolder, Store};
 use crate::report::Silent;
 
@@ -97,7 +97,7 @@ impl InnerEnsemble {
             reporter: &mut Silent,
             clock: &SystemClock,
             interruptions,
-            timeout: Some(self.prepared.plan.ensemble().limits.timeout),
+            timeout: run_timeout(&self.prepared.plan),
         };
         let program = env!("CARGO_PKG_VERSION").to_owned();
         let first = if is_new {
