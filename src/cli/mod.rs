@@ -14,6 +14,7 @@ mod fork;
 mod given;
 mod graph;
 mod init;
+mod network;
 mod policy;
 mod prepare;
 mod project;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::args::AnsweringArgs;
 use super::error::CliError;
+use super::network::network;
 use super::prepare::{Prepared, profiles};
 use super::project::Surroundings;
 use super::sub_ensemble::{Inner, inner};
@@ -22,7 +23,7 @@ use crate::ensemble::{Agent, AgentKind, ModelChoice};
 use crate::journal::Durability;
 use crate::loader;
 use crate::loader::codes::NOT_READY;
-use crate::model::{Model, Override, Profiles};
+use crate::model::{Model, Network, Override, Profiles};
 use crate::source::Route;
 use crate::thread::{Listener, Silence};
 
@@ -48,6 +49,8 @@ pub struct Shared {
     pub durability: Durability,
     /// Who kills child processes should we be killed.
     pub watchdog: Option<Arc<Watchdog>>,
+    /// The way to models.
+    pub network: Network,
 }
 
 impl Shared {
@@ -75,6 +78,7 @@ impl Shared {
             outer: vec![file.canonicalize().unwrap_or(file)],
             durability,
             watchdog: watchdog::of_this_run(),
+            network: network(),
         })
     }
 }
@@ -166,7 +170,7 @@ impl Wires<'_> {
                     load: &self.load(),
                     connect: &|profile| {
                         let resolved = self.profiles.resolve(&ModelChoice::Profile(profile.clone()))?;
-                        Model::connect(&resolved, &self.load())
+                        Model::connect(&resolved, &self.load(), &self.shared.network)
                     },
                 };
                 let runner = InputRunner::new(agent, spec, wiring)?;
@@ -192,7 +196,7 @@ impl Wires<'_> {
 
     fn model(&self, choice: &ModelChoice) -> Result<Model, Unready> {
         let resolved = self.profiles.resolve(choice)?;
-        Ok(Model::connect(&resolved, &self.load())?)
+        Ok(Model::connect(&resolved, &self.load(), &self.shared.network)?)
     }
 
     /// Reads a script that the ensemble names, from where scripts stand.

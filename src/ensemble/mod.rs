@@ -6,13 +6,15 @@
 mod agent;
 mod limits;
 mod profile;
+mod provider;
 
 pub use agent::{
     Agent, AgentKind, Backoff, Conversation, Declared, Dependency, Ending, InputSpec, Llm, Memory, ModelChoice,
     OnError, Responses, Retry, Trigger,
 };
 pub use limits::Limits;
-pub use profile::{Profile, Reply, Simulated};
+pub use profile::{HeaderText, Price, Profile, Reply, Simulated};
+pub use provider::{Dialect, PROVIDERS, Provider, SIMULATED, provider_names};
 
 use std::sync::Arc;
 

@@ -33,6 +33,8 @@ mod tests {
             Section::Responses => "responses",
             Section::Profile => "profile",
             Section::Reply => "reply",
+            Section::Cost => "cost",
+            Section::Header => "header",
         };
         Some(&schema["$defs"][name])
     }

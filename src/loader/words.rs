@@ -17,12 +17,14 @@ pub(super) enum Section {
     Responses,
     Profile,
     Reply,
+    Cost,
+    Header,
     Config,
 }
 
 impl Section {
     /// All of them.
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Ensemble,
         Self::Agent,
         Self::Conversation,
@@ -33,6 +35,8 @@ impl Section {
         Self::Input,
         Self::Responses,
         Self::Reply,
+        Self::Cost,
+        Self::Header,
         Self::Config,
     ];
 
@@ -54,6 +58,7 @@ impl Section {
                 "turn_timeout_seconds",
                 "parallel_agent_limit",
                 "max_total_tokens",
+                "max_cost",
             ],
             Self::Agent => &[
                 "name",
@@ -93,6 +98,7 @@ impl Section {
                 "model",
                 "base_url",
                 "api_key_env",
+                "headers",
                 "system_prompt",
                 "temperature",
                 "top_p",
@@ -101,10 +107,13 @@ impl Section {
                 "timeout_seconds",
                 "retry",
                 "fallback",
+                "cost",
                 "replies",
                 "script",
             ],
             Self::Reply => &["error"],
+            Self::Cost => &["input_per_million", "output_per_million"],
+            Self::Header => &["env"],
             Self::Config => &["model_profiles"],
         }
     }
@@ -122,6 +131,8 @@ impl Section {
             Self::Responses => "`responses`",
             Self::Profile => "a model profile",
             Self::Reply => "a reply",
+            Self::Cost => "`cost`",
+            Self::Header => "a header",
             Self::Config => "the configuration",
         }
     }
@@ -192,7 +203,12 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
         return Finding::error(codes::UNSUPPORTED, at, message).help("leave it out");
     }
     let foreign = FOREIGN.iter().find(|(word, _)| *word == key);
-    if let Some((_, advice)) = foreign.filter(|_| !matches!(section, Section::Reply | Section::Responses)) {
+    if let Some((_, advice)) = foreign.filter(|_| {
+        !matches!(
+            section,
+            Section::Reply | Section::Responses | Section::Cost | Section::Header
+        )
+    }) {
         let message = format!("`{key}` belongs to llm-orc's ensembles, not to this language");
         return Finding::error(codes::FOREIGN_KEY, at, message).help(*advice);
     }

@@ -5,12 +5,16 @@
 //! run that was interrupted and resumed asks exactly what an uninterrupted one would have asked.
 
 mod chain;
+mod network;
 mod profiles;
+mod remote;
 mod script;
 mod simulated;
 
 pub use chain::{Ask, Asked, Model};
+pub use network::{Environment, Network};
 pub use profiles::{Link, Override, ProfileError, Profiles, Resolved};
+pub use remote::Remote;
 pub use script::{describe, run};
 pub use simulated::Simulator;
 
@@ -109,6 +113,8 @@ pub struct ModelError {
     pub retryable: bool,
     /// How long the provider asks to be left alone, if it does.
     pub retry_after: Option<Duration>,
+    /// Is it the schema that the provider does not take? Without it the request may succeed.
+    pub refused_schema: bool,
 }
 
 impl ModelError {
@@ -118,6 +124,7 @@ impl ModelError {
             message: message.into(),
             retryable: false,
             retry_after: None,
+            refused_schema: false,
         }
     }
 

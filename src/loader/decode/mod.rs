@@ -5,6 +5,7 @@ mod dependency;
 mod input;
 mod limits;
 mod profile;
+mod remote;
 mod side;
 
 use std::collections::HashMap;

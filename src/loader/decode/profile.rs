@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{limits, reference};
+use super::{limits, reference, remote};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Profile, Reply, Simulated};
 use crate::loader::codes;
@@ -45,7 +45,7 @@ pub(super) fn all(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profiles> 
 fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
     let fields = Fields::open(at, Section::Profile, findings)?;
     let help = "write for instance `provider: ollama`; `provider: simulated` needs no network";
-    let provider = fields.required("provider", help, findings, reference);
+    let provider = fields.required("provider", help, findings, remote::provider);
     let simulated = provider.as_deref() == Some("simulated");
     let model = match fields.get("model") {
         Some(at) => reference(&at, findings),
@@ -56,8 +56,11 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
     let profile = Profile {
         provider: provider.clone().unwrap_or_default(),
         model: model.clone().unwrap_or_default(),
-        base_url: fields.read("base_url", findings, text),
-        api_key_env: fields.read("api_key_env", findings, environment_variable),
+        base_url: fields.read("base_url", findings, remote::base_url),
+        api_key_env: fields.read("api_key_env", findings, |at, findings| {
+            environment_variable("api_key_env", at, findings)
+        }),
+        headers: fields.read("headers", findings, remote::headers).unwrap_or_default(),
         system_prompt: fields.read("system_prompt", findings, text),
         temperature: fields.read("temperature", findings, |at, f| number_within(at, 0.0, 10.0, f)),
         top_p: fields.read("top_p", findings, |at, f| number_within(at, 0.0, 1.0, f)),
@@ -66,6 +69,7 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
         timeout: fields.read("timeout_seconds", findings, seconds),
         retry: fields.read("retry", findings, limits::retry),
         fallback: fields.read("fallback", findings, reference),
+        cost: fields.read("cost", findings, remote::cost),
         simulated: answers,
     };
     (provider.is_some() && model.is_some() && (profile.simulated.is_some() || !simulated)).then_some(profile)
@@ -120,13 +124,13 @@ fn reply(at: &Cursor<'_>, findings: &mut Findings) -> Option<Reply> {
 }
 
 /// The name of an environment variable. What is no name may be a key, so it is not repeated.
-fn environment_variable(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+pub(super) fn environment_variable(key: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     let name = text(at, findings)?;
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.starts_with(|c: char| word(c) && !c.is_ascii_digit()) && name.chars().all(word) {
         return Some(name);
     }
-    let message = "`api_key_env` is not the name of an environment variable";
+    let message = format!("`{key}` is not the name of an environment variable");
     let finding = Finding::error(codes::BAD_NAME, at.key(), message);
     findings.push(finding.help("write the variable's name, never the key itself"));
     None
