@@ -14,6 +14,7 @@ mod fork;
 mod given;
 mod graph;
 mod init;
+mod models;
 mod network;
 mod policy;
 mod prepare;
@@ -70,6 +71,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Continue(args) => resume::go_on(&args, surroundings),
         Command::Fork(args) => fork::fork(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
+        Command::Models(command) => models::models(&command, surroundings),
         Command::Schema => {
             surroundings.print(crate::loader::schema::SCHEMA);
             Ok(exit::SUCCESS)

@@ -14,7 +14,7 @@ mod simulated;
 pub use chain::{Ask, Asked, Model};
 pub use network::{Environment, Network};
 pub use profiles::{Link, Override, ProfileError, Profiles, Resolved};
-pub use remote::Remote;
+pub use remote::{Remote, key_variable};
 pub use script::{describe, run};
 pub use simulated::Simulator;
 

@@ -119,7 +119,8 @@ impl<'h> Assembly<'h> {
             text: self.text,
             tool_calls: (1..).zip(calls).map(call).collect(),
             tokens: match (self.input, self.output) {
-                (None, None) => None,
+                // Who has counted nothing at all has not counted.
+                (None | Some(0), None | Some(0)) => None,
                 (input, output) => Some(Tokens {
                     input: input.unwrap_or_default(),
                     output: output.unwrap_or_default(),

@@ -21,7 +21,7 @@ pub(super) struct Credentials {
 /// Which environment variable holds the key; nothing if no key is sent.
 ///
 /// The provider's own variable counts only for the provider's own address: a `base_url` is somebody else.
-pub(super) fn key_variable<'p>(profile: &'p Profile, provider: &Provider) -> Option<&'p str> {
+pub fn key_variable<'p>(profile: &'p Profile, provider: &Provider) -> Option<&'p str> {
     let own = provider.api_key_env.filter(|_| profile.base_url.is_none());
     profile.api_key_env.as_deref().or(own)
 }

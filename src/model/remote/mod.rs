@@ -27,6 +27,7 @@ use serde_json::Value;
 
 use self::assembly::Assembly;
 use self::credentials::Credentials;
+pub use self::credentials::key_variable;
 use self::dialect::Dialect;
 use self::failure::{Broken, Target, causes};
 use self::frames::{Frames, Framing};
