@@ -143,13 +143,13 @@ impl LlmRunner {
         let mut spent = Usage::default();
         let mut said = Thread::default();
         let result = match self.task(&execution) {
-            Ok(task) => self
-                .converse(&execution, &task, &mut said, &mut spent)
-                .await
-                .map(|output| {
-                    said = remembered_of(std::mem::take(&mut said), task.user);
-                    output
-                }),
+            Ok(task) => {
+                let output = self.converse(&execution, &task, &mut said, &mut spent).await;
+                if output.is_ok() {
+                    said = remembered_of(said, task.user);
+                }
+                output
+            }
             Err(failure) => Err(failure),
         };
         Observed::Finished(Observation {
