@@ -14,6 +14,7 @@ mod fork;
 mod given;
 mod graph;
 mod init;
+mod picture;
 mod policy;
 mod prepare;
 mod project;
