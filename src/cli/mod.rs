@@ -16,6 +16,7 @@ mod given;
 mod graph;
 mod init;
 mod lines;
+mod picture;
 mod policy;
 mod prepare;
 mod project;

@@ -12,6 +12,7 @@ mod place;
 mod result;
 mod sarif;
 mod stage;
+mod xml;
 
 use crate::conversation::{ConversationState, Record};
 
