@@ -8,6 +8,7 @@ use super::error::CliError;
 use super::network::network;
 use super::prepare::{Prepared, profiles};
 use super::project::Surroundings;
+use super::run::Showing;
 use super::sub_ensemble::{Inner, inner};
 use super::{given, watchdog};
 use crate::agent::Runner;
@@ -25,7 +26,7 @@ use crate::loader;
 use crate::loader::codes::NOT_READY;
 use crate::model::{Model, Network, Override, Profiles};
 use crate::source::Route;
-use crate::thread::{Listener, Silence};
+use crate::thread::Listener;
 
 /// Most bytes that a child process may write to stdout: 10 MiB.
 const OUTPUT_CAP: usize = 10 << 20;
@@ -62,7 +63,7 @@ impl Shared {
         answering: &AnsweringArgs,
         models: &[String],
         durability: Durability,
-        person: Arc<dyn Person>,
+        showing: &Showing,
         prepared: &Prepared,
         surroundings: &Surroundings,
     ) -> Result<Self, CliError> {
@@ -71,8 +72,8 @@ impl Shared {
         let file = surroundings.folder.join(prepared.source.name());
         Ok(Self {
             answers: Arc::new(answers),
-            person,
-            listener: Arc::new(Silence),
+            person: Arc::clone(&showing.person),
+            listener: Arc::clone(&showing.listener),
             overrides: given::overrides(models)?,
             surroundings: Arc::new(surroundings.clone()),
             outer: vec![file.canonicalize().unwrap_or(file)],
