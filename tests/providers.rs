@@ -1,5 +1,7 @@
 //! Models over HTTP, through the binary: servers that answer well, and servers that do everything wrong.
 
+#![expect(clippy::disallowed_methods, reason = "tests read what a run leaves")]
+
 mod support;
 
 #[path = "support/server.rs"]
@@ -279,12 +281,25 @@ fn a_key_goes_only_where_it_belongs() {
         "{result:#}"
     );
     assert_eq!(server.asked().len(), 2, "nobody followed");
-    let unset = error(&run(&ensemble(&server.url(), ", api_key_env: NOT_THERE")));
-    assert!(
-        unset.contains("there is no key for openai: set the environment variable NOT_THERE"),
-        "{unset}"
-    );
+    let unset = ensemble(&server.url(), ", api_key_env: NOT_THERE");
+    let told = run_in(&Workspace::new(), &unset, &[]).expect_code(2).stderr;
+    assert!(told.contains("has no key for openai: set the environment variable NOT_THERE"), "{told}");
+    let keyed = format!("  keyed: {{provider: openai, model: m, base_url: '{}'}}\n", nowhere());
+    let result = run(&(unset.replace("NOT_THERE}", "NOT_THERE, fallback: keyed}") + &keyed));
+    assert!(error(&result).contains("main: there is no key for openai"), "who has a fallback is asked: {result:#}");
     assert_eq!(server.asked().len(), 2, "nobody was asked without the key");
+}
+
+#[test]
+fn a_proxy_of_the_environment_is_used() {
+    let proxy = Server::with(vec![says("By way of the proxy.")]);
+    let workspace = Workspace::new();
+    workspace.write("one.yaml", ensemble("http://models.invalid", ""));
+    let mut command = workspace.command(["run", "one.yaml", "--output", "json"]);
+    let child = command.env("HTTP_PROXY", proxy.url()).spawn();
+    let result = support::Running(child.expect("the program starts")).finish().json();
+    assert_eq!(response(&result), "By way of the proxy.");
+    assert_eq!(proxy.asked()[0].line(), "POST http://models.invalid/v1/chat/completions");
 }
 
 /// Everything that a run leaves behind or prints, in every form.
@@ -302,8 +317,8 @@ fn traces(workspace: &Workspace, arguments: &[&str]) -> String {
         all.push_str(&outcome.stderr);
     }
     for run in workspace.runs() {
-        for file in ["journal.jsonl", "ensemble.yaml"] {
-            all.push_str(&std::fs::read_to_string(run.join(file)).unwrap_or_default());
+        for file in std::fs::read_dir(run).expect("a folder").filter_map(Result::ok) {
+            all.push_str(&std::fs::read_to_string(file.path()).expect("a text"));
         }
     }
     all

@@ -140,11 +140,23 @@ fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
         (profile("{provider: ollama, model: m, top_p: 1.5}"), false),
         (profile("{provider: olama, model: m}"), false),
         (profile("{provider: openai, model: m, base_url: 'host:1'}"), false),
-        (profile("{provider: openai, model: m, base_url: 'http://a@host'}"), false),
-        (profile("{provider: openai, model: m, base_url: 'http://host:1/v1/'}"), true),
-        (profile("{provider: openai, model: m, headers: {X-A: b, X-C: {env: D}}}"), true),
+        (
+            profile("{provider: openai, model: m, base_url: 'http://a@host'}"),
+            false,
+        ),
+        (
+            profile("{provider: openai, model: m, base_url: 'http://host:1/v1/'}"),
+            true,
+        ),
+        (
+            profile("{provider: openai, model: m, headers: {X-A: b, X-C: {env: D}}}"),
+            true,
+        ),
         (profile("{provider: openai, model: m, headers: {X-A: {env: 1}}}"), false),
-        (profile("{provider: openai, model: m, cost: {input_per_million: 1}}"), false),
+        (
+            profile("{provider: openai, model: m, cost: {input_per_million: 1}}"),
+            false,
+        ),
         (profile("{provider: ollama, model: m, seed: -5, temperature: 0}"), true),
     ];
     let validator = validator();

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::{
     LoadScript, ModelError, ModelReply, ModelRequest, Network, ProfileError, Provider, Remote, Resolved, Simulator,
-    ToolSpec, profiles::Link,
+    ToolSpec, key_variable,
+    profiles::{Link, exists},
 };
 use crate::ensemble::{self, Price, Profile, Retry};
 use crate::thread::{Listener, Message, Role, Said, Speaker};
@@ -64,9 +65,15 @@ pub struct Asked {
 }
 
 impl Model {
-    /// Readies the providers of a chain. A provider does its costly work when it is first asked, not here.
+    /// Readies the providers of a chain. A provider does its costly work when it is first asked, not here; but where nobody
+    /// has a key, that is told before anything is done.
     pub fn connect(resolved: &Resolved, load: &LoadScript, network: &Network) -> Result<Self, ProfileError> {
+        let missing = resolved.chain.iter().map(|link| missing_key(link, network));
+        if let Some(Some(first)) = missing.reduce(|first, next| first.filter(|_| next.is_some())) {
+            return Err(first);
+        }
         let connect = |link: &Link| -> Result<(Link, Arc<dyn Provider>), ProfileError> {
+            exists(link)?;
             if let Some(provider) = ensemble::Provider::named(&link.profile.provider) {
                 return Ok((link.clone(), Arc::new(Remote::new(provider, network.clone()))));
             }
@@ -182,6 +189,17 @@ fn nobody(mut failed: Vec<(&Link, ModelError)>) -> ModelError {
         retryable: failed.iter().any(|(_, error)| error.retryable),
         ..ModelError::fatal("")
     }
+}
+
+/// The key that is not in the environment.
+fn missing_key(link: &Link, network: &Network) -> Option<ProfileError> {
+    let provider = ensemble::Provider::named(&link.profile.provider)?;
+    let variable = key_variable(&link.profile, provider)?;
+    network.variable(variable).is_none().then(|| ProfileError::NoKey {
+        profile: Arc::clone(&link.name),
+        provider: provider.name,
+        variable: variable.to_owned(),
+    })
 }
 
 /// A question on its way through the chain.

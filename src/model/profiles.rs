@@ -74,6 +74,16 @@ pub enum ProfileError {
         /// What it asks for.
         provider: Arc<str>,
     },
+    /// Nobody in the chain can be asked, since keys are missing; told of the first.
+    #[error("model profile `{profile}` has no key for {provider}: set the environment variable {variable}")]
+    NoKey {
+        /// The profile.
+        profile: Arc<str>,
+        /// Who wants the key.
+        provider: &'static str,
+        /// Where it is looked for.
+        variable: String,
+    },
     /// The script of a simulated profile cannot be used.
     #[error("model profile `{profile}`: {message}")]
     Script {
@@ -91,7 +101,9 @@ impl ProfileError {
             Self::Unknown {
                 suggestion: Some(name), ..
             } => Some(format!("did you mean `{name}`?")),
-            Self::Unknown { name, .. } => Some(format!("`--model {name}=simulated` runs it on simulated answers")),
+            Self::Unknown { name, .. } | Self::NoKey { profile: name, .. } => {
+                Some(format!("`--model {name}=simulated` runs it on simulated answers"))
+            }
             Self::UnknownProvider { provider, .. } => Some(match did_you_mean(provider, provider_names()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are {}", provider_names().collect::<Vec<_>>().join(", ")),
@@ -252,7 +264,8 @@ fn built_in(name: &str) -> Option<Profile> {
     })
 }
 
-fn exists(link: &Link) -> Result<(), ProfileError> {
+/// Is there such a provider?
+pub(super) fn exists(link: &Link) -> Result<(), ProfileError> {
     if &*link.profile.provider == SIMULATED || Provider::named(&link.profile.provider).is_some() {
         return Ok(());
     }

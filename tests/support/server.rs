@@ -31,6 +31,7 @@ pub enum Part {
 pub type Answer = Vec<Part>;
 
 /// The server; it goes on until the test program ends.
+#[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,

@@ -326,7 +326,10 @@ fn limits() {
 fn model_profiles() {
     let rows: &[(&str, &[&str])] = &[
         ("{provider: ollama}", &["E013 2:6 `model` is missing"]),
-        ("{provider: olama, model: x}", &["E016 2:17 there is no provider 'olama'"]),
+        (
+            "{provider: olama, model: x}",
+            &["E016 2:17 there is no provider 'olama'"],
+        ),
         (
             "{provider: openai, model: x, base_url: 'localhost:1'}",
             &["E034 2:45 'localhost:1' is not the address of a server"],
@@ -341,7 +344,10 @@ fn model_profiles() {
         ),
         (
             "{provider: openai, model: x, headers: {A b: c, X-Y: {env: 1x}, X-Z: {env: A}, X-A: b}}",
-            &["E017 2:45 'A b' is not the name of a header", "E017 2:59 `env` is not the name"],
+            &[
+                "E017 2:45 'A b' is not the name of a header",
+                "E017 2:59 `env` is not the name",
+            ],
         ),
         (
             "{provider: openai, model: x, cost: {input_per_million: -1}}",

@@ -288,19 +288,16 @@ mod tests {
     use super::*;
     use crate::model::Network;
 
-    fn headers(rows: &[(&'static str, &str)]) -> HeaderMap {
+    /// Headers, by name.
+    type Rows<'a> = &'a [(&'static str, &'a str)];
+
+    fn headers(rows: Rows<'_>) -> HeaderMap {
         let one =
             |(name, value): &(&'static str, &str)| (name.parse().expect("a name"), value.parse().expect("a value"));
         rows.iter().map(one).collect()
     }
 
-    fn refusal(
-        profile: &Profile,
-        provider: &str,
-        status: u16,
-        rows: &[(&'static str, &str)],
-        body: &str,
-    ) -> ModelError {
+    fn refusal(profile: &Profile, provider: &str, status: u16, rows: Rows<'_>, body: &str) -> ModelError {
         let provider = Provider::named(provider).expect("is known");
         let network = Network::new(|_| Some("key-0123456789".into()), || DateTime::UNIX_EPOCH, || 0.5);
         let credentials = Credentials::gather(profile, provider, &network).expect("all there");
@@ -385,7 +382,7 @@ mod tests {
     #[test]
     fn some_refusals_may_be_tried_again() {
         let quota = r#"{"error": {"code": "insufficient_quota"}}"#;
-        let rows: [(u16, &[(&'static str, &str)], &str, bool); 12] = [
+        let rows: [(u16, Rows<'_>, &str, bool); 12] = [
             (429, &[], "", true),
             (429, &[], quota, false),
             (408, &[], "", true),
@@ -407,7 +404,7 @@ mod tests {
 
     #[test]
     fn how_long_to_wait_is_understood() {
-        let rows: [(&[(&'static str, &str)], Option<f64>); 8] = [
+        let rows: [(Rows<'_>, Option<f64>); 8] = [
             (&[], None),
             (&[("retry-after", "7")], Some(7.0)),
             (&[("retry-after", "0.5")], Some(0.5)),
