@@ -283,10 +283,16 @@ fn a_key_goes_only_where_it_belongs() {
     assert_eq!(server.asked().len(), 2, "nobody followed");
     let unset = ensemble(&server.url(), ", api_key_env: NOT_THERE");
     let told = run_in(&Workspace::new(), &unset, &[]).expect_code(2).stderr;
-    assert!(told.contains("has no key for openai: set the environment variable NOT_THERE"), "{told}");
+    assert!(
+        told.contains("has no key for openai: set the environment variable NOT_THERE"),
+        "{told}"
+    );
     let keyed = format!("  keyed: {{provider: openai, model: m, base_url: '{}'}}\n", nowhere());
     let result = run(&(unset.replace("NOT_THERE}", "NOT_THERE, fallback: keyed}") + &keyed));
-    assert!(error(&result).contains("main: there is no key for openai"), "who has a fallback is asked: {result:#}");
+    assert!(
+        error(&result).contains("main: there is no key for openai"),
+        "who has a fallback is asked: {result:#}"
+    );
     assert_eq!(server.asked().len(), 2, "nobody was asked without the key");
 }
 
@@ -299,7 +305,10 @@ fn a_proxy_of_the_environment_is_used() {
     let child = command.env("HTTP_PROXY", proxy.url()).spawn();
     let result = support::Running(child.expect("the program starts")).finish().json();
     assert_eq!(response(&result), "By way of the proxy.");
-    assert_eq!(proxy.asked()[0].line(), "POST http://models.invalid/v1/chat/completions");
+    assert_eq!(
+        proxy.asked()[0].line(),
+        "POST http://models.invalid/v1/chat/completions"
+    );
 }
 
 /// Everything that a run leaves behind or prints, in every form.

@@ -113,7 +113,7 @@ fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
         ),
         (agent("    input: {prompt: q, responses: {}}"), false),
         (agent("    model: /x"), false),
-        (agent("    model: a/b/c"), true),
+        (agent("    model: ollama/b/c"), true),
         (
             agent("    script: x\n    dependencies: [{agent_name: a, feedback: true, condition: true}]"),
             true,

@@ -15,7 +15,7 @@ for (const model of ["openai", "anthropic", "gemini", "ollama"]) {
     add({ model, userMessage: "sums", hasToolResult: true }, { content: "They are 3 and 7." });
     add({ model, userMessage: "sums" }, {
         content: "Let me add.",
-        toolCalls: [{ name: "add", arguments: { a: 1, b: 2 } }, { name: "add", arguments: { a: 3, b: 4 } }],
+        toolCalls: [{ name: "add", arguments: '{"a": 1, "b": 2}' }, { name: "add", arguments: '{"a": 3, "b": 4}' }],
     });
     add({ model, userMessage: "busy", sequenceIndex: 0 }, { error: { message: "slow down" }, status: 429 });
     add({ model, userMessage: "busy" }, { content: "Thanks for waiting." });

@@ -351,7 +351,7 @@ fn model_profiles() {
         ),
         (
             "{provider: openai, model: x, cost: {input_per_million: -1}}",
-            &["E013 2:35 `output_per_million` is missing", "E015 2:61"],
+            &["E013 2:41 `output_per_million` is missing", "E015 2:61"],
         ),
         ("{model: x}", &["E013 2:6 `provider` is missing"]),
         (
