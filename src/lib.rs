@@ -21,5 +21,6 @@ pub mod report;
 pub mod resolver;
 pub mod sandbox;
 pub mod source;
+pub mod story;
 pub mod template;
 pub mod thread;

@@ -8,6 +8,7 @@
 mod args;
 mod clock;
 mod error;
+mod estimate;
 mod exit;
 mod explain;
 mod fork;
@@ -68,6 +69,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Resume(args) => resume::resume(&args, surroundings),
         Command::Continue(args) => resume::go_on(&args, surroundings),
         Command::Fork(args) => fork::fork(&args, surroundings),
+        Command::Estimate(args) => estimate::estimate(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Schema => {
             surroundings.print(crate::loader::schema::SCHEMA);

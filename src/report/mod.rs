@@ -11,6 +11,7 @@ mod junit;
 mod place;
 mod result;
 mod sarif;
+pub mod story;
 
 use crate::conversation::{ConversationState, Record};
 
