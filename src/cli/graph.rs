@@ -42,7 +42,8 @@ pub fn graph(args: &GraphArgs, surroundings: &Surroundings) -> Result<u8, CliErr
     Ok(exit::SUCCESS)
 }
 
-fn picture(ensemble: &Ensemble) -> Picture {
+/// An ensemble as it is drawn.
+pub fn picture(ensemble: &Ensemble) -> Picture {
     let caps: HashMap<&str, u32> = ensemble
         .limits
         .max_agent_executions
@@ -112,7 +113,7 @@ fn arrow(from: usize, to: usize, edge: &Dependency) -> Arrow {
 }
 
 /// How often each agent ran, and why the others did not.
-fn overlay(picture: &mut Picture, journal: &Journal) {
+pub fn overlay(picture: &mut Picture, journal: &Journal) {
     let mut counts: HashMap<Arc<str>, (usize, usize)> = HashMap::new();
     let mut reasons: HashMap<Arc<str>, String> = HashMap::new();
     for record in &journal.records {

@@ -1,38 +1,80 @@
 //! `ensemble runs export`: a run as one document.
 
+use std::sync::Arc;
+
 use crate::cli::args::{ExportFormat, RunsExportArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
+use crate::cli::graph::{overlay, picture};
+use crate::cli::prepare::Prepared;
 use crate::cli::project::Surroundings;
 use crate::cli::resume::{recorded_ensemble, started};
 use crate::conversation::ConversationState;
-use crate::journal::{Store, read};
+use crate::journal::{Journal, RunFolder, Store, read};
 use crate::report::RunResult;
+use crate::report::graph::{Picture, mermaid};
+use crate::report::story::{Exported, html, markdown};
+use crate::story::Story;
 
 /// `ensemble runs export`.
 pub fn export(args: &RunsExportArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
     let folder = super::find(args.run.as_deref(), store, surroundings)?;
     let journal = read(&folder.journal())?;
+    if journal.torn {
+        surroundings.complain("warning: the last line of the journal was torn and has been left out\n");
+    }
     let prepared = recorded_ensemble(&folder, started(&journal)?, surroundings)?;
+    let text = written(args.format, &folder, &journal, &prepared);
+    let Some(path) = &args.out else {
+        surroundings.print(&text);
+        return Ok(exit::SUCCESS);
+    };
+    let path = surroundings.folder.join(path);
+    let shown = surroundings.relative(&path);
+    std::fs::write(&path, &text)
+        .map_err(|error| CliError::usage(format!("cannot write {}: {error}", shown.display())))?;
+    surroundings.complain(&format!("wrote {}\n", shown.display()));
+    Ok(exit::SUCCESS)
+}
+
+fn written(format: ExportFormat, folder: &RunFolder, journal: &Journal, prepared: &Prepared) -> String {
     let mut state = ConversationState::new(prepared.plan.clone());
     journal.records.iter().for_each(|record| state.apply(record));
-    let text = match args.format {
-        ExportFormat::Json => {
-            let text = serde_json::to_string_pretty(&RunResult(&state));
-            text.expect("results have string keys") + "\n"
-        }
-        ExportFormat::Markdown | ExportFormat::Html => String::new(),
-    };
-    match &args.out {
-        None => surroundings.print(&text),
-        Some(path) => {
-            let path = surroundings.folder.join(path);
-            std::fs::write(&path, &text).map_err(|error| {
-                let shown = surroundings.relative(&path);
-                CliError::usage(format!("cannot write {}: {error}", shown.display()))
-            })?;
-            surroundings.complain(&format!("wrote {}\n", surroundings.relative(&path).display()));
-        }
+    if format == ExportFormat::Json {
+        let text = serde_json::to_string_pretty(&RunResult(&state));
+        return text.expect("results have string keys") + "\n";
     }
-    Ok(exit::SUCCESS)
+    let agents: Vec<(Arc<str>, &'static str)> = prepared
+        .plan
+        .ids()
+        .map(|id| (prepared.plan.name(id).clone(), prepared.plan.agent(id).kind_name()))
+        .collect();
+    let picture = drawn(prepared, journal);
+    let graph = match format {
+        ExportFormat::Html => graph_of_page(&picture),
+        _ => mermaid(&picture),
+    };
+    let exported = Exported {
+        story: &Story::of(&journal.records),
+        agents: &agents,
+        context: state.context(),
+        driver: super::show::driver(folder),
+        graph: &graph,
+    };
+    match format {
+        ExportFormat::Html => html(&exported),
+        _ => markdown(&exported),
+    }
+}
+
+/// The ensemble, and what the run made of it.
+fn drawn(prepared: &Prepared, journal: &Journal) -> Picture {
+    let mut picture = picture(prepared.plan.ensemble());
+    overlay(&mut picture, journal);
+    picture
+}
+
+/// The graph as a part of a page.
+fn graph_of_page(picture: &Picture) -> String {
+    format!("<pre class=\"graph\">{}</pre>", crate::report::graph::ascii(picture))
 }

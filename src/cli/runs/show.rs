@@ -121,7 +121,7 @@ impl Telling {
 }
 
 /// Who drives the run; one inside another is driven with that.
-fn driver(folder: &RunFolder) -> Driver {
+pub fn driver(folder: &RunFolder) -> Driver {
     let outer = folder
         .path()
         .ancestors()

@@ -2,12 +2,16 @@
 //! Markdown, as a page; and where the stories of two runs part.
 
 mod comparison;
+mod html;
 mod json;
+mod markdown;
 mod next;
 mod text;
 mod waiting;
 
 pub use comparison::{Named, comparison, comparison_document};
+pub use html::{Exported, html};
 pub use json::document;
+pub use markdown::markdown;
 pub use next::{Driver, Next, next};
 pub use text::Storyteller;
