@@ -10,7 +10,7 @@ use crate::data::JsonMap;
 use crate::source::Route;
 
 /// One agent of an ensemble.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
     /// Unique in the ensemble.
     pub name: Arc<str>,
@@ -35,7 +35,7 @@ pub struct Agent {
 }
 
 /// The four kinds of agent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum AgentKind {
     /// A child process, or a Rhai script inside this one.
     Script {
@@ -54,7 +54,7 @@ pub enum AgentKind {
 }
 
 /// What an LLM agent has beyond other agents.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Llm {
     /// Which model.
     pub model: ModelChoice,
@@ -91,7 +91,7 @@ pub enum Memory {
 }
 
 /// What a person is asked, and who answers when nobody is there.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct InputSpec {
     /// The question; a MiniJinja template like an LLM's prompt.
     pub prompt: String,
@@ -117,7 +117,7 @@ pub enum Responses {
 }
 
 /// One edge: this agent listens to that one, when …
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Dependency {
     /// The agent that is listened to.
     pub agent_name: Arc<str>,
@@ -157,7 +157,7 @@ pub enum Ending {
 }
 
 /// `conversation`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
     /// Cap on this agent's executions in the run.
     pub max_turns: NonZeroU32,

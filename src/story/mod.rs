@@ -251,6 +251,12 @@ impl Execution {
         earlier + self.finished.as_ref().map_or(0.0, |finished| finished.execution_time)
     }
 
+    /// How many of its attempts were tries of the work: asking a question that nobody answered is none.
+    pub fn tries(&self) -> usize {
+        let tries = self.attempts.iter().filter(|attempt| attempt.end != AttemptEnd::Asked);
+        tries.count()
+    }
+
     /// What it said; `None` where it failed or has not ended.
     pub fn output(&self) -> Option<&Arc<Value>> {
         self.finished.as_ref()?.output.as_ref()

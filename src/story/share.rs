@@ -47,7 +47,7 @@ pub fn shares(story: &Story) -> Shares {
         let one = Share {
             executions: u32::from(execution.finished.is_some()),
             failed: u32::from(execution.failure().is_some()),
-            attempts: u32::try_from(execution.attempts.len()).unwrap_or(u32::MAX),
+            attempts: u32::try_from(execution.tries()).unwrap_or(u32::MAX),
             usage: execution.usage.unwrap_or_default(),
             seconds: execution.seconds(),
         };

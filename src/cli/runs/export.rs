@@ -12,7 +12,7 @@ use crate::cli::resume::{recorded_ensemble, started};
 use crate::conversation::ConversationState;
 use crate::journal::{Journal, RunFolder, Store, read};
 use crate::report::RunResult;
-use crate::report::graph::{Picture, mermaid};
+use crate::report::graph::{Picture, ascii, mermaid};
 use crate::report::story::{Exported, html, markdown};
 use crate::story::Story;
 
@@ -76,5 +76,6 @@ fn drawn(prepared: &Prepared, journal: &Journal) -> Picture {
 
 /// The graph as a part of a page.
 fn graph_of_page(picture: &Picture) -> String {
-    format!("<pre class=\"graph\">{}</pre>", crate::report::graph::ascii(picture))
+    let text = ascii(picture).replace('&', "&amp;").replace('<', "&lt;");
+    format!("<pre class=\"graph\">{text}</pre>")
 }

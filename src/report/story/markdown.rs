@@ -6,7 +6,7 @@ use super::html::{Exported, facts};
 use super::next::next;
 use super::text::words;
 use super::waiting::grouped;
-use crate::report::human::{count, duration, kind_of};
+use crate::report::human::{count, duration, kind_of, plain};
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};
 
 /// Lines of a text after which it is folded away.
@@ -50,7 +50,12 @@ pub fn markdown(run: &Exported) -> String {
 /// Turns by agents: how long each execution took.
 fn timeline(run: &Exported) -> String {
     let ran = |name: &str| run.story.executions().any(|(_, execution)| *execution.agent == *name);
-    let agents: Vec<&str> = run.agents.iter().map(|(name, _)| &**name).filter(|name| ran(name)).collect();
+    let agents: Vec<&str> = run
+        .agents
+        .iter()
+        .map(|(name, _)| &**name)
+        .filter(|name| ran(name))
+        .collect();
     let mut text = format!("| turn | {} | took |\n", agents.join(" | "));
     text.push_str(&format!("|---:|{}---:|\n", "---|".repeat(agents.len())));
     for turn in run.story.turns() {
@@ -98,7 +103,11 @@ fn turn(run: &Exported, turn: &Turn) -> String {
     }
     let waiting: Vec<_> = turn.waiting.iter().collect();
     for (agents, reason) in grouped(&waiting) {
-        text.push_str(&format!("- {} did not run: {}\n", agents.join(", "), inline(&reason)));
+        text.push_str(&format!(
+            "- {} did not run: {}\n",
+            agents.join(", "),
+            inline(&plain(&reason.into(), false))
+        ));
     }
     for warning in &turn.warnings {
         text.push_str(&format!("- warning: {}\n", inline(warning)));
@@ -113,8 +122,8 @@ fn execution(run: &Exported, execution: &Execution) -> String {
     };
     let mut about: Vec<String> = run.kind(&execution.agent).map(str::to_owned).into_iter().collect();
     about.push(length(execution));
-    if execution.attempts.len() > 1 {
-        about.push(count(execution.attempts.len() as u64, "attempt"));
+    if execution.tries() > 1 {
+        about.push(count(execution.tries() as u64, "attempt"));
     }
     if let Some(usage) = execution.usage {
         about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
@@ -183,7 +192,10 @@ fn inline(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut escaped = String::with_capacity(text.len());
     for c in words.join(" ").chars() {
-        if matches!(c, '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '#' | '~' | '$' | '&' | '@' | '!') {
+        if matches!(
+            c,
+            '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '#' | '~' | '$' | '&' | '@' | '!'
+        ) {
             escaped.push('\\');
         }
         escaped.push(c);
@@ -212,6 +224,9 @@ mod tests {
 
     #[test]
     fn a_line_holds_no_markup() {
-        assert_eq!(inline("a <b>\n*c* | [d](e) `f`"), "a \\<b\\> \\*c\\* \\| \\[d\\](e) \\`f\\`");
+        assert_eq!(
+            inline("a <b>\n*c* | [d](e) `f`"),
+            "a \\<b\\> \\*c\\* \\| \\[d\\](e) \\`f\\`"
+        );
     }
 }

@@ -2,6 +2,7 @@
 //! Markdown, as a page; and where the stories of two runs part.
 
 mod comparison;
+mod estimate;
 mod html;
 mod json;
 mod markdown;
@@ -10,6 +11,7 @@ mod text;
 mod waiting;
 
 pub use comparison::{Named, comparison, comparison_document};
+pub use estimate::{Estimate, Known, estimate, estimate_document};
 pub use html::{Exported, html};
 pub use json::document;
 pub use markdown::markdown;

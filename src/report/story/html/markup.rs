@@ -40,7 +40,10 @@ mod tests {
     #[test]
     fn nothing_of_a_text_becomes_markup() {
         let table = [
-            ("<script>alert('x')</script>", "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;"),
+            (
+                "<script>alert('x')</script>",
+                "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;",
+            ),
             ("\" onload=\"x", "&quot; onload=&quot;x"),
             ("a & b", "a &amp; b"),
             ("\u{1b}[31m\u{0}", "\u{fffd}[31m\u{fffd}"),

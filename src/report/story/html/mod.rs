@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::next::{Driver, next};
 use super::text::totals;
 use crate::data::Context;
+use crate::report::human::plain;
 use crate::story::{Execution, Progress, Story};
 use markup::{block, escaped};
 
@@ -44,7 +45,9 @@ impl Exported<'_> {
             (_, Progress::Open, _) | (.., None) => ("no end: the process that drove it is gone".to_owned(), "failed"),
             (_, Progress::Stopped(reason), _) => (reason.to_string(), "open"),
             (_, Progress::Ended(reason), _) if reason.is_limit() => (reason.to_string(), "open"),
-            (_, Progress::Ended(crate::conversation::CompletionReason::Completed), _) => ("completed".to_owned(), "good"),
+            (_, Progress::Ended(crate::conversation::CompletionReason::Completed), _) => {
+                ("completed".to_owned(), "good")
+            }
             (_, Progress::Ended(reason), _) => (reason.to_string(), "failed"),
         }
     }
@@ -105,7 +108,12 @@ fn head(run: &Exported, name: &str) -> String {
         text.push_str(&format!("<div><dt>{label}</dt><dd>{}</dd></div>\n", escaped(&fact)));
     }
     text.push_str("</dl>\n");
-    if let Some(input) = story.started.as_ref().map(|started| &started.input).filter(|input| !input.is_empty()) {
+    if let Some(input) = story
+        .started
+        .as_ref()
+        .map(|started| &started.input)
+        .filter(|input| !input.is_empty())
+    {
         text.push_str(&format!("<p class=\"label\">input</p>\n{}", block(input, "text")));
     }
     let given = story.started.as_ref().map(|started| &started.context);
@@ -118,7 +126,7 @@ fn head(run: &Exported, name: &str) -> String {
             text.push_str(&format!(
                 "<li><b>{}</b> never ran: {}</li>\n",
                 escaped(&one.agent),
-                escaped(&one.reason)
+                escaped(&plain(&one.reason.as_str().into(), false))
             ));
         }
         text.push_str("</ul>\n");
@@ -166,11 +174,7 @@ fn context(context: &Context) -> String {
     }
     let mut text = String::from("<dl>\n");
     for (key, value) in context.iter() {
-        text.push_str(&format!(
-            "<dt>{}</dt><dd>{}</dd>\n",
-            escaped(key),
-            turns::value(value)
-        ));
+        text.push_str(&format!("<dt>{}</dt><dd>{}</dd>\n", escaped(key), turns::value(value)));
     }
     text + "</dl>\n"
 }

@@ -17,7 +17,8 @@ pub fn timeline(run: &Exported) -> String {
         .collect();
     let longest = run.story.executions().map(|(_, execution)| execution.seconds());
     let longest = longest.fold(0.0, f64::max);
-    let mut text = String::from("<div class=\"scroll\" tabindex=\"0\"><table class=\"timeline\">\n<thead><tr><th>turn</th>");
+    let mut text =
+        String::from("<div class=\"scroll\" tabindex=\"0\"><table class=\"timeline\">\n<thead><tr><th>turn</th>");
     for agent in &agents {
         text.push_str(&format!("<th>{}</th>", escaped(agent)));
     }
@@ -49,7 +50,7 @@ fn cell(turn: u32, execution: &Execution, longest: f64) -> String {
         (None, _) if execution.question.is_some() => ("open", "asks".to_owned()),
         (None, _) => ("open", "no end".to_owned()),
     };
-    let attempts = match execution.attempts.len() {
+    let attempts = match execution.tries() {
         0 | 1 => String::new(),
         attempts => format!(" · {attempts} attempts"),
     };

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::markup::{block, escaped};
 use super::{Exported, anchor};
-use crate::report::human::{count, duration, kind_of};
+use crate::report::human::{count, duration, kind_of, plain};
 use crate::report::story::text::words;
 use crate::report::story::waiting::grouped;
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};
@@ -18,13 +18,19 @@ fn chapter(run: &Exported, chapter: &Chapter) -> String {
     match chapter {
         Chapter::Turn(one) => turn(run, one),
         Chapter::Message { text, .. } => {
-            format!("<section class=\"said\"><h3>you</h3>{}</section>\n", block(text, "text"))
+            format!(
+                "<section class=\"said\"><h3>you</h3>{}</section>\n",
+                block(text, "text")
+            )
         }
         Chapter::Interrupted { cause, at } => mark(words(*cause), at),
         Chapter::Resumed { at } => mark("resumed", at),
         Chapter::Ended { ended, at } => {
             let detail = ended.detail.as_ref().map(|detail| format!(": {detail}"));
-            mark(&format!("{}{}", ended.completion_reason, detail.unwrap_or_default()), at)
+            mark(
+                &format!("{}{}", ended.completion_reason, detail.unwrap_or_default()),
+                at,
+            )
         }
     }
 }
@@ -56,7 +62,7 @@ fn turn(run: &Exported, turn: &Turn) -> String {
             text.push_str(&format!(
                 "<li><b>{}</b> did not run: {}</li>\n",
                 escaped(&agents.join(", ")),
-                escaped(&reason)
+                escaped(&plain(&reason.into(), false))
             ));
         }
         text.push_str("</ul>\n");
@@ -85,7 +91,10 @@ fn execution(run: &Exported, turn: &Turn, execution: &Execution) -> String {
     );
     text.push_str(&circumstances(execution));
     if let Some(failure) = execution.failure() {
-        text.push_str(&format!("<p class=\"failure\">failed ({})</p>\n", kind_of(failure.kind)));
+        text.push_str(&format!(
+            "<p class=\"failure\">failed ({})</p>\n",
+            kind_of(failure.kind)
+        ));
         text.push_str(&block(&failure.error, "text failure"));
     }
     if let Some(output) = execution.output() {
@@ -115,8 +124,8 @@ fn about(run: &Exported, execution: &Execution) -> Vec<String> {
     if execution.finished.is_some() {
         about.push(duration(execution.seconds()));
     }
-    if execution.attempts.len() > 1 {
-        about.push(count(execution.attempts.len() as u64, "attempt"));
+    if execution.tries() > 1 {
+        about.push(count(execution.tries() as u64, "attempt"));
     }
     if let Some(usage) = execution.usage {
         let estimated = if usage.estimated { ", estimated" } else { "" };
@@ -132,7 +141,11 @@ fn about(run: &Exported, execution: &Execution) -> Vec<String> {
 fn circumstances(execution: &Execution) -> String {
     let mut text = String::new();
     if !execution.reads.is_empty() {
-        let reads: Vec<String> = execution.reads.iter().map(|(agent, number)| format!("{agent} #{number}")).collect();
+        let reads: Vec<String> = execution
+            .reads
+            .iter()
+            .map(|(agent, number)| format!("{agent} #{number}"))
+            .collect();
         text.push_str(&format!("<p class=\"label\">read {}</p>\n", escaped(&reads.join(", "))));
     }
     if let Some(request) = &execution.request {
