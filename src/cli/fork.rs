@@ -39,7 +39,7 @@ pub fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError
         &args.answering,
         models,
         args.driving.durability,
-        showing.person,
+        &showing,
         &prepared,
         surroundings,
     )?;

@@ -121,7 +121,7 @@ impl Recorded {
             answering,
             models,
             driving.durability,
-            showing.person,
+            &showing,
             &self.prepared,
             surroundings,
         )?;

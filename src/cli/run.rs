@@ -19,8 +19,9 @@ use crate::data::digest;
 use crate::diagnostic::Severity;
 use crate::executor::{Executor, run_timeout};
 use crate::journal::{Durability, FORMAT, JournalWriter, LedgerError, RunFolder, Store};
-use crate::report::{Events, Human, Reporter, RunResult, Silent, Verbosity, diagnostics};
+use crate::report::{self, Events, Human, Reporter, RunResult, Silent, Stage, Verbosity, diagnostics};
 use crate::resolver::{Decision, decide};
+use crate::thread::{Listener, Silence};
 
 /// `ensemble run`.
 pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -32,7 +33,7 @@ pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> 
         &args.answering,
         &args.answering.model,
         args.driving.durability,
-        showing.person,
+        &showing,
         &prepared,
         surroundings,
     )?;
@@ -165,26 +166,40 @@ pub fn complain_of_condition(ended: &RunEnded, prepared: &Prepared, surroundings
     surroundings.complain(&diagnostics::human(&[diagnostic], surroundings.colors_on_stderr()));
 }
 
-/// Who tells of a run, and who is asked in it.
+/// Who tells of a run, who hears it, and who is asked in it.
 pub struct Showing {
     /// Who tells.
     pub reporter: Box<dyn Reporter + Send>,
+    /// Who hears agents speak.
+    pub listener: Arc<dyn Listener>,
     /// Who is asked.
     pub person: Arc<dyn Person>,
 }
 
-/// The reporter and the person that the command line asks for.
+/// The reporter, the listener and the person that the command line asks for.
 pub fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
+    let human = |stage: &Stage| Human::new(stage.clone(), verbosity(args));
+    showing_by(args, surroundings, human)
+}
+
+/// Likewise, with a human reporter of one's own.
+pub fn showing_by(args: &ShowingArgs, surroundings: &Surroundings, human: impl FnOnce(&Stage) -> Human) -> Showing {
     let streams = surroundings.streams;
     let mut progress = indicatif::ProgressBar::hidden();
+    let mut listener: Arc<dyn Listener> = Arc::new(Silence);
     let reporter: Box<dyn Reporter + Send> = match args.output {
         Output::Json => Box::new(Silent),
         Output::Events => Box::new(Events::new(streams.out())),
         Output::Human => {
-            let show_progress = streams.err_is_terminal && !args.quiet;
-            let human = Human::new(streams.out(), streams.err(), verbosity(args), show_progress);
-            progress = human.progress();
-            Box::new(human)
+            let show = streams.err_is_terminal && !args.quiet;
+            let showing = report::Showing {
+                progress: show,
+                live: show && streams.out_is_terminal,
+            };
+            let stage = Stage::new(streams.out(), streams.err(), showing);
+            progress = stage.progress();
+            listener = Arc::new(stage.clone());
+            Box::new(human(&stage))
         }
     };
     let person: Arc<dyn Person> = if streams.in_is_terminal && streams.err_is_terminal {
@@ -192,7 +207,11 @@ pub fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
     } else {
         Arc::new(Nobody)
     };
-    Showing { reporter, person }
+    Showing {
+        reporter,
+        listener,
+        person,
+    }
 }
 
 /// How much is said.

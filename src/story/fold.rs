@@ -101,6 +101,8 @@ impl Story {
             execution.usage = sum(execution.usage, finished.usage);
             execution.question = None;
             execution.end_attempt(AttemptEnd::Final, Some(at));
+            let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
+            execution.tool_calls = calls.cloned().collect();
             execution.finished = Some(ExecutionFinished {
                 exchange: Vec::new(),
                 ..finished.clone()
@@ -149,6 +151,7 @@ impl Execution {
             attempts: Vec::new(),
             question: None,
             finished: None,
+            tool_calls: Vec::new(),
             usage: None,
         }
     }

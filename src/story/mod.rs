@@ -19,6 +19,7 @@ use crate::conversation::{
     CompletionReason, ExecutionFinished, Interruption, RunEnded, RunStarted, TurnFinished, Waiting,
 };
 use crate::data::{Failure, Question, Request, Usage};
+use crate::thread::ToolCall;
 
 pub use compare::{Comparison, ContextChange, Decision, Difference, Outcome, Parting, Side, Sides, compare};
 pub use paths::{Change, changes};
@@ -116,6 +117,8 @@ pub struct Execution {
     pub question: Option<Question>,
     /// How it ended, without what was said to a model.
     pub finished: Option<ExecutionFinished>,
+    /// The tools that its model has called.
+    pub tool_calls: Vec<ToolCall>,
     /// What all its attempts cost.
     pub usage: Option<Usage>,
 }

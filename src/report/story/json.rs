@@ -100,6 +100,7 @@ fn execution(execution: &Execution) -> Value {
         "request": execution.request,
         "handles": execution.handles,
         "attempts": execution.attempts.iter().map(attempt).collect::<Vec<_>>(),
+        "tool_calls": execution.tool_calls,
         "output": execution.output(),
         "failure": execution.failure(),
         "question": execution.question,

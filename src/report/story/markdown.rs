@@ -129,6 +129,15 @@ fn execution(run: &Exported, execution: &Execution) -> String {
         about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
     }
     let mut text = format!("**{}**{again} · {}\n\n", execution.agent, about.join(" · "));
+    for call in &execution.tool_calls {
+        let (name, took) = (inline(&call.name), duration(call.duration));
+        let (asked, told) = (call.arguments.to_string(), call.told());
+        text.push_str(&format!(
+            "→ {name}\n\n{}← {took}\n\n{}",
+            fenced(&asked, "json"),
+            fenced(&told, "text")
+        ));
+    }
     for attempt in &execution.attempts {
         let number = attempt.attempt;
         match &attempt.end {

@@ -10,6 +10,7 @@ use super::waiting::grouped;
 use crate::conversation::{AttemptFailed, Event, ExecutionFinished, InputRequested, Interruption, Record, RunEnded};
 use crate::conversation::{CompletionReason, NotRun, RunStarted, Waiting};
 use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, indent, kind_of, plain, said};
+use crate::report::stage::{called, ended};
 use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
 
 /// Lines of an answer that are shown unless all are wanted.
@@ -186,6 +187,9 @@ impl Storyteller {
                 .map(|(agent, execution)| format!("{agent} #{execution}"))
                 .collect();
             text.push_str(&format!("    {DIM}read {}{DIM:#}\n", reads.join(", ")));
+        }
+        for call in &execution.tool_calls {
+            text.push_str(&format!("    {DIM}→ {}\n    ← {}{DIM:#}\n", called(call), ended(call)));
         }
         for attempt in &execution.attempts {
             let number = attempt.attempt;
