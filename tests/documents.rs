@@ -214,8 +214,18 @@ fn every_option_of_the_program_stands_in_the_reference() {
     let commands = [
         "run", "validate", "explain", "graph", "init", "schema", "replay", "resume", "continue", "fork",
     ];
-    for command in commands {
-        let help = workspace.run([command, "--help"]).expect_code(0).stdout;
+    let more = [
+        "estimate",
+        "runs list",
+        "runs show",
+        "runs diff",
+        "runs export",
+        "runs prune",
+        "runs rm",
+    ];
+    for command in commands.into_iter().chain(more) {
+        let words = command.split(' ').chain(["--help"]);
+        let help = workspace.run(words).expect_code(0).stdout;
         let options = help
             .lines()
             .map(str::trim_start)
