@@ -205,7 +205,7 @@ pub struct GraphArgs {
     /// The form of the picture
     #[arg(long, value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
     pub format: GraphFormat,
-    /// Show how often each agent ran in this run, and why the others did not
+    /// Show what became of it in this run: who ran how often, who failed, who did not run and why
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
 }
@@ -218,6 +218,8 @@ pub enum GraphFormat {
     Mermaid,
     /// For Graphviz.
     Dot,
+    /// A picture of its own, for browsers and documents.
+    Svg,
     /// Plain text.
     Ascii,
 }

@@ -15,6 +15,7 @@ mod fork;
 mod given;
 mod graph;
 mod init;
+mod picture;
 mod policy;
 mod prepare;
 mod project;

@@ -13,6 +13,7 @@ mod result;
 mod sarif;
 mod stage;
 pub mod story;
+mod xml;
 
 use crate::conversation::{ConversationState, Record};
 

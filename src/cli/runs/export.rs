@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::cli::args::{ExportFormat, RunsExportArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
-use crate::cli::graph::{overlay, picture};
+use crate::cli::picture::{of_ensemble, overlay};
 use crate::cli::prepare::Prepared;
 use crate::cli::project::Surroundings;
 use crate::cli::resume::{recorded_ensemble, started};
 use crate::conversation::ConversationState;
 use crate::journal::{Journal, RunFolder, Store, read};
 use crate::report::RunResult;
-use crate::report::graph::{Picture, ascii, mermaid};
+use crate::report::graph::{Picture, mermaid, svg};
 use crate::report::story::{Exported, html, markdown};
 use crate::story::Story;
 
@@ -51,7 +51,7 @@ fn written(format: ExportFormat, folder: &RunFolder, journal: &Journal, prepared
         .collect();
     let picture = drawn(prepared, journal);
     let graph = match format {
-        ExportFormat::Html => graph_of_page(&picture),
+        ExportFormat::Html => svg(&picture),
         _ => mermaid(&picture),
     };
     let exported = Exported {
@@ -69,13 +69,8 @@ fn written(format: ExportFormat, folder: &RunFolder, journal: &Journal, prepared
 
 /// The ensemble, and what the run made of it.
 fn drawn(prepared: &Prepared, journal: &Journal) -> Picture {
-    let mut picture = picture(prepared.plan.ensemble());
-    overlay(&mut picture, journal);
+    let ensemble = prepared.plan.ensemble();
+    let mut picture = of_ensemble(ensemble);
+    overlay(&mut picture, ensemble, ensemble, journal);
     picture
-}
-
-/// The graph as a part of a page.
-fn graph_of_page(picture: &Picture) -> String {
-    let text = ascii(picture).replace('&', "&amp;").replace('<', "&lt;");
-    format!("<pre class=\"graph\">{text}</pre>")
 }
