@@ -352,7 +352,7 @@ pub(super) fn said(output: &Value, whole: bool) -> String {
 }
 
 /// Is the text itself the object whose keys are shown?
-fn is_object(text: &str) -> bool {
+pub(super) fn is_object(text: &str) -> bool {
     let text = text.trim();
     text.starts_with('{') && serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok()
 }

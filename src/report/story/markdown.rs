@@ -6,7 +6,7 @@ use super::html::{Exported, facts};
 use super::next::next;
 use super::text::words;
 use super::waiting::grouped;
-use crate::report::human::{count, duration, kind_of, plain};
+use crate::report::human::{count, duration, is_object, kind_of, plain};
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};
 
 /// Lines of a text after which it is folded away.
@@ -174,8 +174,11 @@ fn said(output: &Value) -> String {
     let mut text = String::new();
     let mut others = object.clone();
     if let Some(Value::String(response)) = object.get("response") {
-        text.push_str(&fenced(response, "text"));
-        others.remove("response");
+        others.shift_remove("response");
+        // A reply that was taken for an object is shown as that.
+        if others.is_empty() || !is_object(response) {
+            text.push_str(&fenced(response, "text"));
+        }
     }
     if !others.is_empty() {
         text.push_str(&fenced(&format!("{:#}", Value::Object(others)), "json"));

@@ -120,7 +120,9 @@ fn head(run: &Exported, name: &str) -> String {
     if let Some(given) = given.filter(|given| !given.is_empty()) {
         text.push_str(&format!("<p class=\"label\">given</p>\n{}", context(given)));
     }
-    if let Some(ended) = story.ended().filter(|ended| !ended.not_run.is_empty()) {
+    // Who has not run yet may run when it goes on.
+    let ended = story.ended().filter(|ended| !ended.completion_reason.is_resumable());
+    if let Some(ended) = ended.filter(|ended| !ended.not_run.is_empty()) {
         text.push_str("<ul class=\"idle\">\n");
         for one in &ended.not_run {
             text.push_str(&format!(

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::markup::{block, escaped};
 use super::{Exported, anchor};
-use crate::report::human::{count, duration, kind_of, plain};
+use crate::report::human::{count, duration, is_object, kind_of, plain};
 use crate::report::story::text::words;
 use crate::report::story::waiting::grouped;
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};
@@ -181,9 +181,14 @@ fn said(output: &Value) -> String {
         return value(output);
     };
     let mut text = String::new();
-    if let Some(response) = object.get("response") {
-        text.push_str(&value(response));
-    }
+    // A reply that was taken for an object is shown as that.
+    let response = object.get("response").filter(|response| {
+        let same = response
+            .as_str()
+            .is_some_and(|text| object.len() > 1 && is_object(text));
+        !same
+    });
+    text.push_str(&response.map(value).unwrap_or_default());
     let others: Vec<_> = object.iter().filter(|(key, _)| *key != "response").collect();
     if !others.is_empty() {
         text.push_str("<dl>\n");
