@@ -135,8 +135,12 @@ impl Stage {
         if afresh {
             scene.progress.reset_elapsed();
         }
-        if !message.is_empty() && !scene.spins && !scene.progress.is_hidden() {
+        let stands = !scene.spins || scene.progress.is_finished();
+        if !message.is_empty() && stands && !scene.has_floor() && !scene.progress.is_hidden() {
             scene.spins = true;
+            if scene.progress.is_finished() {
+                scene.progress.reset();
+            }
             scene.progress.enable_steady_tick(Duration::from_millis(100));
         }
         scene.progress.set_message(message);
