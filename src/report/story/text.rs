@@ -253,7 +253,7 @@ impl Storyteller {
 
     fn interrupted(&self, cause: Interruption, record: &Record, story: &Story) -> String {
         let open = story.turns().last().filter(|turn| turn.finished_at.is_none());
-        let stopped = open.map(|turn| stopped(turn)).unwrap_or_default();
+        let stopped = open.map(stopped).unwrap_or_default();
         let cause = words(cause);
         format!("{stopped}\n{NAME}{cause}{NAME:#} {DIM}{}{DIM:#}\n", time(record))
     }
