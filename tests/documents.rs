@@ -34,21 +34,10 @@ fn workspace_of(document: &str) -> Workspace {
     workspace
 }
 
-/// The ensembles among a document's blocks; a list of agents gets the rest of an ensemble around it.
+/// The ensembles among a document's blocks.
 fn ensembles(document: &str) -> Vec<(Block, String)> {
-    blocks(document)
-        .into_iter()
-        .filter_map(|block| {
-            let text = if block.is("agents") {
-                format!("name: example\nagents:\n{}", block.text)
-            } else if block.is("ensemble") || (block.language == "yaml" && block.value("file").is_some()) {
-                block.text.clone()
-            } else {
-                return None;
-            };
-            Some((block, text))
-        })
-        .collect()
+    let shown = |block: Block| block.ensemble().map(|text| (block, text));
+    blocks(document).into_iter().filter_map(shown).collect()
 }
 
 /// Writes a script that says nothing for every one that is named and not shown.
