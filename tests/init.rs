@@ -30,7 +30,9 @@ fn the_schema_is_where_the_first_line_says() {
     workspace.run(["init", "tea"]).expect_code(0);
     let text = workspace.read("ensembles/tea.yaml");
     let first = text.lines().next().unwrap_or_default();
-    let file = first.strip_prefix("# yaml-language-server: $schema=").expect("the line");
+    let file = first
+        .strip_prefix("# yaml-language-server: $schema=")
+        .expect("the line");
     let schema = workspace.run(["schema"]).expect_code(0).stdout;
     assert_eq!(workspace.read(&format!("ensembles/{file}")), schema);
 

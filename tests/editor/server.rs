@@ -89,7 +89,10 @@ impl Server {
             }),
         );
         server.notify("initialized", json!({}));
-        server.notify("workspace/didChangeConfiguration", json!({"settings": {"yaml": server.settings}}));
+        server.notify(
+            "workspace/didChangeConfiguration",
+            json!({"settings": {"yaml": server.settings}}),
+        );
         server
     }
 
@@ -125,7 +128,11 @@ impl Server {
     /// What it offers at a place: labels, each with what is said about it.
     pub fn completions(&mut self, file: &Path, place: (usize, usize)) -> Vec<(String, String)> {
         let answer = self.request("textDocument/completion", at(file, place));
-        let items = answer["items"].as_array().or(answer.as_array()).cloned().unwrap_or_default();
+        let items = answer["items"]
+            .as_array()
+            .or(answer.as_array())
+            .cloned()
+            .unwrap_or_default();
         let words = |item: &Value| {
             let said = &item["documentation"];
             let said = said["value"].as_str().or(said.as_str()).unwrap_or_default();
@@ -137,7 +144,9 @@ impl Server {
     /// What it shows when the pointer rests on a place.
     pub fn hover(&mut self, file: &Path, place: (usize, usize)) -> String {
         let answer = self.request("textDocument/hover", at(file, place));
-        answer["contents"]["value"].as_str().unwrap_or_default().to_owned()
+        let said = answer["contents"]["value"].as_str().unwrap_or_default();
+        // The server escapes for Markdown; what people see has no backslashes.
+        said.replace('\\', "")
     }
 
     fn request(&mut self, method: &str, parameters: Value) -> Value {
@@ -166,7 +175,10 @@ impl Server {
 
     /// The next message. What the server asks of its editor is answered, and what it finds is kept.
     fn take(&mut self, end: Instant, awaited: &str) -> Value {
-        let message = match self.messages.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        let message = match self
+            .messages
+            .recv_timeout(end.saturating_duration_since(Instant::now()))
+        {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => panic!("no {awaited} within {PATIENCE:?}"),
             Err(RecvTimeoutError::Disconnected) => panic!("the server ended before {awaited}"),
