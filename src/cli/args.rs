@@ -61,6 +61,8 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
+    /// Print a manual page, or write them all into a folder
+    Man(ManArgs),
 }
 
 /// `ensemble run`.
@@ -225,6 +227,17 @@ pub struct InitArgs {
     /// The ensemble's name; default: this folder's
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
+}
+
+/// `ensemble man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The page of this command; without it, that of the program
+    #[arg(value_name = "COMMAND", conflicts_with = "output")]
+    pub command: Option<String>,
+    /// Write all pages into this folder
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: Option<PathBuf>,
 }
 
 /// `ensemble replay`.

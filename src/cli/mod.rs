@@ -14,6 +14,7 @@ mod fork;
 mod given;
 mod graph;
 mod init;
+mod man;
 mod policy;
 mod prepare;
 mod project;
@@ -79,5 +80,6 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
             surroundings.print(&String::from_utf8_lossy(&script));
             Ok(exit::SUCCESS)
         }
+        Command::Man(args) => man::man(&args, surroundings),
     }
 }
