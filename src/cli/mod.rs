@@ -13,6 +13,7 @@ mod explain;
 mod fork;
 mod given;
 mod graph;
+mod import;
 mod init;
 mod man;
 mod policy;
@@ -65,6 +66,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Explain(args) => explain::explain(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
+        Command::Import(args) => import::import(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),
         Command::Resume(args) => resume::resume(&args, surroundings),
         Command::Continue(args) => resume::go_on(&args, surroundings),

@@ -1,0 +1,250 @@
+//! Who listens to whom: `depends_on`, `dependencies`, `when`, and who waits for a loop.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::agents::{Kind, Loop};
+use super::draft::{Line, Shape};
+use super::guard::Predicate;
+use super::values::{json as value_of, text_of};
+use super::{Task, entries, span_of};
+use crate::loader::document::{Content, Node};
+use crate::source::Span;
+
+/// One edge of the new file.
+struct Edge {
+    name: String,
+    /// Keys besides the name.
+    more: serde_json::Map<String, Value>,
+    from: Span,
+}
+
+impl<'a> Task<'a> {
+    /// The line with an agent's dependencies, if it has any.
+    pub(super) fn dependencies(&mut self, index: usize, agent: &'a Node) -> Option<Line> {
+        let mut edges = self.edges(agent);
+        if let Some((name, condition)) = self.guard(agent) {
+            match edges.iter_mut().find(|edge| edge.name == name) {
+                Some(edge) => drop(edge.more.insert("condition".to_owned(), json!(condition))),
+                None => {
+                    let from = span_of(entries(agent), "when").unwrap_or(agent.span);
+                    let more = [("condition".to_owned(), json!(condition))].into_iter().collect();
+                    edges.push(Edge { name, more, from });
+                }
+            }
+        }
+        self.wait_for_loops(agent, &mut edges);
+        self.open_circles(index, &mut edges);
+        self.tell_of_skipped(agent, &edges);
+        let from = ["depends_on", "dependencies", "when"]
+            .iter()
+            .find_map(|key| span_of(entries(agent), key));
+        if edges.is_empty() {
+            return None;
+        }
+        if edges.iter().all(|edge| edge.more.is_empty()) {
+            let names: Value = edges.into_iter().map(|edge| edge.name).collect();
+            return Some(Line::entry("depends_on", Shape::Plain(names), from));
+        }
+        let items = edges.into_iter().map(|edge| {
+            let mut map = super::draft::Map::default();
+            map.put("agent_name", edge.name, Some(edge.from));
+            for (key, value) in edge.more {
+                map.put(&key, value, Some(edge.from));
+            }
+            (Shape::Map(map), Some(edge.from))
+        });
+        Some(Line::entry("dependencies", Shape::List(items.collect()), from))
+    }
+
+    /// What stands in `depends_on` and `dependencies`; what names nobody is noted.
+    fn edges(&mut self, agent: &'a Node) -> Vec<Edge> {
+        let mut edges: Vec<Edge> = Vec::new();
+        for item in Self::items(agent) {
+            let (old, more) = Self::named(item);
+            let Some(name) = self.names.of_old(&old).map(str::to_owned) else {
+                let message = format!("there is no agent `{old}` to depend on");
+                self.note(item.span, &message, "leave it out, or add the agent");
+                continue;
+            };
+            let same = edges
+                .iter()
+                .any(|edge| edge.name == name && (edge.more == more || more.is_empty()));
+            if !same {
+                edges.push(Edge {
+                    name,
+                    more,
+                    from: item.span,
+                });
+            }
+        }
+        // An agent stands in one of the lists, so what is said without a condition says nothing beside another.
+        let conditional: BTreeSet<String> = edges
+            .iter()
+            .filter(|edge| !edge.more.is_empty())
+            .map(|edge| edge.name.clone())
+            .collect();
+        edges.retain(|edge| !edge.more.is_empty() || !conditional.contains(&edge.name));
+        edges
+    }
+
+    /// The items of both lists; a lone name is a list of one.
+    fn items(agent: &'a Node) -> Vec<&'a Node> {
+        let mut items: Vec<&Node> = Vec::new();
+        for key in ["depends_on", "dependencies"] {
+            match agent.get(key) {
+                Some(node) => match &node.content {
+                    Content::Sequence(list) => items.extend(list.iter().map(|item| &**item)),
+                    _ if value_of(node) == Value::Null => {}
+                    _ => items.push(node),
+                },
+                None => {}
+            }
+        }
+        items
+    }
+
+    /// The agent that an item names, and what else it says.
+    fn named(item: &Node) -> (String, serde_json::Map<String, Value>) {
+        let mut more = serde_json::Map::new();
+        let mut name = text_of(item);
+        for entry in entries(item) {
+            match &*entry.key {
+                "agent_name" => name = text_of(&entry.value),
+                key => match value_of(&entry.value) {
+                    Value::Null => {}
+                    value => drop(more.insert(key.to_owned(), value)),
+                },
+            }
+        }
+        (name, more)
+    }
+
+    /// The new names of those that an agent depends on.
+    pub(super) fn plain_dependencies(&self, agent: &Node) -> Vec<String> {
+        let mut names = Vec::new();
+        if let Some(list) = agent.get("depends_on").and_then(Node::items) {
+            names.extend(list.iter().filter_map(|item| self.names.of_old(&Self::named(item).0)));
+        }
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    /// The agent that `when` looks at and the condition on its output.
+    pub(super) fn guard(&self, agent: &Node) -> Option<(String, String)> {
+        let predicate = Predicate::read(&text_of(agent.get("when")?))?;
+        let name = self.names.of_old(&predicate.head)?;
+        Some((name.to_owned(), predicate.on_agent()?))
+    }
+
+    /// Whoever depends on a loop waits for its last round.
+    fn wait_for_loops(&self, agent: &Node, edges: &mut [Edge]) {
+        let items = self
+            .document
+            .root()
+            .get("agents")
+            .and_then(Node::items)
+            .unwrap_or_default();
+        for edge in edges.iter_mut().filter(|edge| !edge.more.contains_key("condition")) {
+            let position = self.names.all().position(|name| name == edge.name);
+            let Some(other) = position.and_then(|at| items.get(at)) else {
+                continue;
+            };
+            let rounds = other
+                .get("loop")
+                .filter(|_| Kind::of(other) == Kind::Loop)
+                .and_then(Loop::of);
+            if let Some(rounds) = rounds.filter(|_| !std::ptr::eq(&**other, agent)) {
+                let condition = format!("{} or executions['{}'] >= {}", rounds.until, edge.name, rounds.most);
+                edge.more.insert("condition".to_owned(), json!(condition));
+            }
+        }
+    }
+
+    /// llm-orc refuses circles. Here an edge back is a feedback dependency.
+    fn open_circles(&mut self, index: usize, edges: &mut [Edge]) {
+        let own = self.names.at(index).1.to_owned();
+        for edge in edges.iter_mut() {
+            let feedback = edge.more.get("feedback") == Some(&Value::Bool(true));
+            if feedback || !self.leads_back(&edge.name, index) {
+                continue;
+            }
+            edge.more.insert("feedback".to_owned(), json!(true));
+            let message = format!("`{own}` and `{}` wait for each other, which llm-orc refuses", edge.name);
+            self.note(
+                edge.from,
+                &message,
+                "it is written with `feedback: true`; look whether that is what was meant",
+            );
+        }
+    }
+
+    /// Does the agent `name` depend on the one at `index`, over edges that are not opened?
+    ///
+    /// An edge is opened at the agent that stands last of its circle.
+    fn leads_back(&self, name: &str, index: usize) -> bool {
+        let items = self
+            .document
+            .root()
+            .get("agents")
+            .and_then(Node::items)
+            .unwrap_or_default();
+        let position = |name: &str| self.names.all().position(|known| known == name);
+        let mut open: Vec<usize> = position(name).into_iter().collect();
+        let mut seen = BTreeSet::new();
+        while let Some(at) = open.pop() {
+            if at == index {
+                return true;
+            }
+            // Only agents up to this one: a circle is opened once, where it closes.
+            if at > index || !seen.insert(at) {
+                continue;
+            }
+            let Some(item) = items.get(at) else { continue };
+            for inner in Self::items(item) {
+                let (old, more) = Self::named(inner);
+                if more.get("feedback") != Some(&Value::Bool(true)) {
+                    open.extend(self.names.of_old(&old).and_then(position));
+                }
+            }
+            open.extend(self.guard(item).and_then(|(name, _)| position(&name)));
+        }
+        false
+    }
+
+    /// llm-orc runs an agent when one of its dependencies was not skipped. Here a dependency that never ran holds it back.
+    fn tell_of_skipped(&mut self, agent: &'a Node, edges: &[Edge]) {
+        let skipped: Vec<&Edge> = edges.iter().filter(|edge| self.may_be_skipped(&edge.name, 0)).collect();
+        if skipped.is_empty() || skipped.len() == edges.len() {
+            return;
+        }
+        let names: Vec<String> = skipped.iter().map(|edge| format!("`{}`", edge.name)).collect();
+        let message = format!("{} may be skipped, and this agent then does not run", names.join(", "));
+        let help = "llm-orc would run it; here write two agents, or `requires_all: false` at dependencies of which one must have run";
+        let span = span_of(entries(agent), "depends_on").unwrap_or(agent.span);
+        self.note(span, &message, help);
+    }
+
+    fn may_be_skipped(&self, name: &str, depth: usize) -> bool {
+        let items = self
+            .document
+            .root()
+            .get("agents")
+            .and_then(Node::items)
+            .unwrap_or_default();
+        let Some(item) = self
+            .names
+            .all()
+            .position(|known| known == name)
+            .and_then(|at| items.get(at))
+        else {
+            return false;
+        };
+        let guarded = item.get("when").is_some_and(|when| value_of(when) != Value::Null);
+        let names = self.plain_dependencies(item);
+        guarded
+            || (depth < 50 && !names.is_empty() && names.len() < 20 && {
+                names.iter().all(|name| self.may_be_skipped(name, depth + 1))
+            })
+    }
+}
