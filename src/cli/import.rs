@@ -67,13 +67,9 @@ fn tell(imported: &Imported, surroundings: &Surroundings) -> u8 {
     }
     surroundings.complain(&diagnostics::human(&imported.lost, surroundings.colors_on_stderr()));
     let count = imported.lost.len();
-    let (things, them) = if count == 1 {
-        ("thing", "it")
-    } else {
-        ("things", "them")
-    };
+    let things = if count == 1 { "thing" } else { "things" };
     surroundings.complain(&format!(
-        "{count} {things} to look at; comments in the new file mark {them}\n"
+        "{count} {things} to look at; comments in the new file say so at each place\n"
     ));
     exit::FAILURE
 }

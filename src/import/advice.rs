@@ -48,8 +48,8 @@ const OF_AGENTS: &[Advice] = &[
     ),
     (
         "input_key",
-        "a script gets the whole outputs of its dependencies",
-        "read the key from `dependencies` on standard input; in a prompt write `{{ agent_name.key }}`",
+        "an agent gets the whole outputs of its dependencies",
+        "a script and an inner ensemble find the key under `dependencies`; in a prompt write `{{ agent_name.key }}`",
     ),
     (
         "input_scope",

@@ -1,18 +1,27 @@
 //! The comments of the old file, handed out in its order.
 
+use super::draft::Remark;
 use crate::loader::document::{Content, Document, Node};
 use crate::source::Span;
 
 /// Comments that are not written yet.
 pub(super) struct Comments {
-    list: Vec<(usize, String)>,
+    list: Vec<Comment>,
     next: usize,
     /// Stretches whose comments are shown elsewhere.
     skipped: Vec<Span>,
 }
 
+struct Comment {
+    at: usize,
+    text: String,
+    /// Said by the import, not by the old file.
+    is_remark: bool,
+}
+
 impl Comments {
-    pub(super) fn of(document: &Document) -> Self {
+    /// The file's own, and what is remarked about its places.
+    pub(super) fn of(document: &Document, remarks: &[Remark]) -> Self {
         let text = document.source().text();
         let mut scalars = Vec::new();
         gather(document.root(), &mut scalars);
@@ -38,11 +47,23 @@ impl Comments {
                     .starts_with("yaml-language-server:")
                 {
                     let shown = words.chars().map(|c| if c.is_control() { ' ' } else { c });
-                    list.push((start + at, shown.collect()));
+                    list.push(Comment {
+                        at: start + at,
+                        text: shown.collect(),
+                        is_remark: false,
+                    });
                 }
             }
             start += line.len();
         }
+        for remark in remarks {
+            list.extend(remark.lines.iter().map(|line| Comment {
+                at: remark.at,
+                text: format!("# {line}"),
+                is_remark: true,
+            }));
+        }
+        list.sort_by_key(|comment| comment.at);
         Self {
             list,
             next: 0,
@@ -58,9 +79,10 @@ impl Comments {
     /// Those before a place that have not been handed out.
     pub(super) fn until(&mut self, place: usize) -> Vec<String> {
         let mut taken = Vec::new();
-        while let Some((at, comment)) = self.list.get(self.next).filter(|(at, _)| *at < place) {
-            if !self.skipped.iter().any(|span| (span.start..span.end).contains(at)) {
-                taken.push(comment.clone());
+        while let Some(comment) = self.list.get(self.next).filter(|comment| comment.at < place) {
+            let skipped = |span: &Span| (span.start..span.end).contains(&comment.at);
+            if comment.is_remark || !self.skipped.iter().any(skipped) {
+                taken.push(comment.text.clone());
             }
             self.next += 1;
         }

@@ -70,6 +70,27 @@ impl Lost {
     }
 }
 
+/// Something to look at, as a comment near a place of the old file.
+#[derive(Debug, Clone)]
+pub(super) struct Remark {
+    /// The byte of the old file; past its end for what stands elsewhere.
+    pub(super) at: usize,
+    pub(super) lines: Vec<String>,
+}
+
+impl Remark {
+    /// What is wrong, and what to do.
+    pub(super) fn of(at: usize, message: &str, help: &str) -> Self {
+        Self {
+            at,
+            lines: vec![
+                one_line(&format!("look at this: {message}")),
+                one_line(&format!("  {help}")),
+            ],
+        }
+    }
+}
+
 /// Without what would end the comment, or what no YAML file may hold.
 fn one_line(text: &str) -> String {
     let plain = |c: char| {

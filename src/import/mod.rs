@@ -25,7 +25,7 @@ use crate::loader;
 use crate::loader::document::{Content, Document, Entry, Node};
 use crate::source::{Source, Span};
 
-use draft::{Line, Lost, Map, Shape};
+use draft::{Line, Lost, Map, Remark, Shape};
 use names::Names;
 use profiles::Profiles;
 
@@ -75,11 +75,13 @@ pub fn import(source: &Source, beside: &Beside<'_>) -> Result<Imported, Vec<Diag
         beside,
         names: Names::of(&document),
         lost: Vec::new(),
+        remarks: Vec::new(),
         profiles: Profiles::of(&document, beside.configurations),
     };
     let mut draft = task.ensemble();
     let mut lost = task.lost;
-    let text = repair::repair(&mut draft, &document, beside.schema, &mut lost)?;
+    let mut remarks = task.remarks;
+    let text = repair::repair(&mut draft, &document, beside.schema, &mut lost, &mut remarks)?;
     lost.sort_by_key(|one| (one.source.name() != source.name(), one.span.start));
     Ok(Imported { text, lost })
 }
@@ -90,6 +92,8 @@ struct Task<'a> {
     beside: &'a Beside<'a>,
     names: Names,
     lost: Vec<Diagnostic>,
+    /// What stands in no comment of a key.
+    remarks: Vec<Remark>,
     profiles: Profiles<'a>,
 }
 
@@ -168,15 +172,30 @@ impl<'a> Task<'a> {
         name
     }
 
-    /// Says something about a place of the file.
+    /// Says something about a place of the file, there and in the new one.
     fn note(&mut self, span: Span, message: &str, help: &str) {
-        let source = self.document.source().clone();
-        self.lost.push(said(&source, span, Severity::Warning, message, help));
+        self.remarks.push(Remark::of(span.start, message, help));
+        self.tell(span, message, help);
+    }
+
+    fn tell(&mut self, span: Span, message: &str, help: &str) {
+        let source = self.document.source();
+        self.lost.push(said(source, span, Severity::Warning, message, help));
+    }
+
+    /// Says something about a place of a file of profiles.
+    fn note_in(&mut self, source: &Source, span: Span, message: &str, help: &str) {
+        if source.name() == self.document.source().name() {
+            return self.note(span, message, help);
+        }
+        let message_there = format!("{message} ({}:{})", source.name(), source.place(span.start).line);
+        self.remarks.push(Remark::of(usize::MAX - 1, &message_there, help));
+        self.lost.push(said(source, span, Severity::Warning, message, help));
     }
 
     /// Notes that a key is not carried over, and gives the comment that stands in its place.
     fn lose(&mut self, entry: &Entry, why: &str, instead: &str) -> Lost {
-        self.note(
+        self.tell(
             entry.key_span,
             &format!("`{}` is not carried over: {why}", entry.key),
             instead,

@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::draft::{Line, Map, Shape};
 use super::values::{json as value_of, text_of};
-use super::{Task, entries, is_text, said, text};
-use crate::diagnostic::Severity;
+use super::{Task, entries, is_text, text};
 use crate::loader::document::{Document, Entry, Node};
 use crate::source::Source;
 
@@ -181,15 +180,13 @@ impl<'a> Task<'a> {
         }
         if map.position("provider").is_none() {
             let message = format!("the model profile `{name}` names no provider; it is taken for one of ollama");
-            self.lost
-                .push(said(source, node.span, Severity::Warning, &message, "write `provider`"));
+            self.note_in(source, node.span, &message, "write `provider`");
             map.lines
                 .insert(0, Line::entry("provider", Shape::Plain(json!("ollama")), None));
         }
         if map.position("model").is_none() && !is_simulated(&mut map) {
             let message = format!("the model profile `{name}` names no model");
-            self.lost
-                .push(said(source, node.span, Severity::Warning, &message, "write `model`"));
+            self.note_in(source, node.span, &message, "write `model`");
             map.put("model", "unknown", None);
         }
         self.profiles.used[at].1 = Shape::Map(map);
@@ -199,8 +196,7 @@ impl<'a> Task<'a> {
         let (known, remark) = provider_here(provider);
         if let Some(remark) = remark {
             let message = format!("the provider `{provider}` has become `{known}`");
-            self.lost
-                .push(said(&source, entry.value.span, Severity::Warning, &message, remark));
+            self.note_in(&source, entry.value.span, &message, remark);
         }
         map.put("provider", known, None);
         if known == "simulated" {
@@ -230,8 +226,7 @@ impl<'a> Task<'a> {
                 } else {
                     let message = format!("the model profile `{other}` to fall back on is not found");
                     let help = "write it under `model_profiles`, and `fallback` here";
-                    self.lost
-                        .push(said(source, entry.value.span, Severity::Warning, &message, help));
+                    self.note_in(source, entry.value.span, &message, help);
                 }
             }
             ("options", Value::Object(_)) => {
@@ -242,8 +237,7 @@ impl<'a> Task<'a> {
                         key => {
                             let message = format!("the option `{key}` is not carried over: it is not passed on");
                             let help = "profiles have `temperature`, `top_p`, `max_tokens` and `seed`";
-                            self.lost
-                                .push(said(source, option.key_span, Severity::Warning, &message, help));
+                            self.note_in(source, option.key_span, &message, help);
                         }
                     }
                 }
@@ -253,13 +247,7 @@ impl<'a> Task<'a> {
             (key, _) => {
                 let message =
                     format!("`{key}` of the model profile is not carried over: there is nothing like it here");
-                self.lost.push(said(
-                    source,
-                    entry.key_span,
-                    Severity::Warning,
-                    &message,
-                    "leave it out",
-                ));
+                self.note_in(source, entry.key_span, &message, "leave it out");
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::draft::{Line, Lost, Map, Shape};
+use super::draft::{Line, Lost, Map, Remark, Shape};
 use super::{profiles, said, write};
 use crate::check;
 use crate::diagnostic::{Diagnostic, Finding, Severity};
@@ -23,10 +23,11 @@ pub(super) fn repair(
     document: &Document,
     schema: Option<&str>,
     lost: &mut Vec<Diagnostic>,
+    remarks: &mut Vec<Remark>,
 ) -> Result<String, Vec<Diagnostic>> {
     let mut left = Vec::new();
     for _ in 0..ROUNDS {
-        let text = write::write(draft, document, schema);
+        let text = write::write(draft, document, remarks, schema);
         let source = Source::new("the imported ensemble", text.as_str());
         let (loaded, errors) = errors(&source);
         if errors.is_empty() {
@@ -37,7 +38,12 @@ pub(super) fn repair(
         for error in &errors {
             // One thing of each part: what is taken out moves what stands behind it.
             if touched.insert(error.at.route.0.iter().take(2).cloned().collect::<Vec<_>>()) {
-                mended |= Mender { document, lost }.mend(draft, error);
+                mended |= Mender {
+                    document,
+                    lost,
+                    remarks,
+                }
+                .mend(draft, error);
             }
         }
         left = loader::diagnostics(&source, loaded.document.as_ref(), &errors);
@@ -62,6 +68,7 @@ fn errors(source: &Source) -> (Loaded, Vec<Finding>) {
 struct Mender<'a> {
     document: &'a Document,
     lost: &'a mut Vec<Diagnostic>,
+    remarks: &'a mut Vec<Remark>,
 }
 
 impl Mender<'_> {
@@ -123,7 +130,7 @@ impl Mender<'_> {
                 }
                 let (_, from) = items.remove(*index);
                 let empty = items.is_empty();
-                self.tell("dependencies", from, error);
+                self.remark("dependencies", from, error);
                 if empty {
                     agent
                         .lines
@@ -147,7 +154,7 @@ impl Mender<'_> {
             }
             (shape, _) if !is_simulated(shape) => {
                 *shape = Shape::Plain(profiles::placeholder());
-                self.tell(name, None, error);
+                self.remark(name, None, error);
                 true
             }
             _ => false,
@@ -161,17 +168,29 @@ impl Mender<'_> {
             return false;
         };
         let from = *from;
-        self.tell(key, from, error);
         let entry = from.and_then(|span| entry_at(self.document.root(), span));
         match entry {
             Some(entry) => {
+                self.tell(key, from, error);
                 let instead = error.help.as_deref().unwrap_or("leave it out");
                 let lost = Lost::of(self.document.source(), entry, &error.message, instead);
                 map.lines[at] = Line::Lost(lost);
             }
-            None => drop(map.lines.remove(at)),
+            None => {
+                self.remark(key, from, error);
+                map.lines.remove(at);
+            }
         }
         true
+    }
+
+    /// Says it, and has it said in the new file.
+    fn remark(&mut self, key: &str, from: Option<Span>, error: &Finding) {
+        let message = format!("`{key}` is not carried over: {}", error.message);
+        let help = error.help.as_deref().unwrap_or("leave it out");
+        let at = from.map_or(usize::MAX - 1, |span| span.start);
+        self.remarks.push(Remark::of(at, &message, help));
+        self.tell(key, from, error);
     }
 
     fn tell(&mut self, key: &str, from: Option<Span>, error: &Finding) {

@@ -3,23 +3,24 @@
 use serde_json::Value;
 
 use super::comments::Comments;
-use super::draft::{Line, Lost, Map, Shape};
+use super::draft::{Line, Lost, Map, Remark, Shape};
 use crate::loader::document::Document;
 use crate::source::Span;
 
-/// Longest list that stands on one line, in bytes.
-const WIDEST: usize = 80;
+/// Longest list or text that stands on one line, in bytes.
+const WIDEST: usize = 90;
 /// Longest key that YAML takes without a mark before it, and then some.
 const LONGEST_KEY: usize = 500;
 
 /// Writes the new file; `schema` is what its first line names for editors.
-pub(super) fn write(map: &Map, document: &Document, schema: Option<&str>) -> String {
+pub(super) fn write(map: &Map, document: &Document, remarks: &[Remark], schema: Option<&str>) -> String {
     let mut writer = Writer {
         out: schema.map_or_else(String::new, |schema| {
             format!("# yaml-language-server: $schema={schema}\n")
         }),
         text: document.source().text(),
-        comments: Comments::of(document),
+        comments: Comments::of(document, remarks),
+        apart: false,
     };
     writer.map(map, 0, false);
     let rest = writer.comments.until(usize::MAX);
@@ -31,6 +32,8 @@ struct Writer<'a> {
     out: String,
     text: &'a str,
     comments: Comments,
+    /// A blank line comes before the next key of the ensemble.
+    apart: bool,
 }
 
 impl Writer<'_> {
@@ -38,15 +41,19 @@ impl Writer<'_> {
     fn map(&mut self, map: &Map, indent: usize, inline: bool) {
         let mut inline = inline;
         for line in &map.lines {
+            if indent == 0 {
+                let new =
+                    matches!(line, Line::Entry { key, .. } if matches!(key.as_str(), "agents" | "model_profiles"));
+                if (new || self.apart) && !self.out.is_empty() {
+                    self.out.push('\n');
+                }
+                self.apart = matches!(line, Line::Entry { key, .. } if key == "agents");
+            }
             match line {
                 Line::Pass(from) => self.comments_of(*from, indent),
                 Line::Lost(lost) => self.lost(lost, indent),
                 Line::Entry { key, value, from } => {
                     if !inline {
-                        let apart = indent == 0 && matches!(key.as_str(), "agents" | "model_profiles");
-                        if apart && !self.out.is_empty() {
-                            self.out.push('\n');
-                        }
                         if let Some(from) = from {
                             self.comments_of(*from, indent);
                         }
@@ -148,6 +155,22 @@ impl Writer<'_> {
                     self.out.push('\n');
                 }
             }
+            Value::String(text) if is_folded(text) => {
+                self.out.push_str(if text.ends_with('\n') { " >" } else { " >-" });
+                let mut column = WIDEST;
+                for word in text.trim_end_matches('\n').split(' ') {
+                    if column + word.len() >= WIDEST {
+                        self.out.push('\n');
+                        self.pad(indent + 2);
+                        column = 0;
+                    } else {
+                        self.out.push(' ');
+                    }
+                    self.out.push_str(word);
+                    column += word.len() + 1;
+                }
+                self.out.push('\n');
+            }
             value => self.out.push_str(&format!(" {}\n", flow(value))),
         }
     }
@@ -244,18 +267,33 @@ fn scalar_text(text: &str, in_list: bool) -> String {
 
 fn is_bare(text: &str) -> bool {
     const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
-    let starts = text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '/')) || text.starts_with("./");
+    let starts = text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '/'))
+        || text.starts_with("./")
+        || text.starts_with("../")
+        || text.starts_with(".llm-orc/");
     let inside = |c: char| c.is_alphanumeric() || " _-./()+@%,;=!?':*&$".contains(c);
     let number = |c: char| c.is_ascii_digit() || ":.-_+eExXoO".contains(c);
     let is_number = text.starts_with(|c: char| c.is_ascii_digit())
         && (text.chars().all(number) || text.starts_with("0x") || text.starts_with("0o"));
     starts
-        && text.len() <= 200
+        && text.len() <= WIDEST
         && text.chars().all(inside)
         && !text.contains(": ")
         && !text.ends_with([':', ' '])
         && !is_number
         && !WORDS.contains(&text.to_ascii_lowercase().as_str())
+}
+
+/// Is it one long line, which reads better on several?
+fn is_folded(text: &str) -> bool {
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    let plain =
+        |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
+    body.len() > WIDEST
+        && body.chars().all(plain)
+        && !body.starts_with([' ', '#'])
+        && !body.ends_with(' ')
+        && !body.contains("  ")
 }
 
 /// Does the text read better below its key, and can it stand there as it is?
