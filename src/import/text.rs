@@ -32,8 +32,7 @@ mod tests {
             "{",
             "{{{{ endraw",
         ] {
-            let mut environment = minijinja::Environment::new();
-            environment.set_keep_trailing_newline(true);
+            let environment = minijinja::Environment::new();
             let rendered = environment.render_str(&literal(text), ()).expect("a template");
             assert_eq!(rendered, text);
         }
