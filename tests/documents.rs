@@ -201,7 +201,7 @@ fn every_option_of_the_program_stands_in_the_reference() {
         .flat_map(|row| code_in(&row[0]))
         .collect();
     let commands = [
-        "run", "validate", "explain", "graph", "init", "schema", "replay", "resume", "continue", "fork",
+        "run", "validate", "explain", "graph", "init", "schema", "replay", "resume", "continue", "fork", "import", "man",
     ];
     for command in commands {
         let help = workspace.run([command, "--help"]).expect_code(0).stdout;
@@ -454,6 +454,7 @@ fn links_lead_somewhere() {
         LANGUAGE,
         ARCHITECTURE,
         TESTING,
+        "docs/ci.md",
         "docs/performance.md",
         "CHANGELOG.md",
     ] {
