@@ -58,7 +58,9 @@ fn steps() -> Vec<String> {
     let workflow = block("workflow");
     let steps = workflow["jobs"]["validate"]["steps"].as_array().expect("steps").clone();
     let runs = steps.iter().filter_map(|step| step["run"].as_str());
-    runs.filter(|run| run.starts_with("ensemble ")).map(str::to_owned).collect()
+    runs.filter(|run| run.starts_with("ensemble "))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -97,11 +99,19 @@ fn the_workflow_stops_what_is_wrong_and_uploads_it() {
 fn hooks_check_ensembles_and_nothing_else() {
     let hooks = yaml(&read(".pre-commit-hooks.yaml"));
     let shown = block("hooks")["repos"][0]["hooks"][0]["id"].clone();
-    let ids: Vec<&Value> = hooks.as_array().expect("a list").iter().map(|hook| &hook["id"]).collect();
+    let ids: Vec<&Value> = hooks
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|hook| &hook["id"])
+        .collect();
     assert_eq!(ids, ["ensemble-validate", "ensemble-validate-src"]);
     assert!(ids.contains(&&shown) && read(PAGE).contains("`ensemble-validate-src`"));
     let workspace = with_shipped_ensembles();
-    workspace.write("ensembles/warned.yaml", "name: e\nagents: [{name: a, script: gone.sh}]\n");
+    workspace.write(
+        "ensembles/warned.yaml",
+        "name: e\nagents: [{name: a, script: gone.sh}]\n",
+    );
     for hook in hooks.as_array().expect("a list") {
         for key in ["id", "name", "description", "entry", "language", "files"] {
             assert!(hook[key].is_string(), "{hook}: {key}");
@@ -121,7 +131,10 @@ fn hooks_check_ensembles_and_nothing_else() {
         let entry = hook["entry"].as_str().expect("a command");
         let good = format!("{entry} ensembles/story.yaml ensembles/debugging.yaml");
         assert_eq!(shell(&workspace, &good), (0, String::new()));
-        let (code, said) = shell(&workspace, &format!("{entry} ensembles/story.yaml ensembles/warned.yaml"));
+        let (code, said) = shell(
+            &workspace,
+            &format!("{entry} ensembles/story.yaml ensembles/warned.yaml"),
+        );
         assert!(code == 2 && said.contains("warning[W003]"), "{code} {said}");
     }
 }

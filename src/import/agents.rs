@@ -271,31 +271,8 @@ impl<'a> Task<'a> {
             agent.map.lose(lost);
         }
         agent.map.put("ensemble", rounds.body, from);
+        // That it listens to itself stands among its dependencies.
         agent.map.put("conversation", json!({"max_turns": rounds.most}), None);
-        let itself = json!({
-            "agent_name": agent.name,
-            "feedback": true,
-            "condition": format!("not ({})", rounds.until),
-        });
-        // Beside its other dependencies, in the long form.
-        let mut items = match agent.dependencies.take() {
-            Some(Line::Entry {
-                key,
-                value: Shape::List(items),
-                ..
-            }) if key == "dependencies" => items,
-            Some(Line::Entry {
-                value: Shape::Plain(Value::Array(names)),
-                ..
-            }) => names
-                .into_iter()
-                .map(|name| (Shape::Plain(json!({"agent_name": name})), None))
-                .collect(),
-            _ => Vec::new(),
-        };
-        items.push((Shape::Plain(itself), None));
-        let from = span_of(entries(agent.node), "depends_on");
-        agent.dependencies = Some(Line::entry("dependencies", Shape::List(items), from));
     }
 
     /// A model of one dependency is asked about one key of its output: that can be said in a prompt.

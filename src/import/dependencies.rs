@@ -34,6 +34,19 @@ impl<'a> Task<'a> {
                 }
             }
         }
+        if let Some(rounds) = agent
+            .get("loop")
+            .filter(|_| Kind::of(agent) == Kind::Loop)
+            .and_then(Loop::of)
+        {
+            let condition = format!("not ({})", rounds.until);
+            let more = [("feedback", json!(true)), ("condition", json!(condition))];
+            edges.push(Edge {
+                name: self.names.at(index).1.to_owned(),
+                more: more.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+                from: span_of(entries(agent), "loop").unwrap_or(agent.span),
+            });
+        }
         self.wait_for_loops(agent, &mut edges);
         self.open_circles(index, &mut edges);
         self.tell_of_skipped(agent, &edges);
