@@ -24,7 +24,10 @@ fn yaml(text: &str) -> Value {
 
 fn block(word: &str) -> Value {
     let block = blocks(PAGE).into_iter().find(|block| block.is(word));
-    yaml(&block.unwrap_or_else(|| panic!("{PAGE} has no {word}")).text)
+    let block = block.unwrap_or_else(|| panic!("{PAGE} has no {word}"));
+    let for_ci = block.language == "yaml" && block.value("file").is_none() && block.ensemble().is_none();
+    assert!(for_ci, "{} is no file for CI", block.place);
+    yaml(&block.text)
 }
 
 /// Runs a command as a server does: in the repository, with the program on the path.

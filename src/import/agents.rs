@@ -302,7 +302,7 @@ impl<'a> Task<'a> {
         if value_of(&entry.value) == Value::Null {
             return;
         }
-        if self.guard(agent.node).is_some() {
+        if self.is_guarded(agent.node) {
             if let Some(line) = agent.dependencies.take() {
                 agent.map.lines.push(line);
             } else {

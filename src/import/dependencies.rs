@@ -7,13 +7,16 @@ use serde_json::{Value, json};
 use super::agents::{Kind, Loop};
 use super::draft::{Line, Shape};
 use super::guard::Predicate;
+use super::names::Names;
 use super::values::{json as value_of, text_of};
 use super::{Task, entries, span_of};
-use crate::loader::document::{Content, Node};
+use crate::loader::document::{Content, Document, Node};
 use crate::source::Span;
 
 /// One edge of the new file.
 struct Edge {
+    /// Where the other agent stands in the list.
+    other: usize,
     name: String,
     /// Keys besides the name.
     more: serde_json::Map<String, Value>,
@@ -24,13 +27,19 @@ impl<'a> Task<'a> {
     /// The line with an agent's dependencies, if it has any.
     pub(super) fn dependencies(&mut self, index: usize, agent: &'a Node) -> Option<Line> {
         let mut edges = self.edges(agent);
-        if let Some((name, condition)) = self.guard(agent) {
-            match edges.iter_mut().find(|edge| edge.name == name) {
+        if let Some((other, condition)) = guard(&self.names, agent) {
+            match edges.iter_mut().find(|edge| edge.other == other) {
                 Some(edge) => drop(edge.more.insert("condition".to_owned(), json!(condition))),
                 None => {
                     let from = span_of(entries(agent), "when").unwrap_or(agent.span);
                     let more = [("condition".to_owned(), json!(condition))].into_iter().collect();
-                    edges.push(Edge { name, more, from });
+                    let name = self.names.at(other).1.to_owned();
+                    edges.push(Edge {
+                        other,
+                        name,
+                        more,
+                        from,
+                    });
                 }
             }
         }
@@ -42,6 +51,7 @@ impl<'a> Task<'a> {
             let condition = format!("not ({})", rounds.until);
             let more = [("feedback", json!(true)), ("condition", json!(condition))];
             edges.push(Edge {
+                other: index,
                 name: self.names.at(index).1.to_owned(),
                 more: more.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
                 from: span_of(entries(agent), "loop").unwrap_or(agent.span),
@@ -74,18 +84,19 @@ impl<'a> Task<'a> {
     /// What stands in `depends_on` and `dependencies`; what names nobody is noted.
     fn edges(&mut self, agent: &'a Node) -> Vec<Edge> {
         let mut edges: Vec<Edge> = Vec::new();
-        for item in Self::items(agent) {
-            let (old, more) = Self::named(item);
-            let Some(name) = self.names.of_old(&old).map(str::to_owned) else {
+        for item in items(agent) {
+            let (old, more) = named(item);
+            let Some(other) = self.names.position(&old) else {
                 let message = format!("there is no agent `{old}` to depend on");
                 self.note(item.span, &message, "leave it out, or add the agent");
                 continue;
             };
-            let same = edges
-                .iter()
-                .any(|edge| edge.name == name && (edge.more == more || more.is_empty()));
+            let name = self.names.at(other).1.to_owned();
+            let said = |edge: &Edge| edge.other == other && (edge.more == more || more.is_empty());
+            let same = edges.iter().any(said);
             if !same {
                 edges.push(Edge {
+                    other,
                     name,
                     more,
                     from: item.span,
@@ -102,52 +113,16 @@ impl<'a> Task<'a> {
         edges
     }
 
-    /// The items of both lists; a lone name is a list of one.
-    fn items(agent: &'a Node) -> Vec<&'a Node> {
-        let mut items: Vec<&Node> = Vec::new();
-        for key in ["depends_on", "dependencies"] {
-            match agent.get(key) {
-                Some(node) => match &node.content {
-                    Content::Sequence(list) => items.extend(list.iter().map(|item| &**item)),
-                    _ if value_of(node) == Value::Null => {}
-                    _ => items.push(node),
-                },
-                None => {}
-            }
-        }
-        items
-    }
-
-    /// The agent that an item names, and what else it says.
-    fn named(item: &Node) -> (String, serde_json::Map<String, Value>) {
-        let mut more = serde_json::Map::new();
-        let mut name = text_of(item);
-        for entry in entries(item) {
-            match &*entry.key {
-                "agent_name" => name = text_of(&entry.value),
-                key => match value_of(&entry.value) {
-                    Value::Null => {}
-                    value => drop(more.insert(key.to_owned(), value)),
-                },
-            }
-        }
-        (name, more)
-    }
-
     /// The new names of those that an agent depends on.
     pub(super) fn plain_dependencies(&self, agent: &Node) -> Vec<String> {
-        let mut names = Vec::new();
-        if let Some(list) = agent.get("depends_on").and_then(Node::items) {
-            names.extend(list.iter().filter_map(|item| self.names.of_old(&Self::named(item).0)));
-        }
-        names.into_iter().map(str::to_owned).collect()
+        let list = agent.get("depends_on").and_then(Node::items).unwrap_or_default();
+        let names = list.iter().filter_map(|item| self.names.of_old(&named(item).0));
+        names.map(str::to_owned).collect()
     }
 
-    /// The agent that `when` looks at and the condition on its output.
-    pub(super) fn guard(&self, agent: &Node) -> Option<(String, String)> {
-        let predicate = Predicate::read(&text_of(agent.get("when")?))?;
-        let name = self.names.of_old(&predicate.head)?;
-        Some((name.to_owned(), predicate.on_agent()?))
+    /// Has `when` become a condition?
+    pub(super) fn is_guarded(&self, agent: &Node) -> bool {
+        guard(&self.names, agent).is_some()
     }
 
     /// Whoever depends on a loop waits for its last round.
@@ -159,10 +134,7 @@ impl<'a> Task<'a> {
             .and_then(Node::items)
             .unwrap_or_default();
         for edge in edges.iter_mut().filter(|edge| !edge.more.contains_key("condition")) {
-            let position = self.names.all().position(|name| name == edge.name);
-            let Some(other) = position.and_then(|at| items.get(at)) else {
-                continue;
-            };
+            let Some(other) = items.get(edge.other) else { continue };
             let rounds = other
                 .get("loop")
                 .filter(|_| Kind::of(other) == Kind::Loop)
@@ -179,7 +151,7 @@ impl<'a> Task<'a> {
         let own = self.names.at(index).1.to_owned();
         for edge in edges.iter_mut() {
             let feedback = edge.more.get("feedback") == Some(&Value::Bool(true));
-            if feedback || !self.leads_back(&edge.name, index) {
+            if feedback || !self.graph.leads_back(edge.other, index) {
                 continue;
             }
             edge.more.insert("feedback".to_owned(), json!(true));
@@ -192,42 +164,9 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Does the agent `name` depend on the one at `index`, over edges that are not opened?
-    ///
-    /// An edge is opened at the agent that stands last of its circle.
-    fn leads_back(&self, name: &str, index: usize) -> bool {
-        let items = self
-            .document
-            .root()
-            .get("agents")
-            .and_then(Node::items)
-            .unwrap_or_default();
-        let position = |name: &str| self.names.all().position(|known| known == name);
-        let mut open: Vec<usize> = position(name).into_iter().collect();
-        let mut seen = BTreeSet::new();
-        while let Some(at) = open.pop() {
-            if at == index {
-                return true;
-            }
-            // Only agents up to this one: a circle is opened once, where it closes.
-            if at > index || !seen.insert(at) {
-                continue;
-            }
-            let Some(item) = items.get(at) else { continue };
-            for inner in Self::items(item) {
-                let (old, more) = Self::named(inner);
-                if more.get("feedback") != Some(&Value::Bool(true)) {
-                    open.extend(self.names.of_old(&old).and_then(position));
-                }
-            }
-            open.extend(self.guard(item).and_then(|(name, _)| position(&name)));
-        }
-        false
-    }
-
     /// llm-orc runs an agent when one of its dependencies was not skipped. Here a dependency that never ran holds it back.
     fn tell_of_skipped(&mut self, agent: &'a Node, edges: &[Edge]) {
-        let skipped: Vec<&Edge> = edges.iter().filter(|edge| self.may_be_skipped(&edge.name, 0)).collect();
+        let skipped: Vec<&Edge> = edges.iter().filter(|edge| self.graph.skipped[edge.other]).collect();
         if skipped.is_empty() || skipped.len() == edges.len() {
             return;
         }
@@ -237,27 +176,97 @@ impl<'a> Task<'a> {
         let span = span_of(entries(agent), "depends_on").unwrap_or(agent.span);
         self.note(span, &message, help);
     }
+}
 
-    fn may_be_skipped(&self, name: &str, depth: usize) -> bool {
-        let items = self
-            .document
-            .root()
-            .get("agents")
-            .and_then(Node::items)
-            .unwrap_or_default();
-        let Some(item) = self
-            .names
-            .all()
-            .position(|known| known == name)
-            .and_then(|at| items.get(at))
-        else {
-            return false;
-        };
-        let guarded = item.get("when").is_some_and(|when| value_of(when) != Value::Null);
-        let names = self.plain_dependencies(item);
-        guarded
-            || (depth < 50 && !names.is_empty() && names.len() < 20 && {
-                names.iter().all(|name| self.may_be_skipped(name, depth + 1))
-            })
+/// Who depends on whom in the old file, by their places in the list.
+pub(super) struct Graph {
+    /// Without the edges that are opened already.
+    listens: Vec<Vec<usize>>,
+    /// Agents that llm-orc may skip: by their own `when`, or with all that they depend on.
+    skipped: Vec<bool>,
+}
+
+impl Graph {
+    pub(super) fn of(document: &Document, names: &Names) -> Self {
+        let agents = document.root().get("agents").and_then(Node::items).unwrap_or_default();
+        let mut listens = Vec::new();
+        for agent in agents {
+            let mut others: Vec<usize> = Vec::new();
+            for item in items(agent) {
+                let (old, more) = named(item);
+                if more.get("feedback") != Some(&Value::Bool(true)) {
+                    others.extend(names.position(&old));
+                }
+            }
+            others.extend(guard(names, agent).map(|(other, _)| other));
+            listens.push(others);
+        }
+        let guarded = |agent: &Node| agent.get("when").is_some_and(|when| value_of(when) != Value::Null);
+        let mut skipped: Vec<bool> = agents.iter().map(|agent| guarded(agent)).collect();
+        // What is skipped spreads until nothing changes.
+        loop {
+            let follows = |at: &usize| {
+                let others: &Vec<usize> = &listens[*at];
+                !skipped[*at] && !others.is_empty() && others.iter().all(|other| skipped[*other])
+            };
+            let more: Vec<usize> = (0..skipped.len()).filter(follows).collect();
+            if more.is_empty() {
+                return Self { listens, skipped };
+            }
+            more.into_iter().for_each(|at| skipped[at] = true);
+        }
     }
+
+    /// Does the agent at `from` depend on the one at `index`, over agents that stand no further down?
+    ///
+    /// So a circle is opened once: at the agent of it that stands last.
+    fn leads_back(&self, from: usize, index: usize) -> bool {
+        let mut open = vec![from];
+        let mut seen = BTreeSet::new();
+        while let Some(at) = open.pop() {
+            if at == index {
+                return true;
+            }
+            if at < index && seen.insert(at) {
+                open.extend(&self.listens[at]);
+            }
+        }
+        false
+    }
+}
+
+/// The items of both lists; a lone name is a list of one.
+fn items(agent: &Node) -> Vec<&Node> {
+    let mut items: Vec<&Node> = Vec::new();
+    for key in ["depends_on", "dependencies"] {
+        let Some(node) = agent.get(key) else { continue };
+        match &node.content {
+            Content::Sequence(list) => items.extend(list.iter().map(|item| &**item)),
+            _ if value_of(node) == Value::Null => {}
+            _ => items.push(node),
+        }
+    }
+    items
+}
+
+/// The agent that an item names, and what else it says.
+fn named(item: &Node) -> (String, serde_json::Map<String, Value>) {
+    let mut more = serde_json::Map::new();
+    let mut name = text_of(item);
+    for entry in entries(item) {
+        match &*entry.key {
+            "agent_name" => name = text_of(&entry.value),
+            key => match value_of(&entry.value) {
+                Value::Null => {}
+                value => drop(more.insert(key.to_owned(), value)),
+            },
+        }
+    }
+    (name, more)
+}
+
+/// The agent that `when` looks at and the condition on its output.
+fn guard(names: &Names, agent: &Node) -> Option<(usize, String)> {
+    let predicate = Predicate::read(&text_of(agent.get("when")?))?;
+    Some((names.position(&predicate.head)?, predicate.on_agent()?))
 }

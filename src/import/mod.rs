@@ -25,6 +25,7 @@ use crate::loader;
 use crate::loader::document::{Content, Document, Entry, Node};
 use crate::source::{Source, Span};
 
+use dependencies::Graph;
 use draft::{Line, Lost, Map, Remark, Shape};
 use names::Names;
 use profiles::Profiles;
@@ -70,10 +71,12 @@ pub fn import(source: &Source, beside: &Beside<'_>) -> Result<Imported, Vec<Diag
             help,
         )]);
     }
+    let names = Names::of(&document);
     let mut task = Task {
         document: &document,
         beside,
-        names: Names::of(&document),
+        graph: Graph::of(&document, &names),
+        names,
         lost: Vec::new(),
         remarks: Vec::new(),
         profiles: Profiles::of(&document, beside.configurations),
@@ -91,6 +94,7 @@ struct Task<'a> {
     document: &'a Document,
     beside: &'a Beside<'a>,
     names: Names,
+    graph: Graph,
     lost: Vec<Diagnostic>,
     /// What stands in no comment of a key.
     remarks: Vec<Remark>,

@@ -1,6 +1,6 @@
 //! Names, of which this language takes fewer.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::values::text_of;
 use crate::loader::document::{Document, Node};
@@ -11,6 +11,8 @@ pub(super) const HELP: &str = "names start with a letter or digit, and go on wit
 /// The agents' names, old and new, in the order of the file.
 pub(super) struct Names {
     pairs: Vec<(Option<String>, String)>,
+    /// Where an agent stands, by its old name; of several the first.
+    old: HashMap<String, usize>,
 }
 
 impl Names {
@@ -23,7 +25,14 @@ impl Names {
             let wanted = sound(old.as_deref().unwrap_or_default(), &format!("agent-{}", at + 1));
             (old, free(wanted, &mut taken))
         });
-        Self { pairs: pairs.collect() }
+        let pairs: Vec<(Option<String>, String)> = pairs.collect();
+        let mut positions = HashMap::new();
+        for (at, (old, _)) in pairs.iter().enumerate() {
+            if let Some(old) = old {
+                positions.entry(old.clone()).or_insert(at);
+            }
+        }
+        Self { pairs, old: positions }
     }
 
     /// The old and the new name of the agent at a place of the list.
@@ -34,8 +43,12 @@ impl Names {
 
     /// The new name of an agent, by its old one.
     pub(super) fn of_old(&self, old: &str) -> Option<&str> {
-        let found = self.pairs.iter().find(|(known, _)| known.as_deref() == Some(old));
-        found.map(|(_, new)| new.as_str())
+        self.position(old).map(|at| self.pairs[at].1.as_str())
+    }
+
+    /// Where an agent stands, by its old name.
+    pub(super) fn position(&self, old: &str) -> Option<usize> {
+        self.old.get(old).copied()
     }
 
     /// A name that no agent has.
