@@ -130,9 +130,10 @@ impl<'a> Task<'a> {
                 return self.use_profile(model, entry, overrides, false, agent);
             }
             _ => {
-                let message = format!("the model `{model}` has no provider; it is taken for one of ollama");
+                let guess = provider_of(model);
+                let message = format!("the model `{model}` has no provider; it is taken for one of {guess}");
                 self.note(entry.value.span, &message, "write `model: provider/model`");
-                "ollama".to_owned()
+                guess.to_owned()
             }
         };
         let (known, remark) = provider_here(&provider);
@@ -255,6 +256,18 @@ impl<'a> Task<'a> {
 
 fn is_simulated(map: &mut Map) -> bool {
     matches!(map.get_mut("provider"), Some(Shape::Plain(provider)) if *provider == json!("simulated"))
+}
+
+/// Who has a model of this name.
+fn provider_of(model: &str) -> &'static str {
+    let makers = [
+        ("anthropic", "anthropic"),
+        ("claude", "anthropic"),
+        ("gemini", "gemini"),
+        ("gpt", "openai"),
+    ];
+    let found = makers.iter().find(|(beginning, _)| model.starts_with(beginning));
+    found.map_or("ollama", |(_, provider)| provider)
 }
 
 /// A provider as it is called here, and what to say if it is not the same.

@@ -167,6 +167,7 @@ fn kinds_of_agents() {
             0,
         ),
         ("    model: llama3\n", json!({"model": "ollama/llama3"}), 1),
+        ("    model: claude-3\n", json!({"model": "anthropic/claude-3"}), 1),
         ("    model_profile: gone\n", json!({"model_profile": "gone"}), 1),
         (
             "    script: p/get_user_input.py\n    parameters: {prompt: 'Why {{?'}\n",
