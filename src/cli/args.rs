@@ -49,6 +49,8 @@ pub enum Command {
     Graph(GraphArgs),
     /// Write a small ensemble that runs at once, to start from
     Init(InitArgs),
+    /// Make an ensemble of a plain one of llm-orc, and list what could not be carried over
+    Import(ImportArgs),
     /// Decide a recorded conversation again and stop where the decision differs
     Replay(ReplayArgs),
     /// Go on with a run that was interrupted or waits for an answer
@@ -69,6 +71,8 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
+    /// Print a manual page, or write them all into a folder
+    Man(ManArgs),
 }
 
 /// `ensemble run`.
@@ -261,6 +265,31 @@ pub struct InitArgs {
     /// The ensemble's name; default: this folder's
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
+}
+
+/// `ensemble import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The ensemble of llm-orc, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub file: String,
+    /// Write into this file, or into this folder under the same name; without it, to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite a file that is there
+    #[arg(long, requires = "output")]
+    pub force: bool,
+}
+
+/// `ensemble man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The page of this command; without it, that of the program
+    #[arg(value_name = "COMMAND", conflicts_with = "output")]
+    pub command: Option<String>,
+    /// Write all pages into this folder
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: Option<PathBuf>,
 }
 
 /// `ensemble replay`.

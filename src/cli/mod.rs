@@ -15,8 +15,10 @@ mod explain;
 mod fork;
 mod given;
 mod graph;
+mod import;
 mod init;
 mod lines;
+mod man;
 mod picture;
 mod policy;
 mod prepare;
@@ -69,6 +71,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Explain(args) => explain::explain(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
+        Command::Import(args) => import::import(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),
         Command::Resume(args) => resume::resume(&args, surroundings),
         Command::Continue(args) => resume::go_on(&args, surroundings),
@@ -85,5 +88,6 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
             surroundings.print(&String::from_utf8_lossy(&script));
             Ok(exit::SUCCESS)
         }
+        Command::Man(args) => man::man(&args, surroundings),
     }
 }
