@@ -6,6 +6,7 @@
 )]
 
 mod args;
+mod check;
 mod clock;
 mod error;
 mod exit;
@@ -63,6 +64,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Run(args) => run::run(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
         Command::Explain(args) => explain::explain(&args, surroundings),
+        Command::Check(args) => check::check(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),
