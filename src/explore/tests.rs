@@ -108,8 +108,8 @@ fn spellings_of_one_claim_agree() {
         ("output.n < 1", "output.n >= 1"),
         ("!output.get('n')", "output.get('n')"),
         ("1 > output.n", "output.n >= 1"),
-        ("'k' in context", "not ('k' in context)"),
-        ("context.get('k') and output.x", "not context.get('k')"),
+        ("'k' in output", "'k' not in output"),
+        ("output.k and output.x", "not (output.k)"),
     ] {
         let either = agent("a", "")
             + &*agent(
