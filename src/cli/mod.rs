@@ -6,6 +6,7 @@
 )]
 
 mod args;
+mod chat;
 mod check;
 mod clock;
 mod error;
@@ -15,6 +16,7 @@ mod fork;
 mod given;
 mod graph;
 mod init;
+mod lines;
 mod picture;
 mod policy;
 mod prepare;
@@ -62,6 +64,7 @@ pub fn main() -> ExitCode {
 fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliError> {
     match command {
         Command::Run(args) => run::run(&args, surroundings),
+        Command::Chat(args) => chat::chat(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
         Command::Explain(args) => explain::explain(&args, surroundings),
         Command::Check(args) => check::check(&args, surroundings),
