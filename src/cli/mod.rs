@@ -7,6 +7,7 @@
 
 mod args;
 mod chat;
+mod check;
 mod clock;
 mod error;
 mod estimate;
@@ -69,6 +70,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Chat(args) => chat::chat(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
         Command::Explain(args) => explain::explain(&args, surroundings),
+        Command::Check(args) => check::check(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
         Command::Import(args) => import::import(&args, surroundings),
