@@ -9,7 +9,7 @@ mod readiness;
 #[cfg(test)]
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::Arc;
 
