@@ -64,6 +64,14 @@ const NAMES: [(&str, usize); 14] = [
     ("token", 16),
 ];
 
+/// Most warnings of one file.
+const MOST_SHOWN: usize = 20;
+/// Most secrets that are looked for in what is said.
+const MOST_QUOTED: usize = 1000;
+/// Longest private key, and longest line that says what it is, in bytes.
+const LONGEST_BLOCK: usize = 8 << 10;
+const LONGEST_TITLE: usize = 80;
+
 /// What looks like a secret, in the order of the text: its bytes, and what it may be.
 pub(super) fn find(source: &Source, document: Option<&Document>) -> Vec<(Span, &'static str)> {
     let mut found = Vec::new();
@@ -86,7 +94,7 @@ pub(super) fn find(source: &Source, document: Option<&Document>) -> Vec<(Span, &
     found
 }
 
-/// One warning for each; none says what it has seen.
+/// One warning for each of the first; none says what it has seen.
 pub(super) fn findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
     let warn = |(span, what): &(Span, &'static str)| {
         Finding::warning(codes::SECRET, At::source(*span), format!("this looks like {what}")).help(
@@ -94,7 +102,7 @@ pub(super) fn findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
              variable in `api_key_env`, and a script can read its own environment",
         )
     };
-    found.iter().map(warn).collect()
+    found.iter().take(MOST_SHOWN).map(warn).collect()
 }
 
 /// The same diagnostics, showing stars where a secret stands in the text.
@@ -116,7 +124,7 @@ pub(super) fn conceal(found: &[(Span, &'static str)], diagnostics: &mut [Diagnos
     masked.push_str(&text[from..]);
     let masked = Source::new(source.name(), masked);
     for diagnostic in diagnostics {
-        for (span, _) in found {
+        for (span, _) in found.iter().take(MOST_QUOTED) {
             let secret = &text[span.start..span.end];
             // Messages quote the beginning of a long text.
             let beginning: String = secret.chars().take(8).collect();
@@ -164,9 +172,12 @@ fn marked(text: &str, found: &mut Vec<(Span, &'static str)>) {
 /// How long the key is that begins here, if it is one.
 fn key_length(text: &str, mark: &Mark) -> Option<usize> {
     if mark.least == 0 {
-        let line = text.lines().next().unwrap_or_default();
-        let end = text.find("-----END ").unwrap_or(line.len());
-        return line.contains("PRIVATE KEY-----").then(|| text[..end].trim_end().len());
+        let text = &text[..text.floor_char_boundary(LONGEST_BLOCK.min(text.len()))];
+        let title = text[..text.floor_char_boundary(LONGEST_TITLE.min(text.len()))]
+            .lines()
+            .next()?;
+        let end = text.find("-----END ").unwrap_or(title.len());
+        return title.contains("PRIVATE KEY-----").then(|| text[..end].trim_end().len());
     }
     let body = &text[mark.start.len()..];
     let dots = mark.start == "eyJ" || mark.start == "Bearer ";
