@@ -3,7 +3,8 @@
 //! A key is judged only where everything that could write it is known. `--set`, `--context` and the `config` of
 //! an outer ensemble can add any key to the context, so what is found is a warning.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use super::graph::{Edge, Graph};
 use crate::condition::{KeyRead, Keyed};
@@ -15,11 +16,31 @@ use crate::source::Span;
 /// The top-level keys of an agent's outputs, where they are known.
 pub type OutputKeys = BTreeSet<String>;
 
+/// Most findings, and most questions that are looked at for a slip; each is compared with many names.
+const MOST: usize = 100;
+
 /// What outputs of agents can hold, asked for only where it matters.
 pub(super) struct Outputs<'g, 'e> {
     graph: &'g Graph<'e>,
     ask: &'g dyn Fn(&Agent) -> Option<OutputKeys>,
     known: Vec<Option<Option<OutputKeys>>>,
+    context: Option<Rc<Written>>,
+}
+
+/// What is written into the context.
+struct Written {
+    /// Keys under which whole outputs are stored.
+    stored: BTreeSet<String>,
+    /// The first two agents that are known to merge each key.
+    merged: BTreeMap<String, (usize, Option<usize>)>,
+    /// Is nothing else merged?
+    is_all: bool,
+}
+
+impl Written {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.merged.keys().chain(&self.stored).map(String::as_str)
+    }
 }
 
 impl<'g, 'e> Outputs<'g, 'e> {
@@ -28,6 +49,7 @@ impl<'g, 'e> Outputs<'g, 'e> {
             graph,
             ask,
             known: vec![None; graph.len()],
+            context: None,
         }
     }
 
@@ -40,19 +62,29 @@ impl<'g, 'e> Outputs<'g, 'e> {
         known.as_ref()
     }
 
-    /// What all agents together merge into the context; `None` where one of them may merge anything.
-    fn of_all(&mut self) -> Option<BTreeSet<String>> {
-        // Where one is unknown, the others need not be looked at.
-        let unknowable = |agent: &Agent| matches!(agent.kind, AgentKind::Ensemble { .. });
-        let mut agents = self.graph.ensemble.agents.iter();
-        if agents.any(|agent| agent.output_schema.is_none() && unknowable(agent)) {
-            return None;
+    fn written(&mut self) -> Rc<Written> {
+        if let Some(written) = &self.context {
+            return written.clone();
         }
-        let mut all = BTreeSet::new();
+        let agents = self.graph.ensemble.agents.iter();
+        let mut written = Written {
+            stored: agents.map(|agent| agent.state_key().to_string()).collect(),
+            merged: BTreeMap::new(),
+            is_all: true,
+        };
         for agent in 0..self.graph.len() {
-            all.extend(self.of(agent)?.iter().cloned());
+            let Some(keys) = self.of(agent) else {
+                written.is_all = false;
+                continue;
+            };
+            for key in keys {
+                match written.merged.get_mut(key) {
+                    Some((_, second)) => *second = second.or(Some(agent)),
+                    None => drop(written.merged.insert(key.clone(), (agent, None))),
+                }
+            }
         }
-        Some(all)
+        self.context.insert(Rc::new(written)).clone()
     }
 }
 
@@ -76,6 +108,7 @@ fn closed_schema(agent: &Agent) -> Option<OutputKeys> {
 /// Warns of keys that nobody writes, and hints at those that several agents write.
 pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs<'_, '_>) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let mut questions = 0;
     for (to, edge) in graph.all_edges() {
         let Some((reading, _)) = &edge.condition else {
             continue;
@@ -87,7 +120,13 @@ pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs<'_, '_>) -> Vec<Fin
             }
         }
         for read in reading.keys_read(Keyed::Context) {
-            findings.extend(of_context(graph, &read, outputs).map(|finding| finding(place(read.span))));
+            questions += usize::from(read.is_question);
+            if !read.is_question || questions <= MOST {
+                findings.extend(of_context(graph, &read, outputs).map(|finding| finding(place(read.span))));
+            }
+        }
+        if findings.len() >= MOST {
+            break;
         }
     }
     findings
@@ -122,36 +161,32 @@ fn of_output(edge: &Edge<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Optio
 fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) -> Option<AtPlace> {
     const ELSE: &str = "; `--set`, `--context` or an outer ensemble's `config` could";
     let key = read.key.as_str();
-    let is_stored = |agent: &Agent| **agent.state_key() == *key;
-    if graph.ensemble.agents.iter().any(is_stored) {
+    let written = outputs.written();
+    if written.stored.contains(key) {
         return None;
     }
+    let message = format!("no agent writes `{key}` into the context");
     if let Some(agent) = graph.find(key).map(|at| graph.agent(at)) {
         if read.is_question {
             return None;
         }
         // Its name stays reserved, so nobody else can write it either.
         let stored = agent.state_key().clone();
-        let message = format!("no agent writes `{key}` into the context");
         return Some(Box::new(move |at| {
             let help = format!("the output of that agent is stored under its `state_key`, `{stored}`");
             Finding::warning(codes::UNWRITTEN_KEY, at, message).help(help)
         }));
     }
-    if let Some(finding) = shared(graph, key, outputs) {
-        return Some(finding);
+    match written.merged.get(key) {
+        Some((first, Some(second))) => return Some(shared(graph, key, *first, *second)),
+        Some((_, None)) => return None,
+        None => {}
     }
-    let all = outputs.of_all()?;
-    if all.contains(key) {
+    let is_slip = || did_you_mean(key, written.names()).is_some();
+    if !written.is_all || (read.is_question && !is_slip()) {
         return None;
     }
-    let stored = graph.ensemble.agents.iter().map(|agent| &**agent.state_key());
-    let known: Vec<&str> = all.iter().map(String::as_str).chain(stored).collect();
-    if read.is_question && did_you_mean(key, known.iter().copied()).is_none() {
-        return None;
-    }
-    let message = format!("no agent writes `{key}` into the context");
-    Some(unwritten(message, key, known.into_iter(), ELSE))
+    Some(unwritten(message, key, written.names(), ELSE))
 }
 
 fn unwritten<'k>(message: String, key: &str, known: impl Iterator<Item = &'k str>, or_else: &str) -> AtPlace {
@@ -170,26 +205,15 @@ fn unwritten<'k>(message: String, key: &str, known: impl Iterator<Item = &'k str
 }
 
 /// A key that several agents are known to write: which of them is read depends on who ran last.
-fn shared(graph: &Graph<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Option<AtPlace> {
-    let mut writers = Vec::new();
-    for agent in 0..graph.len() {
-        if outputs.of(agent).is_some_and(|keys| keys.contains(key)) {
-            writers.push(agent);
-        }
-    }
-    let [first, second, ..] = writers.as_slice() else {
-        return None;
-    };
+fn shared(graph: &Graph<'_>, key: &str, first: usize, second: usize) -> AtPlace {
     let message = format!(
         "`{key}` is written by `{}` and by `{}`: this reads whichever came last",
-        graph.name(*first),
-        graph.name(*second)
+        graph.name(first),
+        graph.name(second)
     );
     let help = format!(
         "read `context.{}.{key}`, the output of that agent alone",
-        graph.agent(*first).state_key()
+        graph.agent(first).state_key()
     );
-    Some(Box::new(move |at| {
-        Finding::hint(codes::SHARED_KEY, at, message).help(help)
-    }))
+    Box::new(move |at| Finding::hint(codes::SHARED_KEY, at, message).help(help))
 }

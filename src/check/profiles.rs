@@ -53,27 +53,36 @@ pub(super) fn circles_through(ensemble: &Ensemble, configured: &[(Arc<str>, Prof
     for (name, profile) in ensemble.model_profiles.iter().chain(configured) {
         fallbacks.entry(name).or_insert(profile.fallback.as_deref());
     }
-    let mut seen: HashSet<&str> = HashSet::new();
+    let own: HashSet<&str> = ensemble.model_profiles.iter().map(|(name, _)| &**name).collect();
+    // Which walk came by first; a walk that meets itself has found a circle.
+    let mut walked: HashMap<&str, usize> = HashMap::new();
     let mut findings = Vec::new();
-    for (start, _) in &ensemble.model_profiles {
-        let mut way = vec![&**start];
-        while let Some(next) = way.last().and_then(|name| fallbacks.get(name).copied().flatten()) {
-            let closes = next == &**start;
-            way.push(next);
-            if closes || seen.contains(next) || way.len() > fallbacks.len() + 1 {
-                break;
-            }
+    for (walk, (start, _)) in ensemble.model_profiles.iter().enumerate() {
+        let mut way: Vec<&str> = Vec::new();
+        let mut next = Some(&**start);
+        while let Some(here) = next.filter(|here| !walked.contains_key(here)) {
+            walked.insert(here, walk);
+            way.push(here);
+            next = fallbacks.get(here).copied().flatten();
         }
-        let is_circle = way.len() > 1 && way.last() == Some(&&**start);
-        if is_circle && !way.iter().any(|name| seen.contains(name)) {
-            let message = format!("profiles fall back on each other in a circle: {}", way.join(" → "));
-            let place = Route::root().key("model_profiles").key(start.clone()).key("fallback");
+        let Some(from) = next.and_then(|met| way.iter().position(|name| *name == met)) else {
+            continue;
+        };
+        let circle = &mut way[from..];
+        // A circle of the configuration alone is no business of this file.
+        if let Some(first) = circle.iter().position(|name| own.contains(name)) {
+            circle.rotate_left(first);
+            let message = format!(
+                "profiles fall back on each other in a circle: {} → {}",
+                circle.join(" → "),
+                circle[0]
+            );
+            let place = Route::root().key("model_profiles").key(circle[0]).key("fallback");
             findings.push(
                 Finding::warning(codes::FALLBACK_AROUND, place.value(), message)
                     .help("let one of them have no `fallback`: the search ends where it began"),
             );
         }
-        seen.insert(start);
     }
     findings
 }

@@ -2,6 +2,8 @@
 //!
 //! The shortest way to an agent is counted in turns from the start; nothing that may happen makes it shorter.
 
+use std::collections::HashSet;
+
 use super::graph::{Graph, Rules};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Trigger};
@@ -58,6 +60,7 @@ fn behind_a_cap(graph: &Graph<'_>, turns: &[Option<u32>], late: &[usize]) -> Vec
         return Vec::new();
     }
     let reached = graph.first_turns(&Rules { conditions: true, last });
+    let late: HashSet<usize> = late.iter().copied().collect();
     (0..graph.len())
         .filter(|agent| turns[*agent].is_some() && reached[*agent].is_none() && !late.contains(agent))
         .collect()
