@@ -273,9 +273,8 @@ impl Walk<'_, '_> {
                 let Some(value) = node.text().filter(|value| !stands_for_something(value)) else {
                     return;
                 };
-                if name.is_some_and(|name| is_secret_under(name, value)) {
-                    self.found.push((self.inside(node), "a secret"));
-                } else if in_config && is_random(value) {
+                let is_named = name.is_some_and(|name| is_secret_under(name, value));
+                if is_named || in_config && is_random(value) {
                     self.found.push((self.inside(node), "a secret"));
                 }
             }

@@ -63,7 +63,10 @@ fn is_literal(expr: &Expr, keys: &mut BTreeSet<String>) -> bool {
         | Expr::IntegerConstant(..)
         | Expr::FloatConstant(..)
         | Expr::BoolConstant(..)
-        | Expr::Array(..) => keys.insert(RESPONSE.to_owned()) || true,
+        | Expr::Array(..) => {
+            keys.insert(RESPONSE.to_owned());
+            true
+        }
         _ => false,
     }
 }
