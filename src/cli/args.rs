@@ -189,7 +189,7 @@ pub enum Output {
 /// `ensemble validate`.
 #[derive(Debug, Args)]
 pub struct ValidateArgs {
-    /// Files, folders (searched for .yaml and .yml), or - for standard input; default: `ensembles`, else this folder
+    /// Files, folders (searched for .yaml and .yml), patterns, or - for standard input; default: `ensembles`, else this folder
     #[arg(value_name = "PATH")]
     pub paths: Vec<String>,
     /// How findings are shown
