@@ -119,7 +119,7 @@ fn show(folder: &RunFolder, verbose: bool, surroundings: &Surroundings) -> Resul
     let verbosity = if verbose { Verbosity::Verbose } else { Verbosity::Normal };
     let streams = surroundings.streams;
     // Here the whole story is the result.
-    let mut human = Human::new(streams.out(), streams.out(), verbosity, false);
+    let mut human = Human::new(streams.out(), streams.out(), verbosity, false).telling_windows();
     tell(&journal, &prepared, &mut human);
     if journal.torn {
         surroundings.complain("warning: the last line of the journal was torn and has been left out\n");

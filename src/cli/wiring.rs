@@ -10,6 +10,7 @@ use super::project::Surroundings;
 use super::sub_ensemble::{Inner, inner};
 use super::{given, watchdog};
 use crate::agent::Runner;
+use crate::agent::dialogue::Window;
 use crate::agent::guarded::Guarded;
 use crate::agent::input::{Answers, InputRunner, Person, Wiring};
 use crate::agent::llm::{self, BuildError, LlmRunner};
@@ -17,8 +18,9 @@ use crate::agent::process::{Bounds, Watchdog};
 use crate::agent::schema::Schema;
 use crate::agent::script::{self, Places};
 use crate::agent::sub_ensemble::SubEnsembleRunner;
+use crate::agent::window::{AgentWindow, Outside};
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, ModelChoice};
+use crate::ensemble::{Agent, AgentKind, Llm, ModelChoice};
 use crate::journal::Durability;
 use crate::loader;
 use crate::loader::codes::NOT_READY;
@@ -151,12 +153,16 @@ impl Wires<'_> {
         Ok(match &agent.kind {
             AgentKind::Script { script } => (script::runner(script, &self.places, self.bounds()), false),
             AgentKind::Llm(llm) => {
+                let model = self.model(&llm.model)?;
+                let window = self.window(llm, &model)?;
+                let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
                 let wiring = llm::Wiring {
                     listener: self.shared.listener.clone(),
-                    ..llm::Wiring::of(self.model(&llm.model)?)
+                    window: window.map(|window| Arc::new(window) as Arc<dyn Window>),
+                    ..llm::Wiring::of(model)
                 };
                 let runner = LlmRunner::new(agent, llm, wiring)?;
-                let simulated = runner.is_simulated();
+                let simulated = runner.is_simulated() || sums_up;
                 (Arc::new(runner), simulated)
             }
             AgentKind::Input(spec) => {
@@ -193,6 +199,21 @@ impl Wires<'_> {
     fn model(&self, choice: &ModelChoice) -> Result<Model, Unready> {
         let resolved = self.profiles.resolve(choice)?;
         Ok(Model::connect(&resolved, &self.load())?)
+    }
+
+    /// What keeps the agent's thread within its context window.
+    fn window(&self, llm: &Llm, model: &Model) -> Result<Option<AgentWindow>, Unready> {
+        let Some(window) = &llm.context_window else {
+            return Ok(None);
+        };
+        let link = model.profiles().next();
+        let outside = Outside {
+            model: &llm.model,
+            model_name: link.map_or("", |link| &link.profile.model),
+            load: &self.load(),
+            connect: &|choice| Model::connect(&self.profiles.resolve(choice)?, &self.load()),
+        };
+        Ok(Some(AgentWindow::new(window, &outside)?))
     }
 
     /// Reads a script that the ensemble names, from where scripts stand.

@@ -4,6 +4,7 @@
 //! `route` methods spell. Defaults are written down once, beside the field they belong to.
 
 mod agent;
+mod context_window;
 mod limits;
 mod profile;
 
@@ -11,6 +12,7 @@ pub use agent::{
     Agent, AgentKind, Backoff, Conversation, Declared, Dependency, Ending, InputSpec, Llm, Memory, ModelChoice,
     OnError, Responses, Retry, Trigger,
 };
+pub use context_window::{ContextWindow, Strategy};
 pub use limits::Limits;
 pub use profile::{Profile, Reply, Simulated};
 

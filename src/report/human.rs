@@ -43,6 +43,7 @@ pub struct Human {
     last_word: Vec<String>,
     heading: Option<String>,
     begun: Option<chrono::DateTime<chrono::Utc>>,
+    tells_windows: bool,
 }
 
 impl Human {
@@ -72,6 +73,16 @@ impl Human {
             last_word: Vec::new(),
             heading: None,
             begun: None,
+            tells_windows: false,
+        }
+    }
+
+    /// Tells what context windows left out, however little else is told.
+    #[must_use]
+    pub fn telling_windows(self) -> Self {
+        Self {
+            tells_windows: true,
+            ..self
         }
     }
 
@@ -181,6 +192,10 @@ impl Human {
                 "{DIM}{}{DIM:#}",
                 indent(&format!("stderr:\n{}", finished.stderr.trim_end()))
             ));
+        }
+        let line = super::window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose || self.tells_windows);
+        if let Some(line) = line {
+            self.note(&format!("{DIM}{}{DIM:#}", indent(&line)));
         }
         for warning in &finished.warnings {
             self.note(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));

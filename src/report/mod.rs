@@ -11,6 +11,7 @@ mod junit;
 mod place;
 mod result;
 mod sarif;
+mod window;
 
 use crate::conversation::{ConversationState, Record};
 
