@@ -129,7 +129,7 @@ pub struct ShowingArgs {
     /// Only the last word
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Also why agents did not run, and what they wrote to stderr
+    /// Also why agents did not run, what they wrote to stderr, and what a context window left out
     #[arg(short, long)]
     pub verbose: bool,
 }
