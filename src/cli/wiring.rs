@@ -24,7 +24,7 @@ use crate::ensemble::{Agent, AgentKind, Llm, ModelChoice};
 use crate::journal::Durability;
 use crate::loader;
 use crate::loader::codes::NOT_READY;
-use crate::model::{Model, Override, Profiles};
+use crate::model::{Cache, Model, Override, ProfileError, Profiles};
 use crate::source::Route;
 use crate::thread::{Listener, Silence};
 
@@ -48,6 +48,8 @@ pub struct Shared {
     pub outer: Vec<PathBuf>,
     /// How surely inner journals are kept.
     pub durability: Durability,
+    /// Replies that need not be asked for again.
+    pub cache: Option<Cache>,
     /// Who kills child processes should we be killed.
     pub watchdog: Option<Arc<Watchdog>>,
 }
@@ -76,8 +78,19 @@ impl Shared {
             surroundings: Arc::new(surroundings.clone()),
             outer: vec![file.canonicalize().unwrap_or(file)],
             durability,
+            cache: given::cache(answering, surroundings)?,
             watchdog: watchdog::of_this_run(),
         })
+    }
+}
+
+impl Shared {
+    /// For the ensemble that this agent stands for.
+    fn within(&self, agent: &str) -> Self {
+        Self {
+            cache: self.cache.as_ref().map(|cache| cache.within(agent)),
+            ..self.clone()
+        }
     }
 }
 
@@ -153,7 +166,7 @@ impl Wires<'_> {
         Ok(match &agent.kind {
             AgentKind::Script { script } => (script::runner(script, &self.places, self.bounds()), false),
             AgentKind::Llm(llm) => {
-                let model = self.model(&llm.model)?;
+                let model = self.connect(&llm.model)?;
                 let window = self.window(llm, &model)?;
                 let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
                 let wiring = llm::Wiring {
@@ -170,10 +183,7 @@ impl Wires<'_> {
                     answers: self.shared.answers.clone(),
                     person: self.shared.person.clone(),
                     load: &self.load(),
-                    connect: &|profile| {
-                        let resolved = self.profiles.resolve(&ModelChoice::Profile(profile.clone()))?;
-                        Model::connect(&resolved, &self.load())
-                    },
+                    connect: &|profile| self.connect(&ModelChoice::Profile(profile.clone())),
                 };
                 let runner = InputRunner::new(agent, spec, wiring)?;
                 let simulated = runner.is_simulated();
@@ -183,7 +193,7 @@ impl Wires<'_> {
                 let Inner {
                     conversations,
                     simulated,
-                } = inner(ensemble, self.prepared, self.shared)?;
+                } = inner(ensemble, self.prepared, &self.shared.within(&agent.name))?;
                 (Arc::new(SubEnsembleRunner(conversations)), simulated)
             }
         })
@@ -196,9 +206,12 @@ impl Wires<'_> {
         }
     }
 
-    fn model(&self, choice: &ModelChoice) -> Result<Model, Unready> {
-        let resolved = self.profiles.resolve(choice)?;
-        Ok(Model::connect(&resolved, &self.load())?)
+    fn connect(&self, choice: &ModelChoice) -> Result<Model, ProfileError> {
+        let model = Model::connect(&self.profiles.resolve(choice)?, &self.load())?;
+        Ok(match &self.shared.cache {
+            Some(cache) => model.cached(cache),
+            None => model,
+        })
     }
 
     /// What keeps the agent's thread within its context window.
@@ -211,7 +224,7 @@ impl Wires<'_> {
             model: &llm.model,
             model_name: link.map_or("", |link| &link.profile.model),
             load: &self.load(),
-            connect: &|choice| Model::connect(&self.profiles.resolve(choice)?, &self.load()),
+            connect: &|choice| self.connect(choice),
         };
         Ok(Some(AgentWindow::new(window, &outside)?))
     }
@@ -287,8 +300,8 @@ impl From<BuildError> for Unready {
     }
 }
 
-impl From<crate::model::ProfileError> for Unready {
-    fn from(error: crate::model::ProfileError) -> Self {
+impl From<ProfileError> for Unready {
+    fn from(error: ProfileError) -> Self {
         Self {
             help: error.help(),
             message: error.to_string(),

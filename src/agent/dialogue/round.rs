@@ -224,6 +224,7 @@ impl Progress {
 
 /// What the provider counted, else an estimate.
 pub(in crate::agent) fn count(reply: &ModelReply, system: Option<&str>, messages: &[Message], spent: &mut Usage) {
+    spent.cached += u64::from(reply.cached);
     if let Some(tokens) = reply.tokens {
         spent.input_tokens += tokens.input;
         spent.output_tokens += tokens.output;
