@@ -183,7 +183,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("coordinator", "add an agent that depends on the others"),
     (
         "cache",
-        "leave it out: nothing is cached between runs; `replay` answers from a recorded run",
+        "leave it out: `run --cache DIR` keeps the replies of models; `replay` answers from a recorded run",
     ),
     ("fallback_model", "write `fallback: profile` in the model profile"),
     (

@@ -232,8 +232,12 @@ impl Human {
         let mut text = String::new();
         if usage.requests > 0 {
             let estimated = if usage.estimated { ", estimated" } else { "" };
+            let cached = match usage.cached {
+                0 => String::new(),
+                cached => format!(" ({cached} from the cache)"),
+            };
             text.push_str(&format!(
-                "  {} · {} tokens in, {} out{estimated}\n",
+                "  {}{cached} · {} tokens in, {} out{estimated}\n",
                 count(usage.requests, "model request"),
                 usage.input_tokens,
                 usage.output_tokens
