@@ -12,7 +12,7 @@ mod tests {
     use serde_json::Value;
 
     use super::SCHEMA;
-    use crate::ensemble::{Agent, Conversation, Limits, Retry};
+    use crate::ensemble::{Agent, ContextWindow, Conversation, Limits, Retry, Strategy};
     use crate::loader::words::Section;
 
     fn schema() -> Value {
@@ -88,6 +88,17 @@ mod tests {
             default("conversation", "triggers_conversation"),
             conversation.triggers_conversation
         );
+        let window = ContextWindow::default();
+        assert_eq!(
+            default("context_window", "preserve_system_message"),
+            window.preserve_system_message
+        );
+        assert_eq!(
+            default("context_window", "min_recent_turns"),
+            window.min_recent_turns.get()
+        );
+        assert_eq!(default("context_window", "strategy"), "oldest_first");
+        assert_eq!(window.strategy, Strategy::OldestFirst);
         let retry = Retry::default();
         assert_eq!(default("retry", "max_attempts"), retry.max_attempts.get());
         assert_eq!(default("retry", "delay_seconds"), retry.delay.as_secs());

@@ -179,7 +179,6 @@ impl AgentWindow {
             dropped: note,
             usage,
             warnings: self.too_much(&too_much).into_iter().collect(),
-            ..Fitted::default()
         }
     }
 }
