@@ -156,6 +156,38 @@ fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
             false,
         ),
         (agent("    script: x\n    dependencies: [a]"), false),
+        (agent("    model: o/x\n    context_window: {max_tokens: 100}"), true),
+        (agent("    model: o/x\n    context_window: {}"), false),
+        (
+            agent("    model: o/x\n    context_window: {min_recent_turns: 2}"),
+            false,
+        ),
+        (agent("    model: o/x\n    context_window: {max_messages: 0}"), false),
+        (agent("    script: x\n    context_window: {max_tokens: 100}"), false),
+        (
+            agent("    model: o/x\n    context_window: {max_tokens: 9, strategy: summarize}"),
+            true,
+        ),
+        (
+            agent("    model: o/x\n    context_window: {max_tokens: 9, strategy: custom}"),
+            false,
+        ),
+        (
+            agent("    model: o/x\n    context_window: {strategy: {summarize: p}}"),
+            false,
+        ),
+        (
+            agent("    model: o/x\n    context_window: {strategy: {recent_turns_only: 2}}"),
+            true,
+        ),
+        (
+            agent("    model: o/x\n    context_window: {strategy: {custom: k.rhai}}"),
+            true,
+        ),
+        (
+            agent("    model: o/x\n    context_window: {max_tokens: 9, strategy: {custom: k, summarize: p}}"),
+            false,
+        ),
         (agent("    script: x\nmodel_profiles:"), true),
         (
             agent("    script: x\nconversation_limits: {max_agent_executions: {a: 0}}"),

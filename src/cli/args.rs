@@ -147,6 +147,12 @@ pub struct AnsweringArgs {
     /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
     #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
     pub model: Vec<String>,
+    /// Answer requests to models from this folder where it has the reply, and keep new replies there
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+    /// Ask no model: a request that --cache has no reply to fails
+    #[arg(long, requires = "cache")]
+    pub cache_only: bool,
 }
 
 /// How a run is driven.
@@ -169,7 +175,7 @@ pub struct ShowingArgs {
     /// Only the last word
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Also why agents did not run, and what they wrote to stderr
+    /// Also why agents did not run, what they wrote to stderr, and what a context window left out
     #[arg(short, long)]
     pub verbose: bool,
 }

@@ -5,6 +5,7 @@
 
 mod agent;
 mod compare;
+mod context_window;
 mod limits;
 mod profile;
 
@@ -12,6 +13,7 @@ pub use agent::{
     Agent, AgentKind, Backoff, Conversation, Declared, Dependency, Ending, InputSpec, Llm, Memory, ModelChoice,
     OnError, Responses, Retry, Trigger,
 };
+pub use context_window::{ContextWindow, Strategy};
 pub use limits::Limits;
 pub use profile::{Profile, Reply, Simulated};
 

@@ -30,6 +30,8 @@ mod tests {
             Section::Retry => "retry",
             Section::Input => "question",
             Section::Responses => "responses",
+            Section::ContextWindow => "context_window",
+            Section::Strategy => "strategy",
             Section::Profile => "profile",
             Section::Reply => "reply",
         };

@@ -14,7 +14,7 @@ use crate::thread::{Listener, Message, Role, Said, Speaker};
 
 /// A model that can be asked: profiles with their providers.
 pub struct Model {
-    links: Vec<(Link, Arc<dyn Provider>)>,
+    pub(super) links: Vec<(Link, Arc<dyn Provider>)>,
     simulated: bool,
 }
 
@@ -104,11 +104,13 @@ impl Model {
         for (at, (link, provider)) in self.links.iter().enumerate() {
             let voice = Voice::new(&ask.speaker, listener);
             match retried(&ask, at, link, &**provider, &mut requests, &voice).await {
-                Ok(reply) => {
+                Ok(mut reply) => {
+                    let mut warnings = fell_back(&failed, link);
+                    warnings.append(&mut reply.warnings);
                     return Asked {
                         result: Ok(reply),
                         requests,
-                        warnings: fell_back(&failed, link),
+                        warnings,
                     };
                 }
                 Err(error) => failed.push((link, error)),

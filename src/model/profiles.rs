@@ -7,7 +7,7 @@ use crate::diagnostic::did_you_mean;
 use crate::ensemble::{ModelChoice, Profile};
 
 /// The only provider of this build, and the name of the profile that always exists.
-const SIMULATED: &str = "simulated";
+pub(super) const SIMULATED: &str = "simulated";
 
 /// All profiles that a run can use.
 #[derive(Debug, Clone, Default)]

@@ -153,6 +153,10 @@ impl Human {
                 indent(&format!("stderr:\n{}", finished.stderr.trim_end()))
             ));
         }
+        let line = super::window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose);
+        if let Some(line) = line {
+            self.note(&format!("{DIM}{}{DIM:#}", indent(&line)));
+        }
         for warning in &finished.warnings {
             self.note(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
         }
@@ -217,8 +221,12 @@ impl Human {
         let mut text = String::new();
         if usage.requests > 0 {
             let estimated = if usage.estimated { ", estimated" } else { "" };
+            let cached = match usage.cached {
+                0 => String::new(),
+                cached => format!(" ({cached} from the cache)"),
+            };
             text.push_str(&format!(
-                "  {} · {} tokens in, {} out{estimated}\n",
+                "  {}{cached} · {} tokens in, {} out{estimated}\n",
                 count(usage.requests, "model request"),
                 usage.input_tokens,
                 usage.output_tokens

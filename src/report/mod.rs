@@ -15,6 +15,7 @@ mod result;
 mod sarif;
 mod stage;
 pub mod story;
+mod window;
 mod xml;
 
 use crate::conversation::{ConversationState, Record};

@@ -64,6 +64,7 @@ impl Serialize for Usage<'_> {
         let usage = self.0.usage();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("requests", &usage.requests)?;
+        map.serialize_entry("cached", &usage.cached)?;
         map.serialize_entry("input_tokens", &usage.input_tokens)?;
         map.serialize_entry("output_tokens", &usage.output_tokens)?;
         map.serialize_entry("total_tokens", &(usage.input_tokens + usage.output_tokens))?;
