@@ -109,6 +109,9 @@ pub enum FailureKind {
 pub struct Usage {
     /// Requests made of the model.
     pub requests: u64,
+    /// Of those, answered from a cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached: u64,
     /// Tokens read.
     pub input_tokens: u64,
     /// Tokens written.
@@ -176,12 +179,17 @@ impl Failure {
     }
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl std::ops::Add for Usage {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
         Self {
             requests: self.requests + other.requests,
+            cached: self.cached + other.cached,
             input_tokens: self.input_tokens + other.input_tokens,
             output_tokens: self.output_tokens + other.output_tokens,
             estimated: self.estimated || other.estimated,

@@ -18,6 +18,7 @@ pub mod schema;
 mod scope;
 pub mod script;
 pub mod sub_ensemble;
+pub mod window;
 
 use std::sync::{Arc, Mutex};
 

@@ -12,7 +12,7 @@ use crate::agent::input::Answers;
 use crate::data::Context;
 use crate::ensemble::Ensemble;
 use crate::loader;
-use crate::model::Override;
+use crate::model::{Cache, Override};
 
 /// The run's input: what was given, else the ensemble's `default_task`, else nothing.
 pub fn input(args: &RunArgs, ensemble: &Ensemble, surroundings: &Surroundings) -> Result<Arc<str>, CliError> {
@@ -77,6 +77,24 @@ pub fn overrides(models: &[String]) -> Result<Vec<Override>, CliError> {
         read.map_err(|error| CliError::usage(format!("--model {model}: {error}")))
     };
     models.iter().map(parse).collect()
+}
+
+/// `--cache` and `--cache-only`.
+pub fn cache(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Option<Cache>, CliError> {
+    let Some(given) = &args.cache else {
+        return Ok(None);
+    };
+    let folder = surroundings.relative(&surroundings.folder.join(given)).to_owned();
+    let shown = given.display();
+    if !args.cache_only {
+        let cache = Cache::filled(folder).map_err(|error| CliError::usage(format!("--cache {shown}: {error}")))?;
+        return Ok(Some(cache));
+    }
+    let cache = Cache::only(folder).map_err(|error| {
+        let help = "run once without --cache-only to fill it";
+        CliError::usage_with_help(format!("--cache {shown}: {error}"), help)
+    });
+    cache.map(Some)
 }
 
 /// Complains about answers for agents that ask nobody.

@@ -12,6 +12,7 @@ use super::run::Showing;
 use super::sub_ensemble::{Inner, inner};
 use super::{given, watchdog};
 use crate::agent::Runner;
+use crate::agent::dialogue::Window;
 use crate::agent::guarded::Guarded;
 use crate::agent::input::{Answers, InputRunner, Person, Wiring};
 use crate::agent::llm::{self, BuildError, LlmRunner};
@@ -19,12 +20,13 @@ use crate::agent::process::{Bounds, Watchdog};
 use crate::agent::schema::Schema;
 use crate::agent::script::{self, Places};
 use crate::agent::sub_ensemble::SubEnsembleRunner;
+use crate::agent::window::{AgentWindow, Outside};
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, ModelChoice};
+use crate::ensemble::{Agent, AgentKind, Llm, ModelChoice};
 use crate::journal::Durability;
 use crate::loader;
 use crate::loader::codes::NOT_READY;
-use crate::model::{Model, Network, Override, Profiles};
+use crate::model::{Cache, Model, Network, Override, ProfileError, Profiles};
 use crate::source::Route;
 use crate::thread::Listener;
 
@@ -48,6 +50,8 @@ pub struct Shared {
     pub outer: Vec<PathBuf>,
     /// How surely inner journals are kept.
     pub durability: Durability,
+    /// Replies that need not be asked for again.
+    pub cache: Option<Cache>,
     /// Who kills child processes should we be killed.
     pub watchdog: Option<Arc<Watchdog>>,
     /// The way to models.
@@ -78,9 +82,20 @@ impl Shared {
             surroundings: Arc::new(surroundings.clone()),
             outer: vec![file.canonicalize().unwrap_or(file)],
             durability,
+            cache: given::cache(answering, surroundings)?,
             watchdog: watchdog::of_this_run(),
             network: network(),
         })
+    }
+}
+
+impl Shared {
+    /// For the ensemble that this agent stands for.
+    fn within(&self, agent: &str) -> Self {
+        Self {
+            cache: self.cache.as_ref().map(|cache| cache.within(agent)),
+            ..self.clone()
+        }
     }
 }
 
@@ -156,12 +171,16 @@ impl Wires<'_> {
         Ok(match &agent.kind {
             AgentKind::Script { script } => (script::runner(script, &self.places, self.bounds()), false),
             AgentKind::Llm(llm) => {
+                let model = self.connect(&llm.model)?;
+                let window = self.window(llm, &model)?;
+                let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
                 let wiring = llm::Wiring {
                     listener: self.shared.listener.clone(),
-                    ..llm::Wiring::of(self.model(&llm.model)?)
+                    window: window.map(|window| Arc::new(window) as Arc<dyn Window>),
+                    ..llm::Wiring::of(model)
                 };
                 let runner = LlmRunner::new(agent, llm, wiring)?;
-                let simulated = runner.is_simulated();
+                let simulated = runner.is_simulated() || sums_up;
                 (Arc::new(runner), simulated)
             }
             AgentKind::Input(spec) => {
@@ -169,10 +188,7 @@ impl Wires<'_> {
                     answers: self.shared.answers.clone(),
                     person: self.shared.person.clone(),
                     load: &self.load(),
-                    connect: &|profile| {
-                        let resolved = self.profiles.resolve(&ModelChoice::Profile(profile.clone()))?;
-                        Model::connect(&resolved, &self.load(), &self.shared.network)
-                    },
+                    connect: &|profile| self.connect(&ModelChoice::Profile(profile.clone())),
                 };
                 let runner = InputRunner::new(agent, spec, wiring)?;
                 let simulated = runner.is_simulated();
@@ -182,7 +198,7 @@ impl Wires<'_> {
                 let Inner {
                     conversations,
                     simulated,
-                } = inner(ensemble, self.prepared, self.shared)?;
+                } = inner(ensemble, self.prepared, &self.shared.within(&agent.name))?;
                 (Arc::new(SubEnsembleRunner(conversations)), simulated)
             }
         })
@@ -195,9 +211,31 @@ impl Wires<'_> {
         }
     }
 
-    fn model(&self, choice: &ModelChoice) -> Result<Model, Unready> {
-        let resolved = self.profiles.resolve(choice)?;
-        Ok(Model::connect(&resolved, &self.load(), &self.shared.network)?)
+    fn connect(&self, choice: &ModelChoice) -> Result<Model, ProfileError> {
+        let model = Model::connect(&self.profiles.resolve(choice)?, &self.load(), &self.shared.network)?;
+        Ok(match &self.shared.cache {
+            // What the cache has needs no key.
+            Some(cache) => model.cached(cache),
+            None => {
+                model.check_keys()?;
+                model
+            }
+        })
+    }
+
+    /// What keeps the agent's thread within its context window.
+    fn window(&self, llm: &Llm, model: &Model) -> Result<Option<AgentWindow>, Unready> {
+        let Some(window) = &llm.context_window else {
+            return Ok(None);
+        };
+        let link = model.profiles().next();
+        let outside = Outside {
+            model: &llm.model,
+            model_name: link.map_or("", |link| &link.profile.model),
+            load: &self.load(),
+            connect: &|choice| self.connect(choice),
+        };
+        Ok(Some(AgentWindow::new(window, &outside)?))
     }
 
     /// Reads a script that the ensemble names, from where scripts stand.
@@ -271,8 +309,8 @@ impl From<BuildError> for Unready {
     }
 }
 
-impl From<crate::model::ProfileError> for Unready {
-    fn from(error: crate::model::ProfileError) -> Self {
+impl From<ProfileError> for Unready {
+    fn from(error: ProfileError) -> Self {
         Self {
             help: error.help(),
             message: error.to_string(),

@@ -4,6 +4,8 @@
 //! `route` methods spell. Defaults are written down once, beside the field they belong to.
 
 mod agent;
+mod compare;
+mod context_window;
 mod limits;
 mod profile;
 mod provider;
@@ -12,6 +14,7 @@ pub use agent::{
     Agent, AgentKind, Backoff, Conversation, Declared, Dependency, Ending, InputSpec, Llm, Memory, ModelChoice,
     OnError, Responses, Retry, Trigger,
 };
+pub use context_window::{ContextWindow, Strategy};
 pub use limits::Limits;
 pub use profile::{HeaderText, Price, Profile, Reply, Simulated};
 pub use provider::{Dialect, PROVIDERS, Provider, SIMULATED, provider_names};

@@ -62,6 +62,17 @@ pub fn load(source: &Source) -> Loaded {
     }
 }
 
+/// Reads a text as YAML and no more.
+pub fn parse(source: &Source) -> Read<Document> {
+    let mut findings = Findings::default();
+    let document = build::document(source, &mut findings);
+    let sound = findings.sound();
+    match document {
+        Some(document) if sound => Ok(document),
+        document => Err(diagnostics(source, document.as_ref(), &findings.into_list())),
+    }
+}
+
 /// Reads a configuration file: `model_profiles`, in file order.
 pub fn profiles(source: &Source) -> Read<Vec<(Arc<str>, Profile)>> {
     side_file(source, decode::config)
@@ -87,6 +98,11 @@ pub fn context(source: &Source) -> Read<JsonMap> {
 }
 
 impl Loaded {
+    /// The text that was read.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// The findings at their places, in the order of the text.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         diagnostics(&self.source, self.document.as_ref(), &self.findings)

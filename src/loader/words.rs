@@ -15,6 +15,8 @@ pub(super) enum Section {
     Retry,
     Input,
     Responses,
+    ContextWindow,
+    Strategy,
     Profile,
     Reply,
     Cost,
@@ -24,7 +26,7 @@ pub(super) enum Section {
 
 impl Section {
     /// All of them.
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::Ensemble,
         Self::Agent,
         Self::Conversation,
@@ -34,6 +36,8 @@ impl Section {
         Self::Retry,
         Self::Input,
         Self::Responses,
+        Self::ContextWindow,
+        Self::Strategy,
         Self::Reply,
         Self::Cost,
         Self::Header,
@@ -77,6 +81,7 @@ impl Section {
                 "dependencies",
                 "conversation",
                 "output_schema",
+                "context_window",
                 "timeout_seconds",
                 "retry",
                 "on_error",
@@ -93,6 +98,14 @@ impl Section {
             Self::Retry => &["max_attempts", "delay_seconds", "backoff"],
             Self::Input => &["prompt", "choices", "default", "timeout_seconds", "responses"],
             Self::Responses => &["script", "model_profile"],
+            Self::ContextWindow => &[
+                "max_tokens",
+                "max_messages",
+                "preserve_system_message",
+                "min_recent_turns",
+                "strategy",
+            ],
+            Self::Strategy => &["recent_turns_only", "custom", "summarize"],
             Self::Profile => &[
                 "provider",
                 "model",
@@ -129,6 +142,8 @@ impl Section {
             Self::Retry => "`retry`",
             Self::Input => "`input`",
             Self::Responses => "`responses`",
+            Self::ContextWindow => "`context_window`",
+            Self::Strategy => "`strategy`",
             Self::Profile => "a model profile",
             Self::Reply => "a reply",
             Self::Cost => "`cost`",
@@ -141,8 +156,7 @@ impl Section {
 /// Parts of the language that this version does not have.
 fn unsupported(key: &str, section: Section) -> bool {
     match section {
-        Section::Agent => matches!(key, "tools" | "context_window"),
-        Section::Ensemble => key == "tools",
+        Section::Agent | Section::Ensemble => key == "tools",
         _ => false,
     }
 }
@@ -180,7 +194,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("coordinator", "add an agent that depends on the others"),
     (
         "cache",
-        "leave it out: nothing is cached between runs; `replay` answers from a recorded run",
+        "leave it out: `run --cache DIR` keeps the replies of models; `replay` answers from a recorded run",
     ),
     ("fallback_model", "write `fallback: profile` in the model profile"),
     (

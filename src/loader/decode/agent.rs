@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Names, dependency, input, limits, reference, remote};
+use super::{Names, context_window, dependency, input, limits, reference, remote};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, Trigger};
@@ -150,7 +150,7 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
     let conversation = fields.get("conversation");
     let memory = conversation.is_some_and(|at| at.node.get("memory").is_some());
     let mut places = Vec::new();
-    for key in ["prompt", "system_prompt"] {
+    for key in ["prompt", "system_prompt", "context_window"] {
         if fields.get(key).is_some() {
             places.push((key, route.key(key)));
         }
@@ -192,6 +192,7 @@ fn llm(fields: &Fields<'_>, at: &Cursor<'_>, profile: bool, findings: &mut Findi
         prompt,
         system_prompt,
         memory: memory.unwrap_or_default(),
+        context_window: fields.read("context_window", findings, context_window::read),
         max_iterations: Llm::MAX_ITERATIONS,
     }))
 }

@@ -1,6 +1,7 @@
 //! From the tree to the typed ensemble: one file for each part of the schema.
 
 mod agent;
+mod context_window;
 mod dependency;
 mod input;
 mod limits;

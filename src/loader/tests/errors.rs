@@ -99,8 +99,47 @@ fn agents() {
         ("script: x\nfan_out: true", &["E011 7:5 `fan_out`"]),
         ("script: x\ntools: [x]", &["E012 7:5 `tools` is not supported"]),
         (
-            "model: ollama/x\ncontext_window: {max_tokens: 1}",
-            &["E012 7:5 `context_window` is not supported"],
+            "script: x\ncontext_window: {max_tokens: 1}",
+            &["E025 7:5 `context_window` does not belong to an agent of type script"],
+        ),
+        (
+            "model: o/x\ncontext_window: 5",
+            &["E014 7:21 expected a map (`context_window`)"],
+        ),
+        (
+            "model: o/x\ncontext_window: {}",
+            &["E013 7:21 `context_window` has no limit"],
+        ),
+        (
+            "model: o/x\ncontext_window: {strategy: middle_out}",
+            &["E013 7:21 `context_window` has no limit"],
+        ),
+        (
+            "model: o/x\ncontext_window: {max_tokens: 0, max_message: 3}",
+            &[
+                "E015 7:34 expected a whole number of at least 1",
+                "E010 7:37 unknown key 'max_message'",
+            ],
+        ),
+        (
+            "model: o/x\ncontext_window: {max_tokens: 9, strategy: oldest}",
+            &["E016 7:47 expected `oldest_first`, `middle_out` or `summarize`, found the text 'oldest'"],
+        ),
+        (
+            "model: o/x\ncontext_window: {max_tokens: 9, strategy: custom}",
+            &["E013 7:47 this strategy needs to know more"],
+        ),
+        (
+            "model: o/x\ncontext_window: {max_tokens: 9, strategy: {}}",
+            &["E013 7:47 `strategy` does not say which"],
+        ),
+        (
+            "model: o/x\ncontext_window: {max_tokens: 9, strategy: {custom: a.rhai, summarize: p}}",
+            &["E023 7:64 `strategy` names two strategies"],
+        ),
+        (
+            "model: o/x\ncontext_window: {min_recent_turns: 3, strategy: {recent_turns_only: 2}}",
+            &["E015 7:40 expected at most 2, since `recent_turns_only` keeps no more"],
         ),
         ("model: llama", &["E033 6:12 'llama' does not read `provider/model`"]),
         ("model: /x", &["E033 6:12"]),

@@ -127,6 +127,8 @@ impl<'h> Assembly<'h> {
                 }),
             },
             stop_reason,
+            cached: false,
+            warnings: Vec::new(),
         })
     }
 }
