@@ -48,8 +48,8 @@ codes! {
     FALLBACK_CIRCLE = "E031", "Profiles fall back on each other in a circle.";
     DEFAULT_NOT_A_CHOICE = "E032", "The default answer is not one of the choices.";
     BAD_MODEL = "E033", "A `model` does not read `provider/model`.";
-    BAD_ADDRESS = "E034", "A `base_url` is not an address, or holds credentials.";
-    KEY_IN_FILE = "E035", "A header that carries a key stands in the file in plain text.";
+    BAD_ADDRESS = "E038", "A `base_url` is not an address, or holds credentials.";
+    KEY_IN_FILE = "E039", "A header that carries a key stands in the file in plain text.";
     DEAD_CIRCLE = "E040", "Agents wait for each other in a circle that none can enter.";
     CONDITION = "E041", "A condition does not compile.";
     CONDITION_AGENT = "E042", "A condition names an agent that the ensemble does not have.";

@@ -371,15 +371,15 @@ fn model_profiles() {
         ),
         (
             "{provider: openai, model: x, base_url: 'localhost:1'}",
-            &["E034 2:45 'localhost:1' is not the address of a server"],
+            &["E038 2:45 'localhost:1' is not the address of a server"],
         ),
         (
             "{provider: openai, model: x, base_url: 'http://me:pass@host'}",
-            &["E034 2:45 this `base_url` holds credentials"],
+            &["E038 2:45 this `base_url` holds credentials"],
         ),
         (
             "{provider: openai, model: x, headers: {authorization: k}}",
-            &["E035 2:45 the header `authorization` carries a key"],
+            &["E039 2:45 the header `authorization` carries a key"],
         ),
         (
             "{provider: openai, model: x, headers: {A b: c, X-Y: {env: 1x}, X-Z: {env: A}, X-A: b}}",
