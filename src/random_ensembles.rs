@@ -77,6 +77,7 @@ fn plan(agents: Vec<Agent>) -> Plan {
         agents,
         limits: Limits::default(),
         model_profiles: Vec::new(),
+        tools: Vec::new(),
         default_task: None,
     };
     Plan::build(Arc::new(ensemble)).expect("the conditions compile")

@@ -10,6 +10,7 @@ mod news;
 mod profiles;
 mod state;
 mod templates;
+mod tools;
 
 use crate::diagnostic::Finding;
 use crate::ensemble::Ensemble;
@@ -25,6 +26,7 @@ pub fn check(ensemble: &Ensemble) -> Vec<Finding> {
         limits::check,
         state::check,
         templates::check,
+        tools::check,
     ];
     checks.iter().flat_map(|check| check(ensemble)).collect()
 }

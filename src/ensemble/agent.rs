@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::ToolUse;
 use crate::data::JsonMap;
 use crate::source::Route;
 
@@ -64,6 +65,8 @@ pub struct Llm {
     pub system_prompt: Option<String>,
     /// Does it remember its own earlier executions?
     pub memory: Memory,
+    /// What its model may call.
+    pub tools: Vec<ToolUse>,
     /// Most requests of one execution while the model calls tools.
     pub max_iterations: NonZeroU32,
 }

@@ -39,20 +39,23 @@ codes! {
     NO_KIND = "E022", "An agent does not say what it runs.";
     TWO_KINDS = "E023", "An agent says twice what it runs.";
     KIND_MISMATCH = "E024", "`type` contradicts the agent's fields.";
-    NOT_FOR_KIND = "E025", "A field does not belong to this kind of agent.";
+    NOT_FOR_KIND = "E025", "A field does not belong to this kind of agent or tool.";
     DEPENDENCY_TWICE = "E026", "A dependency is given twice.";
     STATE_KEY_TAKEN = "E027", "A `state_key` is another agent's name.";
     BLANK_CONDITION = "E028", "A condition is blank.";
-    BAD_SCHEMA = "E029", "An `output_schema` is not a valid JSON Schema.";
+    BAD_SCHEMA = "E029", "A JSON Schema is not valid, or not one of an object.";
     SIMULATED = "E030", "What a simulated model answers is missing, doubled or out of place.";
     FALLBACK_CIRCLE = "E031", "Profiles fall back on each other in a circle.";
     DEFAULT_NOT_A_CHOICE = "E032", "The default answer is not one of the choices.";
     BAD_MODEL = "E033", "A `model` does not read `provider/model`.";
+    UNKNOWN_TOOL = "E034", "An agent uses a tool that the ensemble does not have.";
+    TOOL_KIND = "E035", "A tool does not say, or says twice, who performs it.";
     DEAD_CIRCLE = "E040", "Agents wait for each other in a circle that none can enter.";
     CONDITION = "E041", "A condition does not compile.";
     CONDITION_AGENT = "E042", "A condition names an agent that the ensemble does not have.";
     TEMPLATE = "E043", "A template does not compile.";
     TEMPLATE_NAME = "E044", "A template uses a variable that it cannot have.";
+    TOOL_CIRCLE = "E045", "Agents are tools of each other in a circle.";
     NOT_READY = "E060", "An agent cannot be made ready to run here.";
     CONDITION_FAILED = "E070", "A condition has no answer.";
     UNKNOWN_PROFILE = "W001", "A model profile is not known here.";
@@ -62,6 +65,7 @@ codes! {
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "A cap ends the conversation no later than the agent's own limit would hold it.";
     SHARED_STATE_KEY = "H003", "Agents store their outputs under one key.";
+    UNUSED_TOOL = "H020", "No agent uses a tool of the file.";
 }
 
 #[cfg(test)]

@@ -17,12 +17,16 @@ pub(super) enum Section {
     Responses,
     Profile,
     Reply,
+    CalledTool,
+    Tool,
+    Mcp,
+    Setting,
     Config,
 }
 
 impl Section {
     /// All of them.
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::Ensemble,
         Self::Agent,
         Self::Conversation,
@@ -33,6 +37,10 @@ impl Section {
         Self::Input,
         Self::Responses,
         Self::Reply,
+        Self::CalledTool,
+        Self::Tool,
+        Self::Mcp,
+        Self::Setting,
         Self::Config,
     ];
 
@@ -45,6 +53,7 @@ impl Section {
                 "agents",
                 "conversation_limits",
                 "model_profiles",
+                "tools",
                 "default_task",
             ],
             Self::Limits => &[
@@ -66,6 +75,8 @@ impl Section {
                 "ensemble",
                 "prompt",
                 "system_prompt",
+                "tools",
+                "max_iterations",
                 "config",
                 "parameters",
                 "depends_on",
@@ -104,7 +115,21 @@ impl Section {
                 "replies",
                 "script",
             ],
-            Self::Reply => &["error"],
+            Self::Reply => &["error", "text", "tool_calls"],
+            Self::CalledTool => &["name", "arguments"],
+            Self::Tool => &[
+                "description",
+                "script",
+                "agent",
+                "ensemble",
+                "mcp",
+                "parameters",
+                "permission",
+                "timeout_seconds",
+                "max_result_bytes",
+            ],
+            Self::Mcp => &["command", "env", "cwd", "url", "headers"],
+            Self::Setting => &["env", "prefix"],
             Self::Config => &["model_profiles"],
         }
     }
@@ -122,6 +147,10 @@ impl Section {
             Self::Responses => "`responses`",
             Self::Profile => "a model profile",
             Self::Reply => "a reply",
+            Self::CalledTool => "an item of `tool_calls`",
+            Self::Tool => "a tool",
+            Self::Mcp => "`mcp`",
+            Self::Setting => "a value that is taken from the environment",
             Self::Config => "the configuration",
         }
     }
@@ -130,8 +159,7 @@ impl Section {
 /// Parts of the language that this version does not have.
 fn unsupported(key: &str, section: Section) -> bool {
     match section {
-        Section::Agent => matches!(key, "tools" | "context_window"),
-        Section::Ensemble => key == "tools",
+        Section::Agent => key == "context_window",
         _ => false,
     }
 }
