@@ -107,6 +107,9 @@ pub struct AnsweringArgs {
     /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
     #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
     pub model: Vec<String>,
+    /// Let models call this tool without asking ('*': every tool); a server's tool is SERVER.TOOL
+    #[arg(long = "allow-tool", value_name = "NAME", action = ArgAction::Append)]
+    pub allow_tool: Vec<String>,
 }
 
 /// How a run is driven.
