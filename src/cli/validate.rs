@@ -10,14 +10,14 @@ use super::exit;
 use super::policy::Policy;
 use super::prepare::{config_profiles, examine, folder_of};
 use super::project::{Surroundings, read_source, read_stdin};
-use crate::agent::script::{Places, resolve};
+use crate::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
 use crate::check;
 use crate::diagnostic::{Code, Diagnostic, Finding, Severity};
-use crate::ensemble::{Agent, AgentKind, Ensemble};
+use crate::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Tool, ToolKind};
 use crate::loader::codes;
 use crate::loader::explain::explanation;
 use crate::report::{self, CheckedFile, Rule, diagnostics};
-use crate::source::Source;
+use crate::source::{At, Source};
 
 /// `ensemble validate`.
 pub fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -97,35 +97,47 @@ fn check(path: &Path, source: Source, surroundings: &Surroundings) -> Result<Vec
     Ok(examine(source, around).diagnostics)
 }
 
-/// Scripts and ensembles that agents name and that are not there, or not usable.
+/// Scripts, ensembles and programs that agents and tools name and that are not there, or not usable.
 fn missing_files(ensemble: &Ensemble, places: &Places, surroundings: &Surroundings) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (at, agent) in ensemble.agents.iter().enumerate() {
+    let of_script = |found: Result<Resolved, Unavailable>, at: At| {
+        let unavailable = found.err()?;
+        Some(Finding::warning(codes::NO_SCRIPT, at, unavailable.message).help(unavailable.help))
+    };
+    let of_ensemble = |name: &str, at: At| {
+        let found = surroundings.ensemble_file_from(name, &places.ensemble_dir, &places.project_root);
+        let (message, help) = match found.err()? {
+            CliError::Usage { message, help } => (message, help),
+            other => (other.to_string(), None),
+        };
+        let mut finding = Finding::warning(codes::NO_SCRIPT, at, message);
+        finding.help = help;
+        Some(finding)
+    };
+    let of_agent = |(at, agent): (usize, &Agent)| {
         let route = Agent::route(at);
         match &agent.kind {
-            AgentKind::Script { script } => {
-                if let Err(unavailable) = resolve(script, places) {
-                    let at = route.key("script").value();
-                    findings.push(Finding::warning(codes::NO_SCRIPT, at, unavailable.message).help(unavailable.help));
-                }
-            }
-            AgentKind::Ensemble { ensemble } => {
-                let found = surroundings.ensemble_file_from(ensemble, &places.ensemble_dir, &places.project_root);
-                if let Err(error) = found {
-                    let at = route.key("ensemble").value();
-                    let (message, help) = match error {
-                        CliError::Usage { message, help } => (message, help),
-                        other => (other.to_string(), None),
-                    };
-                    let mut finding = Finding::warning(codes::NO_SCRIPT, at, message);
-                    finding.help = help;
-                    findings.push(finding);
-                }
-            }
-            AgentKind::Llm(_) | AgentKind::Input(_) => {}
+            AgentKind::Script { script } => of_script(resolve(script, places), route.key("script").value()),
+            AgentKind::Ensemble { ensemble } => of_ensemble(ensemble, route.key("ensemble").value()),
+            AgentKind::Llm(_) | AgentKind::Input(_) => None,
         }
-    }
-    findings
+    };
+    let of_tool = |(name, tool): &(Arc<str>, Tool)| {
+        let route = Tool::route(name);
+        match &tool.kind {
+            ToolKind::Script { script, .. } => of_script(resolve(script, places), route.key("script").value()),
+            ToolKind::Ensemble { ensemble, .. } => of_ensemble(ensemble, route.key("ensemble").value()),
+            ToolKind::Mcp(McpServer::Command { command, .. }) => {
+                let at = route.key("mcp").key("command").value();
+                match command {
+                    CommandLine::Text(text) => of_script(resolve(text, places), at),
+                    CommandLine::Words(words) => of_script(resolve_words(words, places), at),
+                }
+            }
+            ToolKind::Agent { .. } | ToolKind::Mcp(McpServer::Url { .. }) => None,
+        }
+    };
+    let agents = ensemble.agents.iter().enumerate().filter_map(of_agent);
+    agents.chain(ensemble.tools.iter().filter_map(of_tool)).collect()
 }
 
 fn show(files: &[CheckedFile], fails: &dyn Fn(&Diagnostic) -> bool, args: &ValidateArgs, surroundings: &Surroundings) {

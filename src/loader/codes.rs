@@ -60,7 +60,7 @@ codes! {
     CONDITION_FAILED = "E070", "A condition has no answer.";
     UNKNOWN_PROFILE = "W001", "A model profile is not known here.";
     NEVER_NEWS = "W002", "An agent may run several times and can never have news.";
-    NO_SCRIPT = "W003", "A script or an ensemble that an agent names is not there, or cannot be used.";
+    NO_SCRIPT = "W003", "A script, an ensemble or a program that is named is not there, or cannot be used.";
     ALLOWANCE = "W004", "A comment that allows findings has no reason, no known code, or nothing to allow.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "A cap ends the conversation no later than the agent's own limit would hold it.";

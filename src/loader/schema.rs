@@ -12,7 +12,7 @@ mod tests {
     use serde_json::Value;
 
     use super::SCHEMA;
-    use crate::ensemble::{Agent, Conversation, Limits, Retry};
+    use crate::ensemble::{Agent, Conversation, Limits, Llm, Retry, Tool};
     use crate::loader::words::Section;
 
     fn schema() -> Value {
@@ -33,6 +33,10 @@ mod tests {
             Section::Responses => "responses",
             Section::Profile => "profile",
             Section::Reply => "reply",
+            Section::CalledTool => "tool_call",
+            Section::Tool => "tool",
+            Section::Mcp => "mcp",
+            Section::Setting => "setting",
         };
         Some(&schema["$defs"][name])
     }
@@ -86,6 +90,9 @@ mod tests {
             default("conversation", "triggers_conversation"),
             conversation.triggers_conversation
         );
+        assert_eq!(default("agent", "max_iterations"), Llm::MAX_ITERATIONS.get());
+        assert_eq!(default("tool", "timeout_seconds"), Tool::TIMEOUT.as_secs());
+        assert_eq!(default("tool", "max_result_bytes"), Tool::MAX_RESULT_BYTES.get());
         let retry = Retry::default();
         assert_eq!(default("retry", "max_attempts"), retry.max_attempts.get());
         assert_eq!(default("retry", "delay_seconds"), retry.delay.as_secs());
