@@ -58,7 +58,7 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
         provider: provider.clone().unwrap_or_default(),
         model: model.clone().unwrap_or_default(),
         base_url: fields.read("base_url", findings, text),
-        api_key_env: fields.read("api_key_env", findings, environment_variable),
+        api_key_env: fields.read("api_key_env", findings, api_key_env),
         system_prompt: fields.read("system_prompt", findings, text),
         temperature: fields.read("temperature", findings, |at, f| number_within(at, 0.0, 10.0, f)),
         top_p: fields.read("top_p", findings, |at, f| number_within(at, 0.0, 1.0, f)),
@@ -165,13 +165,18 @@ fn called_tool(at: &Cursor<'_>, findings: &mut Findings) -> Option<CalledTool> {
 }
 
 /// The name of an environment variable. What is no name may be a key, so it is not repeated.
-pub(super) fn environment_variable(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+fn api_key_env(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+    environment_variable(at, "api_key_env", findings)
+}
+
+/// Likewise, under that key.
+pub(super) fn environment_variable(at: &Cursor<'_>, key: &str, findings: &mut Findings) -> Option<String> {
     let name = text(at, findings)?;
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.starts_with(|c: char| word(c) && !c.is_ascii_digit()) && name.chars().all(word) {
         return Some(name);
     }
-    let message = "this is not the name of an environment variable";
+    let message = format!("`{key}` is not the name of an environment variable");
     let finding = Finding::error(codes::BAD_NAME, at.key(), message);
     findings.push(finding.help("write the variable's name, never the key itself"));
     None

@@ -214,7 +214,9 @@ fn setting(at: &Cursor<'_>, findings: &mut Findings) -> Option<Setting> {
     }
     let fields = Fields::open(at, Section::Setting, findings)?;
     let help = "write the name of an environment variable";
-    let variable = fields.required("env", help, findings, environment_variable);
+    let variable = fields.required("env", help, findings, |at, findings| {
+        environment_variable(at, "env", findings)
+    });
     let prefix = fields.read("prefix", findings, text);
     Some(Setting::FromEnvironment {
         variable: variable?,
