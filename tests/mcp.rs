@@ -70,22 +70,18 @@ fn replies(calls: &[&str]) -> String {
 #[test]
 fn a_server_that_dies_is_an_error_to_the_model_and_is_started_once_more() {
     let workspace = hostile("well", "", &replies(&["h__die", "h__garbage", "h__die", "h__garbage"]));
-    let outcome = workspace.run(["run", "a.yaml", "--output", "json"]).expect_code(1);
-    // The third start is refused when the tools are asked for again, so the execution fails.
-    let result = outcome.json();
-    let error = result["conversation_history"][0]["error"].as_str().expect("an error");
+    workspace.run(["run", "a.yaml"]).expect_code(0);
+    let calls = calls(&workspace);
+    for at in [0, 2] {
+        let Err(error) = &calls[at].1 else { panic!("{calls:?}") };
+        assert!(error.contains("the server ended before it answered"), "{error}");
+        assert!(error.contains("I die"), "its stderr: {error}");
+    }
+    assert_eq!(calls[1].1, Ok(json!("after garbage")), "{calls:?}");
+    let Err(error) = &calls[3].1 else { panic!("{calls:?}") };
     assert!(error.contains("is not started a third time"), "{error}");
     assert_eq!(lines(&workspace, "starts.txt").len(), 2);
     all_gone(&workspace);
-
-    let workspace = hostile("well", "", &replies(&["h__die", "h__garbage"]));
-    workspace.run(["run", "a.yaml"]).expect_code(0);
-    let calls = calls(&workspace);
-    let Err(error) = &calls[0].1 else { panic!("{calls:?}") };
-    assert!(error.contains("the server ended before it answered"), "{error}");
-    assert!(error.contains("I die"), "its stderr: {error}");
-    assert_eq!(calls[1].1, Ok(json!("after garbage")), "{calls:?}");
-    assert_eq!(lines(&workspace, "starts.txt").len(), 2);
 }
 
 #[test]
@@ -126,7 +122,10 @@ fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
     assert!(error.contains("had not ended after 1 s"), "{error}");
     assert_eq!(calls[1].1, Ok(json!("after garbage")), "the server is still there");
     let heard = lines(&workspace, "heard.txt");
-    assert!(heard.iter().any(|line| line.contains("notifications/cancelled")), "{heard:?}");
+    assert!(
+        heard.iter().any(|line| line.contains("notifications/cancelled")),
+        "{heard:?}"
+    );
     assert_eq!(lines(&workspace, "starts.txt").len(), 1);
 }
 
@@ -136,7 +135,10 @@ fn all_pages_of_tools_are_offered_and_new_ones_when_the_server_says_so() {
     workspace.run(["run", "a.yaml"]).expect_code(0);
     let calls = calls(&workspace);
     let Err(error) = &calls[0].1 else { panic!("{calls:?}") };
-    assert!(error.contains("h__die") && error.contains("h__env"), "two pages: {error}");
+    assert!(
+        error.contains("h__die") && error.contains("h__env"),
+        "two pages: {error}"
+    );
     assert_eq!(calls[1].1, Ok(json!("grown")));
     assert_eq!(calls[2].1, Ok(json!("as new")));
 }
@@ -153,7 +155,10 @@ fn one_server_serves_all_agents_in_its_own_folder_with_secrets_that_stay_secret(
          simulated, replies: [{tool_calls: [{name: h__env}]}, done]}\ntools:\n  h:\n    permission: allow\n    mcp:\n      \
          command: sh ../hostile.sh\n      cwd: inside\n      env: {PLANTED: {env: MY_SECRET}, PREFIXED: {env: MY_SECRET, prefix: p-}}\n",
     );
-    let child = workspace.command(["run", "a.yaml", "--output", "events"]).env("MY_SECRET", "s3cr3t").spawn();
+    let child = workspace
+        .command(["run", "a.yaml", "--output", "events"])
+        .env("MY_SECRET", "s3cr3t")
+        .spawn();
     support::Running(child.expect("it starts")).finish().expect_code(0);
     let calls = calls(&workspace);
     assert_eq!(calls.len(), 3, "{calls:?}");
@@ -225,7 +230,11 @@ fn speaks_with_everything(workspace: &Workspace, mcp: &str) {
     let ends: Vec<Result<Value, String>> = calls(workspace).into_iter().map(|(_, end)| end).collect();
     assert_eq!(ends[0], Ok(json!("Echo: hé")));
     assert_eq!(ends[1], Ok(json!("The sum of 2 and 3 is 5.")));
-    assert!(ends[2].as_ref().is_ok_and(|value| value["temperature"].is_number()), "{:?}", ends[2]);
+    assert!(
+        ends[2].as_ref().is_ok_and(|value| value["temperature"].is_number()),
+        "{:?}",
+        ends[2]
+    );
     let says = |at: usize, what: &str| {
         let text = ends[at].as_ref().expect("a result").as_str().expect("a text");
         assert!(text.contains(what), "{text}");
@@ -233,7 +242,11 @@ fn speaks_with_everything(workspace: &Workspace, mcp: &str) {
     says(3, "[an image, image/png, ");
     says(4, "demo://resource/");
     says(5, "Resource 1");
-    assert!(ends[6].as_ref().is_err_and(|error| error.contains("\"message\" is a required")));
+    assert!(
+        ends[6]
+            .as_ref()
+            .is_err_and(|error| error.contains("\"message\" is a required"))
+    );
     assert!(ends[7].is_err(), "{:?}", ends[7]);
 }
 
@@ -241,7 +254,10 @@ fn speaks_with_everything(workspace: &Workspace, mcp: &str) {
 fn the_published_server_over_stdio() {
     let Some(server) = everything() else { return };
     let workspace = Workspace::new();
-    speaks_with_everything(&workspace, &format!("{{command: [node, '{}', stdio]}}", server.display()));
+    speaks_with_everything(
+        &workspace,
+        &format!("{{command: [node, '{}', stdio]}}", server.display()),
+    );
 }
 
 /// A server process that ends with the test.
@@ -257,7 +273,10 @@ impl Drop for Served {
 #[test]
 fn the_published_server_over_http() {
     let Some(server) = everything() else { return };
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|free| free.local_addr())
+        .expect("a port")
+        .port();
     let child = Command::new("node")
         .arg(server)
         .arg("streamableHttp")
@@ -266,7 +285,9 @@ fn the_published_server_over_http() {
         .stderr(Stdio::null())
         .spawn();
     let _served = Served(child.expect("node is there"));
-    eventually("the server's port", || std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+    eventually("the server's port", || {
+        std::net::TcpStream::connect(("127.0.0.1", port)).ok()
+    });
     let workspace = Workspace::new();
     let address = format!("http://127.0.0.1:{port}/mcp");
     speaks_with_everything(&workspace, &format!("{{url: '{address}', headers: {{X-Test: a}}}}"));

@@ -145,7 +145,10 @@ fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
         (profile("{provider: simulated, replies: []}"), false),
         (profile("{provider: simulated, replies: [{text: a}]}"), false),
         (profile("{provider: simulated, replies: [{tool_calls: []}]}"), false),
-        (profile("{provider: simulated, replies: [{tool_calls: [{name: t}]}]}"), true),
+        (
+            profile("{provider: simulated, replies: [{tool_calls: [{name: t}]}]}"),
+            true,
+        ),
         (
             profile("{provider: simulated, replies: [{text: a, tool_calls: [{name: t, arguments: {n: 1}}]}]}"),
             true,

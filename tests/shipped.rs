@@ -165,7 +165,10 @@ fn the_story_ends_whichever_way_is_taken() {
 
 #[test]
 fn the_researcher_looks_things_up() {
-    for (question, bird) in [("How deep does the gannet dive?", "gannet"), ("A puffin's home?", "puffin")] {
+    for (question, bird) in [
+        ("How deep does the gannet dive?", "gannet"),
+        ("A puffin's home?", "puffin"),
+    ] {
         let outcome = run("researcher", &["--input", question]).expect_code(0);
         let answer = outcome.json()["final_state"]["response"].as_str().map(str::to_owned);
         let answer = answer.expect("a text");

@@ -59,7 +59,11 @@ fn stopping_or_killing_a_run_kills_its_tools_and_resume_makes_the_execution_agai
         assert_eq!(result["conversation_history"][0]["attempt"], 2, "{signal}");
         let performed = workspace.read("performed.txt");
         let performed: Vec<&str> = performed.lines().collect();
-        assert_eq!(performed, ["quick", "hang 1", "quick", "hang 2"], "{signal}: tools are called again");
+        assert_eq!(
+            performed,
+            ["quick", "hang 1", "quick", "hang 2"],
+            "{signal}: tools are called again"
+        );
         let journal = workspace.journal();
         let finished = journal.iter().find(|record| record["event"] == "execution_finished");
         let exchange = &finished.expect("it ended")["data"]["exchange"];

@@ -161,7 +161,10 @@ pub fn resolve_words(words: &[String], places: &Places) -> Result<Resolved, Unav
         [program, arguments @ ..] if !program.trim().is_empty() => {
             command(program, arguments.iter().map(OsString::from).collect(), places)
         }
-        _ => Err(unavailable("the command names no program", "write the program first, then its arguments")),
+        _ => Err(unavailable(
+            "the command names no program",
+            "write the program first, then its arguments",
+        )),
     }
 }
 

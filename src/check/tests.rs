@@ -42,10 +42,7 @@ fn tools_that_lead_back_and_tools_that_nobody_uses() {
     let llm = |name: &str, tools: &str| format!("- {{name: {name}, model: m/n, tools: [{tools}]}}\n");
     let unused = |name: &str, column: usize| format!("H020 6:{column} no agent uses the tool `{name}`");
     let rows: Vec<(String, Vec<String>)> = vec![
-        (
-            llm("a", "b") + &llm("b", "c") + &llm("c", ""),
-            vec![unused("a", 9)],
-        ),
+        (llm("a", "b") + &llm("b", "c") + &llm("c", ""), vec![unused("a", 9)]),
         (
             llm("a", "b, c") + &llm("b", "c, a") + &llm("c", ""),
             vec!["E045 4:38 these agents are tools of each other in a circle: a → b → a".to_owned()],
@@ -58,10 +55,7 @@ fn tools_that_lead_back_and_tools_that_nobody_uses() {
             ],
         ),
         // Two ways to one agent are no circle.
-        (
-            llm("a", "b, c") + &llm("b", "c") + &llm("c", ""),
-            vec![unused("a", 9)],
-        ),
+        (llm("a", "b, c") + &llm("b", "c") + &llm("c", ""), vec![unused("a", 9)]),
     ];
     for (agents, expected) in rows {
         assert_eq!(shown(&format!("{agents}{tools}")), expected, "{agents}");

@@ -77,7 +77,10 @@ fn report(ensemble: &Ensemble, circle: &[Use]) -> Finding {
     let place = |one: &Use| -> At { Agent::route(one.user).key("tools").index(one.item).value() };
     let mut names: Vec<&str> = circle.iter().map(|one| name(one.user)).collect();
     names.push(name(circle[0].user));
-    let message = format!("these agents are tools of each other in a circle: {}", names.join(" → "));
+    let message = format!(
+        "these agents are tools of each other in a circle: {}",
+        names.join(" → ")
+    );
     let mut finding = Finding::error(codes::TOOL_CIRCLE, place(&circle[0]), message);
     for one in &circle[1..] {
         let label = format!("`{}` calls `{}`", name(one.user), name(one.performer));

@@ -113,7 +113,9 @@ pub fn check_tools(allowed: &[String], ensemble: &Ensemble) -> Result<(), CliErr
             .iter()
             .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
     let is_known = |name: &str| {
-        let (tool, member) = name.split_once('.').map_or((name, None), |(tool, member)| (tool, Some(member)));
+        let (tool, member) = name
+            .split_once('.')
+            .map_or((name, None), |(tool, member)| (tool, Some(member)));
         let is_server = |tool: &Tool| matches!(tool.kind, ToolKind::Mcp(_));
         let found = ensemble.tool(tool);
         name == "*" || found.is_some_and(|tool| member.is_none() || is_server(tool))

@@ -126,10 +126,10 @@ fn value(setting: &Setting) -> Result<String, Unready> {
         Setting::Text(text) => Ok(text.clone()),
         Setting::FromEnvironment { variable, prefix } => match std::env::var(variable) {
             Ok(value) => Ok(format!("{prefix}{value}")),
-            Err(_) => Err(
-                Unready::new(format!("the environment variable `{variable}` is not set, or is no text"))
-                    .with_help(format!("set it for this run: {variable}=… ensemble run …")),
-            ),
+            Err(_) => Err(Unready::new(format!(
+                "the environment variable `{variable}` is not set, or is no text"
+            ))
+            .with_help(format!("set it for this run: {variable}=… ensemble run …"))),
         },
     }
 }

@@ -70,7 +70,9 @@ fn prepared(replies: &[Reply], request: &ModelRequest) -> Result<ModelReply, Mod
         Some(Reply::Text(text)) => Ok(ModelReply::text(text)),
         Some(Reply::Error(message)) => Err(ModelError::passing(message)),
         Some(Reply::Calls { text, tool_calls }) => {
-            let calls = tool_calls.iter().map(|call| (call.name.clone(), call.arguments.clone()));
+            let calls = tool_calls
+                .iter()
+                .map(|call| (call.name.clone(), call.arguments.clone()));
             Ok(calling(text.clone(), calls, request))
         }
         None => Ok(ModelReply::text(announced(request))),

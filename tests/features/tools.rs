@@ -41,7 +41,10 @@ fn called(world: &mut World, execution: u64, agent: String, step: &Step) {
         let end = call.get(&row[3]).unwrap_or_else(|| panic!("{row:?} {call}"));
         match row[3].as_str() {
             "result" => assert_eq!(*end, parse(&row[4]), "{row:?}"),
-            _ => assert!(end.as_str().is_some_and(|error| error.contains(&row[4])), "{row:?} {call}"),
+            _ => assert!(
+                end.as_str().is_some_and(|error| error.contains(&row[4])),
+                "{row:?} {call}"
+            ),
         }
     }
 }

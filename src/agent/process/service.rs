@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::watch;
 
 use super::fault;
 use super::group::{self, Group};
@@ -19,10 +20,15 @@ use crate::agent::Notes;
 /// How long a service may take to end by itself once nobody speaks to it any more.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// How long the rest of its stderr is waited for when it has ended.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
 /// A child process and what it says on stderr.
 pub(in crate::agent) struct Service {
     group: Group,
     stderr: Stderr,
+    /// Its sender is there for as long as stderr is open.
+    open: watch::Receiver<()>,
 }
 
 /// The end of a stream that has not been passed on, kept while it grows.
@@ -76,14 +82,25 @@ pub(in crate::agent) async fn start(
         return Err("it has no pipes".to_owned());
     };
     let stderr = Stderr::default();
-    tokio::spawn(stderr.clone().follow(said));
-    Ok((Service { group, stderr }, stdin, stdout))
+    let (opened, open) = watch::channel(());
+    let followed = stderr.clone();
+    tokio::spawn(async move {
+        followed.follow(said).await;
+        drop(opened);
+    });
+    Ok((Service { group, stderr, open }, stdin, stdout))
 }
 
 impl Service {
     /// What it says on stderr.
     pub(in crate::agent) fn stderr(&self) -> &Stderr {
         &self.stderr
+    }
+
+    /// Waits a moment for the end of stderr, of a service that has ended or is about to.
+    pub(in crate::agent) async fn last_words(&self) {
+        let mut open = self.open.clone();
+        let _closed_or_held_by_others = tokio::time::timeout(LAST_WORDS, open.changed()).await;
     }
 
     /// Waits a moment for its end, and kills what is left of it. Its stdin has to be closed before.

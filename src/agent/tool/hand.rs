@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::mcp::Server;
+use super::mcp::{Offered, Server};
 use super::names::Names;
 use super::result::{capped, end_of};
 use super::{Item, Kit, Performer, Terms, agent, ensemble, script};
@@ -28,6 +28,8 @@ pub(super) struct Hand<'a> {
 #[derive(Default)]
 struct State<'a> {
     named: HashMap<String, Target<'a>>,
+    /// What each server has offered before, by the item's place: one that is lost must not end the execution.
+    offered: HashMap<usize, Arc<[Offered]>>,
     /// What has been spent since somebody last asked.
     unbooked: Usage,
     spent_tokens: u64,
@@ -54,7 +56,7 @@ impl<'a> Hand<'a> {
         let mut names = Names::default();
         let mut named = HashMap::new();
         let mut specs: Vec<ToolSpec> = Vec::new();
-        for item in &self.kit.tools {
+        for (at, item) in self.kit.tools.iter().enumerate() {
             match item {
                 Item::Own {
                     terms,
@@ -71,9 +73,10 @@ impl<'a> Hand<'a> {
                     });
                 }
                 Item::Server { terms, member, server } => {
-                    let offered = server.tools(terms.timeout, self.execution).await;
-                    let offered = offered.map_err(|error| format!("tool `{}`: {error}", terms.name))?;
-                    let mut found = offered.iter().filter(|tool| member.as_ref().is_none_or(|one| tool.name == *one));
+                    let offered = self.offered_by(at, terms, server).await?;
+                    let mut found = offered
+                        .iter()
+                        .filter(|tool| member.as_ref().is_none_or(|one| tool.name == *one));
                     let first = found.next();
                     if let (None, Some(member)) = (first, member) {
                         let known: Vec<&str> = offered.iter().map(|tool| &*tool.name).collect();
@@ -97,6 +100,20 @@ impl<'a> Hand<'a> {
         }
         self.state().named = named;
         Ok(specs.into())
+    }
+
+    /// What the server offers now; if it is lost, what it has offered before.
+    async fn offered_by(&self, at: usize, terms: &Terms, server: &Server) -> Result<Arc<[Offered]>, String> {
+        let offered = server.tools(terms.timeout, self.execution).await;
+        let mut state = self.state();
+        match (offered, state.offered.get(&at)) {
+            (Ok(offered), _) => {
+                state.offered.insert(at, Arc::clone(&offered));
+                Ok(offered)
+            }
+            (Err(_), Some(before)) => Ok(Arc::clone(before)),
+            (Err(error), None) => Err(format!("tool `{}`: {error}", terms.name)),
+        }
     }
 
     async fn perform(&self, call: &ToolCall) -> ToolEnd {

@@ -133,7 +133,8 @@ fn shown(arguments: &JsonMap) -> String {
             shown.push_str(&format!("… ({} more)", text.chars().count() - SHOWN));
             break;
         }
-        let turns_text = matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let turns_text =
+            matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         if character.is_control() || turns_text {
             shown.extend(character.escape_unicode());
         } else {

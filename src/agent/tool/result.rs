@@ -93,8 +93,13 @@ mod tests {
     fn what_is_too_long_is_cut_at_a_character_and_says_so() {
         let result = |value: Value| ToolEnd::Result(value);
         assert_eq!(capped(result(json!("éé")), 4), result(json!("éé")));
-        let note = |all: usize, kept: usize| format!("\n[cut off: the result has {all} bytes, and the first {kept} are shown]");
-        assert_eq!(capped(result(json!("éé")), 3), result(json!(format!("é{}", note(4, 2)))));
+        let note = |all: usize, kept: usize| {
+            format!("\n[cut off: the result has {all} bytes, and the first {kept} are shown]")
+        };
+        assert_eq!(
+            capped(result(json!("éé")), 3),
+            result(json!(format!("é{}", note(4, 2))))
+        );
         assert_eq!(capped(result(json!({"a": 1})), 7), result(json!({"a": 1})));
         let cut = capped(result(json!({"a": 1})), 6);
         assert_eq!(cut, result(json!(format!("{{\"a\":1{}", note(7, 6)))));

@@ -62,12 +62,7 @@ pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<E
     })
 }
 
-fn agents(
-    at: &Cursor<'_>,
-    names: &Names<'_>,
-    tools: &tool::Tools<'_>,
-    findings: &mut Findings,
-) -> Option<Vec<Agent>> {
+fn agents(at: &Cursor<'_>, names: &Names<'_>, tools: &tool::Tools<'_>, findings: &mut Findings) -> Option<Vec<Agent>> {
     let items = at.items("a list of agents", findings)?;
     if items.is_empty() {
         empty(at, "an ensemble has at least one agent", findings);

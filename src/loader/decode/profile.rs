@@ -7,11 +7,11 @@ use super::{limits, reference};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{CalledTool, Profile, Reply, Simulated};
-use crate::loader::{codes, json};
 use crate::loader::document::{Content, Document, ScalarValue};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, empty, number_within, out_of_range, seconds, text, whole, wrong_type};
 use crate::loader::words::Section;
+use crate::loader::{codes, json};
 
 /// Profiles in file order.
 pub(in crate::loader) type Profiles = Vec<(Arc<str>, Profile)>;

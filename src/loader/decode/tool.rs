@@ -258,7 +258,11 @@ impl<'a> Tools<'a> {
             None => (&*name, None),
         };
         let Some(is_server) = self.0.get(tool) else {
-            let finding = Finding::error(codes::UNKNOWN_TOOL, at.value(), format!("there is no tool {}", quoted(tool)));
+            let finding = Finding::error(
+                codes::UNKNOWN_TOOL,
+                at.value(),
+                format!("there is no tool {}", quoted(tool)),
+            );
             let guess = did_you_mean(tool, self.0.keys().copied());
             findings.push(match guess {
                 Some(_) => with_guess(finding, guess),

@@ -613,10 +613,16 @@ fn tools() {
             "{script: x, parameters: {type: objekt}}",
             &["E029 3:30 this is not a valid JSON Schema"],
         ),
-        ("{agent: other, permission: maybe}", &["E016 3:33 expected `allow`, `ask` or `deny`"]),
+        (
+            "{agent: other, permission: maybe}",
+            &["E016 3:33 expected `allow`, `ask` or `deny`"],
+        ),
         ("{agent: other, timeout_seconds: 0}", &["E015 3:38"]),
         ("{agent: other, max_result_bytes: 0}", &["E015 3:39"]),
-        ("{agent: other, comand: x}", &["E010 3:21 unknown key 'comand' in a tool"]),
+        (
+            "{agent: other, comand: x}",
+            &["E010 3:21 unknown key 'comand' in a tool"],
+        ),
         ("{mcp: {}}", &["E035 3:12 this has none of `command`, `url`"]),
         (
             "{mcp: {command: x, url: 'http://x'}}",
@@ -626,12 +632,18 @@ fn tools() {
         ("{mcp: {command: x, headers: {}}}", &["E025 3:25 this does not belong"]),
         ("{mcp: {url: 'http://x', env: {}}}", &["E025 3:30 this does not belong"]),
         ("{mcp: {url: x}}", &["E016 3:18 'x' is no address of a server"]),
-        ("{mcp: {command: x}, parameters: {}}", &["E025 3:26 `parameters` does not belong"]),
+        (
+            "{mcp: {command: x}, parameters: {}}",
+            &["E025 3:26 `parameters` does not belong"],
+        ),
         (
             "{mcp: {command: x, env: {A: {env: sk-1}}}}",
             &["E017 3:35 `env` is not the name of an environment variable"],
         ),
-        ("{mcp: {command: x, env: {A: {prefix: y}}}}", &["E013 3:34 `env` is missing"]),
+        (
+            "{mcp: {command: x, env: {A: {prefix: y}}}}",
+            &["E013 3:34 `env` is missing"],
+        ),
     ];
     for (tool, expected) in rows {
         let text = format!("agents: [{{name: other, script: o.sh}}]\ntools:\n  t: {tool}\nname: e\n");

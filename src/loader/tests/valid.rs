@@ -151,7 +151,11 @@ fn the_whole_language_is_read() {
         (llm.system_prompt.as_deref(), llm.memory),
         (Some("You write."), Memory::None)
     );
-    let used: Vec<_> = llm.tools.iter().map(|one| (&*one.tool, one.member.as_deref())).collect();
+    let used: Vec<_> = llm
+        .tools
+        .iter()
+        .map(|one| (&*one.tool, one.member.as_deref()))
+        .collect();
     assert_eq!(used, [("look", None), ("files", Some("read")), ("far", None)]);
     assert_eq!(llm.max_iterations, count(4));
     let [first, second, third] = writer.dependencies.as_slice() else {
@@ -178,7 +182,10 @@ fn the_whole_language_is_read() {
     assert_eq!(look.max_result_bytes, Tool::MAX_RESULT_BYTES);
     assert!(matches!(look.kind, ToolKind::Script { script, .. } if script == "look.rhai"));
     let review = tool("review");
-    assert_eq!((review.permission, review.timeout), (Permission::Ask, Duration::from_millis(500)));
+    assert_eq!(
+        (review.permission, review.timeout),
+        (Permission::Ask, Duration::from_millis(500))
+    );
     assert_eq!(review.max_result_bytes.get(), 10);
     assert_eq!(tool("team").permission, Permission::Deny);
     let files = tool("files");
@@ -193,7 +200,10 @@ fn the_whole_language_is_read() {
     };
     assert_eq!(
         env,
-        [("A".to_owned(), Setting::Text("b".into())), ("C".to_owned(), from_environment)]
+        [
+            ("A".to_owned(), Setting::Text("b".into())),
+            ("C".to_owned(), from_environment)
+        ]
     );
     assert_eq!(cwd.as_deref(), Some("sub"));
     assert!(matches!(tool("far").kind, ToolKind::Mcp(McpServer::Url { .. })));

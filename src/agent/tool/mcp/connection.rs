@@ -77,6 +77,7 @@ impl Connection {
                 let running = match shaken {
                     Ok(Ok(running)) => running,
                     Ok(Err(error)) => {
+                        child.last_words().await;
                         child.end().await;
                         return Err(said(format!("the server does not speak the protocol: {error}")));
                     }
@@ -114,10 +115,11 @@ impl Connection {
             return Ok(listed);
         }
         let listed = tokio::time::timeout_at(deadline, self.list()).await;
-        let listed: Arc<[Offered]> = listed
-            .map_err(|_| "the server did not list its tools in time".to_owned())?
-            .map_err(|error| self.lost(format!("the server does not list its tools: {error}")))?
-            .into();
+        let listed: Arc<[Offered]> = match listed {
+            Ok(Ok(listed)) => listed.into(),
+            Ok(Err(error)) => return Err(self.lost(format!("the server does not list its tools: {error}")).await),
+            Err(_) => return Err("the server did not list its tools in time".to_owned()),
+        };
         *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listed));
         Ok(listed)
     }
@@ -149,7 +151,7 @@ impl Connection {
             Ok(_) => ToolEnd::Error("the server wants to go on in a way that is not supported here".to_owned()),
             Err(ServiceError::McpError(error)) => ToolEnd::Error(format!("the server refused: {}", error.message)),
             Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)) => {
-                ToolEnd::Error(self.lost("the server ended before it answered".to_owned()))
+                ToolEnd::Error(self.lost("the server ended before it answered".to_owned()).await)
             }
             Err(error) => ToolEnd::Error(format!("the server did not answer as it should: {error}")),
         }
@@ -164,9 +166,7 @@ impl Connection {
 
     /// Says goodbye: stdin is closed, or the session ended, and then what is left is killed.
     pub(super) async fn close(self) {
-        let Self {
-            mut running, child, ..
-        } = self;
+        let Self { mut running, child, .. } = self;
         let _gone_anyway = running.close_with_timeout(FAREWELL).await;
         drop(running);
         if let Some(child) = child {
@@ -175,9 +175,12 @@ impl Connection {
     }
 
     /// The error, with the end of the server's stderr.
-    fn lost(&self, error: String) -> String {
+    async fn lost(&self, error: String) -> String {
         match &self.child {
-            Some(child) => with_stderr(error, child.stderr()),
+            Some(child) => {
+                child.last_words().await;
+                with_stderr(error, child.stderr())
+            }
             None => error,
         }
     }
