@@ -128,7 +128,7 @@ Feature: Tools
     When I run `ensemble run a.yaml --output json`
     Then execution 1 of "a" called these tools:
       | iteration | name | arguments | end    | what                                                                   |
-      | 1         | long | {}        | result | "aé\n[cut off: the result has 5 bytes, and the first 3 are shown]" |
+      | 1         | long | {}        | result | "aé\\n[cut off: the result has 5 bytes, and the first 3 are shown]" |
 
   Scenario: A model that never stops calling tools fails
     Given the ensemble "a.yaml":
@@ -388,16 +388,16 @@ Feature: Tools
     Then the exit code is 2
     And the findings include:
       | place | message                                               |
-      | 3:34  | there is no tool 'serach'                             |
-      | 3:42  | `search` is one tool, and has none within it          |
+      | 3:35  | there is no tool 'serach'                             |
+      | 3:43  | `search` is one tool, and has none within it          |
       | 5:31  | `tools` does not belong to an agent of type script    |
       | 5:48  | `max_iterations` does not belong                      |
       | 7:11  | `parameters` is missing                               |
       | 10:3  | 'two words' is not a valid name of a tool             |
       | 11:19 | there is no agent `nobdy`                             |
-      | 12:20 | this has both `script` and `agent`                    |
+      | 12:10 | this has both `script` and `agent`                    |
       | 13:12 | this has none of `script`, `agent`, `ensemble`, `mcp` |
-      | 14:33 | this has both `command` and `url`                     |
+      | 14:32 | this has both `command` and `url`                     |
       | 14:53 | `parameters` does not belong to a tool with `mcp`     |
 
   Scenario: Agents that are tools of each other, missing files, and tools that nobody uses
@@ -419,7 +419,7 @@ Feature: Tools
     Then the exit code is 2
     And the findings are:
       | severity | place | message                                                            |
-      | error    | 5:35  | these agents are tools of each other in a circle: a → b → c → a    |
+      | error    | 3:35  | these agents are tools of each other in a circle: a → b → c → a    |
       | warning  | 10:18 | there is no file `gone.rhai`                                       |
       | hint     | 11:3  | no agent uses the tool `idle`                                      |
-      | warning  | 11:24 | `no-such-program` is neither a file nor a command                  |
+      | warning  | 11:25 | `no-such-program` is neither a file nor a command                  |

@@ -595,7 +595,7 @@ fn a_context() {
 fn tools() {
     let rows: &[(&str, &[&str])] = &[
         ("{agent: other}", &[]),
-        ("{agent: othr}", &["E021 3:13 there is no agent `othr`"]),
+        ("{agent: othr}", &["E021 3:14 there is no agent `othr`"]),
         (
             "{}",
             &["E035 3:6 this has none of `script`, `agent`, `ensemble`, `mcp`"],

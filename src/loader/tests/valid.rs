@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::loaded;
 use crate::ensemble::{
-    AgentKind, Backoff, CommandLine, Declared, Ending, Ensemble, McpServer, Memory, ModelChoice, OnError, Permission,
-    Reply, Responses, Setting, Simulated, Tool, ToolKind, Trigger,
+    AgentKind, Backoff, CalledTool, CommandLine, Declared, Ending, Ensemble, McpServer, Memory, ModelChoice, OnError,
+    Permission, Reply, Responses, Setting, Simulated, Tool, ToolKind, Trigger,
 };
 use crate::loader::{answers, context, profiles};
 use crate::source::Source;
@@ -254,7 +254,13 @@ fn every_kind_and_profile_is_read() {
     };
     let replies = vec![
         Reply::Text("one".into()),
-        Reply::Text("two".into()),
+        Reply::Calls {
+            text: "two".into(),
+            tool_calls: vec![CalledTool {
+                name: "look".into(),
+                arguments: json!({"n": 1}).as_object().expect("a map").clone(),
+            }],
+        },
         Reply::Error("broken".into()),
     ];
     assert_eq!(quick.1.simulated, Some(Simulated::Replies(replies)));
