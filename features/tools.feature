@@ -397,8 +397,8 @@ Feature: Tools
       | 11:19 | there is no agent `nobdy`                             |
       | 12:10 | this has both `script` and `agent`                    |
       | 13:12 | this has none of `script`, `agent`, `ensemble`, `mcp` |
-      | 14:32 | this has both `command` and `url`                     |
-      | 14:53 | `parameters` does not belong to a tool with `mcp`     |
+      | 14:33 | this has both `command` and `url`                     |
+      | 14:51 | `parameters` does not belong to a tool with `mcp`     |
 
   Scenario: Agents that are tools of each other, missing files, and tools that nobody uses
     Given the ensemble "a.yaml":

@@ -653,9 +653,9 @@ fn tools() {
         "name: e\nagents: [{name: a, model: a/b, tools: [t.x, T]}, {name: b, script: x}]\ntools: {t: {agent: b}, 'a b': \
          {agent: b}}\n",
         &[
-            "E034 2:41 `t` is one tool, and has none within it",
-            "E034 2:46 there is no tool 'T'",
-            "E017 3:23 'a b' is not a valid name of a tool",
+            "E034 2:40 `t` is one tool, and has none within it",
+            "E034 2:45 there is no tool 'T'",
+            "E017 3:24 'a b' is not a valid name of a tool",
         ],
     );
 }
