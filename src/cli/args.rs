@@ -1,11 +1,15 @@
 //! The command line: what can be typed, and the words that `--help` prints.
 
+mod lookback;
+
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::journal::Durability;
+
+pub use lookback::{EstimateArgs, ExportFormat, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs, Told};
 
 /// Run, validate and replay conversations between agents, described in YAML.
 #[derive(Debug, Parser)]
@@ -35,6 +39,8 @@ pub enum ColorChoice {
 pub enum Command {
     /// Hold a conversation from input to outcome
     Run(RunArgs),
+    /// Talk with an ensemble: each line is a user message
+    Chat(ChatArgs),
     /// Check ensemble files without running them
     Validate(ValidateArgs),
     /// Say what the code of a finding means, with a wrong and a right example
@@ -43,6 +49,8 @@ pub enum Command {
     Graph(GraphArgs),
     /// Write a small ensemble that runs at once, to start from
     Init(InitArgs),
+    /// Make an ensemble of a plain one of llm-orc, and list what could not be carried over
+    Import(ImportArgs),
     /// Decide a recorded conversation again and stop where the decision differs
     Replay(ReplayArgs),
     /// Go on with a run that was interrupted or waits for an answer
@@ -51,6 +59,8 @@ pub enum Command {
     Continue(ContinueArgs),
     /// Start a new run from a turn of another
     Fork(ForkArgs),
+    /// Tell what a run would take, from what a recorded one took
+    Estimate(EstimateArgs),
     /// Look at recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
@@ -61,6 +71,8 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
+    /// Print a manual page, or write them all into a folder
+    Man(ManArgs),
 }
 
 /// `ensemble run`.
@@ -90,6 +102,32 @@ pub struct RunArgs {
     /// Show who would run first and why the others would not, and run nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// How it is driven.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+}
+
+/// `ensemble chat`.
+#[derive(Debug, Args)]
+pub struct ChatArgs {
+    /// The ensemble: a file, or the name of one in `ensembles/` or `.ensemble/ensembles/`
+    #[arg(value_name = "FILE|NAME", required_unless_present = "run")]
+    pub ensemble: Option<String>,
+    /// Go on with this run, which has ended: its id, or the beginning of it
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["ensemble", "set", "context"])]
+    pub run: Option<String>,
+    /// Put KEY into the context before the first turn; VALUE is JSON if it parses, else text
+    #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
+    pub set: Vec<String>,
+    /// Put every key of this YAML or JSON file into the context
+    #[arg(long, value_name = "FILE")]
+    pub context: Option<PathBuf>,
+    /// Who answers, and which models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// What is shown.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
     /// How it is driven.
     #[command(flatten)]
     pub driving: DrivingArgs,
@@ -205,7 +243,7 @@ pub struct GraphArgs {
     /// The form of the picture
     #[arg(long, value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
     pub format: GraphFormat,
-    /// Show how often each agent ran in this run, and why the others did not
+    /// Show what became of it in this run: who ran how often, who failed, who did not run and why
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
 }
@@ -218,6 +256,8 @@ pub enum GraphFormat {
     Mermaid,
     /// For Graphviz.
     Dot,
+    /// A picture of its own, for browsers and documents.
+    Svg,
     /// Plain text.
     Ascii,
 }
@@ -228,6 +268,31 @@ pub struct InitArgs {
     /// The ensemble's name; default: this folder's
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
+}
+
+/// `ensemble import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The ensemble of llm-orc, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub file: String,
+    /// Write into this file, or into this folder under the same name; without it, to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite a file that is there
+    #[arg(long, requires = "output")]
+    pub force: bool,
+}
+
+/// `ensemble man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The page of this command; without it, that of the program
+    #[arg(value_name = "COMMAND", conflicts_with = "output")]
+    pub command: Option<String>,
+    /// Write all pages into this folder
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: Option<PathBuf>,
 }
 
 /// `ensemble replay`.
@@ -328,21 +393,14 @@ pub enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// What was said in a run, turn by turn
-    Show {
-        /// The run's id, or the beginning of it
-        #[arg(value_name = "RUN")]
-        run: String,
-        /// Also why agents did not run, and what they wrote to stderr
-        #[arg(short, long)]
-        verbose: bool,
-    },
-    /// The result of a run as one JSON document
-    Export {
-        /// The run's id, or the beginning of it
-        #[arg(value_name = "RUN")]
-        run: String,
-    },
+    /// The story of a run, turn by turn: who ran, who did not and why, how it ended, what to type next
+    Show(RunsShowArgs),
+    /// Where two runs part; exit code 1 when they differ
+    Diff(RunsDiffArgs),
+    /// A run as one document: its result as JSON, its story as Markdown or as a page
+    Export(RunsExportArgs),
+    /// Delete old runs; those that are driven stay, and so do those that can be resumed
+    Prune(RunsPruneArgs),
     /// Delete runs
     Rm {
         /// Their ids, or the beginnings of them

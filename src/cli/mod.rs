@@ -6,14 +6,20 @@
 )]
 
 mod args;
+mod chat;
 mod clock;
 mod error;
+mod estimate;
 mod exit;
 mod explain;
 mod fork;
 mod given;
 mod graph;
+mod import;
 mod init;
+mod lines;
+mod man;
+mod picture;
 mod policy;
 mod prepare;
 mod project;
@@ -61,14 +67,17 @@ pub fn main() -> ExitCode {
 fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliError> {
     match command {
         Command::Run(args) => run::run(&args, surroundings),
+        Command::Chat(args) => chat::chat(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
         Command::Explain(args) => explain::explain(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
+        Command::Import(args) => import::import(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),
         Command::Resume(args) => resume::resume(&args, surroundings),
         Command::Continue(args) => resume::go_on(&args, surroundings),
         Command::Fork(args) => fork::fork(&args, surroundings),
+        Command::Estimate(args) => estimate::estimate(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Schema => {
             surroundings.print(crate::loader::schema::SCHEMA);
@@ -80,5 +89,6 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
             surroundings.print(&String::from_utf8_lossy(&script));
             Ok(exit::SUCCESS)
         }
+        Command::Man(args) => man::man(&args, surroundings),
     }
 }

@@ -9,6 +9,7 @@ use super::args::AnsweringArgs;
 use super::error::CliError;
 use super::prepare::{Prepared, profiles};
 use super::project::Surroundings;
+use super::run::Showing;
 use super::sub_ensemble::{Inner, inner};
 use super::tools::equip;
 use super::{given, watchdog};
@@ -29,7 +30,7 @@ use crate::loader;
 use crate::loader::codes::NOT_READY;
 use crate::model::{Model, Override, Profiles};
 use crate::source::Route;
-use crate::thread::{Listener, Silence};
+use crate::thread::Listener;
 
 /// Most bytes that a child process may write to stdout: 10 MiB.
 const OUTPUT_CAP: usize = 10 << 20;
@@ -68,7 +69,7 @@ impl Shared {
         answering: &AnsweringArgs,
         models: &[String],
         durability: Durability,
-        person: Arc<dyn Person>,
+        showing: &Showing,
         prepared: &Prepared,
         surroundings: &Surroundings,
     ) -> Result<Self, CliError> {
@@ -79,10 +80,13 @@ impl Shared {
         let watchdog = watchdog::of_this_run();
         Ok(Self {
             answers: Arc::new(answers),
-            permits: Arc::new(Permits::new(person.clone(), answering.allow_tool.iter().cloned())),
+            permits: Arc::new(Permits::new(
+                Arc::clone(&showing.person),
+                answering.allow_tool.iter().cloned(),
+            )),
             servers: Arc::new(Servers::new(watchdog.clone())),
-            person,
-            listener: Arc::new(Silence),
+            person: Arc::clone(&showing.person),
+            listener: Arc::clone(&showing.listener),
             overrides: given::overrides(models)?,
             surroundings: Arc::new(surroundings.clone()),
             outer: vec![file.canonicalize().unwrap_or(file)],

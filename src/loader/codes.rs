@@ -43,7 +43,7 @@ codes! {
     DEPENDENCY_TWICE = "E026", "A dependency is given twice.";
     STATE_KEY_TAKEN = "E027", "A `state_key` is another agent's name.";
     BLANK_CONDITION = "E028", "A condition is blank.";
-    BAD_SCHEMA = "E029", "A JSON Schema is not valid, or not one of an object.";
+    BAD_SCHEMA = "E029", "A JSON Schema is not valid.";
     SIMULATED = "E030", "What a simulated model answers is missing, doubled or out of place.";
     FALLBACK_CIRCLE = "E031", "Profiles fall back on each other in a circle.";
     DEFAULT_NOT_A_CHOICE = "E032", "The default answer is not one of the choices.";

@@ -141,7 +141,7 @@ fn parameters(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
         return Some(schema);
     }
     let message = "the arguments of a tool are an object, and this schema does not say so";
-    findings.push(Finding::error(codes::BAD_SCHEMA, at.value(), message).help("write `type: object`"));
+    findings.push(Finding::error(codes::WRONG_TYPE, at.value(), message).help("write `type: object`"));
     None
 }
 

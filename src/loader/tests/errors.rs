@@ -607,7 +607,7 @@ fn tools() {
         ("{script: x}", &["E013 3:6 `parameters` is missing"]),
         (
             "{script: x, parameters: {type: string}}",
-            &["E029 3:30 the arguments of a tool are an object"],
+            &["E014 3:30 the arguments of a tool are an object"],
         ),
         (
             "{script: x, parameters: {type: objekt}}",
