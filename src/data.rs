@@ -121,6 +121,55 @@ pub struct Usage {
     pub output_tokens: u64,
     /// Not counted by the provider but estimated.
     pub estimated: bool,
+    /// What they cost, where a profile says what its tokens cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// An amount of money, in the user's currency, exact to a billionth: sums do not depend on their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Cost(u64);
+
+impl Cost {
+    const BILLIONTHS: f64 = 1e9;
+
+    /// So much; nothing if it is no number or less than nothing.
+    pub fn of(amount: f64) -> Self {
+        Self((amount * Self::BILLIONTHS).round() as u64)
+    }
+
+    /// As a number.
+    pub fn amount(self) -> f64 {
+        self.0 as f64 / Self::BILLIONTHS
+    }
+}
+
+impl std::ops::Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+/// Without more digits than it needs: `0.0042`.
+impl std::fmt::Display for Cost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.amount())
+    }
+}
+
+/// A number.
+impl Serialize for Cost {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.amount())
+    }
+}
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        f64::deserialize(deserializer).map(Self::of)
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over so")]
@@ -156,6 +205,10 @@ impl std::ops::Add for Usage {
             input_tokens: self.input_tokens + other.input_tokens,
             output_tokens: self.output_tokens + other.output_tokens,
             estimated: self.estimated || other.estimated,
+            cost: match (self.cost, other.cost) {
+                (Some(one), Some(other)) => Some(one + other),
+                (one, other) => one.or(other),
+            },
         }
     }
 }

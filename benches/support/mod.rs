@@ -186,7 +186,7 @@ pub fn say(line: &str) {
 }
 
 /// Time that this thread has had on a processor.
-fn processor_time() -> Duration {
+pub fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(
         time.tv_sec.unsigned_abs(),

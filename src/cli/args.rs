@@ -66,6 +66,9 @@ pub enum Command {
     /// Look at recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Try the models that profiles name, or list what their providers offer
+    #[command(subcommand)]
+    Models(ModelsCommand),
     /// Print the JSON Schema of ensemble files, for editors
     Schema,
     /// Print a completion script for a shell
@@ -439,4 +442,37 @@ pub enum RunsCommand {
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
     },
+}
+
+/// `ensemble models`.
+#[derive(Debug, Subcommand)]
+pub enum ModelsCommand {
+    /// Ask every model for one word, and say what is wrong: no key, no server, no such model
+    Check(ModelsArgs),
+    /// List the models that each provider offers
+    List(ModelsArgs),
+}
+
+/// Which models.
+#[derive(Debug, Args)]
+pub struct ModelsArgs {
+    /// The ensemble whose models are meant: a file, or the name of one; default: all profiles of the configuration
+    #[arg(value_name = "FILE|NAME")]
+    pub ensemble: Option<String>,
+    /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
+    #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
+    pub model: Vec<String>,
+    /// How the answers are shown
+    #[arg(long, value_enum, default_value_t = ModelsFormat::Human, value_name = "FORM")]
+    pub format: ModelsFormat,
+}
+
+/// How the answers of models are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ModelsFormat {
+    /// A line for each.
+    #[default]
+    Human,
+    /// One JSON document.
+    Json,
 }

@@ -23,6 +23,8 @@ mod init;
 mod inputs;
 mod lines;
 mod man;
+mod models;
+mod network;
 mod outputs;
 mod picture;
 mod policy;
@@ -85,6 +87,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Fork(args) => fork::fork(&args, surroundings),
         Command::Estimate(args) => estimate::estimate(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
+        Command::Models(command) => models::models(&command, surroundings),
         Command::Schema => {
             surroundings.print(crate::loader::schema::SCHEMA);
             Ok(exit::SUCCESS)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::args::AnsweringArgs;
 use super::error::CliError;
+use super::network::network;
 use super::prepare::{Prepared, profiles};
 use super::project::Surroundings;
 use super::run::Showing;
@@ -30,7 +31,7 @@ use crate::ensemble::{Agent, AgentKind, Llm, ModelChoice};
 use crate::journal::Durability;
 use crate::loader;
 use crate::loader::codes::NOT_READY;
-use crate::model::{Cache, Model, Override, ProfileError, Profiles};
+use crate::model::{Cache, Model, Network, Override, ProfileError, Profiles};
 use crate::source::Route;
 use crate::thread::Listener;
 
@@ -62,6 +63,8 @@ pub struct Shared {
     pub cache: Option<Cache>,
     /// Who kills child processes should we be killed.
     pub watchdog: Option<Arc<Watchdog>>,
+    /// The way to models.
+    pub network: Network,
 }
 
 impl Shared {
@@ -97,6 +100,7 @@ impl Shared {
             durability,
             cache: given::cache(answering, surroundings)?,
             watchdog,
+            network: network(),
         })
     }
 }
@@ -255,7 +259,7 @@ impl Wires<'_> {
     }
 
     fn connect(&self, choice: &ModelChoice) -> Result<Model, ProfileError> {
-        let model = Model::connect(&self.profiles.resolve(choice)?, &self.load())?;
+        let model = Model::connect(&self.profiles.resolve(choice)?, &self.load(), &self.shared.network)?;
         Ok(match &self.shared.cache {
             Some(cache) => model.cached(cache),
             None => model,

@@ -38,6 +38,8 @@ mod tests {
             Section::Tool => "tool",
             Section::Mcp => "mcp",
             Section::Setting => "setting",
+            Section::Cost => "cost",
+            Section::Header => "header",
         };
         Some(&schema["$defs"][name])
     }

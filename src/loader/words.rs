@@ -23,12 +23,14 @@ pub(super) enum Section {
     Tool,
     Mcp,
     Setting,
+    Cost,
+    Header,
     Config,
 }
 
 impl Section {
     /// All of them.
-    pub(super) const ALL: [Self; 17] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::Ensemble,
         Self::Agent,
         Self::Conversation,
@@ -45,6 +47,8 @@ impl Section {
         Self::Tool,
         Self::Mcp,
         Self::Setting,
+        Self::Cost,
+        Self::Header,
         Self::Config,
     ];
 
@@ -67,6 +71,7 @@ impl Section {
                 "turn_timeout_seconds",
                 "parallel_agent_limit",
                 "max_total_tokens",
+                "max_cost",
             ],
             Self::Agent => &[
                 "name",
@@ -117,6 +122,7 @@ impl Section {
                 "model",
                 "base_url",
                 "api_key_env",
+                "headers",
                 "system_prompt",
                 "temperature",
                 "top_p",
@@ -125,6 +131,7 @@ impl Section {
                 "timeout_seconds",
                 "retry",
                 "fallback",
+                "cost",
                 "replies",
                 "script",
             ],
@@ -143,6 +150,8 @@ impl Section {
             ],
             Self::Mcp => &["command", "env", "cwd", "url", "headers"],
             Self::Setting => &["env", "prefix"],
+            Self::Cost => &["input_per_million", "output_per_million"],
+            Self::Header => &["env"],
             Self::Config => &["model_profiles"],
         }
     }
@@ -166,6 +175,8 @@ impl Section {
             Self::Tool => "a tool",
             Self::Mcp => "`mcp`",
             Self::Setting => "a value that is taken from the environment",
+            Self::Cost => "`cost`",
+            Self::Header => "a header",
             Self::Config => "the configuration",
         }
     }
@@ -223,7 +234,12 @@ const FOREIGN: &[(&str, &str)] = &[
 /// What to say about a key that `section` does not have.
 pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
     let foreign = FOREIGN.iter().find(|(word, _)| *word == key);
-    if let Some((_, advice)) = foreign.filter(|_| !matches!(section, Section::Reply | Section::Responses)) {
+    if let Some((_, advice)) = foreign.filter(|_| {
+        !matches!(
+            section,
+            Section::Reply | Section::Responses | Section::Cost | Section::Header
+        )
+    }) {
         let message = format!("`{key}` belongs to llm-orc's ensembles, not to this language");
         return Finding::error(codes::FOREIGN_KEY, at, message).help(*advice);
     }

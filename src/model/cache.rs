@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::entry::{Entry, Problem, asked, differences};
-use super::profiles::SIMULATED;
 use super::{BoxFuture, Heard, Model, ModelError, ModelReply, ModelRequest, Provider};
 use crate::data::digest;
+use crate::ensemble::SIMULATED;
 
 /// Characters of a request's digest that name its entries; an entry has the whole.
 const NAME: usize = 16;

@@ -7,13 +7,17 @@
 
 mod cache;
 mod chain;
+mod network;
 mod profiles;
+mod remote;
 mod script;
 mod simulated;
 
 pub use cache::Cache;
 pub use chain::{Ask, Asked, Model};
+pub use network::{Environment, Network};
 pub use profiles::{Link, Override, ProfileError, Profiles, Resolved};
+pub use remote::{Remote, key_variable};
 pub use script::{describe, run};
 pub use simulated::Simulator;
 
@@ -116,6 +120,8 @@ pub struct ModelError {
     pub retryable: bool,
     /// How long the provider asks to be left alone, if it does.
     pub retry_after: Option<Duration>,
+    /// Is it the schema that the provider does not take? Without it the request may succeed.
+    pub refused_schema: bool,
 }
 
 impl ModelError {
@@ -125,6 +131,7 @@ impl ModelError {
             message: message.into(),
             retryable: false,
             retry_after: None,
+            refused_schema: false,
         }
     }
 

@@ -8,6 +8,7 @@ use super::stage::{Stage, called, ended};
 use crate::conversation::{
     CompletionReason, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
 };
+use crate::data::Usage;
 
 pub(super) const NAME: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
@@ -220,17 +221,13 @@ impl Human {
         let simulated = state.started().map_or(&[][..], |started| &started.simulated);
         let mut text = String::new();
         if usage.requests > 0 {
-            let estimated = if usage.estimated { ", estimated" } else { "" };
-            let cached = match usage.cached {
-                0 => String::new(),
-                cached => format!(" ({cached} from the cache)"),
-            };
-            text.push_str(&format!(
-                "  {}{cached} · {} tokens in, {} out{estimated}\n",
-                count(usage.requests, "model request"),
-                usage.input_tokens,
-                usage.output_tokens
-            ));
+            text.push_str(&format!("  {}\n", used(&usage)));
+        }
+        let by_agent = super::usage_by_agent(state);
+        if self.verbosity == Verbosity::Verbose && by_agent.len() > 1 {
+            for (name, usage) in &by_agent {
+                text.push_str(&format!("    {DIM}{name}: {}{DIM:#}\n", used(usage)));
+            }
         }
         if !simulated.is_empty() {
             text.push_str(&format!(
@@ -300,6 +297,22 @@ impl Reporter for Human {
 }
 
 /// What to type next.
+/// Requests, tokens and what they cost, in a few words.
+fn used(usage: &Usage) -> String {
+    let estimated = if usage.estimated { ", estimated" } else { "" };
+    let cached = match usage.cached {
+        0 => String::new(),
+        cached => format!(" ({cached} from the cache)"),
+    };
+    let cost = usage.cost.map_or_else(String::new, |cost| format!(" · cost {cost}"));
+    format!(
+        "{}{cached} · {} tokens in, {} out{estimated}{cost}",
+        count(usage.requests, "model request"),
+        usage.input_tokens,
+        usage.output_tokens
+    )
+}
+
 fn hints(reason: CompletionReason, state: &ConversationState) -> String {
     let Some(started) = state.started() else {
         return String::new();

@@ -140,7 +140,14 @@ impl Dialogue {
         conversed.usage.requests += asked.requests;
         conversed.warnings.extend(asked.warnings);
         let reply = asked.result.map_err(|error| DialogueError::Model(error.message))?;
-        count(&reply, system.as_deref(), &messages, &mut conversed.usage);
+        let mut used = Usage::default();
+        count(&reply, system.as_deref(), &messages, &mut used);
+        // What comes from the cache is paid for.
+        used.cost = asked
+            .price
+            .filter(|_| !reply.cached)
+            .map(|price| price.of(used.input_tokens, used.output_tokens));
+        conversed.usage = conversed.usage + used;
         Ok(reply)
     }
 

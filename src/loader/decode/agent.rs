@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::tool::Tools;
-use super::{Names, context_window, dependency, input, limits, reference};
+use super::{Names, context_window, dependency, input, limits, reference, remote};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, Trigger};
@@ -220,6 +220,10 @@ fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {
     let text = reference(at, findings)?;
     match text.split_once('/') {
         Some((provider, model)) if !provider.trim().is_empty() && !model.trim().is_empty() => {
+            if !remote::is_provider(provider.trim()) {
+                findings.push(remote::unknown_provider(provider.trim(), at));
+                return None;
+            }
             Some(ModelChoice::Model {
                 provider: provider.trim().into(),
                 model: model.trim().into(),

@@ -6,6 +6,7 @@ mod dependency;
 mod input;
 mod limits;
 mod profile;
+mod remote;
 mod side;
 mod tool;
 

@@ -156,6 +156,7 @@ fn agents() {
         ),
         ("model: llama", &["E033 6:12 'llama' does not read `provider/model`"]),
         ("model: /x", &["E033 6:12"]),
+        ("model: opneai/x", &["E016 6:12 there is no provider 'opneai'"]),
         (
             "script: x\nconfig: {a: 1}\nparameters: {b: 2}",
             &["E019 8:5 `parameters` is another word for `config`"],
@@ -222,7 +223,7 @@ fn agents() {
             &["E016 7:29 expected `news` or `every_turn`"],
         ),
         (
-            "model: a/b\nconversation: {memory: all}",
+            "model: ollama/b\nconversation: {memory: all}",
             &["E016 7:28 expected `conversation` or `none`"],
         ),
         (
@@ -377,6 +378,33 @@ fn limits() {
 fn model_profiles() {
     let rows: &[(&str, &[&str])] = &[
         ("{provider: ollama}", &["E013 2:6 `model` is missing"]),
+        (
+            "{provider: olama, model: x}",
+            &["E016 2:17 there is no provider 'olama'"],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'localhost:1'}",
+            &["E036 2:45 'localhost:1' is not the address of a server"],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'http://me:pass@host'}",
+            &["E036 2:45 this `base_url` holds credentials"],
+        ),
+        (
+            "{provider: openai, model: x, headers: {authorization: k}}",
+            &["E037 2:45 the header `authorization` carries a key"],
+        ),
+        (
+            "{provider: openai, model: x, headers: {A b: c, X-Y: {env: 1x}, X-Z: {env: A}, X-A: b}}",
+            &[
+                "E017 2:45 'A b' is not the name of a header",
+                "E017 2:59 `env` is not the name",
+            ],
+        ),
+        (
+            "{provider: openai, model: x, cost: {input_per_million: -1}}",
+            &["E013 2:41 `output_per_million` is missing", "E015 2:61"],
+        ),
         ("{model: x}", &["E013 2:6 `provider` is missing"]),
         (
             "{provider: simulated}",
@@ -558,7 +586,7 @@ fn every_help_is_there() {
             agent("description: x"),
             "`script`, `model_profile` (or `model`), `input` or `ensemble`",
         ),
-        (agent("model: a/b\nprompt: {{ input }}"), "in quotes"),
+        (agent("model: ollama/b\nprompt: {{ input }}"), "in quotes"),
     ];
     for (text, expected) in rows {
         assert!(help(&text).contains(expected), "{text}\n{}", help(&text));

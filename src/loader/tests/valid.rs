@@ -305,7 +305,7 @@ fn every_kind_and_profile_is_read() {
 
 #[test]
 fn a_configuration_is_read() {
-    let text = "model_profiles:\n  b: {provider: x, model: y}\n  a: {provider: x, model: z}\n";
+    let text = "model_profiles:\n  b: {provider: groq, model: y}\n  a: {provider: xai, model: z}\n";
     let read = profiles(&Source::new("config.yaml", text)).expect("sound");
     let names: Vec<_> = read.iter().map(|(name, profile)| (&**name, &*profile.model)).collect();
     assert_eq!(names, [("b", "y"), ("a", "z")]);
