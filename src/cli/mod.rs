@@ -7,6 +7,7 @@
 
 mod args;
 mod chat;
+mod check;
 mod clock;
 mod error;
 mod estimate;
@@ -15,8 +16,10 @@ mod explain;
 mod fork;
 mod given;
 mod graph;
+mod import;
 mod init;
 mod lines;
+mod man;
 mod picture;
 mod policy;
 mod prepare;
@@ -67,8 +70,10 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Chat(args) => chat::chat(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
         Command::Explain(args) => explain::explain(&args, surroundings),
+        Command::Check(args) => check::check(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
+        Command::Import(args) => import::import(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),
         Command::Resume(args) => resume::resume(&args, surroundings),
         Command::Continue(args) => resume::go_on(&args, surroundings),
@@ -85,5 +90,6 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
             surroundings.print(&String::from_utf8_lossy(&script));
             Ok(exit::SUCCESS)
         }
+        Command::Man(args) => man::man(&args, surroundings),
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod diagnostics;
 mod events;
+pub mod exploration;
 mod github;
 pub mod graph;
 mod human;
