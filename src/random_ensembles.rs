@@ -119,6 +119,7 @@ fn plan_within(agents: Vec<Agent>, limits: Limits) -> Plan {
         agents,
         limits,
         model_profiles: Vec::new(),
+        tools: Vec::new(),
         default_task: None,
     };
     Plan::build(Arc::new(ensemble)).expect("the conditions compile")

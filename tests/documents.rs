@@ -57,6 +57,8 @@ fn fill_in_scripts(workspace: &Workspace, ensemble: &str) {
 
 fn ensembles_hold(document: &str) {
     let workspace = workspace_of(document);
+    // Servers in examples are started with it, and not every machine has it.
+    workspace.script("npx", "#!/bin/sh\n");
     for (block, text) in ensembles(document) {
         fill_in_scripts(&workspace, &text);
         let file = block.value("file").unwrap_or("example.yaml").to_owned();

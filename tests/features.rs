@@ -11,6 +11,8 @@ mod models;
 mod server;
 #[path = "features/then.rs"]
 mod then;
+#[path = "features/tools.rs"]
+mod tools;
 #[path = "features/when.rs"]
 mod when;
 #[path = "features/world.rs"]

@@ -390,7 +390,7 @@ fn a_key_is_left_nowhere() {
         let told = workspace
             .run(["validate", "bad.yaml", "--format", format])
             .expect_code(2);
-        assert!(told.stdout.contains("E039") && told.stdout.contains("E038"), "{told:?}");
+        assert!(told.stdout.contains("E037") && told.stdout.contains("E036"), "{told:?}");
         assert!(
             !told.stdout.contains(KEY) && !told.stderr.contains(KEY),
             "{format}: {told:?}"

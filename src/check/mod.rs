@@ -20,6 +20,7 @@ mod state;
 mod templates;
 mod text;
 mod too_late;
+mod tools;
 mod turns;
 
 use std::sync::Arc;
@@ -70,6 +71,7 @@ fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
         state::check,
         profiles::unused,
         templates::check,
+        tools::check,
     ];
     let of_graph = [
         named::check,

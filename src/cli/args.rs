@@ -156,6 +156,9 @@ pub struct AnsweringArgs {
     /// Ask no model: a request that --cache has no reply to fails
     #[arg(long, requires = "cache")]
     pub cache_only: bool,
+    /// Let models call this tool without asking ('*': every tool); a server's tool is SERVER.TOOL
+    #[arg(long = "allow-tool", value_name = "NAME", action = ArgAction::Append)]
+    pub allow_tool: Vec<String>,
 }
 
 /// How a run is driven.

@@ -40,6 +40,7 @@ mod signals;
 mod streams;
 mod sub_ensemble;
 mod terminal;
+mod tools;
 mod validate;
 mod watchdog;
 mod wiring;

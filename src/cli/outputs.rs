@@ -32,7 +32,8 @@ fn of_replies(profile: &Profile) -> Option<OutputKeys> {
     };
     let texts = replies.iter().filter_map(|reply| match reply {
         Reply::Text(text) => Some(text),
-        Reply::Error(_) => None,
+        // One that calls tools is not the last word.
+        Reply::Error(_) | Reply::Calls { .. } => None,
     });
     let fails = replies.iter().any(|reply| matches!(reply, Reply::Error(_)));
     (profile.fallback.is_none() || !fails).then(|| of_texts(texts))

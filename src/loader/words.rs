@@ -19,6 +19,10 @@ pub(super) enum Section {
     Strategy,
     Profile,
     Reply,
+    CalledTool,
+    Tool,
+    Mcp,
+    Setting,
     Cost,
     Header,
     Config,
@@ -26,7 +30,7 @@ pub(super) enum Section {
 
 impl Section {
     /// All of them.
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::Ensemble,
         Self::Agent,
         Self::Conversation,
@@ -39,6 +43,10 @@ impl Section {
         Self::ContextWindow,
         Self::Strategy,
         Self::Reply,
+        Self::CalledTool,
+        Self::Tool,
+        Self::Mcp,
+        Self::Setting,
         Self::Cost,
         Self::Header,
         Self::Config,
@@ -53,6 +61,7 @@ impl Section {
                 "agents",
                 "conversation_limits",
                 "model_profiles",
+                "tools",
                 "default_task",
             ],
             Self::Limits => &[
@@ -75,6 +84,8 @@ impl Section {
                 "ensemble",
                 "prompt",
                 "system_prompt",
+                "tools",
+                "max_iterations",
                 "config",
                 "parameters",
                 "depends_on",
@@ -124,7 +135,21 @@ impl Section {
                 "replies",
                 "script",
             ],
-            Self::Reply => &["error"],
+            Self::Reply => &["error", "text", "tool_calls"],
+            Self::CalledTool => &["name", "arguments"],
+            Self::Tool => &[
+                "description",
+                "script",
+                "agent",
+                "ensemble",
+                "mcp",
+                "parameters",
+                "permission",
+                "timeout_seconds",
+                "max_result_bytes",
+            ],
+            Self::Mcp => &["command", "env", "cwd", "url", "headers"],
+            Self::Setting => &["env", "prefix"],
             Self::Cost => &["input_per_million", "output_per_million"],
             Self::Header => &["env"],
             Self::Config => &["model_profiles"],
@@ -146,18 +171,14 @@ impl Section {
             Self::Strategy => "`strategy`",
             Self::Profile => "a model profile",
             Self::Reply => "a reply",
+            Self::CalledTool => "an item of `tool_calls`",
+            Self::Tool => "a tool",
+            Self::Mcp => "`mcp`",
+            Self::Setting => "a value that is taken from the environment",
             Self::Cost => "`cost`",
             Self::Header => "a header",
             Self::Config => "the configuration",
         }
-    }
-}
-
-/// Parts of the language that this version does not have.
-fn unsupported(key: &str, section: Section) -> bool {
-    match section {
-        Section::Agent | Section::Ensemble => key == "tools",
-        _ => false,
     }
 }
 
@@ -212,10 +233,6 @@ const FOREIGN: &[(&str, &str)] = &[
 
 /// What to say about a key that `section` does not have.
 pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
-    if unsupported(key, section) {
-        let message = format!("`{key}` is not supported by this version of ensemble");
-        return Finding::error(codes::UNSUPPORTED, at, message).help("leave it out");
-    }
     let foreign = FOREIGN.iter().find(|(word, _)| *word == key);
     if let Some((_, advice)) = foreign.filter(|_| {
         !matches!(

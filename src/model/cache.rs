@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::entry::{Entry, Problem, asked, differences};
-
 use super::{BoxFuture, Heard, Model, ModelError, ModelReply, ModelRequest, Provider};
 use crate::data::digest;
 use crate::ensemble::SIMULATED;

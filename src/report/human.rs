@@ -296,15 +296,14 @@ impl Reporter for Human {
     }
 }
 
-/// What to type next.
 /// Requests, tokens and what they cost, in a few words.
 fn used(usage: &Usage) -> String {
     let estimated = if usage.estimated { ", estimated" } else { "" };
-    let cost = usage.cost.map_or_else(String::new, |cost| format!(" · cost {cost}"));
     let cached = match usage.cached {
         0 => String::new(),
         cached => format!(" ({cached} from the cache)"),
     };
+    let cost = usage.cost.map_or_else(String::new, |cost| format!(" · cost {cost}"));
     format!(
         "{}{cached} · {} tokens in, {} out{estimated}{cost}",
         count(usage.requests, "model request"),
@@ -313,6 +312,7 @@ fn used(usage: &Usage) -> String {
     )
 }
 
+/// What to type next.
 fn hints(reason: CompletionReason, state: &ConversationState) -> String {
     let Some(started) = state.started() else {
         return String::new();

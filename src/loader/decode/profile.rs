@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{limits, reference, remote};
+use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Profile, Reply, Simulated};
-use crate::loader::codes;
+use crate::ensemble::{CalledTool, Profile, Reply, Simulated};
 use crate::loader::document::{Content, Document, ScalarValue};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, empty, number_within, out_of_range, seconds, text, whole, wrong_type};
 use crate::loader::words::Section;
+use crate::loader::{codes, json};
 
 /// Profiles in file order.
 pub(in crate::loader) type Profiles = Vec<(Arc<str>, Profile)>;
@@ -117,10 +118,54 @@ fn replies(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Reply>> {
 fn reply(at: &Cursor<'_>, findings: &mut Findings) -> Option<Reply> {
     if let Content::Mapping(_) = at.node.content {
         let fields = Fields::open(at, Section::Reply, findings)?;
-        let help = "a reply is a text, or `{error: text}`";
-        return fields.required("error", help, findings, text).map(Reply::Error);
+        return calling(&fields, findings);
     }
     text(at, findings).map(Reply::Text)
+}
+
+/// A reply that is a map: `{error}`, or `{text, tool_calls}`.
+fn calling(fields: &Fields<'_>, findings: &mut Findings) -> Option<Reply> {
+    let Some(at) = fields.get("tool_calls") else {
+        if let Some(text) = fields.get("text") {
+            let finding = Finding::error(codes::MISSING, text.key(), "`tool_calls` is missing");
+            findings.push(finding.help("a reply that is only a text is written without a map"));
+            return None;
+        }
+        let help = "a reply is a text, `{error: text}` or `{tool_calls: [{name, arguments}]}`";
+        return fields.required("error", help, findings, text).map(Reply::Error);
+    };
+    if let Some(error) = fields.get("error") {
+        let finding = Finding::error(codes::SIMULATED, error.key(), "a reply either fails or calls tools");
+        findings.push(finding.also(at.key(), "the calls").help("keep one of them"));
+    }
+    let said = match fields.get("text") {
+        Some(at) => text(&at, findings),
+        None => Some(String::new()),
+    };
+    let items = at.items("a list of calls", findings)?;
+    if items.is_empty() {
+        empty(&at, "a reply that calls tools has at least one call", findings);
+        return None;
+    }
+    let tool_calls: Vec<_> = items.iter().map(|item| called_tool(item, findings)).collect();
+    Some(Reply::Calls {
+        text: said?,
+        tool_calls: tool_calls.into_iter().collect::<Option<_>>()?,
+    })
+}
+
+fn called_tool(at: &Cursor<'_>, findings: &mut Findings) -> Option<CalledTool> {
+    let fields = Fields::open(at, Section::CalledTool, findings)?;
+    let help = "write the tool's name";
+    let name = fields.required("name", help, findings, reference);
+    let arguments = match fields.get("arguments") {
+        Some(at) => json::map(&at, findings),
+        None => Some(JsonMap::new()),
+    };
+    Some(CalledTool {
+        name: name?.to_string(),
+        arguments: arguments?,
+    })
 }
 
 /// The name of an environment variable. What is no name may be a key, so it is not repeated.

@@ -119,6 +119,7 @@ async fn a_reply_is_kept_and_given_again_as_it_was() {
         result,
         requests,
         warnings,
+        ..
     } = second.ask(ask("Hello", 0), &ear).await;
     let again = result.unwrap();
     assert_eq!((*counting.0.lock().unwrap(), requests, warnings), (0, 1, vec![]));

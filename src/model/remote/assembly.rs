@@ -116,7 +116,6 @@ impl<'h> Assembly<'h> {
             }
         };
         Ok(ModelReply {
-            text: self.text,
             tool_calls: (1..).zip(calls).map(call).collect(),
             tokens: match (self.input, self.output) {
                 // Who has counted nothing at all has not counted.
@@ -127,8 +126,7 @@ impl<'h> Assembly<'h> {
                 }),
             },
             stop_reason,
-            cached: false,
-            warnings: Vec::new(),
+            ..ModelReply::text(self.text)
         })
     }
 }
