@@ -7,7 +7,7 @@ use super::error::CliError;
 use super::prepare::{Prepared, prepare};
 use super::project::Surroundings;
 use super::resume::{recorded_ensemble, started};
-use super::run::{Driven, drive, new_journal, showing};
+use super::run::{Driven, Then, drive, new_journal, showing};
 use super::wiring::{Shared, wire};
 use crate::conversation::{ConversationState, Event, ForkedFrom, Record, RunStarted};
 use crate::data::digest;
@@ -39,7 +39,7 @@ pub fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError
         &args.answering,
         models,
         args.driving.durability,
-        showing.person,
+        &showing,
         &prepared,
         surroundings,
     )?;
@@ -81,7 +81,7 @@ pub fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError
         prepared: &prepared,
         wired,
         first: None,
-        then: Vec::new(),
+        messages: Box::new(Then::default()),
         state,
         writer,
         reporter,

@@ -1,13 +1,14 @@
 //! `ensemble resume` and `ensemble continue`: a run goes on from its journal.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::args::{AnsweringArgs, ContinueArgs, DrivingArgs, Output, ResumeArgs, ShowingArgs};
 use super::error::CliError;
 use super::prepare::{Prepared, prepare_text};
 use super::project::{Surroundings, read_source};
-use super::run::{Driven, Showing, complain_of_condition, drive, original_folder, print_result, showing};
+use super::run::{
+    Driven, Messages, Showing, Then, complain_of_condition, drive, original_folder, print_result, showing,
+};
 use super::wiring::{Shared, wire};
 use super::{exit, given};
 use crate::agent::process::kill_leftovers;
@@ -33,7 +34,8 @@ pub fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliE
     });
     recorded.go_on(
         first,
-        Vec::new(),
+        showing,
+        Box::new(Then::default()),
         &args.answering,
         &args.driving,
         &args.showing,
@@ -45,18 +47,20 @@ pub fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliE
 pub fn go_on(args: &ContinueArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let store = Store::of(&surroundings.project_root(&surroundings.folder));
     let recorded = Recorded::open(store.find(&args.run)?, surroundings)?;
-    if !recorded.has_ended() {
-        let id = &recorded.folder.id;
-        let message = format!("run {id} has not ended, and only an ended run can be continued");
-        return Err(CliError::usage_with_help(
-            message,
-            format!("`ensemble resume {id}` goes on with it"),
-        ));
-    }
+    recorded.must_have_ended()?;
     let text = given::text(&args.message, surroundings)?;
-    let then = args.then.iter().map(|text| text.as_str().into()).collect();
     let first = Event::MessageAdded(MessageAdded { text });
-    recorded.go_on(first, then, &args.answering, &args.driving, &args.showing, surroundings)
+    let then = Box::new(Then::new(&args.then));
+    let showing = showing(&args.showing, surroundings);
+    recorded.go_on(
+        first,
+        showing,
+        then,
+        &args.answering,
+        &args.driving,
+        &args.showing,
+        surroundings,
+    )
 }
 
 /// A run as its folder has it, with the right to drive it.
@@ -101,10 +105,33 @@ impl Recorded {
         ended.is_some_and(|ended| !ended.completion_reason.is_resumable())
     }
 
-    fn go_on(
+    /// Refuses to continue what has not ended.
+    ///
+    /// # Errors
+    /// It has not ended.
+    pub fn must_have_ended(&self) -> Result<(), CliError> {
+        if self.has_ended() {
+            return Ok(());
+        }
+        let id = &self.folder.id;
+        let message = format!("run {id} has not ended, and only an ended run can be continued");
+        let help = format!("`ensemble resume {id}` goes on with it");
+        Err(CliError::usage_with_help(message, help))
+    }
+
+    /// Drives it on, beginning with `first`.
+    ///
+    /// # Errors
+    /// What the command line gives cannot be read, an agent cannot run, or the journal cannot be written.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "three groups of arguments, as clap has them, and what differs"
+    )]
+    pub fn go_on(
         self,
         first: Event,
-        then: Vec<Arc<str>>,
+        showing: Showing,
+        messages: Box<dyn Messages>,
         answering: &AnsweringArgs,
         driving: &DrivingArgs,
         shown: &ShowingArgs,
@@ -116,12 +143,11 @@ impl Recorded {
         } else {
             &answering.model
         };
-        let showing = showing(shown, surroundings);
         let shared = Shared::given(
             answering,
             models,
             driving.durability,
-            showing.person,
+            &showing,
             &self.prepared,
             surroundings,
         )?;
@@ -134,7 +160,7 @@ impl Recorded {
             prepared: &self.prepared,
             wired,
             first: Some(first),
-            then,
+            messages,
             state: self.state,
             writer,
             reporter: showing.reporter,

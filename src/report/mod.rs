@@ -12,6 +12,8 @@ mod junit;
 mod place;
 mod result;
 mod sarif;
+mod stage;
+mod xml;
 
 use crate::conversation::{ConversationState, Record};
 
@@ -22,6 +24,7 @@ pub use human::{Human, Verbosity, count};
 pub use junit::Junit;
 pub use result::RunResult;
 pub use sarif::{Rule, Sarif};
+pub use stage::{Showing, Stage};
 
 /// Is told of every event after it has been committed and applied.
 pub trait Reporter {
