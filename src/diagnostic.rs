@@ -23,6 +23,9 @@ pub enum Severity {
 pub struct Code(pub &'static str);
 
 impl Code {
+    /// For what is said beside the rules: it is shown without a code.
+    pub const NONE: Self = Self("");
+
     /// How much findings of this code matter: its letter says so.
     pub fn severity(self) -> Severity {
         match self.0.as_bytes().first() {

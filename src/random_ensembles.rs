@@ -81,3 +81,21 @@ fn plan(agents: Vec<Agent>) -> Plan {
     };
     Plan::build(Arc::new(ensemble)).expect("the conditions compile")
 }
+
+/// The same ensemble under limits that can be reached, with agents whose failure fails the run.
+pub fn strict(plan: &Plan, knobs: u8) -> Plan {
+    let mut ensemble = Ensemble::clone(plan.ensemble());
+    if knobs.is_multiple_of(2) {
+        ensemble.limits.max_total_turns = NonZeroU32::new(u32::from(knobs / 2 % 5) + 1).expect("at least 1");
+    }
+    if knobs.is_multiple_of(3) {
+        let cap = NonZeroU32::new(u32::from(knobs / 3 % 3) + 1).expect("at least 1");
+        ensemble.limits.max_agent_executions = vec![("a0".into(), cap)];
+    }
+    for (at, agent) in ensemble.agents.iter_mut().enumerate() {
+        if (knobs >> (at % 8)) & 1 == 1 {
+            agent.on_error = OnError::Fail;
+        }
+    }
+    Plan::build(Arc::new(ensemble)).expect("the conditions compile")
+}

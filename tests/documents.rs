@@ -34,21 +34,10 @@ fn workspace_of(document: &str) -> Workspace {
     workspace
 }
 
-/// The ensembles among a document's blocks; a list of agents gets the rest of an ensemble around it.
+/// The ensembles among a document's blocks.
 fn ensembles(document: &str) -> Vec<(Block, String)> {
-    blocks(document)
-        .into_iter()
-        .filter_map(|block| {
-            let text = if block.is("agents") {
-                format!("name: example\nagents:\n{}", block.text)
-            } else if block.is("ensemble") || (block.language == "yaml" && block.value("file").is_some()) {
-                block.text.clone()
-            } else {
-                return None;
-            };
-            Some((block, text))
-        })
-        .collect()
+    let shown = |block: Block| block.ensemble().map(|text| (block, text));
+    blocks(document).into_iter().filter_map(shown).collect()
 }
 
 /// Writes a script that says nothing for every one that is named and not shown.
@@ -212,10 +201,21 @@ fn every_option_of_the_program_stands_in_the_reference() {
         .flat_map(|row| code_in(&row[0]))
         .collect();
     let commands = [
-        "run", "validate", "explain", "graph", "init", "schema", "replay", "resume", "continue", "fork",
+        "run", "validate", "explain", "graph", "init", "schema", "replay", "resume", "continue", "fork", "import",
+        "man",
     ];
-    for command in commands {
-        let help = workspace.run([command, "--help"]).expect_code(0).stdout;
+    let more = [
+        "estimate",
+        "runs list",
+        "runs show",
+        "runs diff",
+        "runs export",
+        "runs prune",
+        "runs rm",
+    ];
+    for command in commands.into_iter().chain(more) {
+        let words = command.split(' ').chain(["--help"]);
+        let help = workspace.run(words).expect_code(0).stdout;
         let options = help
             .lines()
             .map(str::trim_start)
@@ -465,6 +465,7 @@ fn links_lead_somewhere() {
         LANGUAGE,
         ARCHITECTURE,
         TESTING,
+        "docs/ci.md",
         "docs/performance.md",
         "CHANGELOG.md",
     ] {

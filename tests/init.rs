@@ -10,7 +10,7 @@ fn what_is_written_is_valid_and_runs_at_once() {
     let outcome = workspace.run(["init", "tea"]).expect_code(0);
     assert_eq!(
         outcome.stdout,
-        "wrote ensembles/tea.yaml\nwrote ensembles/tea/reviewer.rhai\n"
+        "wrote ensembles/tea.yaml\nwrote ensembles/tea/reviewer.rhai\nwrote ensembles/ensemble.schema.json\n"
     );
     assert_eq!(outcome.stderr, "\nnext: ensemble run tea\n");
     let validated = workspace
@@ -21,6 +21,36 @@ fn what_is_written_is_valid_and_runs_at_once() {
     assert_eq!(run.json()["completion_reason"], "completed");
     assert_eq!(run.sequence(), ["1 writer", "2 reviewer", "3 writer", "4 reviewer"]);
     assert_eq!(run.json()["final_state"]["approved"], true);
+}
+
+/// The first line leads an editor to the schema, without a network.
+#[test]
+fn the_schema_is_where_the_first_line_says() {
+    let workspace = Workspace::new();
+    workspace.run(["init", "tea"]).expect_code(0);
+    let text = workspace.read("ensembles/tea.yaml");
+    let first = text.lines().next().unwrap_or_default();
+    let file = first
+        .strip_prefix("# yaml-language-server: $schema=")
+        .expect("the line");
+    let schema = workspace.run(["schema"]).expect_code(0).stdout;
+    assert_eq!(workspace.read(&format!("ensembles/{file}")), schema);
+
+    // A second ensemble shares it, and one that somebody changed is kept.
+    let second = workspace.run(["init", "milk"]).expect_code(0);
+    assert_eq!(
+        second.stdout,
+        "wrote ensembles/milk.yaml\nwrote ensembles/milk/reviewer.rhai\n"
+    );
+    assert_eq!(second.stderr, "\nnext: ensemble run milk\n");
+    workspace.write("ensembles/ensemble.schema.json", "{}");
+    let third = workspace.run(["init", "water"]).expect_code(0);
+    assert!(
+        third.stderr.contains("kept ensembles/ensemble.schema.json"),
+        "{}",
+        third.stderr
+    );
+    assert_eq!(workspace.read("ensembles/ensemble.schema.json"), "{}");
 }
 
 #[test]

@@ -1,11 +1,15 @@
 //! The command line: what can be typed, and the words that `--help` prints.
 
+mod lookback;
+
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::journal::Durability;
+
+pub use lookback::{EstimateArgs, ExportFormat, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs, Told};
 
 /// Run, validate and replay conversations between agents, described in YAML.
 #[derive(Debug, Parser)]
@@ -41,10 +45,14 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Say what the code of a finding means, with a wrong and a right example
     Explain(ExplainArgs),
+    /// Walk through all conversations that an ensemble can hold, and tell how they can end
+    Check(CheckArgs),
     /// Draw who listens to whom, and what a run made of it
     Graph(GraphArgs),
     /// Write a small ensemble that runs at once, to start from
     Init(InitArgs),
+    /// Make an ensemble of a plain one of llm-orc, and list what could not be carried over
+    Import(ImportArgs),
     /// Decide a recorded conversation again and stop where the decision differs
     Replay(ReplayArgs),
     /// Go on with a run that was interrupted or waits for an answer
@@ -53,6 +61,8 @@ pub enum Command {
     Continue(ContinueArgs),
     /// Start a new run from a turn of another
     Fork(ForkArgs),
+    /// Tell what a run would take, from what a recorded one took
+    Estimate(EstimateArgs),
     /// Look at recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
@@ -63,6 +73,8 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
+    /// Print a manual page, or write them all into a folder
+    Man(ManArgs),
 }
 
 /// `ensemble run`.
@@ -227,6 +239,30 @@ pub struct ExplainArgs {
     pub code: Option<String>,
 }
 
+/// `ensemble check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The ensemble: a file, or the name of one
+    #[arg(value_name = "FILE|NAME")]
+    pub ensemble: String,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t = CheckFormat::Human, value_name = "FORM")]
+    pub format: CheckFormat,
+    /// Give up after so many states, and say what was seen until then
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_states: u32,
+}
+
+/// The forms of what `check` reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum CheckFormat {
+    /// For people.
+    #[default]
+    Human,
+    /// One JSON document.
+    Json,
+}
+
 /// `ensemble graph`.
 #[derive(Debug, Args)]
 pub struct GraphArgs {
@@ -261,6 +297,31 @@ pub struct InitArgs {
     /// The ensemble's name; default: this folder's
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
+}
+
+/// `ensemble import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The ensemble of llm-orc, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub file: String,
+    /// Write into this file, or into this folder under the same name; without it, to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite a file that is there
+    #[arg(long, requires = "output")]
+    pub force: bool,
+}
+
+/// `ensemble man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The page of this command; without it, that of the program
+    #[arg(value_name = "COMMAND", conflicts_with = "output")]
+    pub command: Option<String>,
+    /// Write all pages into this folder
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: Option<PathBuf>,
 }
 
 /// `ensemble replay`.
@@ -361,21 +422,14 @@ pub enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// What was said in a run, turn by turn
-    Show {
-        /// The run's id, or the beginning of it
-        #[arg(value_name = "RUN")]
-        run: String,
-        /// Also why agents did not run, and what they wrote to stderr
-        #[arg(short, long)]
-        verbose: bool,
-    },
-    /// The result of a run as one JSON document
-    Export {
-        /// The run's id, or the beginning of it
-        #[arg(value_name = "RUN")]
-        run: String,
-    },
+    /// The story of a run, turn by turn: who ran, who did not and why, how it ended, what to type next
+    Show(RunsShowArgs),
+    /// Where two runs part; exit code 1 when they differ
+    Diff(RunsDiffArgs),
+    /// A run as one document: its result as JSON, its story as Markdown or as a page
+    Export(RunsExportArgs),
+    /// Delete old runs; those that are driven stay, and so do those that can be resumed
+    Prune(RunsPruneArgs),
     /// Delete runs
     Rm {
         /// Their ids, or the beginnings of them

@@ -8,6 +8,8 @@ use crate::conversation::{CompletionReason, Interruption};
 pub const SUCCESS: u8 = 0;
 /// The run failed, or the program could not do its work.
 pub const FAILURE: u8 = 1;
+/// `runs diff`: the two runs differ.
+pub const DIFFERENT: u8 = 1;
 /// A usage error, an invalid ensemble, a missing file: no run was started.
 pub const USAGE: u8 = 2;
 /// A replay decided differently from its record.

@@ -7,9 +7,13 @@ use super::args::InitArgs;
 use super::error::CliError;
 use super::exit;
 use super::project::Surroundings;
+use crate::loader::schema::SCHEMA;
 
 const ENSEMBLE: &str = include_str!("starter/ensemble.yaml");
 const SCRIPT: &str = include_str!("starter/reviewer.rhai");
+/// The schema stands beside the ensembles, so that the line that names it holds wherever the folder goes, and
+/// without a network.
+const SCHEMA_FILE: &str = "ensembles/ensemble.schema.json";
 
 /// `ensemble init`.
 pub fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -37,8 +41,16 @@ pub fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, CliError
         create(&surroundings.folder.join(file), text)?;
         told.push_str(&format!("wrote {file}\n"));
     }
+    let schema = surroundings.folder.join(SCHEMA_FILE);
+    let mut kept = String::new();
+    if !schema.exists() {
+        create(&schema, SCHEMA)?;
+        told.push_str(&format!("wrote {SCHEMA_FILE}\n"));
+    } else if std::fs::read_to_string(&schema).is_ok_and(|text| text != SCHEMA) {
+        kept = format!("\nkept {SCHEMA_FILE}, which differs; `ensemble schema > {SCHEMA_FILE}` renews it\n");
+    }
     surroundings.print(&told);
-    surroundings.complain(&format!("\nnext: ensemble run {name}\n"));
+    surroundings.complain(&format!("{kept}\nnext: ensemble run {name}\n"));
     Ok(exit::SUCCESS)
 }
 

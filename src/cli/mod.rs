@@ -7,15 +7,19 @@
 
 mod args;
 mod chat;
+mod check;
 mod clock;
 mod error;
+mod estimate;
 mod exit;
 mod explain;
 mod fork;
 mod given;
 mod graph;
+mod import;
 mod init;
 mod lines;
+mod man;
 mod picture;
 mod policy;
 mod prepare;
@@ -66,12 +70,15 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Chat(args) => chat::chat(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
         Command::Explain(args) => explain::explain(&args, surroundings),
+        Command::Check(args) => check::check(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
+        Command::Import(args) => import::import(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),
         Command::Resume(args) => resume::resume(&args, surroundings),
         Command::Continue(args) => resume::go_on(&args, surroundings),
         Command::Fork(args) => fork::fork(&args, surroundings),
+        Command::Estimate(args) => estimate::estimate(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Schema => {
             surroundings.print(crate::loader::schema::SCHEMA);
@@ -83,5 +90,6 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
             surroundings.print(&String::from_utf8_lossy(&script));
             Ok(exit::SUCCESS)
         }
+        Command::Man(args) => man::man(&args, surroundings),
     }
 }

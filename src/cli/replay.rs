@@ -169,14 +169,17 @@ fn open(args: &ReplayArgs, surroundings: &Surroundings) -> Result<(Recordings, P
 }
 
 /// In which form a record was given.
-enum Form {
+pub enum Form {
+    /// A run's folder.
     Run(RunFolder),
+    /// A journal without its folder.
     Journal(PathBuf),
+    /// A saved result.
     Result(PathBuf),
 }
 
 /// What was given; the latest run if nothing was.
-fn record(given: Option<&str>, surroundings: &Surroundings) -> Result<Form, CliError> {
+pub fn record(given: Option<&str>, surroundings: &Surroundings) -> Result<Form, CliError> {
     let store = Store::of(&surroundings.project_root(&surroundings.folder));
     let Some(given) = given else {
         return Ok(Form::Run(store.last()?));

@@ -1,5 +1,10 @@
 //! `ensemble runs`: the runs that were recorded.
 
+mod diff;
+mod export;
+mod prune;
+mod show;
+
 use chrono::{DateTime, Local, Utc};
 use serde_json::json;
 
@@ -7,19 +12,19 @@ use super::args::RunsCommand;
 use super::error::CliError;
 use super::exit;
 use super::project::Surroundings;
-use super::resume::{recorded_ensemble, started, tell};
-use super::run::print_result;
-use crate::conversation::{ConversationState, Event};
+use super::resume::started;
+use crate::conversation::Event;
 use crate::journal::{Journal, RunFolder, Store, read};
-use crate::report::{Human, Showing, Stage, Verbosity};
 
 /// `ensemble runs …`.
 pub fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
     let store = Store::of(&surroundings.project_root(&surroundings.folder));
     match command {
         RunsCommand::List { json } => list(&store, *json, surroundings),
-        RunsCommand::Show { run, verbose } => show(&store.find(run)?, *verbose, surroundings),
-        RunsCommand::Export { run } => export(&store.find(run)?, surroundings),
+        RunsCommand::Show(args) => show::show(args, &store, surroundings),
+        RunsCommand::Diff(args) => diff::diff(args, surroundings),
+        RunsCommand::Export(args) => export::export(args, &store, surroundings),
+        RunsCommand::Prune(args) => prune::prune(args, &store, surroundings),
         RunsCommand::Rm { runs } => remove(&store, runs, surroundings),
     }
 }
@@ -113,28 +118,16 @@ impl Brief {
     }
 }
 
-fn show(folder: &RunFolder, verbose: bool, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let journal = read(&folder.journal())?;
-    let prepared = recorded_ensemble(folder, started(&journal)?, surroundings)?;
-    let verbosity = if verbose { Verbosity::Verbose } else { Verbosity::Normal };
-    let streams = surroundings.streams;
-    // Here the whole story is the result.
-    let mut human =
-        Human::new(Stage::new(streams.out(), streams.out(), Showing::default()), verbosity).telling_windows();
-    tell(&journal, &prepared, &mut human);
-    if journal.torn {
-        surroundings.complain("warning: the last line of the journal was torn and has been left out\n");
+/// The run that was given by its id, the beginning of it, or its folder; the latest if none was.
+fn find(given: Option<&str>, store: &Store, surroundings: &Surroundings) -> Result<RunFolder, CliError> {
+    let Some(given) = given else {
+        return Ok(store.last()?);
+    };
+    let path = surroundings.folder.join(given);
+    match RunFolder::at(&path).filter(|_| path.is_dir()) {
+        Some(folder) => Ok(folder),
+        None => Ok(store.find(given)?),
     }
-    Ok(exit::SUCCESS)
-}
-
-fn export(folder: &RunFolder, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let journal = read(&folder.journal())?;
-    let prepared = recorded_ensemble(folder, started(&journal)?, surroundings)?;
-    let mut state = ConversationState::new(prepared.plan.clone());
-    journal.records.iter().for_each(|record| state.apply(record));
-    print_result(&state, surroundings);
-    Ok(exit::SUCCESS)
 }
 
 fn remove(store: &Store, runs: &[String], surroundings: &Surroundings) -> Result<u8, CliError> {

@@ -1,18 +1,23 @@
 //! A saved result as a record: the JSON document of a run, or a `conversation_history` in ADR-005's shape.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::CliError;
 use super::recordings::{Leg, Recordings};
 use crate::agent::{Observation, Recorded, Recording};
-use crate::conversation::{CompletionReason, RunStarted};
+use crate::conversation::{
+    CompletionReason, Event, ExecutionFinished, Record, RunEnded, RunStarted, Start, TurnFinished, TurnStarted,
+};
 use crate::data::{Context, Failure, FailureKind, JsonMap, Usage};
 use crate::journal::{FORMAT, RecordedDecisions};
+use crate::story::Story;
 
 #[derive(Deserialize)]
 struct Saved {
@@ -21,6 +26,8 @@ struct Saved {
     input: Option<String>,
     initial_context: Option<Context>,
     completion_reason: Option<String>,
+    detail: Option<String>,
+    final_state: Option<Context>,
     conversation_history: Vec<Entry>,
 }
 
@@ -34,25 +41,102 @@ struct Entry {
     #[serde(default)]
     error: Value,
     usage: Option<Usage>,
+    #[serde(default)]
+    execution_time: Value,
+    #[serde(default)]
+    timestamp: Value,
 }
 
 /// Reads the saved result in `path`; also the name of its ensemble, if it says.
 pub fn saved_result(path: &Path) -> Result<(Recordings, Option<String>), CliError> {
+    let saved = read(path)?;
+    let name = saved.ensemble.clone();
+    Ok((recordings(saved), name))
+}
+
+/// Reads the saved result in `path` as a story; also the context with which it ended, if it says.
+pub fn saved_story(path: &Path) -> Result<(Story, Option<Context>), CliError> {
+    let mut saved = read(path)?;
+    let context = saved.final_state.take();
+    Ok((Story::of(&records(saved)), context))
+}
+
+fn read(path: &Path) -> Result<Saved, CliError> {
     let unreadable = |reason: String| CliError::Unreadable {
         path: path.to_owned(),
         reason,
     };
     let text = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
-    let saved: Saved = serde_json::from_slice(&text).map_err(|error| {
+    serde_json::from_slice(&text).map_err(|error| {
         unreadable(format!(
             "it is neither a journal nor a saved result with a `conversation_history`: {error}"
         ))
-    })?;
-    let name = saved.ensemble.clone();
-    Ok((recordings(saved), name))
+    })
 }
 
-fn recordings(saved: Saved) -> Recordings {
+/// The records that such a run would have left, as far as a result tells.
+fn records(mut saved: Saved) -> Vec<Record> {
+    let entries = std::mem::take(&mut saved.conversation_history);
+    let ended = saved
+        .completion_reason
+        .as_deref()
+        .and_then(reason)
+        .map(|reason| RunEnded {
+            completion_reason: reason,
+            detail: saved.detail.take(),
+            condition: None,
+            not_run: Vec::new(),
+        });
+    let begun = entries.iter().find_map(Entry::timestamp).unwrap_or_default();
+    let mut events = vec![(begun, Event::RunStarted(run_started(saved)))];
+    let mut executions = HashMap::new();
+    let mut entries = entries.into_iter().peekable();
+    while let Some(turn) = entries.peek().map(|entry| entry.turn_number) {
+        let of_turn = std::iter::from_fn(|| entries.next_if(|entry| entry.turn_number == turn)).collect();
+        turn_events(turn, of_turn, &mut executions, &mut events);
+    }
+    let latest = events.last().map_or(begun, |(at, _)| *at);
+    events.extend(ended.map(|ended| (latest, Event::RunEnded(ended))));
+    let record = |(seq, (at, event))| Record { seq, at, event };
+    (0..).zip(events).map(record).collect()
+}
+
+/// The events of one turn.
+fn turn_events(
+    turn: u32,
+    entries: Vec<Entry>,
+    executions: &mut HashMap<Arc<str>, u32>,
+    events: &mut Vec<(DateTime<Utc>, Event)>,
+) {
+    let mut latest = events.last().map(|(at, _)| *at).unwrap_or_default();
+    let begun = latest;
+    let (mut starts, mut ends) = (Vec::new(), Vec::new());
+    for entry in entries {
+        let execution = executions.entry(entry.agent_name.clone()).or_default();
+        *execution += 1;
+        starts.push(Start {
+            agent: entry.agent_name.clone(),
+            execution: *execution,
+            counts: Vec::new(),
+            handles: Vec::new(),
+            request: None,
+            reads: IndexMap::new(),
+        });
+        latest = entry.timestamp().unwrap_or(latest);
+        ends.push((latest, Event::ExecutionFinished(entry.finished(*execution))));
+    }
+    let waiting = Vec::new();
+    events.push((begun, Event::TurnStarted(TurnStarted { turn, starts, waiting })));
+    events.extend(ends);
+    let closed = TurnFinished {
+        turn,
+        requests: IndexMap::new(),
+        warnings: Vec::new(),
+    };
+    events.push((latest, Event::TurnFinished(closed)));
+}
+
+fn recordings(mut saved: Saved) -> Recordings {
     let mut recording = Recording::default();
     let mut decisions = RecordedDecisions {
         reason: saved.completion_reason.as_deref().and_then(reason),
@@ -63,32 +147,36 @@ fn recordings(saved: Saved) -> Recordings {
     decisions.last_turn_is_partial = cut;
     // Turns count from 1; a record that counts from 0 is shifted.
     let shift = u32::from(saved.conversation_history.iter().any(|entry| entry.turn_number == 0));
-    for entry in saved.conversation_history {
+    for entry in std::mem::take(&mut saved.conversation_history) {
         let turn = entry.turn_number + shift;
         let agents: &mut BTreeSet<Arc<str>> = decisions.turns.entry(turn).or_default();
         agents.insert(entry.agent_name.clone());
         recording.insert(turn, entry.agent_name.clone(), Recorded::Ended(entry.observation()));
     }
     Recordings {
-        started: RunStarted {
-            format: FORMAT,
-            run_id: saved.run_id.unwrap_or_default().into(),
-            ensemble: saved.ensemble.unwrap_or_default().into(),
-            ensemble_file: String::new(),
-            ensemble_digest: String::new(),
-            project_root: String::new(),
-            input: saved.input.unwrap_or_default().into(),
-            context: saved.initial_context.unwrap_or_default(),
-            models: Vec::new(),
-            simulated: Vec::new(),
-            forked_from: None,
-            program: String::new(),
-        },
+        started: run_started(saved),
         recording,
         legs: vec![Leg {
             message: None,
             decisions,
         }],
+    }
+}
+
+fn run_started(saved: Saved) -> RunStarted {
+    RunStarted {
+        format: FORMAT,
+        run_id: saved.run_id.unwrap_or_default().into(),
+        ensemble: saved.ensemble.unwrap_or_default().into(),
+        ensemble_file: String::new(),
+        ensemble_digest: String::new(),
+        project_root: String::new(),
+        input: saved.input.unwrap_or_default().into(),
+        context: saved.initial_context.unwrap_or_default(),
+        models: Vec::new(),
+        simulated: Vec::new(),
+        forked_from: None,
+        program: String::new(),
     }
 }
 
@@ -98,6 +186,34 @@ fn reason(text: &str) -> Option<CompletionReason> {
 }
 
 impl Entry {
+    /// When it ended, if it says so as we do.
+    fn timestamp(&self) -> Option<DateTime<Utc>> {
+        self.timestamp.as_str()?.parse().ok()
+    }
+
+    fn finished(self, execution: u32) -> ExecutionFinished {
+        let (turn, agent) = (self.turn_number, self.agent_name.clone());
+        let execution_time = self.execution_time.as_f64().unwrap_or_default();
+        let observed = self.observation();
+        let (output, failure) = match observed.result {
+            Ok(output) => (Some(Arc::new(Value::Object(output))), None),
+            Err(failure) => (None, Some(failure)),
+        };
+        ExecutionFinished {
+            turn,
+            agent,
+            execution,
+            attempt: 1,
+            output,
+            failure,
+            execution_time,
+            usage: observed.usage,
+            stderr: String::new(),
+            warnings: Vec::new(),
+            exchange: Vec::new(),
+        }
+    }
+
     fn observation(self) -> Observation {
         let success = self.success.unwrap_or(self.error.is_null());
         Observation {

@@ -57,6 +57,7 @@
 //! | `type_of(x)` | `type` | `'nothing'`, `'boolean'`, `'number'`, `'text'`, `'list'` or `'map'` |
 
 mod ast;
+mod claims;
 mod emit;
 mod engine;
 mod functions;
@@ -75,6 +76,8 @@ use std::sync::Arc;
 
 use rhai::{AST, EvalAltResult, Scope};
 use serde_json::Value;
+
+pub use self::claims::{Claim, Claims, Sources};
 
 use self::ast::{Expr, Variable};
 use self::emit::{Emitted, Site};

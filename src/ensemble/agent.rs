@@ -11,7 +11,7 @@ use crate::data::JsonMap;
 use crate::source::Route;
 
 /// One agent of an ensemble.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
     /// Unique in the ensemble.
     pub name: Arc<str>,
@@ -36,7 +36,7 @@ pub struct Agent {
 }
 
 /// The four kinds of agent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum AgentKind {
     /// A child process, or a Rhai script inside this one.
     Script {
@@ -55,7 +55,7 @@ pub enum AgentKind {
 }
 
 /// What an LLM agent has beyond other agents.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Llm {
     /// Which model.
     pub model: ModelChoice,
@@ -101,7 +101,7 @@ pub enum Memory {
 }
 
 /// What a person is asked, and who answers when nobody is there.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct InputSpec {
     /// The question; a MiniJinja template like an LLM's prompt.
     pub prompt: String,
@@ -127,7 +127,7 @@ pub enum Responses {
 }
 
 /// One edge: this agent listens to that one, when …
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Dependency {
     /// The agent that is listened to.
     pub agent_name: Arc<str>,
@@ -167,7 +167,7 @@ pub enum Ending {
 }
 
 /// `conversation`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
     /// Cap on this agent's executions in the run.
     pub max_turns: NonZeroU32,

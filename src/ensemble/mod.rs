@@ -4,6 +4,7 @@
 //! `route` methods spell. Defaults are written down once, beside the field they belong to.
 
 mod agent;
+mod compare;
 mod context_window;
 mod limits;
 mod profile;

@@ -5,6 +5,7 @@
 //! the last one, and is dropped with a warning when the journal is read.
 
 mod compare;
+mod follow;
 mod line;
 mod read;
 mod store;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use crate::conversation::Record;
 
 pub use compare::{ComparingLedger, RecordedDecisions};
+pub use follow::Follower;
 pub use line::{LineError, decode, encode};
 pub use read::{Journal, ReadError, read, read_from};
 pub use store::{Lock, RunFolder, Store, StoreError};

@@ -62,6 +62,17 @@ pub fn load(source: &Source) -> Loaded {
     }
 }
 
+/// Reads a text as YAML and no more.
+pub fn parse(source: &Source) -> Read<Document> {
+    let mut findings = Findings::default();
+    let document = build::document(source, &mut findings);
+    let sound = findings.sound();
+    match document {
+        Some(document) if sound => Ok(document),
+        document => Err(diagnostics(source, document.as_ref(), &findings.into_list())),
+    }
+}
+
 /// Reads a configuration file: `model_profiles`, in file order.
 pub fn profiles(source: &Source) -> Read<Vec<(Arc<str>, Profile)>> {
     side_file(source, decode::config)

@@ -2,7 +2,7 @@
 //!
 //! It is one file of data, written beside the loader and not derived from it: the loader says more than a
 //! schema can (places, names that must exist, conditions), and a schema's descriptions are a text of their
-//! own. The tests hold the two together key by key.
+//! own. The tests hold the two together key by key; `loader/tests/schema.rs` does so for values and defaults.
 
 /// The schema of an ensemble file.
 pub const SCHEMA: &str = include_str!("../../docs/schema/ensemble.schema.json");
@@ -12,7 +12,6 @@ mod tests {
     use serde_json::Value;
 
     use super::SCHEMA;
-    use crate::ensemble::{Agent, ContextWindow, Conversation, Limits, Retry, Strategy};
     use crate::loader::words::Section;
 
     fn schema() -> Value {
@@ -54,70 +53,5 @@ mod tests {
             assert_eq!(known, keys, "{section:?}");
             assert_eq!(part["additionalProperties"], false, "{section:?}");
         }
-    }
-
-    #[test]
-    fn every_key_is_described() {
-        let schema = schema();
-        let resolve = |value: &Value| match value["$ref"].as_str() {
-            Some(name) => schema["$defs"][name.trim_start_matches("#/$defs/")].clone(),
-            None => value.clone(),
-        };
-        for section in Section::ALL {
-            for (key, value) in part(section, &schema)
-                .iter()
-                .flat_map(|part| part["properties"].as_object())
-                .flatten()
-            {
-                let described = value["description"].is_string() || resolve(value)["description"].is_string();
-                assert!(described, "{section:?} {key}");
-            }
-        }
-    }
-
-    #[test]
-    fn defaults_are_those_of_the_program() {
-        let schema = schema();
-        let default = |part: &str, key: &str| schema["$defs"][part]["properties"][key]["default"].clone();
-        let limits = Limits::default();
-        assert_eq!(default("limits", "max_total_turns"), limits.max_total_turns.get());
-        assert_eq!(default("limits", "timeout_seconds"), limits.timeout.as_secs());
-        let conversation = Conversation::default();
-        assert_eq!(default("conversation", "max_turns"), conversation.max_turns.get());
-        assert_eq!(
-            default("conversation", "triggers_conversation"),
-            conversation.triggers_conversation
-        );
-        let window = ContextWindow::default();
-        assert_eq!(
-            default("context_window", "preserve_system_message"),
-            window.preserve_system_message
-        );
-        assert_eq!(
-            default("context_window", "min_recent_turns"),
-            window.min_recent_turns.get()
-        );
-        assert_eq!(default("context_window", "strategy"), "oldest_first");
-        assert_eq!(window.strategy, Strategy::OldestFirst);
-        let retry = Retry::default();
-        assert_eq!(default("retry", "max_attempts"), retry.max_attempts.get());
-        assert_eq!(default("retry", "delay_seconds"), retry.delay.as_secs());
-        let written = format!("{:?} {:?}", retry.backoff, conversation.trigger).to_lowercase();
-        let words = [default("retry", "backoff"), default("conversation", "trigger")];
-        assert_eq!(
-            written,
-            words.map(|word| word.as_str().unwrap_or_default().to_owned()).join(" ")
-        );
-        let text = "name: e\nagents: [{name: a, script: x, depends_on: [b]}, {name: b, script: x, dependencies: [{agent_name: a, feedback: true}]}]";
-        let loaded = crate::loader::load(&crate::source::Source::new("t", text));
-        let agents: Vec<Agent> = loaded.ensemble.expect("sound").agents;
-        let (plain, written) = (&agents[0].dependencies[0], &agents[1].dependencies[0]);
-        assert_eq!(default("dependency", "requires_all"), written.requires_all);
-        assert_eq!(default("dependency", "feedback"), plain.feedback);
-        assert_eq!(default("dependency", "on"), format!("{:?}", written.on).to_lowercase());
-        assert_eq!(
-            default("agent", "on_error"),
-            format!("{:?}", agents[0].on_error).to_lowercase()
-        );
     }
 }

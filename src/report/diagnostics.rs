@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::source::{Source, Span};
 
 /// Largest stretch of the text, in bytes, from which lines are picked; places further apart are shown apart.
@@ -38,7 +38,11 @@ fn one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     };
     let name = diagnostic.source.name();
     let excerpts = excerpts(diagnostic);
-    let title = level.primary_title(diagnostic.message.as_str()).id(diagnostic.code.0);
+    let title = level.primary_title(diagnostic.message.as_str());
+    let title = match diagnostic.code {
+        Code::NONE => title,
+        code => title.id(code.0),
+    };
     let snippets = excerpts.iter().map(|excerpt| excerpt.snippet(name));
     let group = title.elements(snippets);
     let group = match &diagnostic.help {

@@ -9,12 +9,12 @@ use crate::conversation::{
     CompletionReason, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
 };
 
-const NAME: Style = Style::new().bold();
-const DIM: Style = Style::new().dimmed();
-const GOOD: Style = AnsiColor::Green.on_default().bold();
-const BAD: Style = AnsiColor::Red.on_default().bold();
-const CAUTION: Style = AnsiColor::Yellow.on_default().bold();
-const TURN: Style = AnsiColor::Cyan.on_default().bold();
+pub(super) const NAME: Style = Style::new().bold();
+pub(super) const DIM: Style = Style::new().dimmed();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(super) const CAUTION: Style = AnsiColor::Yellow.on_default().bold();
+pub(super) const TURN: Style = AnsiColor::Cyan.on_default().bold();
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -37,7 +37,6 @@ pub struct Human {
     running: Vec<String>,
     last_word: Vec<String>,
     begun: Option<chrono::DateTime<chrono::Utc>>,
-    tells_windows: bool,
 }
 
 impl Human {
@@ -50,16 +49,6 @@ impl Human {
             running: Vec::new(),
             last_word: Vec::new(),
             begun: None,
-            tells_windows: false,
-        }
-    }
-
-    /// Tells what context windows left out, however little else is told.
-    #[must_use]
-    pub fn telling_windows(self) -> Self {
-        Self {
-            tells_windows: true,
-            ..self
         }
     }
 
@@ -164,7 +153,7 @@ impl Human {
                 indent(&format!("stderr:\n{}", finished.stderr.trim_end()))
             ));
         }
-        let line = super::window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose || self.tells_windows);
+        let line = super::window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose);
         if let Some(line) = line {
             self.note(&format!("{DIM}{}{DIM:#}", indent(&line)));
         }
@@ -350,7 +339,7 @@ fn beside_text(output: &Value, verbosity: Verbosity) -> String {
 }
 
 /// An output as a person reads it: the response as text, other keys as `key: value`.
-fn said(output: &Value, whole: bool) -> String {
+pub(super) fn said(output: &Value, whole: bool) -> String {
     let Some(object) = output.as_object() else {
         return output.to_string();
     };
@@ -371,13 +360,13 @@ fn said(output: &Value, whole: bool) -> String {
 }
 
 /// Is the text itself the object whose keys are shown?
-fn is_object(text: &str) -> bool {
+pub(super) fn is_object(text: &str) -> bool {
     let text = text.trim();
     text.starts_with('{') && serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok()
 }
 
 /// One value on one line, shortened unless the whole is wanted.
-fn plain(value: &Value, whole: bool) -> String {
+pub(super) fn plain(value: &Value, whole: bool) -> String {
     const MOST: usize = 160;
     let text = match value {
         Value::String(text) => text.trim_end().to_owned(),
@@ -390,11 +379,11 @@ fn plain(value: &Value, whole: bool) -> String {
     format!("{short}…")
 }
 
-fn indent(text: &str) -> String {
+pub(super) fn indent(text: &str) -> String {
     text.lines().map(|line| format!("    {line}\n")).collect()
 }
 
-fn kind_of(kind: crate::data::FailureKind) -> String {
+pub(super) fn kind_of(kind: crate::data::FailureKind) -> String {
     serde_json::to_value(kind)
         .ok()
         .and_then(|kind| kind.as_str().map(str::to_owned))
@@ -407,14 +396,17 @@ pub fn count(count: u64, noun: &str) -> String {
     format!("{count} {noun}{plural}")
 }
 
-/// `3 ms`, `1.2 s`, `2 min 5 s`.
-fn duration(seconds: f64) -> String {
+/// `3 ms`, `1.2 s`, `2 min 5 s`, `1 h 20 min`.
+pub(super) fn duration(seconds: f64) -> String {
     if seconds < 1.0 {
         format!("{:.0} ms", seconds * 1000.0)
     } else if seconds < 60.0 {
         format!("{seconds:.1} s")
+    } else if seconds < 3600.0 {
+        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), (seconds % 60.0).floor())
     } else {
-        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), seconds % 60.0)
+        let minutes = (seconds / 60.0).floor();
+        format!("{:.0} h {:.0} min", (minutes / 60.0).floor(), minutes % 60.0)
     }
 }
 
@@ -424,7 +416,14 @@ mod tests {
 
     #[test]
     fn durations_read_as_people_say_them() {
-        let table = [(0.0, "0 ms"), (0.0123, "12 ms"), (1.25, "1.2 s"), (125.0, "2 min 5 s")];
+        let table = [
+            (0.0, "0 ms"),
+            (0.0123, "12 ms"),
+            (1.25, "1.2 s"),
+            (125.0, "2 min 5 s"),
+            (119.9, "1 min 59 s"),
+            (4_800.0, "1 h 20 min"),
+        ];
         for (seconds, words) in table {
             assert_eq!(duration(seconds), words);
         }

@@ -4,6 +4,7 @@
 
 pub mod diagnostics;
 mod events;
+pub mod exploration;
 mod github;
 pub mod graph;
 mod human;
@@ -12,6 +13,7 @@ mod place;
 mod result;
 mod sarif;
 mod stage;
+pub mod story;
 mod window;
 mod xml;
 

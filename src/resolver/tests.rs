@@ -24,6 +24,11 @@ pub struct Driver {
 
 impl Driver {
     pub fn new(plan: &Arc<Plan>) -> Self {
+        Self::with(plan, Context::default())
+    }
+
+    /// Begins with this context.
+    pub fn with(plan: &Arc<Plan>, context: Context) -> Self {
         let mut driver = Self {
             state: ConversationState::new(plan.clone()),
             turns: Vec::new(),
@@ -37,7 +42,7 @@ impl Driver {
             ensemble_digest: String::new(),
             project_root: String::new(),
             input: "".into(),
-            context: Context::default(),
+            context,
             models: Vec::new(),
             simulated: Vec::new(),
             forked_from: None,

@@ -27,6 +27,17 @@ impl Block {
             .iter()
             .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
+
+    /// The ensemble that it shows, if it shows one; a list of agents gets the rest of an ensemble around it.
+    pub fn ensemble(&self) -> Option<String> {
+        if self.is("agents") {
+            Some(format!("name: example\nagents:\n{}", self.text))
+        } else if self.is("ensemble") || (self.language == "yaml" && self.value("file").is_some()) {
+            Some(self.text.clone())
+        } else {
+            None
+        }
+    }
 }
 
 /// All blocks of a document.

@@ -3,6 +3,7 @@
 mod bombs;
 mod errors;
 mod places;
+mod schema;
 mod valid;
 mod yaml;
 

@@ -1,0 +1,87 @@
+//! `ensemble estimate`: what a run would take, from what a recorded one took.
+
+use std::path::Path;
+
+use super::args::{EstimateArgs, Told};
+use super::error::CliError;
+use super::exit;
+use super::prepare::{Prepared, prepare};
+use super::project::Surroundings;
+use super::replay::{Form, record};
+use super::resume::{recorded_ensemble, started};
+use super::saved::saved_story;
+use crate::data::digest;
+use crate::ensemble::Ensemble;
+use crate::journal::read;
+use crate::report::story::{Estimate, Known, estimate as told, estimate_document};
+use crate::story::{Share, Story, shares};
+
+/// `ensemble estimate`.
+pub fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let path = surroundings.ensemble_file(&args.ensemble)?;
+    let planned = prepare(&path, surroundings)?;
+    let (story, recorded) = open(&args.from, surroundings)?;
+    let recorded = recorded.as_ref().map(|recorded| &**recorded.plan.ensemble());
+    let shares = shares(&story);
+    let estimate = Estimate {
+        ensemble: &path.display().to_string(),
+        story: &story,
+        agents: known(planned.plan.ensemble(), recorded, &|name| {
+            shares.agents.get(name).copied()
+        }),
+        gone: shares
+            .agents
+            .keys()
+            .filter(|name| planned.plan.id(name).is_none())
+            .cloned()
+            .collect(),
+        recorded: &shares,
+        compared: recorded.is_some(),
+    };
+    surroundings.print(&match args.output {
+        Told::Human => told(&estimate),
+        Told::Json => format!("{:#}\n", estimate_document(&estimate)),
+    });
+    Ok(exit::SUCCESS)
+}
+
+/// Each agent of the file that is to run, and what the record says of it.
+fn known(
+    planned: &Ensemble,
+    recorded: Option<&Ensemble>,
+    share: &dyn Fn(&str) -> Option<Share>,
+) -> Vec<(std::sync::Arc<str>, Known)> {
+    let agents = planned.agents.iter().map(|agent| {
+        let name = &agent.name;
+        let was_there = recorded.is_none_or(|recorded| recorded.agent(name).is_some());
+        let is_same = recorded.is_none_or(|recorded| planned.has_same_agent(recorded, name));
+        let known = match (share(name), was_there, is_same) {
+            (Some(share), true, true) => Known::Ran(share),
+            (share, true, false) => Known::Changed(share.unwrap_or_default()),
+            (None, true, true) => Known::Idle,
+            (_, false, _) => Known::New,
+        };
+        (name.clone(), known)
+    });
+    agents.collect()
+}
+
+/// The run, and the ensemble that it had, if that is at hand.
+fn open(given: &str, surroundings: &Surroundings) -> Result<(Story, Option<Prepared>), CliError> {
+    match record(Some(given), surroundings)? {
+        Form::Run(folder) => {
+            let journal = read(&folder.journal())?;
+            let recorded = recorded_ensemble(&folder, started(&journal)?, surroundings);
+            Ok((Story::of(&journal.records), recorded.ok()))
+        }
+        Form::Journal(path) => {
+            let journal = read(&path)?;
+            let before = started(&journal)?;
+            let file = surroundings.relative(Path::new(&before.ensemble_file));
+            let recorded = prepare(&file, surroundings).ok();
+            let recorded = recorded.filter(|recorded| digest(recorded.source.text()) == before.ensemble_digest);
+            Ok((Story::of(&journal.records), recorded))
+        }
+        Form::Result(path) => Ok((saved_story(&path)?.0, None)),
+    }
+}

@@ -1,0 +1,181 @@
+//! `ensemble import`: a plain ensemble of llm-orc becomes one of this language.
+
+use std::path::{Path, PathBuf};
+
+use super::args::ImportArgs;
+use super::error::CliError;
+use super::exit;
+use super::project::{Surroundings, read_source, read_stdin};
+use crate::import::{self, Beside, Imported};
+use crate::loader;
+use crate::loader::document::Document;
+use crate::report::diagnostics;
+use crate::source::Source;
+
+/// llm-orc's folder in a project.
+const LLM_ORC: &str = ".llm-orc";
+
+/// `ensemble import`.
+pub fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let (source, stem) = if args.file == "-" {
+        (Source::new("<stdin>", read_stdin()?), "imported".to_owned())
+    } else {
+        let path = Path::new(&args.file);
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        (read_source(path)?, stem.unwrap_or_default())
+    };
+    let output = args.output.as_deref().map(|output| place(output, &stem, surroundings));
+    if let Some(output) = output
+        .as_deref()
+        .filter(|output| surroundings.folder.join(output).exists() && !args.force)
+    {
+        let message = format!("{} is there already", output.display());
+        return Err(CliError::usage_with_help(
+            message,
+            "name another file, or overwrite it with `--force`",
+        ));
+    }
+    let project = Project::around(&args.file, output.as_deref(), surroundings);
+    let configurations = project.configurations(surroundings)?;
+    let beside = Beside {
+        stem: &stem,
+        configurations: &configurations,
+        script: &|script| project.script(script),
+        ensemble: &|name| {
+            surroundings
+                .ensemble_file_from(name, &project.new, &project.root)
+                .is_ok()
+        },
+        schema: project.schema(),
+    };
+    let imported = import::import(&source, &beside).map_err(CliError::Invalid)?;
+    match &output {
+        Some(output) => {
+            write(&surroundings.folder.join(output), &imported.text)
+                .map_err(|error| CliError::usage(format!("cannot write {}: {error}", output.display())))?;
+            surroundings.print(&format!("wrote {}\n", output.display()));
+        }
+        None => surroundings.print(&imported.text),
+    }
+    Ok(tell(&imported, surroundings))
+}
+
+/// Says what was not carried over, and gives the exit code.
+fn tell(imported: &Imported, surroundings: &Surroundings) -> u8 {
+    if imported.lost.is_empty() {
+        return exit::SUCCESS;
+    }
+    surroundings.complain(&diagnostics::human(&imported.lost, surroundings.colors_on_stderr()));
+    let count = imported.lost.len();
+    let things = if count == 1 { "thing" } else { "things" };
+    surroundings.complain(&format!(
+        "{count} {things} to look at; comments in the new file say so at each place\n"
+    ));
+    exit::FAILURE
+}
+
+/// The file to write: in a folder, one of the old file's name.
+fn place(output: &Path, stem: &str, surroundings: &Surroundings) -> PathBuf {
+    if surroundings.folder.join(output).is_dir() {
+        output.join(format!("{stem}.yaml"))
+    } else {
+        output.to_owned()
+    }
+}
+
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(path, text)
+}
+
+/// What surrounds the old file and the new one; all folders are absolute.
+struct Project {
+    /// The folder that holds `.llm-orc/`, else the old file's.
+    old: PathBuf,
+    /// The folder of the new file.
+    new: PathBuf,
+    /// The root of the project that the new file will be in.
+    root: PathBuf,
+    has_schema: bool,
+}
+
+impl Project {
+    fn around(file: &str, output: Option<&Path>, surroundings: &Surroundings) -> Self {
+        let here = &surroundings.folder;
+        let parent = |path: &Path| {
+            let absolute = here.join(path);
+            let folder = absolute.parent().unwrap_or(here);
+            folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
+        };
+        let from = if file == "-" {
+            here.clone()
+        } else {
+            parent(Path::new(file))
+        };
+        let found = from.ancestors().find(|folder| folder.join(LLM_ORC).is_dir());
+        let new = output.map_or_else(|| here.clone(), parent);
+        Self {
+            old: found.unwrap_or(&from).to_owned(),
+            root: surroundings.project_root(&new),
+            has_schema: output.is_some() && new.join("ensemble.schema.json").is_file(),
+            new,
+        }
+    }
+
+    fn schema(&self) -> Option<&'static str> {
+        self.has_schema.then_some("ensemble.schema.json")
+    }
+
+    /// llm-orc's configurations: the project's, its profiles, and the user's. What is no YAML is not one of them.
+    fn configurations(&self, surroundings: &Surroundings) -> Result<Vec<Document>, CliError> {
+        let mut files = vec![self.old.join(LLM_ORC).join("config.yaml")];
+        let mut profiles: Vec<PathBuf> = std::fs::read_dir(self.old.join(LLM_ORC).join("profiles"))
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|end| end == "yaml" || end == "yml"))
+            .collect();
+        profiles.sort();
+        files.extend(profiles);
+        let user = surroundings
+            .user_config
+            .as_deref()
+            .and_then(Path::parent)
+            .and_then(Path::parent);
+        files.extend(user.map(|folder| folder.join("llm-orc").join("config.yaml")));
+        let mut documents = Vec::new();
+        for file in files.into_iter().filter(|file| file.is_file()) {
+            let source = read_source(&surroundings.relative(&file))?;
+            documents.extend(loader::parse(&source).ok());
+        }
+        Ok(documents)
+    }
+
+    /// A script as the new file names it: where llm-orc finds it, seen from the new file's folder.
+    fn script(&self, script: &str) -> Option<String> {
+        let given = Path::new(script);
+        let scripts = self.old.join(LLM_ORC).join("scripts");
+        let mut places = vec![self.new.join(given)];
+        places.extend([&scripts, &self.old.join(LLM_ORC), &self.old].map(|folder| folder.join(given)));
+        if let Ok(rest) = given.strip_prefix("scripts") {
+            places.push(scripts.join(rest));
+        }
+        let found = places.into_iter().find(|place| place.is_file())?;
+        if given.is_absolute() {
+            return Some(script.to_owned());
+        }
+        relative(&found, &self.new)
+    }
+}
+
+/// The way from a folder to a file.
+fn relative(file: &Path, folder: &Path) -> Option<String> {
+    let common = folder.ancestors().find(|folder| file.starts_with(folder))?;
+    let up = folder.strip_prefix(common).ok()?.components().count();
+    let mut way = PathBuf::new();
+    way.extend(std::iter::repeat_n("..", up));
+    way.push(file.strip_prefix(common).ok()?);
+    way.to_str().map(str::to_owned)
+}

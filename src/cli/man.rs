@@ -1,0 +1,116 @@
+//! `ensemble man`: manual pages, from the same words as `--help`.
+
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+use super::args::{Cli, ManArgs};
+use super::error::CliError;
+use super::exit;
+use super::project::Surroundings;
+
+/// What only the program's own page has: what its exit codes mean, and where it keeps things.
+const MORE: &str = r#".SH "EXIT STATUS"
+.TP
+.B 0
+The conversation completed, or a limit ended it; nothing is wrong.
+.TP
+.B 1
+The conversation failed, or the program could not do its work.
+.TP
+.B 2
+The command line or a file is wrong; nothing was run.
+.TP
+.B 3
+The conversation waits for an answer; \fBensemble resume\fR goes on.
+.TP
+.B 4
+The conversation ran out of time, or with \fB\-\-fail\-on\-limit\fR into a limit.
+.TP
+.B 5
+\fBensemble replay\fR found a difference.
+.TP
+.B 130, 143
+Ctrl-C; SIGTERM.
+.SH FILES
+.TP
+.I ensembles/
+Where ensembles are sought by name.
+.TP
+.I .ensemble/runs/
+The record of every run of a project.
+.TP
+.I .ensemble/config.yaml
+The project's model profiles; the user's are in \fIensemble/config.yaml\fR of the configuration folder.
+"#;
+
+/// `ensemble man`.
+pub fn man(args: &ManArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let pages = pages();
+    let Some(folder) = &args.output else {
+        let name = match &args.command {
+            Some(command) => format!("ensemble-{command}"),
+            None => "ensemble".to_owned(),
+        };
+        let Some((_, page)) = pages.iter().find(|(known, _)| *known == name) else {
+            let commands: Vec<&str> = pages
+                .iter()
+                .filter_map(|(known, _)| known.strip_prefix("ensemble-"))
+                .collect();
+            return Err(CliError::usage_with_help(
+                format!("there is no page `{name}`"),
+                format!("there is one for each of {}", commands.join(", ")),
+            ));
+        };
+        surroundings.print(page);
+        return Ok(exit::SUCCESS);
+    };
+    let shown = folder.display();
+    let place = surroundings.folder.join(folder);
+    let mut told = String::new();
+    for (name, page) in &pages {
+        write(&place, &format!("{name}.1"), page)
+            .map_err(|error| CliError::usage(format!("cannot write {shown}/{name}.1: {error}")))?;
+        told.push_str(&format!("wrote {shown}/{name}.1\n"));
+    }
+    surroundings.print(&told);
+    Ok(exit::SUCCESS)
+}
+
+fn write(folder: &Path, file: &str, page: &str) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join(file), page)
+}
+
+/// The page of the program and one for each command, by name.
+fn pages() -> Vec<(String, String)> {
+    // `help` would only repeat what the pages are.
+    let mut program = Cli::command().disable_help_subcommand(true);
+    program.build();
+    let mut pages = Vec::new();
+    collect(&program, &mut pages);
+    pages
+}
+
+fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
+    // `build` has named the commands as pages are named: `ensemble-runs-list`.
+    let name = command
+        .get_display_name()
+        .unwrap_or_else(|| command.get_name())
+        .to_owned();
+    let mut page = Vec::new();
+    Man::new(command.clone())
+        .title(name.clone())
+        .source(concat!("ensemble ", env!("CARGO_PKG_VERSION")))
+        .render(&mut page)
+        .expect("a buffer takes everything");
+    let mut page = String::from_utf8_lossy(&page).into_owned();
+    if pages.is_empty() {
+        page.push_str(MORE);
+    }
+    pages.push((name, page));
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        collect(inner, pages);
+    }
+}

@@ -1,0 +1,140 @@
+//! `ensemble runs prune`: old runs are deleted, and what somebody may still need is not.
+
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+
+use crate::cli::args::RunsPruneArgs;
+use crate::cli::error::CliError;
+use crate::cli::exit;
+use crate::cli::project::Surroundings;
+use crate::journal::{RunFolder, Store, StoreError, read};
+use crate::report::count;
+use crate::story::{Progress, Story};
+
+/// `ensemble runs prune`.
+pub fn prune(args: &RunsPruneArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let mut folders = store.list()?;
+    folders.truncate(folders.len().saturating_sub(args.keep.unwrap_or(0)));
+    let mut pruned = Pruned::default();
+    for folder in folders {
+        match verdict(&folder, args) {
+            Verdict::Keep => {}
+            Verdict::Spare(why) => surroundings.complain(&format!("kept {}: {why}\n", folder.id)),
+            Verdict::Resumable(outcome) => {
+                pruned.resumable += 1;
+                surroundings.complain(&format!("kept {}: {outcome}, and it can be resumed\n", folder.id));
+            }
+            Verdict::Delete(what) => delete(&folder, what, args.dry_run, &mut pruned, surroundings)?,
+        }
+    }
+    let (verb, freed) = if args.dry_run {
+        ("would delete", "would be freed")
+    } else {
+        ("deleted", "freed")
+    };
+    surroundings.complain(&format!(
+        "{verb} {}, {} {freed}\n",
+        count(pruned.runs, "run"),
+        indicatif::HumanBytes(pruned.bytes)
+    ));
+    if pruned.resumable > 0 {
+        let them = count(pruned.resumable, "run");
+        surroundings.complain(&format!(
+            "  help: --resumable deletes {them} more that could be resumed\n"
+        ));
+    }
+    Ok(exit::SUCCESS)
+}
+
+/// What was deleted.
+#[derive(Default)]
+struct Pruned {
+    runs: u64,
+    bytes: u64,
+    /// Those that were meant and stay because they can be resumed.
+    resumable: u64,
+}
+
+/// What becomes of a run.
+enum Verdict {
+    /// Nobody asked for it to go.
+    Keep,
+    /// It was meant, and stays.
+    Spare(String),
+    /// It was meant, and stays since somebody may go on with it.
+    Resumable(&'static str),
+    /// It goes; in words, what it was.
+    Delete(&'static str),
+}
+
+fn verdict(folder: &RunFolder, args: &RunsPruneArgs) -> Verdict {
+    if let Some(pid) = folder.driver() {
+        return Verdict::Spare(format!("process {pid} drives it"));
+    }
+    let journal = match read(&folder.journal()) {
+        Ok(journal) => journal,
+        Err(error) => return Verdict::Spare(format!("{error}; `ensemble runs rm` deletes it")),
+    };
+    let story = Story::of(&journal.records);
+    if !is_old(&story, args) {
+        return Verdict::Keep;
+    }
+    let (outcome, resumable) = match story.progress() {
+        Progress::Ended(reason) => (reason.as_str(), false),
+        Progress::Stopped(reason) => (reason.as_str(), true),
+        Progress::Open => ("unfinished", true),
+    };
+    if !args.outcome.is_empty() && !args.outcome.iter().any(|wanted| wanted == outcome) {
+        return Verdict::Keep;
+    }
+    if resumable && !args.resumable {
+        return Verdict::Resumable(outcome);
+    }
+    Verdict::Delete(outcome)
+}
+
+fn is_old(story: &Story, args: &RunsPruneArgs) -> bool {
+    let Some(age) = args.older_than else { return true };
+    let age = chrono::Duration::from_std(age).unwrap_or(chrono::Duration::MAX);
+    let before = Utc::now().checked_sub_signed(age).unwrap_or(DateTime::<Utc>::MIN_UTC);
+    story.latest.is_some_and(|latest| latest < before)
+}
+
+fn delete(
+    folder: &RunFolder,
+    what: &str,
+    dry_run: bool,
+    pruned: &mut Pruned,
+    surroundings: &Surroundings,
+) -> Result<(), CliError> {
+    let bytes = size(folder.path());
+    if !dry_run {
+        // Somebody may have taken the run up since it was looked at.
+        let _lock = match folder.lock() {
+            Ok(lock) => lock,
+            Err(error @ StoreError::Locked { .. }) => {
+                surroundings.complain(&format!("kept {}: {error}\n", folder.id));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        folder.remove()?;
+    }
+    pruned.runs += 1;
+    pruned.bytes += bytes;
+    surroundings.print(&format!("{}  {what}\n", folder.id));
+    Ok(())
+}
+
+/// Bytes of all files below.
+fn size(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(about) if about.is_dir() => size(&entry.path()),
+            Ok(about) => about.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

@@ -1,0 +1,46 @@
+//! Is an agent of one ensemble the same in another?
+
+use std::sync::Arc;
+
+use super::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Responses};
+
+impl Ensemble {
+    /// Would the agent do the same in both ensembles, as far as their texts tell? An agent that only one has would not.
+    pub fn has_same_agent(&self, other: &Self, name: &str) -> bool {
+        match (self.agent(name), other.agent(name)) {
+            (Some(one), Some(there)) => {
+                let described = Agent {
+                    description: there.description.clone(),
+                    ..one.clone()
+                };
+                described == *there && self.profiles_of(one) == other.profiles_of(there)
+            }
+            _ => false,
+        }
+    }
+
+    /// The profiles of the file that the agent uses, those they fall back on included.
+    fn profiles_of(&self, agent: &Agent) -> Vec<&Profile> {
+        let mut next: Option<&Arc<str>> = match &agent.kind {
+            AgentKind::Llm(llm) => match &llm.model {
+                ModelChoice::Profile(name) => Some(name),
+                ModelChoice::Model { .. } => None,
+            },
+            AgentKind::Input(input) => match &input.responses {
+                Some(Responses::Profile(name)) => Some(name),
+                _ => None,
+            },
+            AgentKind::Script { .. } | AgentKind::Ensemble { .. } => None,
+        };
+        let mut found = Vec::new();
+        // A circle of fallbacks ends here, too.
+        while found.len() <= self.model_profiles.len()
+            && let Some(name) = next
+            && let Some((_, profile)) = self.model_profiles.iter().find(|(known, _)| known == name)
+        {
+            found.push(profile);
+            next = profile.fallback.as_ref();
+        }
+        found
+    }
+}

@@ -1,0 +1,41 @@
+//! Texts that llm-orc takes as they are, and that are templates here.
+
+/// The text as a template that renders to it.
+pub(super) fn literal(text: &str) -> String {
+    if !["{{", "{%", "{#"].iter().any(|mark| text.contains(mark)) {
+        return text.to_owned();
+    }
+    if !text.contains("endraw") {
+        return format!("{{% raw %}}{text}{{% endraw %}}");
+    }
+    let mut template = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        template.push_str(&rest[..at]);
+        template.push_str("{{ '{' }}");
+        rest = &rest[at + 1..];
+    }
+    template + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::literal;
+
+    #[test]
+    fn a_text_renders_to_itself() {
+        for text in [
+            "plain",
+            "{{ x }} and {% if %} {# no #}",
+            "{% endraw %}{{",
+            "a { b } c",
+            "{",
+            "{{{{ endraw",
+        ] {
+            let environment = minijinja::Environment::new();
+            let rendered = environment.render_str(&literal(text), ()).expect("a template");
+            assert_eq!(rendered, text);
+        }
+        assert_eq!(literal("a { b } c"), "a { b } c");
+    }
+}

@@ -1,0 +1,335 @@
+//! The schema in `docs/schema` against the loader, both ways: each key with each of many values, and with none.
+
+use serde_json::{Map, Value, json};
+
+use super::loaded;
+use crate::loader::schema::SCHEMA;
+
+/// A sound part, named as in the schema, and the ensemble around it.
+struct Base {
+    part: &'static str,
+    sound: Value,
+    around: fn(Value) -> Value,
+}
+
+fn agent(rest: Value) -> Value {
+    let mut agent = json!({"name": "a", "script": "a.rhai"});
+    merge(&mut agent, rest);
+    ensemble(agent)
+}
+
+fn llm(rest: Value) -> Value {
+    let mut agent = json!({"name": "a", "model_profile": "p"});
+    merge(&mut agent, rest);
+    ensemble(agent)
+}
+
+/// Around an agent stands another, and whatever a value of a probe may name.
+fn ensemble(agent: Value) -> Value {
+    json!({
+        "name": "e",
+        "agents": [agent, {"name": "b", "script": "b.rhai", "depends_on": ["a"]}],
+        "model_profiles": {"p": {"provider": "ollama", "model": "m"}},
+    })
+}
+
+fn profile(profile: Value) -> Value {
+    let agents = json!([{"name": "a", "model_profile": "p"}]);
+    json!({"name": "e", "agents": agents, "model_profiles": {"p": profile}})
+}
+
+fn merge(into: &mut Value, from: Value) {
+    if let (Value::Object(into), Value::Object(from)) = (into, from) {
+        into.extend(from);
+    }
+}
+
+/// Every part of the schema, some of them more than once: what one agent may say, another may not.
+fn bases() -> Vec<Base> {
+    let base = |part, sound, around| Base { part, sound, around };
+    vec![
+        base(
+            "",
+            json!({"name": "e", "agents": [{"name": "a", "script": "a.rhai"}]}),
+            |whole| whole,
+        ),
+        base("agent", json!({"name": "a", "script": "a.rhai"}), ensemble),
+        base("agent", json!({"name": "a", "model_profile": "p"}), ensemble),
+        base("agent", json!({"name": "a", "model": "ollama/m"}), ensemble),
+        base("agent", json!({"name": "a", "input": "Well?"}), ensemble),
+        base("agent", json!({"name": "a", "ensemble": "inner"}), ensemble),
+        base("agent", json!({"name": "a"}), ensemble),
+        base("limits", json!({}), |limits| {
+            let mut whole = agent(json!({}));
+            whole["conversation_limits"] = limits;
+            whole
+        }),
+        base("conversation", json!({}), |it| llm(json!({"conversation": it}))),
+        base("retry", json!({}), |it| agent(json!({"retry": it}))),
+        base("retry", json!({}), |it| {
+            profile(json!({"provider": "ollama", "model": "m", "retry": it}))
+        }),
+        base("dependency", json!({"agent_name": "a"}), |it| {
+            agent(json!({"dependencies": [it]}))
+        }),
+        base("question", json!({"prompt": "Well?"}), |it| {
+            ensemble(json!({"name": "a", "input": it}))
+        }),
+        base("responses", json!({"script": "x.rhai"}), responses),
+        base("responses", json!({}), responses),
+        base("profile", json!({"provider": "ollama", "model": "m"}), profile),
+        base("profile", json!({"provider": "simulated", "replies": ["x"]}), profile),
+        base("profile", json!({"provider": "simulated", "script": "x.rhai"}), profile),
+        base("profile", json!({"provider": "simulated"}), profile),
+        base("reply", json!({"error": "no"}), |it| {
+            profile(json!({"provider": "simulated", "replies": [it]}))
+        }),
+    ]
+}
+
+fn responses(it: Value) -> Value {
+    ensemble(json!({"name": "a", "input": {"prompt": "Well?", "responses": it}}))
+}
+
+/// Values of every kind, and those at the edges of what keys may take.
+fn probes(properties: &Map<String, Value>, key: &str) -> Vec<Value> {
+    let mut probes = vec![
+        json!(null),
+        json!(true),
+        json!(false),
+        json!(0),
+        json!(1),
+        json!(-1),
+        json!(0.5),
+        json!(1.5),
+        json!(10),
+        json!(10.5),
+        json!(1_000_000_000),
+        json!(1_000_000_001_u64),
+        json!(4_294_967_295_u64),
+        json!(4_294_967_296_u64),
+        json!(i64::MAX),
+        json!(u64::MAX),
+        json!(""),
+        json!(" "),
+        json!("a"),
+        json!("x"),
+        json!("x y"),
+        json!("_x"),
+        json!("x/y"),
+        json!("/y"),
+        json!("x/"),
+        json!("X_1"),
+        json!("1X"),
+        json!("sk-1"),
+        json!("simulated"),
+        json!([]),
+        json!(["a"]),
+        json!([1]),
+        json!(["a", "a"]),
+        json!([["a"]]),
+        json!([{}]),
+        json!({}),
+        json!({"a": 1}),
+        json!({"a": 0}),
+        json!({"a": "x"}),
+        json!([{"name": "a", "script": "x"}]),
+        json!([{"agent_name": "a", "feedback": true}]),
+        json!({"prompt": "Well?"}),
+        json!({"script": "x"}),
+        json!([{"error": "x"}]),
+        json!({"p": {"provider": "ollama", "model": "m"}}),
+        json!({"type": "object"}),
+    ];
+    // The words of all enums: those of the key, and those of others.
+    for property in properties.values() {
+        probes.extend(property["enum"].as_array().into_iter().flatten().cloned());
+    }
+    probes.extend(properties[key]["examples"].as_array().into_iter().flatten().cloned());
+    probes.extend(properties[key].get("default").cloned());
+    probes
+}
+
+/// What a schema cannot know.
+fn beyond(complaint: &str) -> bool {
+    let code = complaint.split(' ').next().unwrap_or_default();
+    match code {
+        // A name that nobody has, or that stands twice; a `state_key` that is another agent's name.
+        "E020" | "E021" | "E027" => true,
+        // A circle of fallbacks; a default that is no choice; a condition that does not compile.
+        "E031" | "E032" | "E041" => true,
+        // A schema that is none, save for one that is not even a map or a boolean.
+        "E029" => !complaint.contains("not of types"),
+        _ => false,
+    }
+}
+
+struct Judges {
+    schema: Value,
+    validator: jsonschema::Validator,
+}
+
+impl Judges {
+    fn new() -> Self {
+        let schema: Value = serde_json::from_str(SCHEMA).expect("JSON");
+        let validator = jsonschema::validator_for(&schema).expect("a schema");
+        Self { schema, validator }
+    }
+
+    fn part(&self, name: &str) -> &Value {
+        match name {
+            "" => &self.schema,
+            name => &self.schema["$defs"][name],
+        }
+    }
+
+    /// Where the two disagree about an ensemble.
+    fn part_ways(&self, whole: &Value) -> Option<String> {
+        let complaints = super::shown(&whole.to_string());
+        let accepted = complaints.iter().all(|complaint| beyond(complaint));
+        let errors: Vec<String> = self
+            .validator
+            .iter_errors(whole)
+            .map(|error| error.to_string())
+            .collect();
+        (accepted != errors.is_empty())
+            .then(|| format!("{whole}\n  the loader: {complaints:?}\n  the schema: {errors:?}"))
+    }
+}
+
+fn with(base: &Base, key: &str, value: Value) -> Value {
+    let mut part = base.sound.clone();
+    part[key] = value;
+    (base.around)(part)
+}
+
+#[test]
+fn every_part_of_the_schema_is_tried() {
+    let judges = Judges::new();
+    let tried: Vec<&str> = bases().iter().map(|base| base.part).collect();
+    for (name, part) in judges.schema["$defs"].as_object().expect("definitions") {
+        let has_keys = part["properties"].is_object();
+        assert!(
+            !has_keys || tried.contains(&name.as_str()),
+            "`{name}` needs a base above"
+        );
+    }
+}
+
+#[test]
+fn every_value_of_every_key_is_judged_alike() {
+    let judges = Judges::new();
+    let (mut found, mut asked) = (Vec::new(), 0);
+    for base in bases() {
+        let properties = judges.part(base.part)["properties"].as_object().expect("keys");
+        for key in properties.keys() {
+            for probe in probes(properties, key) {
+                found.extend(judges.part_ways(&with(&base, key, probe)));
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 5000, "{asked} values");
+    assert!(found.is_empty(), "{} of {asked}:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn what_is_required_is_missed_by_both() {
+    let judges = Judges::new();
+    for base in bases() {
+        let keys: Vec<String> = base.sound.as_object().expect("a map").keys().cloned().collect();
+        for key in keys {
+            let mut part = base.sound.clone();
+            part.as_object_mut().expect("a map").remove(&key);
+            assert_eq!(judges.part_ways(&(base.around)(part)), None);
+        }
+    }
+}
+
+/// What stands in `default` is what holds without the key, and what holds without the key stands in `default`.
+#[test]
+fn defaults_are_what_holds_without_the_key() {
+    let judges = Judges::new();
+    let meaning = |whole: &Value| {
+        loaded(&whole.to_string())
+            .ensemble
+            .map(|ensemble| format!("{ensemble:?}"))
+    };
+    let mut declared = 0;
+    for base in bases() {
+        let Some(without) = meaning(&(base.around)(base.sound.clone())) else {
+            continue;
+        };
+        let properties = judges.part(base.part)["properties"].as_object().expect("keys");
+        for (key, property) in properties {
+            let Some(default) = property.get("default") else {
+                // Words, switches and numbers that change nothing are defaults that the schema keeps to itself.
+                let plain = |value: &Value| value.is_boolean() || value.is_number() || property["enum"].is_array();
+                for probe in probes(properties, key).into_iter().filter(plain) {
+                    let is_default = base.sound[key].is_null()
+                        && key != "type"
+                        && meaning(&with(&base, key, probe.clone())).as_ref() == Some(&without);
+                    assert!(!is_default, "{}.{key} has the default {probe}", base.part);
+                }
+                continue;
+            };
+            let with = meaning(&with(&base, key, default.clone()));
+            assert_eq!(with.as_ref(), Some(&without), "{}.{key} is {default}", base.part);
+            declared += 1;
+        }
+    }
+    assert!(declared > 12, "{declared} defaults");
+}
+
+/// An editor shows descriptions, the meaning of each word, and examples, so these must be there; and a hover shows a
+/// default only where the description says it.
+#[test]
+fn hovers_are_whole() {
+    let judges = Judges::new();
+    for base in bases() {
+        for (key, property) in judges.part(base.part)["properties"].as_object().expect("keys") {
+            let place = format!("{}.{key}", base.part);
+            let shared = property["$ref"]
+                .as_str()
+                .map(|name| judges.part(name.trim_start_matches("#/$defs/")));
+            let own = |word: &str| {
+                property
+                    .get(word)
+                    .or_else(|| shared.and_then(|shared| shared.get(word)))
+            };
+            let said = own("description").and_then(Value::as_str).unwrap_or_default();
+            assert!(said.ends_with('.'), "{place}: {said}");
+            assert!(own("examples").is_some(), "{place} has no example");
+            if let Some(words) = property["enum"].as_array() {
+                let meanings = property["enumDescriptions"].as_array().map_or(0, Vec::len);
+                assert_eq!(meanings, words.len(), "{place}: each word has its meaning");
+            }
+            if let Some(default) = property.get("default") {
+                let default = default.as_str().map_or(default.to_string(), str::to_owned);
+                assert!(said.ends_with(&format!("Default: `{default}`.")), "{place}: {said}");
+            }
+            for example in property["examples"].as_array().into_iter().flatten() {
+                let one = judges.validator_of(base.part, key);
+                assert!(one.is_valid(example), "{place}: {example} is no example");
+            }
+        }
+    }
+}
+
+impl Judges {
+    /// The schema of one key alone.
+    fn validator_of(&self, part: &str, key: &str) -> jsonschema::Validator {
+        let place = match part {
+            "" => format!("#/properties/{key}"),
+            part => format!("#/$defs/{part}/properties/{key}"),
+        };
+        let mut schema = self.schema.clone();
+        let root = schema.as_object_mut().expect("a map");
+        let whole = root.clone();
+        root.retain(|word, _| matches!(word.as_str(), "$schema" | "$defs" | "properties"));
+        root.insert("$ref".to_owned(), json!(place));
+        // Only the reference counts: the properties are there to be referred to.
+        root.insert("properties".to_owned(), whole["properties"].clone());
+        jsonschema::validator_for(&schema).expect("a schema")
+    }
+}

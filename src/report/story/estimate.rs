@@ -1,0 +1,215 @@
+//! What a run would take, told from what a recorded one took.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::report::human::{CAUTION, DIM, NAME, count, duration};
+use crate::story::{Share, Shares, Story};
+
+/// What is known before a run.
+#[derive(Debug)]
+pub struct Estimate<'a> {
+    /// The file that is to run.
+    pub ensemble: &'a str,
+    /// The run that is taken for the estimate.
+    pub story: &'a Story,
+    /// The agents of the file in declaration order.
+    pub agents: Vec<(Arc<str>, Known)>,
+    /// Agents that ran and that the file no longer has.
+    pub gone: Vec<Arc<str>>,
+    /// What the recorded run came to.
+    pub recorded: &'a Shares,
+    /// The recorded ensemble is at hand, so that changed agents are known.
+    pub compared: bool,
+}
+
+/// What a record says of an agent of the file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Known {
+    /// It ran, and would run the same.
+    Ran(Share),
+    /// It had no part in the run.
+    Idle,
+    /// The file says something else of it now, so what it took says little.
+    Changed(Share),
+    /// The recorded ensemble did not have it.
+    New,
+}
+
+impl Estimate<'_> {
+    /// What is known, all agents together.
+    fn total(&self) -> Share {
+        let known = self.agents.iter().filter_map(|(_, known)| match known {
+            Known::Ran(share) => Some(*share),
+            Known::Idle | Known::Changed(_) | Known::New => None,
+        });
+        known.fold(Share::default(), |sum, share| sum + share)
+    }
+
+    fn names(&self, of: impl Fn(&Known) -> bool) -> Vec<&str> {
+        let agents = self.agents.iter().filter(|(_, known)| of(known));
+        agents.map(|(name, _)| &**name).collect()
+    }
+}
+
+/// For people.
+pub fn estimate(estimate: &Estimate) -> String {
+    let story = estimate.story;
+    let run = story.started.as_ref().map_or("", |started| &*started.run_id);
+    let end = story
+        .ended()
+        .map_or("unfinished", |ended| ended.completion_reason.as_str());
+    let total = estimate.total();
+    let changed = estimate.names(|known| matches!(known, Known::Changed(_)));
+    let new = estimate.names(|known| matches!(known, Known::New));
+    let is_whole = changed.is_empty() && new.is_empty();
+    let mut rows = vec![["agent", "executions", "requests", "tokens in", "tokens out", "time"].map(str::to_owned)];
+    for (name, known) in &estimate.agents {
+        rows.push(match known {
+            Known::Ran(share) => row(name, share),
+            Known::Idle => words(name, "did not run"),
+            Known::Changed(_) => words(name, "unknown: changed"),
+            Known::New => words(name, "unknown: new"),
+        });
+    }
+    rows.push(row(if is_whole { "all" } else { "at least" }, &total));
+    let mut text = format!(
+        "{NAME}{}{NAME:#}, if it goes as {run} went {DIM}({end}, {}){DIM:#}\n\n{}\n",
+        estimate.ensemble,
+        count(estimate.recorded.turns as u64, "turn"),
+        table(&rows)
+    );
+    let wall = duration(estimate.recorded.wall_seconds);
+    let whose = if is_whole { "" } else { ", as recorded" };
+    text.push_str(&format!("wall clock {wall}{whose}\n"));
+    for (names, meaning) in [
+        (changed, "changed since, so what they took says little"),
+        (new, "new, so nothing is known of them"),
+        (
+            estimate.gone.iter().map(|name| &**name).collect(),
+            "ran, and are no longer in the file; what they took is left out",
+        ),
+    ] {
+        if !names.is_empty() {
+            text.push_str(&format!("{CAUTION}{}{CAUTION:#}: {meaning}\n", names.join(", ")));
+        }
+    }
+    text + notes(estimate, &total).as_str()
+}
+
+fn notes(estimate: &Estimate, total: &Share) -> String {
+    let mut text = String::new();
+    if total.usage.estimated {
+        text.push_str(&format!("{DIM}~ estimated, since a provider did not count{DIM:#}\n"));
+    }
+    let started = estimate.story.started.as_ref();
+    if let Some(started) = started.filter(|started| !started.simulated.is_empty()) {
+        text.push_str(&format!(
+            "{CAUTION}simulated{CAUTION:#}: no model was asked for {}, so a real one will take more time\n",
+            started.simulated.join(", ")
+        ));
+    }
+    if !estimate.compared {
+        text.push_str(&format!(
+            "{DIM}the recorded ensemble is not at hand, so changed agents are not told{DIM:#}\n"
+        ));
+    }
+    if estimate.story.ended().is_none() {
+        text.push_str(&format!(
+            "{CAUTION}the recorded run has no end{CAUTION:#}: it takes longer than this\n"
+        ));
+    }
+    text
+}
+
+/// As one JSON document. Totals hold what is known: neither changed nor new agents.
+pub fn estimate_document(estimate: &Estimate) -> Value {
+    let agents = estimate.agents.iter().map(|(name, known)| {
+        let (state, share) = match known {
+            Known::Ran(share) => ("same", Some(share)),
+            Known::Idle => ("idle", None),
+            Known::Changed(share) => ("changed", Some(share)),
+            Known::New => ("new", None),
+        };
+        json!({"agent": name, "state": state, "recorded": share})
+    });
+    let story = estimate.story;
+    json!({
+        "version": 1,
+        "ensemble_file": estimate.ensemble,
+        "from": story.started.as_ref().map(|started| &started.run_id),
+        "completion_reason": story.ended().map(|ended| ended.completion_reason),
+        "turn_count": estimate.recorded.turns,
+        "agents": agents.collect::<Vec<_>>(),
+        "no_longer_there": estimate.gone,
+        "known": estimate.total(),
+        "recorded": estimate.recorded.all,
+        "recorded_wall_seconds": estimate.recorded.wall_seconds,
+        "simulated": story.started.as_ref().map(|started| &started.simulated),
+        "agents_compared": estimate.compared,
+    })
+}
+
+fn row(name: &str, share: &Share) -> [String; 6] {
+    let usage = share.usage;
+    let mark = if usage.estimated { "~" } else { "" };
+    let tokens = |tokens: u64| {
+        if usage.requests == 0 {
+            "–".to_owned()
+        } else {
+            format!("{mark}{tokens}")
+        }
+    };
+    let mut executions = share.executions.to_string();
+    if share.attempts > share.executions {
+        executions.push_str(&format!(" ({} attempts)", share.attempts));
+    }
+    [
+        name.to_owned(),
+        executions,
+        if usage.requests == 0 {
+            "–".to_owned()
+        } else {
+            usage.requests.to_string()
+        },
+        tokens(usage.input_tokens),
+        tokens(usage.output_tokens),
+        duration(share.seconds),
+    ]
+}
+
+fn words(name: &str, words: &str) -> [String; 6] {
+    let [requests, input, output, time] = std::array::from_fn(|_| String::new());
+    [name.to_owned(), words.to_owned(), requests, input, output, time]
+}
+
+/// Columns side by side: names to the left, figures to the right; words instead of figures may run over.
+fn table(rows: &[[String; 6]]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter(|row| column == 0 || !row[2].is_empty());
+        cells.map(|row| row[column].chars().count()).max().unwrap_or(0)
+    };
+    let widths: [usize; 6] = std::array::from_fn(width);
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let mut line = format!("{:1$}", row[0], widths[0]);
+        for (cell, width) in row[1..].iter().zip(&widths[1..]) {
+            line.push_str("  ");
+            if row[2].is_empty() {
+                line.push_str(cell);
+            } else {
+                line.push_str(&format!("{cell:>width$}"));
+            }
+        }
+        let line = line.trim_end();
+        let line = if number == 0 {
+            format!("{DIM}{line}{DIM:#}")
+        } else {
+            line.to_owned()
+        };
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
