@@ -107,17 +107,32 @@ pub enum FailureKind {
 /// Tokens and requests of LLM executions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Requests made of the model.
+    /// Requests made of models.
     pub requests: u64,
     /// Of those, answered from a cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached: u64,
+    /// Those of them that tools made.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub by_tools: u64,
     /// Tokens read.
     pub input_tokens: u64,
     /// Tokens written.
     pub output_tokens: u64,
     /// Not counted by the provider but estimated.
     pub estimated: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Usage {
+    /// Requests that the agent itself made of its model.
+    pub fn own_requests(&self) -> u64 {
+        self.requests.saturating_sub(self.by_tools)
+    }
 }
 
 impl Failure {
@@ -130,10 +145,6 @@ impl Failure {
     }
 }
 
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 impl std::ops::Add for Usage {
     type Output = Self;
 
@@ -141,6 +152,7 @@ impl std::ops::Add for Usage {
         Self {
             requests: self.requests + other.requests,
             cached: self.cached + other.cached,
+            by_tools: self.by_tools + other.by_tools,
             input_tokens: self.input_tokens + other.input_tokens,
             output_tokens: self.output_tokens + other.output_tokens,
             estimated: self.estimated || other.estimated,

@@ -22,8 +22,12 @@ fn codes(workspace: &Workspace) -> Vec<String> {
 /// What `validate` finds in an ensemble, or `run` where the code belongs to a run.
 fn findings(code: &str, ensemble: &str) -> Vec<String> {
     let workspace = Workspace::new();
-    for script in ["writer", "reviewer", "editor", "a", "b", "second"] {
-        workspace.write(&format!("{script}.rhai"), "1");
+    for script in ["writer", "reviewer", "editor", "a", "b", "second", "lookup"] {
+        workspace.write(&format!("{script}.rhai"), "let said = 1; said");
+    }
+    if code == "W016" {
+        let configured = "model_profiles: {configured: {provider: ollama, model: mistral, fallback: fast}}\n";
+        workspace.write(".ensemble/config.yaml", configured);
     }
     workspace.write("team.yaml", ensemble);
     if matches!(code, "E060" | "E070") {

@@ -6,6 +6,8 @@ mod support;
 mod given;
 #[path = "features/then.rs"]
 mod then;
+#[path = "features/tools.rs"]
+mod tools;
 #[path = "features/when.rs"]
 mod when;
 #[path = "features/world.rs"]

@@ -94,7 +94,8 @@ const BEYOND: &[(&str, &str)] = &[
     ("E020", "names are compared across the items of a list"),
     ("E021 E027", "a name is compared with the names of other agents"),
     ("E029", "a schema inside a value is a value"),
-    ("E031 E040", "a circle is followed from name to name"),
+    ("E031 E040 E045", "a circle is followed from name to name"),
+    ("E034", "a name is compared with the names of the tools"),
     ("E032", "one value is compared with the items of another"),
     ("E041 E042 E043 E044", "a condition or a template is a text"),
     ("E060 E070", "it is known when the ensemble runs"),
@@ -129,7 +130,15 @@ fn right_examples_are_accepted_and_wrong_ones_that_a_schema_can_know_are_not() {
 fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
     let agent = |rest: &str| format!("name: e\nagents:\n  - name: a\n{rest}\n");
     let profile = |rest: &str| agent(&format!("    model_profile: p\nmodel_profiles:\n  p: {rest}"));
+    let tool = |rest: &str| {
+        agent(&format!(
+            "    model: m/n\n    tools: [t]\n  - {{name: b, script: x}}\ntools:\n  t: {rest}"
+        ))
+    };
     let rows = [
+        (agent("    script: x\n    tools: [t]"), false),
+        (agent("    model: m/n\n    max_iterations: 0"), false),
+        (agent("    model: m/n\n    max_iterations: 3"), true),
         (agent("    script: x\n    on_error: never"), false),
         (agent("    script: x\n    timeout_seconds: 0"), false),
         (agent("    script: x\n    timeout_seconds: 0.5"), true),
@@ -200,7 +209,43 @@ fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
         (profile("{provider: simulated, replies: [a, {error: b}]}"), true),
         (profile("{provider: simulated, replies: [a], script: b}"), false),
         (profile("{provider: simulated, replies: []}"), false),
+        (profile("{provider: simulated, replies: [{text: a}]}"), false),
+        (profile("{provider: simulated, replies: [{tool_calls: []}]}"), false),
+        (
+            profile("{provider: simulated, replies: [{tool_calls: [{name: t}]}]}"),
+            true,
+        ),
+        (
+            profile("{provider: simulated, replies: [{text: a, tool_calls: [{name: t, arguments: {n: 1}}]}]}"),
+            true,
+        ),
+        (
+            profile("{provider: simulated, replies: [{error: a, tool_calls: [{name: t}]}]}"),
+            false,
+        ),
         (profile("{provider: ollama, model: m, replies: [a]}"), false),
+        (tool("{script: x}"), false),
+        (tool("{script: x, parameters: {type: object}}"), true),
+        (tool("{script: x, parameters: {type: string}}"), false),
+        (tool("{script: x, agent: a, parameters: {type: object}}"), false),
+        (tool("{agent: b}"), true),
+        (tool("{agent: b, permission: never}"), false),
+        (tool("{agent: b, max_result_bytes: 0}"), false),
+        (tool("{ensemble: x, timeout_seconds: 0.5, permission: deny}"), true),
+        (tool("{description: x}"), false),
+        (tool("{mcp: {}}"), false),
+        (tool("{mcp: {command: [sh], parameters: {}}}"), false),
+        (tool("{mcp: {command: [sh]}, parameters: {type: object}}"), false),
+        (tool("{mcp: {command: sh, env: {A: b, C: {env: D}}, cwd: x}}"), true),
+        (tool("{mcp: {command: sh, env: {A: {env: a-b}}}}"), false),
+        (tool("{mcp: {command: sh, headers: {A: b}}}"), false),
+        (tool("{mcp: {command: []}}"), false),
+        (
+            tool("{mcp: {url: 'http://x/mcp', headers: {A: {env: B, prefix: 'Bearer '}}}}"),
+            true,
+        ),
+        (tool("{mcp: {url: 'http://x', cwd: y}}"), false),
+        (tool("{mcp: {url: x}}"), false),
         (profile("{provider: ollama, model: m, api_key_env: sk-1}"), false),
         (profile("{provider: ollama, model: m, top_p: 1.5}"), false),
         (profile("{provider: ollama, model: m, seed: -5, temperature: 0}"), true),

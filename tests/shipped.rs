@@ -15,7 +15,7 @@ use serde_json::Value;
 use support::{Outcome, Workspace};
 
 /// Who runs in which turn.
-const SHIPPED: [(&str, &[&str]); 4] = [
+const SHIPPED: [(&str, &[&str]); 5] = [
     (
         "iterative-analysis",
         &[
@@ -58,6 +58,7 @@ const SHIPPED: [(&str, &[&str]); 4] = [
             "9 storyteller",
         ],
     ),
+    ("researcher", &["1 researcher"]),
 ];
 
 fn path_of(name: &str) -> String {
@@ -92,7 +93,9 @@ fn every_shipped_ensemble_runs_to_its_end() {
         let result = outcome.json();
         assert_eq!(result["completion_reason"], "completed", "{name}");
         assert_eq!(result["warnings"], Value::Array(Vec::new()), "{name}");
-        assert_eq!(result["not_run"], Value::Array(Vec::new()), "{name}");
+        let is_tool = |one: &Value| one["reason"] == "it is a tool and does not run by itself";
+        let not_run = result["not_run"].as_array().expect("a list");
+        assert!(not_run.iter().all(is_tool), "{name}: {not_run:?}");
     }
 }
 
@@ -157,6 +160,19 @@ fn the_story_ends_whichever_way_is_taken() {
             .json();
         assert_eq!(result["completion_reason"], "completed", "{choice}");
         assert_eq!(result["final_state"]["over"], true, "{choice}");
+    }
+}
+
+#[test]
+fn the_researcher_looks_things_up() {
+    for (question, bird) in [
+        ("How deep does the gannet dive?", "gannet"),
+        ("A puffin's home?", "puffin"),
+    ] {
+        let outcome = run("researcher", &["--input", question]).expect_code(0);
+        let answer = outcome.json()["final_state"]["response"].as_str().map(str::to_owned);
+        let answer = answer.expect("a text");
+        assert!(answer.ends_with(&format!("(2 notes on \"{bird}\")")), "{answer}");
     }
 }
 

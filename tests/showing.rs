@@ -238,6 +238,31 @@ fn an_empty_line_is_the_default_and_so_is_silence() {
 }
 
 #[test]
+fn a_person_at_the_terminal_is_asked_before_a_tool_is_called() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: asking\nagents:\n  - {name: a, model_profile: m, tools: [write]}\nmodel_profiles:\n  m:\n    provider: \
+         simulated\n    replies:\n      - {tool_calls: [{name: write, arguments: {n: 1}}]}\n      - {tool_calls: [{name: \
+         write, arguments: {n: 2}}, {name: write, arguments: {n: 3}}]}\n      - {tool_calls: [{name: write, arguments: {n: \
+         4}}]}\n      - done\ntools:\n  write: {script: \"echo w >> written.txt\", parameters: {type: object}, permission: ask}\n",
+    );
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
+    terminal.wait_for("a asks: may I use the tool `write` with {\"n\":1}?");
+    terminal.wait_for("3  always in this run");
+    terminal.wait_for("> ");
+    terminal.type_in("n\n");
+    terminal.wait_for("{\"n\":2}?");
+    terminal.wait_for("> ");
+    assert!(!workspace.path().join("written.txt").exists());
+    terminal.type_in("a\n");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 0, "{text}");
+    assert!(!text.contains("{\"n\":3}"), "always: {text}");
+    assert_eq!(workspace.read("written.txt"), "w\nw\nw\n");
+}
+
+#[test]
 fn ctrl_c_at_the_question_ends_the_run_and_resume_asks_again() {
     let workspace = interview("{prompt: 'Well?'}");
     let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);

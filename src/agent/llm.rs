@@ -226,7 +226,7 @@ impl LlmRunner {
                 execution: execution.execution,
                 attempt: execution.attempt,
             },
-            requests_made: execution.requests_made + spent.requests,
+            requests_made: execution.requests_made + spent.own_requests(),
             max_requests: self.max_iterations,
             tokens_left: execution.tokens_left,
             output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
@@ -257,6 +257,9 @@ impl LlmRunner {
 }
 
 fn failed(error: DialogueError) -> Failure {
+    if let DialogueError::Tools(error) = error {
+        return Failure::new(FailureKind::Unavailable, error);
+    }
     let error = match error {
         DialogueError::MaxTurnRequests(count) => {
             format!("the model still calls tools after {count} requests (`max_iterations`), so there is no answer")

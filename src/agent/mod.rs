@@ -18,6 +18,7 @@ pub mod schema;
 mod scope;
 pub mod script;
 pub mod sub_ensemble;
+pub mod tool;
 pub mod window;
 
 use std::sync::{Arc, Mutex};
@@ -110,6 +111,20 @@ impl Notes {
     /// Replaces the kept end of stderr.
     pub fn set_stderr(&self, text: String) {
         self.lock().stderr = text;
+    }
+
+    /// Adds to the kept end of stderr, of which no more is kept than of one script's.
+    pub fn add_stderr(&self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let kept = &mut self.lock().stderr;
+        if !kept.is_empty() && !kept.ends_with('\n') {
+            kept.push('\n');
+        }
+        kept.push_str(text);
+        let surplus = kept.ceil_char_boundary(kept.len().saturating_sub(process::STDERR_KEPT));
+        kept.drain(..surplus);
     }
 
     /// Adds a warning for the person who runs the ensemble.

@@ -13,6 +13,7 @@ mod fault;
 mod group;
 mod leftovers;
 mod payload;
+pub(in crate::agent) mod service;
 mod tail;
 #[cfg(test)]
 pub(in crate::agent) mod tests;
@@ -32,6 +33,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use self::group::Group;
 pub use self::leftovers::kill_leftovers;
+pub use self::tail::KEPT as STDERR_KEPT;
 use self::tail::Tail;
 pub use self::watchdog::{Watchdog, keep_watch};
 use super::{Execution, Observation, Observed, output};
@@ -50,7 +52,7 @@ pub const RUN_ID: &str = "ENSEMBLE_RUN_ID";
 const BUSY: (u32, Duration) = (50, Duration::from_millis(5));
 
 /// A program and its arguments.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Invocation {
     /// A path, or a name to be found on PATH.
     pub program: PathBuf,

@@ -32,7 +32,7 @@ const SHELL_WORDS: [&str; 19] = [
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Where scripts are sought, and where they run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Places {
     /// The folder of the ensemble file.
     pub ensemble_dir: PathBuf,
@@ -151,6 +151,19 @@ pub fn resolve(script: &str, places: &Places) -> Result<Resolved, Unavailable> {
         None => Err(unavailable(
             format!("`{script}` is no command line: a quote or a backslash is left open"),
             "close it",
+        )),
+    }
+}
+
+/// Likewise for a command line that is already taken apart.
+pub fn resolve_words(words: &[String], places: &Places) -> Result<Resolved, Unavailable> {
+    match words {
+        [program, arguments @ ..] if !program.trim().is_empty() => {
+            command(program, arguments.iter().map(OsString::from).collect(), places)
+        }
+        _ => Err(unavailable(
+            "the command names no program",
+            "write the program first, then its arguments",
         )),
     }
 }

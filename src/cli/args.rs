@@ -153,6 +153,9 @@ pub struct AnsweringArgs {
     /// Ask no model: a request that --cache has no reply to fails
     #[arg(long, requires = "cache")]
     pub cache_only: bool,
+    /// Let models call this tool without asking ('*': every tool); a server's tool is SERVER.TOOL
+    #[arg(long = "allow-tool", value_name = "NAME", action = ArgAction::Append)]
+    pub allow_tool: Vec<String>,
 }
 
 /// How a run is driven.
@@ -195,7 +198,7 @@ pub enum Output {
 /// `ensemble validate`.
 #[derive(Debug, Args)]
 pub struct ValidateArgs {
-    /// Files, folders (searched for .yaml and .yml), or - for standard input; default: `ensembles`, else this folder
+    /// Files, folders (searched for .yaml and .yml), patterns, or - for standard input; default: `ensembles`, else this folder
     #[arg(value_name = "PATH")]
     pub paths: Vec<String>,
     /// How findings are shown

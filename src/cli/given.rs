@@ -10,7 +10,8 @@ use super::error::CliError;
 use super::project::{Surroundings, read_source, read_stdin};
 use crate::agent::input::Answers;
 use crate::data::Context;
-use crate::ensemble::Ensemble;
+use crate::diagnostic::did_you_mean;
+use crate::ensemble::{Ensemble, Tool, ToolKind};
 use crate::loader;
 use crate::model::{Cache, Override};
 
@@ -119,6 +120,39 @@ pub fn check_answers(answers: &Answers, ensemble: &Ensemble) -> Result<(), CliEr
                 help,
             ))
         }
+    }
+}
+
+/// Complains about permissions for tools that are not there. Inner ensembles have tools of their own, which are not
+/// looked at.
+pub fn check_tools(allowed: &[String], ensemble: &Ensemble) -> Result<(), CliError> {
+    let holds_others = ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble")
+        || ensemble
+            .tools
+            .iter()
+            .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
+    let is_known = |name: &str| {
+        let (tool, member) = name
+            .split_once('.')
+            .map_or((name, None), |(tool, member)| (tool, Some(member)));
+        let is_server = |tool: &Tool| matches!(tool.kind, ToolKind::Mcp(_));
+        let found = ensemble.tool(tool);
+        name == "*" || found.is_some_and(|tool| member.is_none() || is_server(tool))
+    };
+    match allowed.iter().find(|name| !is_known(name)) {
+        Some(name) if !holds_others => {
+            let names: Vec<&str> = ensemble.tools.iter().map(|(name, _)| &**name).collect();
+            let help = match (did_you_mean(name, names.iter().copied()), names.as_slice()) {
+                (Some(guess), _) => format!("did you mean `{guess}`?"),
+                (None, []) => "this ensemble has no tools".to_owned(),
+                (None, names) => format!("its tools are {}", names.join(", ")),
+            };
+            Err(CliError::usage_with_help(
+                format!("--allow-tool {name}: there is no such tool"),
+                help,
+            ))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -221,6 +221,7 @@ pub fn drive(
             executor.commit(&mut driven.state, message)?;
             ended = executor.drive(&mut driven.state).await?;
         }
+        driven.wired.servers.close().await;
         Ok::<_, LedgerError>(ended)
     });
     // A thread that waits for a person must not keep the process.

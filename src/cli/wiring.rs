@@ -1,5 +1,7 @@
 //! One runner for each agent: here every kind meets what it needs from outside.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +11,7 @@ use super::prepare::{Prepared, profiles};
 use super::project::Surroundings;
 use super::run::Showing;
 use super::sub_ensemble::{Inner, inner};
+use super::tools::equip;
 use super::{given, watchdog};
 use crate::agent::Runner;
 use crate::agent::dialogue::Window;
@@ -19,6 +22,8 @@ use crate::agent::process::{Bounds, Watchdog};
 use crate::agent::schema::Schema;
 use crate::agent::script::{self, Places};
 use crate::agent::sub_ensemble::SubEnsembleRunner;
+use crate::agent::tool::Permits;
+use crate::agent::tool::mcp::Servers;
 use crate::agent::window::{AgentWindow, Outside};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Llm, ModelChoice};
@@ -41,6 +46,10 @@ pub struct Shared {
     pub person: Arc<dyn Person>,
     /// Who hears agents speak.
     pub listener: Arc<dyn Listener>,
+    /// Which tools may be called.
+    pub permits: Arc<Permits>,
+    /// Servers of tools.
+    pub servers: Arc<Servers>,
     /// `--model`.
     pub overrides: Vec<Override>,
     /// The program's surroundings.
@@ -70,9 +79,16 @@ impl Shared {
     ) -> Result<Self, CliError> {
         let answers = given::answers(answering, surroundings)?;
         given::check_answers(&answers, prepared.plan.ensemble())?;
+        given::check_tools(&answering.allow_tool, prepared.plan.ensemble())?;
         let file = surroundings.folder.join(prepared.source.name());
+        let watchdog = watchdog::of_this_run();
         Ok(Self {
             answers: Arc::new(answers),
+            permits: Arc::new(Permits::new(
+                Arc::clone(&showing.person),
+                answering.allow_tool.iter().cloned(),
+            )),
+            servers: Arc::new(Servers::new(watchdog.clone())),
             person: Arc::clone(&showing.person),
             listener: Arc::clone(&showing.listener),
             overrides: given::overrides(models)?,
@@ -80,7 +96,7 @@ impl Shared {
             outer: vec![file.canonicalize().unwrap_or(file)],
             durability,
             cache: given::cache(answering, surroundings)?,
-            watchdog: watchdog::of_this_run(),
+            watchdog,
         })
     }
 }
@@ -102,6 +118,8 @@ pub struct Wired {
     pub runners: Vec<Arc<dyn Runner>>,
     /// Agents that a simulated model answers for.
     pub simulated: Vec<Arc<str>>,
+    /// Servers of tools, to be closed when the run is over.
+    pub servers: Arc<Servers>,
 }
 
 /// Makes every agent ready to run.
@@ -124,13 +142,17 @@ pub fn wire(prepared: &Prepared, shared: &Shared) -> Result<Wired, CliError> {
             ensemble_dir: prepared.folder.clone(),
             project_root: prepared.root.clone(),
         },
+        made: RefCell::default(),
     };
-    let mut wired = Wired::default();
+    let mut wired = Wired {
+        servers: shared.servers.clone(),
+        ..Wired::default()
+    };
     let mut findings = Vec::new();
     for (at, agent) in ensemble.agents.iter().enumerate() {
-        match wires.runner(agent) {
+        match wires.made(agent) {
             Ok((runner, simulated)) => {
-                wired.runners.push(guard(agent, runner));
+                wired.runners.push(runner);
                 if simulated {
                     wired.simulated.push(agent.name.clone());
                 }
@@ -149,20 +171,42 @@ pub fn wire(prepared: &Prepared, shared: &Shared) -> Result<Wired, CliError> {
     )))
 }
 
-struct Wires<'a> {
-    prepared: &'a Prepared,
-    shared: &'a Shared,
+/// What the agents of one ensemble are wired with.
+pub struct Wires<'a> {
+    /// The ensemble.
+    pub prepared: &'a Prepared,
+    /// What all agents share.
+    pub shared: &'a Shared,
+    /// Where scripts are sought.
+    pub places: Places,
     profiles: Profiles,
-    places: Places,
+    /// Runners that are ready: an agent may be a tool of others too.
+    made: RefCell<HashMap<Arc<str>, Made>>,
 }
 
+/// A runner, and whether a simulated model takes part in it.
+type Made = (Arc<dyn Runner>, bool);
+
 /// Why an agent cannot run here.
-struct Unready {
+pub struct Unready {
     message: String,
     help: Option<String>,
+    /// The key of the agent that is to blame; `None`: the one that says what it runs.
+    key: Option<&'static str>,
 }
 
 impl Wires<'_> {
+    /// The agent's runner, made at the first call. Agents are no tools of each other in a circle.
+    pub fn made(&self, agent: &Agent) -> Result<Made, Unready> {
+        if let Some(made) = self.made.borrow().get(&agent.name) {
+            return Ok(made.clone());
+        }
+        let (runner, simulated) = self.runner(agent)?;
+        let made = (guard(agent, runner), simulated);
+        self.made.borrow_mut().insert(agent.name.clone(), made.clone());
+        Ok(made)
+    }
+
     fn runner(&self, agent: &Agent) -> Result<(Arc<dyn Runner>, bool), Unready> {
         Ok(match &agent.kind {
             AgentKind::Script { script } => (script::runner(script, &self.places, self.bounds()), false),
@@ -170,13 +214,15 @@ impl Wires<'_> {
                 let model = self.connect(&llm.model)?;
                 let window = self.window(llm, &model)?;
                 let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
+                let equipment = equip(llm, self)?;
                 let wiring = llm::Wiring {
+                    toolbox: equipment.kit.map(|kit| kit as Arc<dyn llm::Toolbox>),
                     listener: self.shared.listener.clone(),
                     window: window.map(|window| Arc::new(window) as Arc<dyn Window>),
                     ..llm::Wiring::of(model)
                 };
                 let runner = LlmRunner::new(agent, llm, wiring)?;
-                let simulated = runner.is_simulated() || sums_up;
+                let simulated = runner.is_simulated() || sums_up || equipment.simulated;
                 (Arc::new(runner), simulated)
             }
             AgentKind::Input(spec) => {
@@ -200,7 +246,8 @@ impl Wires<'_> {
         })
     }
 
-    fn bounds(&self) -> Bounds {
+    /// What no child process may exceed.
+    pub fn bounds(&self) -> Bounds {
         Bounds {
             output_cap: OUTPUT_CAP,
             watchdog: self.shared.watchdog.clone(),
@@ -269,7 +316,28 @@ fn guard(agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
 impl Unready {
     /// With nothing more to say.
     pub fn new(message: String) -> Self {
-        Self { message, help: None }
+        Self {
+            message,
+            help: None,
+            key: None,
+        }
+    }
+
+    /// With advice.
+    pub fn with_help(self, help: String) -> Self {
+        Self {
+            help: Some(help),
+            ..self
+        }
+    }
+
+    /// Because of that tool.
+    pub fn of_tool(self, tool: &str) -> Self {
+        Self {
+            message: format!("tool `{tool}`: {}", self.message),
+            key: Some("tools"),
+            ..self
+        }
     }
 
     fn finding(self, route: &Route, agent: &Agent) -> Finding {
@@ -284,7 +352,7 @@ impl Unready {
         };
         let mut finding = Finding::error(
             NOT_READY,
-            route.key(key).value(),
+            route.key(self.key.unwrap_or(key)).value(),
             format!("{}: {}", agent.name, self.message),
         );
         finding.help = self.help;
@@ -305,7 +373,7 @@ impl From<ProfileError> for Unready {
     fn from(error: ProfileError) -> Self {
         Self {
             help: error.help(),
-            message: error.to_string(),
+            ..Self::new(error.to_string())
         }
     }
 }

@@ -182,6 +182,8 @@ pub enum Reason {
     },
     /// It has seen everything.
     NothingNew,
+    /// It is there for a tool, and does not run by itself.
+    OnlyTool,
     /// It could have run, but the run had ended.
     RunEnded,
 }
@@ -390,6 +392,7 @@ impl fmt::Display for Reason {
             }
             Self::LimitReached { limit, count } => write!(f, "limit reached: {limit} {count}"),
             Self::NothingNew => f.write_str("nothing new"),
+            Self::OnlyTool => f.write_str("it is a tool and does not run by itself"),
             Self::RunEnded => f.write_str("the run ended first"),
         }
     }

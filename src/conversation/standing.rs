@@ -38,6 +38,8 @@ pub enum Standing {
     NothingNew,
     /// Its dependencies cannot hold.
     Blocked,
+    /// It is there for a tool, and does not run by itself.
+    OnlyTool,
 }
 
 /// What the facts say about one dependency of `to`.
@@ -94,6 +96,9 @@ pub fn standing(plan: &Plan, state: &ConversationState, agent: AgentId) -> Stand
     let own = state.agent(agent);
     if state.is_exhausted(plan, agent) {
         return Standing::MaxTurns;
+    }
+    if plan.is_only_tool(agent) {
+        return Standing::OnlyTool;
     }
     let news_needed = own.has_executed() && !plan.every_turn(agent);
     let (mut any_exists, mut any_possible, mut news_exists, mut news_possible) = (false, false, false, false);

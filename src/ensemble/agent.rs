@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::ContextWindow;
+use super::{ContextWindow, ToolUse};
 use crate::data::JsonMap;
 use crate::source::Route;
 
@@ -67,6 +67,8 @@ pub struct Llm {
     pub memory: Memory,
     /// How much of its thread is sent; `None`: all of it.
     pub context_window: Option<ContextWindow>,
+    /// What its model may call.
+    pub tools: Vec<ToolUse>,
     /// Most requests of one execution while the model calls tools.
     pub max_iterations: NonZeroU32,
 }

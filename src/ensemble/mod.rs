@@ -8,6 +8,7 @@ mod compare;
 mod context_window;
 mod limits;
 mod profile;
+mod tool;
 
 pub use agent::{
     Agent, AgentKind, Backoff, Conversation, Declared, Dependency, Ending, InputSpec, Llm, Memory, ModelChoice,
@@ -15,7 +16,8 @@ pub use agent::{
 };
 pub use context_window::{ContextWindow, Strategy};
 pub use limits::Limits;
-pub use profile::{Profile, Reply, Simulated};
+pub use profile::{CalledTool, Profile, Reply, Simulated};
+pub use tool::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
 
 use std::sync::Arc;
 
@@ -32,6 +34,8 @@ pub struct Ensemble {
     pub limits: Limits,
     /// Profiles written in the file itself, in file order.
     pub model_profiles: Vec<(Arc<str>, Profile)>,
+    /// What models may call, in file order.
+    pub tools: Vec<(Arc<str>, Tool)>,
     /// The input when the command line gives none.
     pub default_task: Option<String>,
 }
@@ -40,5 +44,18 @@ impl Ensemble {
     /// The agent of that name.
     pub fn agent(&self, name: &str) -> Option<&Agent> {
         self.agents.iter().find(|agent| *agent.name == *name)
+    }
+    /// The tool of that name.
+    pub fn tool(&self, name: &str) -> Option<&Tool> {
+        let found = self.tools.iter().find(|(known, _)| **known == *name);
+        found.map(|(_, tool)| tool)
+    }
+
+    /// The tools that are performed by agents of this ensemble: each with its name and the agent's.
+    pub fn agent_tools(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.tools.iter().filter_map(|(name, tool)| match &tool.kind {
+            ToolKind::Agent { agent, .. } => Some((name, agent)),
+            _ => None,
+        })
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Retry;
+use crate::data::JsonMap;
 
 /// `model_profiles.<name>`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -41,7 +42,8 @@ pub struct Profile {
 pub enum Simulated {
     /// The n-th request of an agent gets the n-th reply; the last repeats. Never empty.
     Replies(Vec<Reply>),
-    /// A Rhai script whose last value is the reply; in scope `messages`, `prompt`, `execution`.
+    /// A Rhai script whose last value is the reply; in scope `messages`, `prompt`, `execution`. A map with
+    /// `tool_calls` calls tools.
     Script(String),
 }
 
@@ -52,4 +54,20 @@ pub enum Reply {
     Text(String),
     /// The request fails with this message.
     Error(String),
+    /// The reply calls tools.
+    Calls {
+        /// What it says beside that.
+        text: String,
+        /// The calls, in order. Never empty.
+        tool_calls: Vec<CalledTool>,
+    },
+}
+
+/// A tool call of a prepared reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CalledTool {
+    /// The tool, as the model knows it.
+    pub name: String,
+    /// What it is called with.
+    pub arguments: JsonMap,
 }

@@ -295,7 +295,7 @@ fn execution(plan: &Plan, state: &ConversationState, slot: &Slot) -> Execution {
         parameters: plan.parameters(slot.agent).clone(),
         request: slot.start.request.clone(),
         thread: known.thread().clone(),
-        requests_made: known.requests_made() + slot.usage.map_or(0, |usage| usage.requests),
+        requests_made: known.requests_made() + slot.usage.map_or(0, |usage| usage.own_requests()),
         tokens_left: tokens_left(plan, state),
         last_failure: slot.last_failure.clone(),
         notes: Notes::default(),

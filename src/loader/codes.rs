@@ -26,7 +26,6 @@ codes! {
     NOT_JSON = "E008", "A value has no form in JSON.";
     UNKNOWN_KEY = "E010", "A key is unknown here.";
     FOREIGN_KEY = "E011", "A key belongs to llm-orc's ensembles, not to this language.";
-    UNSUPPORTED = "E012", "A part of the language is not supported by this version.";
     MISSING = "E013", "Something required is missing.";
     WRONG_TYPE = "E014", "A value has the wrong type.";
     OUT_OF_RANGE = "E015", "A number is outside its range.";
@@ -39,29 +38,44 @@ codes! {
     NO_KIND = "E022", "An agent does not say what it runs.";
     TWO_KINDS = "E023", "An agent says twice what it runs.";
     KIND_MISMATCH = "E024", "`type` contradicts the agent's fields.";
-    NOT_FOR_KIND = "E025", "A field does not belong to this kind of agent.";
+    NOT_FOR_KIND = "E025", "A field does not belong to this kind of agent or tool.";
     DEPENDENCY_TWICE = "E026", "A dependency is given twice.";
     STATE_KEY_TAKEN = "E027", "A `state_key` is another agent's name.";
     BLANK_CONDITION = "E028", "A condition is blank.";
-    BAD_SCHEMA = "E029", "An `output_schema` is not a valid JSON Schema.";
+    BAD_SCHEMA = "E029", "A JSON Schema is not valid.";
     SIMULATED = "E030", "What a simulated model answers is missing, doubled or out of place.";
     FALLBACK_CIRCLE = "E031", "Profiles fall back on each other in a circle.";
     DEFAULT_NOT_A_CHOICE = "E032", "The default answer is not one of the choices.";
     BAD_MODEL = "E033", "A `model` does not read `provider/model`.";
+    UNKNOWN_TOOL = "E034", "An agent uses a tool that the ensemble does not have.";
+    TOOL_KIND = "E035", "A tool does not say, or says twice, who performs it.";
     DEAD_CIRCLE = "E040", "Agents wait for each other in a circle that none can enter.";
     CONDITION = "E041", "A condition does not compile.";
     CONDITION_AGENT = "E042", "A condition names an agent that the ensemble does not have.";
     TEMPLATE = "E043", "A template does not compile.";
     TEMPLATE_NAME = "E044", "A template uses a variable that it cannot have.";
+    TOOL_CIRCLE = "E045", "Agents are tools of each other in a circle.";
     NOT_READY = "E060", "An agent cannot be made ready to run here.";
     CONDITION_FAILED = "E070", "A condition has no answer.";
     UNKNOWN_PROFILE = "W001", "A model profile is not known here.";
     NEVER_NEWS = "W002", "An agent may run several times and can never have news.";
-    NO_SCRIPT = "W003", "A script or an ensemble that an agent names is not there, or cannot be used.";
+    NO_SCRIPT = "W003", "A script, an ensemble or a program that is named is not there, or cannot be used.";
     ALLOWANCE = "W004", "A comment that allows findings has no reason, no known code, or nothing to allow.";
+    NEVER_RUNS = "W010", "An agent can never run, because a condition on its way is never true.";
+    TOO_LATE = "W011", "A limit ends the conversation before an agent can run.";
+    CONSTANT_CONDITION = "W012", "A condition is always true, never true, or never has an answer.";
+    UNWRITTEN_KEY = "W013", "A condition reads a key that nobody writes.";
+    SECRET = "W014", "Something in the file looks like a secret.";
+    FEEDBACK_ONCE = "W015", "A `feedback` dependency has no effect, because its agent runs only once.";
+    FALLBACK_AROUND = "W016", "Profiles of several files fall back on each other in a circle.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "A cap ends the conversation no later than the agent's own limit would hold it.";
     SHARED_STATE_KEY = "H003", "Agents store their outputs under one key.";
+    UNUSED_PROFILE = "H010", "Nobody uses a model profile of the file.";
+    IDLE_TURNS = "H011", "An agent that waits for nobody can never reach its `max_turns`.";
+    IDLE_EXECUTIONS = "H012", "A dependency's `max_executions` can never be reached.";
+    SHARED_KEY = "H013", "A condition reads a key of the context that several agents write.";
+    UNUSED_TOOL = "H020", "No agent uses a tool of the file.";
 }
 
 #[cfg(test)]

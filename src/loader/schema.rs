@@ -34,6 +34,10 @@ mod tests {
             Section::Strategy => "strategy",
             Section::Profile => "profile",
             Section::Reply => "reply",
+            Section::CalledTool => "tool_call",
+            Section::Tool => "tool",
+            Section::Mcp => "mcp",
+            Section::Setting => "setting",
         };
         Some(&schema["$defs"][name])
     }

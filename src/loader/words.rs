@@ -19,12 +19,16 @@ pub(super) enum Section {
     Strategy,
     Profile,
     Reply,
+    CalledTool,
+    Tool,
+    Mcp,
+    Setting,
     Config,
 }
 
 impl Section {
     /// All of them.
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::Ensemble,
         Self::Agent,
         Self::Conversation,
@@ -37,6 +41,10 @@ impl Section {
         Self::ContextWindow,
         Self::Strategy,
         Self::Reply,
+        Self::CalledTool,
+        Self::Tool,
+        Self::Mcp,
+        Self::Setting,
         Self::Config,
     ];
 
@@ -49,6 +57,7 @@ impl Section {
                 "agents",
                 "conversation_limits",
                 "model_profiles",
+                "tools",
                 "default_task",
             ],
             Self::Limits => &[
@@ -70,6 +79,8 @@ impl Section {
                 "ensemble",
                 "prompt",
                 "system_prompt",
+                "tools",
+                "max_iterations",
                 "config",
                 "parameters",
                 "depends_on",
@@ -117,7 +128,21 @@ impl Section {
                 "replies",
                 "script",
             ],
-            Self::Reply => &["error"],
+            Self::Reply => &["error", "text", "tool_calls"],
+            Self::CalledTool => &["name", "arguments"],
+            Self::Tool => &[
+                "description",
+                "script",
+                "agent",
+                "ensemble",
+                "mcp",
+                "parameters",
+                "permission",
+                "timeout_seconds",
+                "max_result_bytes",
+            ],
+            Self::Mcp => &["command", "env", "cwd", "url", "headers"],
+            Self::Setting => &["env", "prefix"],
             Self::Config => &["model_profiles"],
         }
     }
@@ -137,16 +162,12 @@ impl Section {
             Self::Strategy => "`strategy`",
             Self::Profile => "a model profile",
             Self::Reply => "a reply",
+            Self::CalledTool => "an item of `tool_calls`",
+            Self::Tool => "a tool",
+            Self::Mcp => "`mcp`",
+            Self::Setting => "a value that is taken from the environment",
             Self::Config => "the configuration",
         }
-    }
-}
-
-/// Parts of the language that this version does not have.
-fn unsupported(key: &str, section: Section) -> bool {
-    match section {
-        Section::Agent | Section::Ensemble => key == "tools",
-        _ => false,
     }
 }
 
@@ -201,10 +222,6 @@ const FOREIGN: &[(&str, &str)] = &[
 
 /// What to say about a key that `section` does not have.
 pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
-    if unsupported(key, section) {
-        let message = format!("`{key}` is not supported by this version of ensemble");
-        return Finding::error(codes::UNSUPPORTED, at, message).help("leave it out");
-    }
     let foreign = FOREIGN.iter().find(|(word, _)| *word == key);
     if let Some((_, advice)) = foreign.filter(|_| !matches!(section, Section::Reply | Section::Responses)) {
         let message = format!("`{key}` belongs to llm-orc's ensembles, not to this language");

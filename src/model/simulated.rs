@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 
 use super::script::{describe, place, run};
 use super::{BoxFuture, Heard, LoadScript, ModelError, ModelReply, ModelRequest, Provider};
+use crate::data::JsonMap;
 use crate::ensemble::{Reply, Simulated};
 use crate::sandbox::{Script, ScriptFailure, Variable};
+use crate::thread::ToolCall;
 
 /// The provider behind `provider: simulated`.
 #[derive(Debug)]
@@ -45,13 +47,15 @@ impl Provider for Simulator {
         heard: &'a Heard<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
-            let text = match &self.0 {
-                How::Announced => announced(&request),
+            let reply = match &self.0 {
+                How::Announced => ModelReply::text(announced(&request)),
                 How::Replies(replies) => prepared(replies, &request)?,
                 How::Script(script) => scripted(Arc::clone(script), &request).await?,
             };
-            heard(&text);
-            Ok(ModelReply::text(text))
+            if !reply.text.is_empty() {
+                heard(&reply.text);
+            }
+            Ok(reply)
         })
     }
 }
@@ -60,25 +64,73 @@ fn announced(request: &ModelRequest) -> String {
     format!("(simulated reply {} of {})", request.request_number, request.agent_name)
 }
 
-fn prepared(replies: &[Reply], request: &ModelRequest) -> Result<String, ModelError> {
+fn prepared(replies: &[Reply], request: &ModelRequest) -> Result<ModelReply, ModelError> {
     let at = usize::try_from(request.request_number.saturating_sub(1)).unwrap_or(usize::MAX);
     match replies.get(at).or(replies.last()) {
-        Some(Reply::Text(text)) => Ok(text.clone()),
+        Some(Reply::Text(text)) => Ok(ModelReply::text(text)),
         Some(Reply::Error(message)) => Err(ModelError::passing(message)),
-        None => Ok(announced(request)),
+        Some(Reply::Calls { text, tool_calls }) => {
+            let calls = tool_calls
+                .iter()
+                .map(|call| (call.name.clone(), call.arguments.clone()));
+            Ok(calling(text.clone(), calls, request))
+        }
+        None => Ok(ModelReply::text(announced(request))),
     }
 }
 
-async fn scripted(script: Arc<Script>, request: &ModelRequest) -> Result<String, ModelError> {
+/// A reply that calls tools. Their ids follow from the request, so that a resumed run has the same.
+fn calling(text: String, calls: impl Iterator<Item = (String, JsonMap)>, request: &ModelRequest) -> ModelReply {
+    let call = |(at, (name, arguments)): (usize, (String, JsonMap))| {
+        let id = format!("call-{}-{}", request.request_number, at + 1);
+        ToolCall::new(id, name, Value::Object(arguments))
+    };
+    ModelReply {
+        tool_calls: calls.enumerate().map(call).collect(),
+        ..ModelReply::text(text)
+    }
+}
+
+/// What a script's map says that is to be called: `{text?, tool_calls: [{name, arguments?}]}`.
+fn calls_in(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+    let wrong = |what: &str| ModelError::fatal(format!("the script's `tool_calls` {what}"));
+    let Some(Value::Array(calls)) = map.remove("tool_calls") else {
+        return Err(wrong("is no list"));
+    };
+    let mut called = Vec::new();
+    for call in calls {
+        let Value::Object(mut call) = call else {
+            return Err(wrong("holds something else than maps"));
+        };
+        let Some(Value::String(name)) = call.remove("name") else {
+            return Err(wrong("has an item without a `name`"));
+        };
+        let arguments = match call.remove("arguments") {
+            Some(Value::Object(arguments)) => arguments,
+            None | Some(Value::Null) => JsonMap::new(),
+            Some(_) => return Err(wrong("has `arguments` that are no map")),
+        };
+        called.push((name, arguments));
+    }
+    let text = match map.remove("text") {
+        Some(Value::String(text)) => text,
+        None | Some(Value::Null) => String::new(),
+        Some(other) => other.to_string(),
+    };
+    Ok(calling(text, called.into_iter(), request))
+}
+
+async fn scripted(script: Arc<Script>, request: &ModelRequest) -> Result<ModelReply, ModelError> {
     let variables = vec![
         ("messages", Variable::Json(Arc::new(json!(request.messages)))),
         ("prompt", Variable::Json(Arc::new(json!(request.prompt)))),
         ("execution", Variable::Json(Arc::new(json!(request.execution)))),
     ];
     match run(script, variables).await {
-        Ok(Value::String(text)) => Ok(text),
-        Ok(Value::Null) => Ok(String::new()),
-        Ok(value) => Ok(value.to_string()),
+        Ok(Value::String(text)) => Ok(ModelReply::text(text)),
+        Ok(Value::Null) => Ok(ModelReply::text("")),
+        Ok(Value::Object(map)) if map.contains_key("tool_calls") => calls_in(map, request),
+        Ok(value) => Ok(ModelReply::text(value.to_string())),
         Err(failure) => Err(ModelError {
             message: describe(&failure),
             retryable: matches!(failure, ScriptFailure::Reported(_)),

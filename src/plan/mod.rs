@@ -58,6 +58,7 @@ pub struct Plan {
     listeners: Vec<AgentId>,
     caps: Vec<Option<NonZeroU32>>,
     parameters: Vec<Arc<JsonMap>>,
+    only_tools: Vec<bool>,
 }
 
 impl Plan {
@@ -128,6 +129,7 @@ impl Plan {
             .iter()
             .map(|agent| Arc::new(agent.config.clone()))
             .collect();
+        let only_tools = only_tools(&ensemble, &names);
         Self {
             ensemble,
             names,
@@ -137,6 +139,7 @@ impl Plan {
             listeners,
             caps,
             parameters,
+            only_tools,
         }
     }
 
@@ -219,10 +222,35 @@ impl Plan {
         &self.parameters[id.index()]
     }
 
+    /// Is the agent there for a tool alone, so that it does not run by itself?
+    ///
+    /// A tool names it, it listens to nobody, and nobody listens to it.
+    pub fn is_only_tool(&self, id: AgentId) -> bool {
+        self.only_tools[id.index()]
+    }
+
     /// Does the agent run every turn in which its dependencies hold?
     pub fn every_turn(&self, id: AgentId) -> bool {
         self.agent(id).conversation.trigger == Trigger::EveryTurn
     }
+}
+
+fn only_tools(ensemble: &Ensemble, names: &HashMap<Arc<str>, AgentId>) -> Vec<bool> {
+    let mut only_tools = vec![false; ensemble.agents.len()];
+    for (_, agent) in ensemble.agent_tools() {
+        if let Some(id) = names.get(agent) {
+            only_tools[id.index()] = true;
+        }
+    }
+    for (at, agent) in ensemble.agents.iter().enumerate() {
+        only_tools[at] &= agent.dependencies.is_empty();
+        for dependency in &agent.dependencies {
+            if let Some(id) = names.get(&dependency.agent_name) {
+                only_tools[id.index()] = false;
+            }
+        }
+    }
+    only_tools
 }
 
 fn compile_conditions(

@@ -8,7 +8,13 @@ use crate::conversation::ExecutionFinished;
 /// One line, if anything was left out in this execution.
 pub(super) fn line(finished: &ExecutionFinished) -> Option<String> {
     let mut iterations = finished.exchange.iter().rev();
-    let note = iterations.find_map(|iteration| iteration.metadata.get("dropped"))?;
+    iterations
+        .find_map(|iteration| iteration.metadata.get("dropped"))
+        .map(told)
+}
+
+/// The note of an iteration in words.
+pub(super) fn told(note: &Value) -> String {
     let number = |key: &str| note[key].as_u64().unwrap_or_default();
     let about = if note["estimated"] == true { "about " } else { "" };
     let messages = format!(
@@ -29,5 +35,5 @@ pub(super) fn line(finished: &ExecutionFinished) -> Option<String> {
         }
         _ => String::new(),
     };
-    Some(format!("context window: {what} not sent{summary}"))
+    format!("context window: {what} not sent{summary}")
 }

@@ -219,6 +219,7 @@ fn reason_by_facts(plan: &Plan, state: &ConversationState, agent: AgentId, exami
             count: max_turns,
         },
         Standing::NothingNew => Reason::NothingNew,
+        Standing::OnlyTool => Reason::OnlyTool,
         Standing::Blocked | Standing::Open => blocked(plan, examined),
     }
 }

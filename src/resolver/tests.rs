@@ -133,6 +133,19 @@ impl Driver {
     }
 }
 
+/// A whole conversation; fate says who fails, and who asks for whom.
+pub fn walk(plan: &Arc<Plan>, fate: Vec<u8>) -> Driver {
+    let mut fate = fate.into_iter().cycle().take(400);
+    let mut driver = Driver::new(plan);
+    loop {
+        match decide(plan, &driver.state) {
+            Decision::StartTurn(turn) => driver.turn(plan, turn, &mut fate),
+            Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+            Decision::Perform | Decision::End(_) => return driver,
+        }
+    }
+}
+
 /// The plan of a text.
 pub fn plan_of(text: &str) -> Plan {
     let loaded = crate::loader::load(&crate::source::Source::new("t", text));

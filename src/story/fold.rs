@@ -103,6 +103,10 @@ impl Story {
             execution.end_attempt(AttemptEnd::Final, Some(at));
             let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
             execution.tool_calls = calls.cloned().collect();
+            let mut iterations = finished.exchange.iter().rev();
+            execution.dropped = iterations
+                .find_map(|iteration| iteration.metadata.get("dropped"))
+                .cloned();
             execution.finished = Some(ExecutionFinished {
                 exchange: Vec::new(),
                 ..finished.clone()
@@ -152,6 +156,7 @@ impl Execution {
             question: None,
             finished: None,
             tool_calls: Vec::new(),
+            dropped: None,
             usage: None,
         }
     }

@@ -119,6 +119,8 @@ pub struct Execution {
     pub finished: Option<ExecutionFinished>,
     /// The tools that its model has called.
     pub tool_calls: Vec<ToolCall>,
+    /// What its model was not shown, as the thread notes it.
+    pub dropped: Option<Value>,
     /// What all its attempts cost.
     pub usage: Option<Usage>,
 }

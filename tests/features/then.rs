@@ -182,6 +182,11 @@ fn file_holds(world: &mut World, name: String, step: &Step) {
     assert_eq!(world.workspace.read(&name), text(step), "{}", world.told());
 }
 
+#[then(regex = r#"^the file "([^"]+)" is there$"#)]
+fn file_is_there(world: &mut World, name: String) {
+    assert!(world.workspace.path().join(&name).exists(), "{}", world.told());
+}
+
 #[then(regex = r#"^there is no file "([^"]+)"$"#)]
 fn no_file(world: &mut World, name: String) {
     assert!(!world.workspace.path().join(&name).exists(), "{}", world.told());

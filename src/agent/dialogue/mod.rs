@@ -133,6 +133,9 @@ pub enum DialogueError {
     /// The model or its provider failed.
     #[error("{0}")]
     Model(String),
+    /// The tools cannot be made ready.
+    #[error("{0}")]
+    Tools(String),
     /// The model still asks for tools after that many requests.
     #[error("the model still calls tools after {0} requests")]
     MaxTurnRequests(u32),
@@ -151,7 +154,7 @@ impl DialogueError {
             Self::MaxTurnRequests(_) => Some(StopReason::MaxTurnRequests),
             Self::MaxTokens => Some(StopReason::MaxTokens),
             Self::Refused(_) => Some(StopReason::Refusal),
-            Self::Model(_) | Self::NotEnded => None,
+            Self::Model(_) | Self::Tools(_) | Self::NotEnded => None,
         }
     }
 }

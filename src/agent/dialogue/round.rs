@@ -79,10 +79,11 @@ impl Dialogue {
         listener: &dyn Listener,
         progress: &Progress,
     ) -> Result<(String, StopReason), DialogueError> {
-        let specs = tools.specs().await.map_err(DialogueError::Model)?;
         let said = vec![Message::new(crate::thread::Role::User, opening.text.clone())];
         progress.change(|exchange| exchange.opened(said, (self.now)()));
         loop {
+            // Asked each time: a server may have changed its tools.
+            let specs = tools.specs().await.map_err(DialogueError::Tools)?;
             let reply = self.request(opening, &specs, listener, progress).await?;
             progress.change(|exchange| exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone()));
             if reply.stop_reason == StopReason::Refusal {
@@ -92,6 +93,7 @@ impl Dialogue {
                 return Ok((reply.text, reply.stop_reason));
             }
             let results = perform(tools, &specs, reply.tool_calls, &opening.speaker, listener).await;
+            progress.book(tools.take_usage());
             let is_last = progress.lock().exchange.exceeded_max_iterations(opening.max_requests);
             progress.change(|exchange| exchange.add_tool_results(results, (self.now)()));
             if is_last {
@@ -129,7 +131,7 @@ impl Dialogue {
             systems,
             messages: messages.clone(),
             speaker: opening.speaker.clone(),
-            requests_made: opening.requests_made + progress.lock().usage.requests,
+            requests_made: opening.requests_made + progress.lock().usage.own_requests(),
             output_schema: opening.output_schema.clone(),
             tools: Arc::clone(specs),
         };
@@ -202,6 +204,11 @@ impl Progress {
     /// What it has come to; nothing is left behind.
     pub fn take(&self) -> Conversed {
         std::mem::take(&mut self.lock())
+    }
+
+    fn book(&self, usage: Usage) {
+        let mut conversed = self.lock();
+        conversed.usage = conversed.usage + usage;
     }
 
     /// Closes what is under way.

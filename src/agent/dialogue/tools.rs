@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
+use crate::data::Usage;
 use crate::model::ToolSpec;
 use crate::thread::{Listener, Said, Speaker, ToolCall, ToolEnd};
 
@@ -21,6 +22,11 @@ pub trait Tools: Send + Sync {
     /// Performs one call, of a tool that exists and with arguments that match its schema. Errors are for the model,
     /// so they are an end like any other. Dropping the future stops the tool.
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall>;
+
+    /// What models have cost that tools asked, since this was last asked.
+    fn take_usage(&self) -> Usage {
+        Usage::default()
+    }
 }
 
 /// No tools at all.

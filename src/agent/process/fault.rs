@@ -92,7 +92,7 @@ fn interpreter(program: &Path) -> Option<String> {
 }
 
 /// The last whole lines, no more than [`QUOTED`] bytes of them.
-fn last_lines(text: &str) -> &str {
+pub(super) fn last_lines(text: &str) -> &str {
     let text = text.trim_end();
     let start = text.ceil_char_boundary(text.len().saturating_sub(QUOTED));
     let end = &text[start..];

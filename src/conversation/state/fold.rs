@@ -197,7 +197,7 @@ impl ConversationState {
             agent.last_failure = Some(turn);
             agent.failure = Some((execution, entry.output_data.clone()));
         }
-        agent.requests_made += entry.usage.map_or(0, |usage| usage.requests);
+        agent.requests_made += entry.usage.map_or(0, |usage| usage.own_requests());
         if success && remembers(plan, id) {
             let thread = Arc::make_mut(&mut agent.thread);
             *thread = std::mem::take(thread).followed_by(event.exchange);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::tool::Tools;
 use super::{Names, context_window, dependency, input, limits, reference};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
@@ -47,11 +48,17 @@ impl Kind {
 }
 
 /// Reads the agent at `index`.
-pub(super) fn read(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Findings) -> Option<Agent> {
+pub(super) fn read(
+    at: &Cursor<'_>,
+    index: usize,
+    names: &Names<'_>,
+    tools: &Tools<'_>,
+    findings: &mut Findings,
+) -> Option<Agent> {
     let fields = Fields::open(at, Section::Agent, findings)?;
     let name = fields.required("name", "every agent has a name", findings, name);
     let description = fields.read("description", findings, text);
-    let kind = kind(&fields, findings);
+    let kind = kind(&fields, tools, findings);
     let config = config(&fields, findings);
     let dependencies = dependency::all(&fields, names, findings);
     let conversation = match fields.get("conversation") {
@@ -83,7 +90,7 @@ pub(super) fn read(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &
 }
 
 /// What the agent runs. Everything that only one kind has is read here, and refused for the others.
-fn kind(fields: &Fields<'_>, findings: &mut Findings) -> Option<AgentKind> {
+fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Option<AgentKind> {
     let declared = fields.read("type", findings, |at, findings| word(at, KINDS, findings));
     let chosen: Vec<_> = CHOOSERS.iter().filter(|(key, _)| fields.get(key).is_some()).collect();
     let Some((key, kind)) = chosen.first().copied() else {
@@ -115,7 +122,7 @@ fn kind(fields: &Fields<'_>, findings: &mut Findings) -> Option<AgentKind> {
             ensemble: ensemble.to_string(),
         }),
         Kind::Input => input::read(&at, findings).map(AgentKind::Input),
-        Kind::Llm => llm(fields, &at, *key == "model_profile", findings),
+        Kind::Llm => llm(fields, &at, *key == "model_profile", tools, findings),
     }
 }
 
@@ -150,7 +157,7 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
     let conversation = fields.get("conversation");
     let memory = conversation.is_some_and(|at| at.node.get("memory").is_some());
     let mut places = Vec::new();
-    for key in ["prompt", "system_prompt", "context_window"] {
+    for key in ["prompt", "system_prompt", "context_window", "tools", "max_iterations"] {
         if fields.get(key).is_some() {
             places.push((key, route.key(key)));
         }
@@ -169,7 +176,13 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
     }
 }
 
-fn llm(fields: &Fields<'_>, at: &Cursor<'_>, profile: bool, findings: &mut Findings) -> Option<AgentKind> {
+fn llm(
+    fields: &Fields<'_>,
+    at: &Cursor<'_>,
+    profile: bool,
+    tools: &Tools<'_>,
+    findings: &mut Findings,
+) -> Option<AgentKind> {
     let model = if profile {
         reference(at, findings).map(ModelChoice::Profile)
     } else {
@@ -187,13 +200,19 @@ fn llm(fields: &Fields<'_>, at: &Cursor<'_>, profile: bool, findings: &mut Findi
             )
         })
     });
+    let used = match fields.get("tools") {
+        Some(at) => tools.uses(&at, findings),
+        None => Some(Vec::new()),
+    };
+    let max_iterations = fields.read("max_iterations", findings, count);
     Some(AgentKind::Llm(Llm {
         model: model?,
         prompt,
         system_prompt,
         memory: memory.unwrap_or_default(),
         context_window: fields.read("context_window", findings, context_window::read),
-        max_iterations: Llm::MAX_ITERATIONS,
+        tools: used?,
+        max_iterations: max_iterations.unwrap_or(Llm::MAX_ITERATIONS),
     }))
 }
 
@@ -264,7 +283,7 @@ fn state_key(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Fi
     None
 }
 
-fn schema(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
+pub(super) fn schema(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
     let schema = json::value(at, findings)?;
     match jsonschema::validator_for(&schema) {
         Ok(_) => Some(schema),

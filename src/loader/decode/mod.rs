@@ -7,6 +7,7 @@ mod input;
 mod limits;
 mod profile;
 mod side;
+mod tool;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,12 +40,17 @@ pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<E
         Some(at) => profile::all(&at, findings),
         None => Some(Vec::new()),
     };
+    let tools = match fields.get("tools") {
+        Some(at) => tool::all(&at, &names, findings),
+        None => Some(Vec::new()),
+    };
     let default_task = fields.read("default_task", findings, text);
+    let known_tools = tool::Tools::of(document);
     let agents = fields.required(
         "agents",
         "an ensemble has at least one agent",
         findings,
-        |at, findings| agents(at, &names, findings),
+        |at, findings| agents(at, &names, &known_tools, findings),
     );
     Some(Ensemble {
         name: name?,
@@ -52,11 +58,12 @@ pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<E
         agents: agents?,
         limits: limits?,
         model_profiles: model_profiles?,
+        tools: tools?,
         default_task,
     })
 }
 
-fn agents(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Vec<Agent>> {
+fn agents(at: &Cursor<'_>, names: &Names<'_>, tools: &tool::Tools<'_>, findings: &mut Findings) -> Option<Vec<Agent>> {
     let items = at.items("a list of agents", findings)?;
     if items.is_empty() {
         empty(at, "an ensemble has at least one agent", findings);
@@ -65,7 +72,7 @@ fn agents(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option
     let agents: Vec<_> = items
         .iter()
         .enumerate()
-        .map(|(index, item)| agent::read(item, index, names, findings))
+        .map(|(index, item)| agent::read(item, index, names, tools, findings))
         .collect();
     agents.into_iter().collect()
 }

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{limits, reference};
+use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Profile, Reply, Simulated};
-use crate::loader::codes;
+use crate::ensemble::{CalledTool, Profile, Reply, Simulated};
 use crate::loader::document::{Content, Document, ScalarValue};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, empty, number_within, out_of_range, seconds, text, whole, wrong_type};
 use crate::loader::words::Section;
+use crate::loader::{codes, json};
 
 /// Profiles in file order.
 pub(in crate::loader) type Profiles = Vec<(Arc<str>, Profile)>;
@@ -57,7 +58,7 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
         provider: provider.clone().unwrap_or_default(),
         model: model.clone().unwrap_or_default(),
         base_url: fields.read("base_url", findings, text),
-        api_key_env: fields.read("api_key_env", findings, environment_variable),
+        api_key_env: fields.read("api_key_env", findings, api_key_env),
         system_prompt: fields.read("system_prompt", findings, text),
         temperature: fields.read("temperature", findings, |at, f| number_within(at, 0.0, 10.0, f)),
         top_p: fields.read("top_p", findings, |at, f| number_within(at, 0.0, 1.0, f)),
@@ -113,20 +114,69 @@ fn replies(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Reply>> {
 fn reply(at: &Cursor<'_>, findings: &mut Findings) -> Option<Reply> {
     if let Content::Mapping(_) = at.node.content {
         let fields = Fields::open(at, Section::Reply, findings)?;
-        let help = "a reply is a text, or `{error: text}`";
-        return fields.required("error", help, findings, text).map(Reply::Error);
+        return calling(&fields, findings);
     }
     text(at, findings).map(Reply::Text)
 }
 
+/// A reply that is a map: `{error}`, or `{text, tool_calls}`.
+fn calling(fields: &Fields<'_>, findings: &mut Findings) -> Option<Reply> {
+    let Some(at) = fields.get("tool_calls") else {
+        if let Some(text) = fields.get("text") {
+            let finding = Finding::error(codes::MISSING, text.key(), "`tool_calls` is missing");
+            findings.push(finding.help("a reply that is only a text is written without a map"));
+            return None;
+        }
+        let help = "a reply is a text, `{error: text}` or `{tool_calls: [{name, arguments}]}`";
+        return fields.required("error", help, findings, text).map(Reply::Error);
+    };
+    if let Some(error) = fields.get("error") {
+        let finding = Finding::error(codes::SIMULATED, error.key(), "a reply either fails or calls tools");
+        findings.push(finding.also(at.key(), "the calls").help("keep one of them"));
+    }
+    let said = match fields.get("text") {
+        Some(at) => text(&at, findings),
+        None => Some(String::new()),
+    };
+    let items = at.items("a list of calls", findings)?;
+    if items.is_empty() {
+        empty(&at, "a reply that calls tools has at least one call", findings);
+        return None;
+    }
+    let tool_calls: Vec<_> = items.iter().map(|item| called_tool(item, findings)).collect();
+    Some(Reply::Calls {
+        text: said?,
+        tool_calls: tool_calls.into_iter().collect::<Option<_>>()?,
+    })
+}
+
+fn called_tool(at: &Cursor<'_>, findings: &mut Findings) -> Option<CalledTool> {
+    let fields = Fields::open(at, Section::CalledTool, findings)?;
+    let help = "write the tool's name";
+    let name = fields.required("name", help, findings, reference);
+    let arguments = match fields.get("arguments") {
+        Some(at) => json::map(&at, findings),
+        None => Some(JsonMap::new()),
+    };
+    Some(CalledTool {
+        name: name?.to_string(),
+        arguments: arguments?,
+    })
+}
+
 /// The name of an environment variable. What is no name may be a key, so it is not repeated.
-fn environment_variable(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+fn api_key_env(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+    environment_variable(at, "api_key_env", findings)
+}
+
+/// Likewise, under that key.
+pub(super) fn environment_variable(at: &Cursor<'_>, key: &str, findings: &mut Findings) -> Option<String> {
     let name = text(at, findings)?;
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.starts_with(|c: char| word(c) && !c.is_ascii_digit()) && name.chars().all(word) {
         return Some(name);
     }
-    let message = "`api_key_env` is not the name of an environment variable";
+    let message = format!("`{key}` is not the name of an environment variable");
     let finding = Finding::error(codes::BAD_NAME, at.key(), message);
     findings.push(finding.help("write the variable's name, never the key itself"));
     None

@@ -43,13 +43,13 @@ fn the_ensemble() {
             &["E014 1:7 expected text, found the whole number 7"],
         ),
         (
-            "name: e\nagents: [{name: a, script: x}]\nnmae: 1\nwhatever: 2\nmax_turns: 3\nsynthesis: {}\ntools: {}\n",
+            "name: e\nagents: [{name: a, script: x}]\nnmae: 1\nwhatever: 2\nmax_turns: 3\nsynthesis: {}\ntools: []\n",
             &[
                 "E010 3:1 unknown key 'nmae' in the ensemble",
                 "E010 4:1 unknown key 'whatever'",
                 "E010 5:1 unknown key 'max_turns'",
                 "E011 6:1 `synthesis` belongs to llm-orc's ensembles",
-                "E012 7:1 `tools` is not supported by this version of ensemble",
+                "E014 7:8 expected a map from names to tools, found a list",
             ],
         ),
         (
@@ -97,7 +97,20 @@ fn agents() {
         ("script: x\nscrpt: y", &["E010 7:5 unknown key 'scrpt' in an agent"]),
         ("script: x\nwhen: y", &["E011 7:5 `when` belongs to llm-orc"]),
         ("script: x\nfan_out: true", &["E011 7:5 `fan_out`"]),
-        ("script: x\ntools: [x]", &["E012 7:5 `tools` is not supported"]),
+        (
+            "script: x\ntools: [x]",
+            &["E025 7:5 `tools` does not belong to an agent of type script"],
+        ),
+        (
+            "model: a/b\ntools: [x, y.z]",
+            &["E034 7:13 there is no tool 'x'", "E034 7:16 there is no tool 'y'"],
+        ),
+        ("model: a/b\ntools: x", &["E014 7:12 expected a list of names of tools"]),
+        ("model: a/b\nmax_iterations: 0", &["E015 7:21"]),
+        (
+            "model: a/b\ncontext_window: {}",
+            &["E012 7:5 `context_window` is not supported"],
+        ),
         (
             "script: x\ncontext_window: {max_tokens: 1}",
             &["E025 7:5 `context_window` does not belong to an agent of type script"],
@@ -615,6 +628,75 @@ fn a_context() {
         ["E008 1:4 .nan has no form in JSON"]
     );
     assert!(show(&read("{\"a\": 1,,}").unwrap_err())[0].starts_with("E001 1:9"));
+}
+
+#[test]
+fn tools() {
+    let rows: &[(&str, &[&str])] = &[
+        ("{agent: other}", &[]),
+        ("{agent: othr}", &["E021 3:14 there is no agent `othr`"]),
+        (
+            "{}",
+            &["E035 3:6 this has none of `script`, `agent`, `ensemble`, `mcp`"],
+        ),
+        (
+            "{agent: other, ensemble: x}",
+            &["E035 3:21 this has both `agent` and `ensemble`"],
+        ),
+        ("{script: x}", &["E013 3:6 `parameters` is missing"]),
+        (
+            "{script: x, parameters: {type: string}}",
+            &["E014 3:30 the arguments of a tool are an object"],
+        ),
+        (
+            "{script: x, parameters: {type: objekt}}",
+            &["E029 3:30 this is not a valid JSON Schema"],
+        ),
+        (
+            "{agent: other, permission: maybe}",
+            &["E016 3:33 expected `allow`, `ask` or `deny`"],
+        ),
+        ("{agent: other, timeout_seconds: 0}", &["E015 3:38"]),
+        ("{agent: other, max_result_bytes: 0}", &["E015 3:39"]),
+        (
+            "{agent: other, comand: x}",
+            &["E010 3:21 unknown key 'comand' in a tool"],
+        ),
+        ("{mcp: {}}", &["E035 3:12 this has none of `command`, `url`"]),
+        (
+            "{mcp: {command: x, url: 'http://x'}}",
+            &["E035 3:25 this has both `command` and `url`"],
+        ),
+        ("{mcp: {command: []}}", &["E018 3:22 this command is empty"]),
+        ("{mcp: {command: x, headers: {}}}", &["E025 3:25 this does not belong"]),
+        ("{mcp: {url: 'http://x', env: {}}}", &["E025 3:30 this does not belong"]),
+        ("{mcp: {url: x}}", &["E016 3:18 'x' is no address of a server"]),
+        (
+            "{mcp: {command: x}, parameters: {}}",
+            &["E025 3:26 `parameters` does not belong"],
+        ),
+        (
+            "{mcp: {command: x, env: {A: {env: sk-1}}}}",
+            &["E017 3:35 `env` is not the name of an environment variable"],
+        ),
+        (
+            "{mcp: {command: x, env: {A: {prefix: y}}}}",
+            &["E013 3:34 `env` is missing"],
+        ),
+    ];
+    for (tool, expected) in rows {
+        let text = format!("agents: [{{name: other, script: o.sh}}]\ntools:\n  t: {tool}\nname: e\n");
+        check(&text, expected);
+    }
+    check(
+        "name: e\nagents: [{name: a, model: a/b, tools: [t.x, T]}, {name: b, script: x}]\ntools: {t: {agent: b}, 'a b': \
+         {agent: b}}\n",
+        &[
+            "E034 2:40 `t` is one tool, and has none within it",
+            "E034 2:45 there is no tool 'T'",
+            "E017 3:24 'a b' is not a valid name of a tool",
+        ],
+    );
 }
 
 #[test]

@@ -81,10 +81,40 @@ fn bases() -> Vec<Base> {
         base("profile", json!({"provider": "simulated", "replies": ["x"]}), profile),
         base("profile", json!({"provider": "simulated", "script": "x.rhai"}), profile),
         base("profile", json!({"provider": "simulated"}), profile),
-        base("reply", json!({"error": "no"}), |it| {
-            profile(json!({"provider": "simulated", "replies": [it]}))
+        base("reply", json!({"error": "no"}), reply),
+        base("reply", json!({"tool_calls": [{"name": "t"}]}), reply),
+        base("tool_call", json!({"name": "t"}), |it| {
+            reply(json!({"tool_calls": [it]}))
+        }),
+        base(
+            "tool",
+            json!({"script": "x.rhai", "parameters": {"type": "object"}}),
+            tool,
+        ),
+        base("tool", json!({"agent": "b"}), tool),
+        base("tool", json!({"ensemble": "inner"}), tool),
+        base("tool", json!({}), tool),
+        base("mcp", json!({"command": ["sh"]}), mcp),
+        base("mcp", json!({"url": "http://x"}), mcp),
+        base("mcp", json!({}), mcp),
+        base("setting", json!({"env": "X"}), |it| {
+            mcp(json!({"command": ["sh"], "env": {"A": it}}))
         }),
     ]
+}
+
+fn reply(it: Value) -> Value {
+    profile(json!({"provider": "simulated", "replies": [it]}))
+}
+
+fn tool(it: Value) -> Value {
+    let mut whole = llm(json!({"tools": ["t"]}));
+    whole["tools"] = json!({"t": it});
+    whole
+}
+
+fn mcp(it: Value) -> Value {
+    tool(json!({"mcp": it}))
 }
 
 fn responses(it: Value) -> Value {
@@ -155,7 +185,7 @@ fn beyond(complaint: &str) -> bool {
     let code = complaint.split(' ').next().unwrap_or_default();
     match code {
         // A name that nobody has, or that stands twice; a `state_key` that is another agent's name.
-        "E020" | "E021" | "E027" => true,
+        "E020" | "E021" | "E027" | "E034" => true,
         // A circle of fallbacks; a default that is no choice; a condition that does not compile.
         "E031" | "E032" | "E041" => true,
         // A schema that is none, save for one that is not even a map or a boolean.

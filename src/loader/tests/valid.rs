@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::loaded;
 use crate::ensemble::{
-    AgentKind, Backoff, ContextWindow, Declared, Ending, Ensemble, Memory, ModelChoice, OnError, Reply, Responses,
-    Simulated, Strategy, Trigger,
+    AgentKind, Backoff, CalledTool, CommandLine, ContextWindow, Declared, Ending, Ensemble, McpServer, Memory,
+    ModelChoice, OnError, Permission, Reply, Responses, Setting, Simulated, Strategy, Tool, ToolKind, Trigger,
 };
 use crate::loader::{answers, context, profiles};
 use crate::source::Source;
@@ -26,7 +26,7 @@ conversation_limits:
   parallel_agent_limit: 2
   max_total_tokens: 100000
 model_profiles:
-  quick: {provider: simulated, replies: [one, two, {error: broken}]}
+  quick: {provider: simulated, replies: [one, {text: two, tool_calls: [{name: look, arguments: {n: 1}}]}, {error: broken}]}
   scripted:
     provider: simulated
     script: replies.rhai
@@ -43,6 +43,12 @@ model_profiles:
     timeout_seconds: 10
     retry: {max_attempts: 3, delay_seconds: 0, backoff: linear}
     fallback: quick
+tools:
+  look: {description: Looks., script: look.rhai, parameters: {type: object}}
+  review: {agent: reviewer, permission: ask, timeout_seconds: 0.5, max_result_bytes: 10}
+  team: {ensemble: team.yaml, parameters: {type: object}, permission: deny}
+  files: {mcp: {command: [npx, files], env: {A: b, C: {env: D, prefix: e}}, cwd: sub}}
+  far: {mcp: {url: "https://far.example/mcp", headers: {Authorization: {env: KEY}}}, permission: allow}
 agents:
   - name: collector
     description: collects
@@ -56,6 +62,8 @@ agents:
     model_profile: real
     prompt: "Write about {{ input }}"
     system_prompt: You write.
+    tools: [look, files.read, far, look]
+    max_iterations: 4
     depends_on: [collector]
     dependencies:
       - agent_name: reviewer
@@ -149,6 +157,13 @@ fn the_whole_language_is_read() {
         (llm.system_prompt.as_deref(), llm.memory),
         (Some("You write."), Memory::None)
     );
+    let used: Vec<_> = llm
+        .tools
+        .iter()
+        .map(|one| (&*one.tool, one.member.as_deref()))
+        .collect();
+    assert_eq!(used, [("look", None), ("files", Some("read")), ("far", None)]);
+    assert_eq!(llm.max_iterations, count(4));
     let [first, second, third] = writer.dependencies.as_slice() else {
         panic!("{writer:?}")
     };
@@ -167,6 +182,37 @@ fn the_whole_language_is_read() {
         (Some("true"), Ending::Success, false)
     );
     assert_eq!(writer.conversation.max_turns, count(4));
+    let tool = |name: &str| it.tool(name).expect("a tool").clone();
+    let look = tool("look");
+    assert_eq!((look.permission, look.timeout), (Permission::Allow, Tool::TIMEOUT));
+    assert_eq!(look.max_result_bytes, Tool::MAX_RESULT_BYTES);
+    assert!(matches!(look.kind, ToolKind::Script { script, .. } if script == "look.rhai"));
+    let review = tool("review");
+    assert_eq!(
+        (review.permission, review.timeout),
+        (Permission::Ask, Duration::from_millis(500))
+    );
+    assert_eq!(review.max_result_bytes.get(), 10);
+    assert_eq!(tool("team").permission, Permission::Deny);
+    let files = tool("files");
+    assert_eq!(files.permission, Permission::Ask, "a server's tools are its own choice");
+    let ToolKind::Mcp(McpServer::Command { command, env, cwd }) = files.kind else {
+        panic!("{files:?}")
+    };
+    assert_eq!(command, CommandLine::Words(vec!["npx".into(), "files".into()]));
+    let from_environment = Setting::FromEnvironment {
+        variable: "D".into(),
+        prefix: "e".into(),
+    };
+    assert_eq!(
+        env,
+        [
+            ("A".to_owned(), Setting::Text("b".into())),
+            ("C".to_owned(), from_environment)
+        ]
+    );
+    assert_eq!(cwd.as_deref(), Some("sub"));
+    assert!(matches!(tool("far").kind, ToolKind::Mcp(McpServer::Url { .. })));
     assert_eq!(
         (&**writer.state_key(), writer.conversation.trigger),
         ("draft", Trigger::EveryTurn)
@@ -222,7 +268,13 @@ fn every_kind_and_profile_is_read() {
     };
     let replies = vec![
         Reply::Text("one".into()),
-        Reply::Text("two".into()),
+        Reply::Calls {
+            text: "two".into(),
+            tool_calls: vec![CalledTool {
+                name: "look".into(),
+                arguments: json!({"n": 1}).as_object().expect("a map").clone(),
+            }],
+        },
         Reply::Error("broken".into()),
     ];
     assert_eq!(quick.1.simulated, Some(Simulated::Replies(replies)));

@@ -101,6 +101,7 @@ fn execution(execution: &Execution) -> Value {
         "handles": execution.handles,
         "attempts": execution.attempts.iter().map(attempt).collect::<Vec<_>>(),
         "tool_calls": execution.tool_calls,
+        "dropped": execution.dropped,
         "output": execution.output(),
         "failure": execution.failure(),
         "question": execution.question,

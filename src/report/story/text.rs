@@ -11,6 +11,7 @@ use crate::conversation::{AttemptFailed, Event, ExecutionFinished, InputRequeste
 use crate::conversation::{CompletionReason, NotRun, RunStarted, Waiting};
 use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, indent, kind_of, plain, said};
 use crate::report::stage::{called, ended};
+use crate::report::window;
 use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
 
 /// Lines of an answer that are shown unless all are wanted.
@@ -193,6 +194,9 @@ impl Storyteller {
         }
         for call in &execution.tool_calls {
             text.push_str(&format!("    {DIM}→ {}\n    ← {}{DIM:#}\n", called(call), ended(call)));
+        }
+        if let Some(dropped) = &execution.dropped {
+            text.push_str(&format!("{DIM}{}{DIM:#}", indent(&window::told(dropped))));
         }
         for attempt in &execution.attempts {
             let number = attempt.attempt;

@@ -5,7 +5,11 @@
     reason = "a test may look at the clock to see that nothing hangs"
 )]
 
-use super::{check, unknown_profiles};
+mod around;
+mod before_a_run;
+mod properties;
+
+use super::check;
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::Ensemble;
 use crate::loader::{Loaded, load};
@@ -34,6 +38,32 @@ fn show(diagnostics: &[Diagnostic]) -> Vec<String> {
         format!("{} {}:{} {}", it.code.0, place.line, place.column, it.message)
     };
     diagnostics.iter().map(line).collect()
+}
+
+#[test]
+fn tools_that_lead_back_and_tools_that_nobody_uses() {
+    let tools = "tools: {a: {agent: a}, b: {agent: b}, c: {agent: c}}\n";
+    let llm = |name: &str, tools: &str| format!("- {{name: {name}, model: m/n, tools: [{tools}]}}\n");
+    let unused = |name: &str, column: usize| format!("H020 6:{column} no agent uses the tool `{name}`");
+    let rows: Vec<([String; 3], Vec<String>)> = vec![
+        ([llm("a", "b"), llm("b", "c"), llm("c", "")], vec![unused("a", 9)]),
+        (
+            [llm("a", "b, c"), llm("b", "c, a"), llm("c", "")],
+            vec!["E045 3:33 these agents are tools of each other in a circle: a → b → a".to_owned()],
+        ),
+        (
+            [llm("a", "b"), llm("b", "c"), llm("c", "c")],
+            vec![
+                "E045 5:33 these agents are tools of each other in a circle: c → c".to_owned(),
+                unused("a", 9),
+            ],
+        ),
+        // Two ways to one agent are no circle.
+        ([llm("a", "b, c"), llm("b", "c"), llm("c", "")], vec![unused("a", 9)]),
+    ];
+    for (agents, expected) in rows {
+        assert_eq!(shown(&format!("{}{tools}", agents.concat())), expected, "{agents:?}");
+    }
 }
 
 #[test]
@@ -82,12 +112,16 @@ fn circles_that_none_can_enter() {
         ),
         // Conditions and failures are left out of it.
         (
-            "- {name: a, script: x}\n- {name: b, script: x, dependencies: [{agent_name: a, condition: 'false', on: failure}]}",
+            "- {name: a, script: x}\n- {name: b, script: x, dependencies: [{agent_name: a, condition: 'turn_count > 9', on: failure}]}",
             &[],
         ),
     ];
     for (agents, expected) in rows {
-        assert_eq!(shown(agents), *expected, "{agents}");
+        let circles: Vec<String> = shown(agents)
+            .into_iter()
+            .filter(|one| one.starts_with("E040"))
+            .collect();
+        assert_eq!(circles, *expected, "{agents}");
     }
 }
 
@@ -135,7 +169,7 @@ fn news() {
         ),
         ("- {name: a, script: x, conversation: {max_turns: 1}}", &[]),
         (
-            "- {name: a, script: x, conversation: {max_turns: 3}}\n- {name: b, script: x, depends_on: [a]}",
+            "- {name: a, script: x, conversation: {max_turns: 2}}\n- {name: b, script: x, depends_on: [a]}",
             &[],
         ),
         (
@@ -152,7 +186,7 @@ fn news() {
 fn caps_and_state_keys() {
     let cap = |cap: u32| {
         format!(
-            "- {{name: a, script: x}}\n- {{name: b, script: x, depends_on: [a], conversation: {{max_turns: 3}}}}\nconversation_limits: {{max_agent_executions: {{b: {cap}}}}}"
+            "- {{name: a, script: x, conversation: {{max_turns: 3}}}}\n- {{name: b, script: x, depends_on: [a], conversation: {{max_turns: 3}}}}\nconversation_limits: {{max_agent_executions: {{b: {cap}}}}}"
         )
     };
     assert_eq!(
@@ -172,7 +206,7 @@ fn caps_and_state_keys() {
 fn profiles() {
     let agents = "- {name: a, model_profile: p}\n- {name: b, model_profile: q}\n- {name: c, model: x/y}\n- {name: d, input: {prompt: q, responses: {model_profile: r}}}\nmodel_profiles:\n  p: {provider: simulated, replies: [a], fallback: s}";
     let found = show(&found(agents, |ensemble| {
-        unknown_profiles(ensemble, &|name| name == "q")
+        super::profiles::unknown(ensemble, &|name| name == "q")
     }));
     assert_eq!(
         found,

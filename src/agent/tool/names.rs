@@ -1,0 +1,70 @@
+//! Names that every provider takes, each used once.
+
+use std::collections::HashSet;
+
+/// Longest name that every provider takes.
+const LONGEST: usize = 64;
+
+/// The names that are taken.
+#[derive(Default)]
+pub(super) struct Names(HashSet<String>);
+
+impl Names {
+    /// The name as models know it: letters, digits, `_` and `-`, at most 64, and not taken yet.
+    pub(super) fn take(&mut self, wanted: &str) -> String {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let plain: String = wanted
+            .chars()
+            .map(|c| if fits(c) { c } else { '_' })
+            .take(LONGEST)
+            .collect();
+        let mut name = plain.clone();
+        let mut number = 2;
+        while name.is_empty() || !self.0.insert(name.clone()) {
+            let end = format!("_{number}");
+            name = format!("{}{end}", &plain[..plain.len().min(LONGEST - end.len())]);
+            number += 1;
+        }
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_are_made_valid_and_kept_apart() {
+        let mut names = Names::default();
+        let long = "x".repeat(70);
+        let cases = [
+            ("files__read", "files__read"),
+            ("files__read", "files__read_2"),
+            ("files__read.all", "files__read_all"),
+            ("files__read all", "files__read_all_2"),
+            ("", "_2"),
+            ("é", "_"),
+            (&long, &long[..64]),
+            (&long, &format!("{}_2", &long[..62])),
+        ];
+        for (wanted, expected) in cases {
+            assert_eq!(names.take(wanted), expected, "{wanted}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_is_valid_and_there_once(wanted in prop::collection::vec(".{0,70}", 0..20)) {
+            let mut names = Names::default();
+            let mut seen = HashSet::new();
+            for one in &wanted {
+                let name = names.take(one);
+                prop_assert!((1..=64).contains(&name.len()));
+                prop_assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+                prop_assert!(seen.insert(name));
+            }
+        }
+    }
+}

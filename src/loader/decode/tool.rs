@@ -1,0 +1,284 @@
+//! `tools` of an ensemble, and `tools` of an agent.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::agent::schema;
+use super::profile::environment_variable;
+use super::{Names, reference};
+use crate::diagnostic::{Finding, did_you_mean};
+use crate::ensemble::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
+use crate::loader::codes;
+use crate::loader::document::{Content, Document};
+use crate::loader::findings::Findings;
+use crate::loader::reader::{
+    Cursor, Fields, empty, filled_text, out_of_range, seconds, text, twice, whole, with_guess, word,
+};
+use crate::loader::words::{Section, quoted};
+
+/// The keys that say who performs a tool.
+const PERFORMERS: [&str; 4] = ["script", "agent", "ensemble", "mcp"];
+
+/// Longest name that every provider takes.
+const LONGEST_NAME: usize = 64;
+
+/// Reads `tools` of the ensemble.
+pub(super) fn all(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Vec<(Arc<str>, Tool)>> {
+    let mut tools = Vec::new();
+    let mut sound = true;
+    for (name, entry) in at.entries("a map from names to tools", findings)? {
+        sound &= valid_name(name, &entry, findings);
+        match read(&entry, names, findings) {
+            Some(tool) => tools.push((name.clone(), tool)),
+            None => sound = false,
+        }
+    }
+    sound.then_some(tools)
+}
+
+fn valid_name(name: &str, at: &Cursor<'_>, findings: &mut Findings) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let valid = !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits);
+    if !valid {
+        let message = format!("{} is not a valid name of a tool", quoted(name));
+        let finding = Finding::error(codes::BAD_NAME, at.key(), message);
+        findings.push(finding.help("models know tools by letters, digits, `_` and `-`, at most 64"));
+    }
+    valid
+}
+
+fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Tool> {
+    let fields = Fields::open(at, Section::Tool, findings)?;
+    let kind = kind(&fields, names, findings);
+    let permissions = [
+        ("allow", Permission::Allow),
+        ("ask", Permission::Ask),
+        ("deny", Permission::Deny),
+    ];
+    let description = fields.read("description", findings, text);
+    let permission = fields.read("permission", findings, |at, findings| word(at, &permissions, findings));
+    let timeout = fields.read("timeout_seconds", findings, seconds);
+    let max_result_bytes = fields.read("max_result_bytes", findings, |at, findings| {
+        let bytes = usize::try_from(whole(at, findings)?).ok().and_then(NonZeroUsize::new);
+        if bytes.is_none() {
+            out_of_range(at, "a number of bytes that memory can hold", findings);
+        }
+        bytes
+    });
+    let kind = kind?;
+    Some(Tool {
+        description,
+        permission: permission.unwrap_or(kind.default_permission()),
+        timeout: timeout.unwrap_or(Tool::TIMEOUT),
+        max_result_bytes: max_result_bytes.unwrap_or(Tool::MAX_RESULT_BYTES),
+        kind,
+    })
+}
+
+fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<ToolKind> {
+    let key = one_of_these(fields, &PERFORMERS, "a tool is performed by one thing", findings)?;
+    let at = fields.get(key)?;
+    if key == "mcp" {
+        if let Some(parameters) = fields.get("parameters") {
+            let message = "`parameters` does not belong to a tool with `mcp`";
+            let finding = Finding::error(codes::NOT_FOR_KIND, parameters.key(), message);
+            findings.push(finding.help("the server says which arguments its tools take"));
+        }
+        return mcp(&at, findings).map(ToolKind::Mcp);
+    }
+    let parameters = fields.read("parameters", findings, parameters);
+    let named = reference(&at, findings);
+    match key {
+        "script" => {
+            if fields.get("parameters").is_none() {
+                let finding = Finding::error(codes::MISSING, fields.at.value(), "`parameters` is missing");
+                findings.push(finding.help(
+                    "write a JSON Schema of the arguments, for instance `parameters: {type: object, properties: {}}`",
+                ));
+            }
+            Some(ToolKind::Script {
+                script: named?.to_string(),
+                parameters: parameters?,
+            })
+        }
+        "agent" => {
+            let agent = named?;
+            let known = names.expect(&agent, || at.value(), findings);
+            known.then_some(ToolKind::Agent { agent, parameters })
+        }
+        _ => Some(ToolKind::Ensemble {
+            ensemble: named?.to_string(),
+            parameters,
+        }),
+    }
+}
+
+/// The one key of these that is there.
+fn one_of_these<'k>(fields: &Fields<'_>, keys: &[&'k str], rule: &str, findings: &mut Findings) -> Option<&'k str> {
+    let mut given = keys.iter().copied().filter(|key| fields.get(key).is_some());
+    let all: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+    let Some(first) = given.next() else {
+        let message = format!("this has none of {}", all.join(", "));
+        findings.push(Finding::error(codes::TOOL_KIND, fields.at.value(), message).help(format!("{rule}: add one")));
+        return None;
+    };
+    if let Some(second) = given.next() {
+        let place = |key: &str| fields.at.route().key(key).as_key();
+        let message = format!("this has both `{first}` and `{second}`");
+        twice(codes::TOOL_KIND, place(second), message, place(first), findings);
+        return None;
+    }
+    Some(first)
+}
+
+/// A JSON Schema that only an object can match.
+fn parameters(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
+    let schema = schema(at, findings)?;
+    if schema.get("type").and_then(Value::as_str) == Some("object") {
+        return Some(schema);
+    }
+    let message = "the arguments of a tool are an object, and this schema does not say so";
+    findings.push(Finding::error(codes::WRONG_TYPE, at.value(), message).help("write `type: object`"));
+    None
+}
+
+fn mcp(at: &Cursor<'_>, findings: &mut Findings) -> Option<McpServer> {
+    let fields = Fields::open(at, Section::Mcp, findings)?;
+    let rule = "a server is started with `command` or found at `url`";
+    let key = one_of_these(&fields, &["command", "url"], rule, findings)?;
+    let (own, others): (_, &[&str]) = match key {
+        "command" => ("command", &["headers"]),
+        _ => ("url", &["env", "cwd"]),
+    };
+    for other in others.iter().filter_map(|other| fields.get(other)) {
+        let message = format!("this does not belong to a server with `{own}`");
+        findings.push(Finding::error(codes::NOT_FOR_KIND, other.key(), message).help("leave it out"));
+    }
+    let given = fields.get(key)?;
+    if key == "url" {
+        let headers = fields.read("headers", findings, settings);
+        return Some(McpServer::Url {
+            url: url(&given, findings)?,
+            headers: headers.unwrap_or_default(),
+        });
+    }
+    let env = fields.read("env", findings, settings);
+    let cwd = fields.read("cwd", findings, filled_text);
+    Some(McpServer::Command {
+        command: command(&given, findings)?,
+        env: env.unwrap_or_default(),
+        cwd: cwd.map(|cwd| cwd.to_string()),
+    })
+}
+
+fn url(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+    let url = filled_text(at, findings)?;
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    if rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && !url.contains(char::is_whitespace)) {
+        return Some(url.to_string());
+    }
+    let message = format!("{} is no address of a server", quoted(&url));
+    findings.push(Finding::error(codes::NOT_A_CHOICE, at.value(), message).help("write `https://…` or `http://…`"));
+    None
+}
+
+fn command(at: &Cursor<'_>, findings: &mut Findings) -> Option<CommandLine> {
+    if let Content::Sequence(_) = at.node.content {
+        let items = at.items("a list of texts", findings)?;
+        if items.is_empty() {
+            empty(at, "this command is empty", findings);
+            return None;
+        }
+        let words: Vec<_> = items.iter().map(|item| text(item, findings)).collect();
+        return words.into_iter().collect::<Option<Vec<_>>>().map(CommandLine::Words);
+    }
+    reference(at, findings).map(|command| CommandLine::Text(command.to_string()))
+}
+
+/// A map from names to texts, or to where a text is found.
+fn settings(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(String, Setting)>> {
+    let entries = at.entries("a map from names to texts", findings)?;
+    let settings: Vec<_> = entries
+        .iter()
+        .map(|(name, entry)| Some((name.to_string(), setting(entry, findings)?)))
+        .collect();
+    settings.into_iter().collect()
+}
+
+fn setting(at: &Cursor<'_>, findings: &mut Findings) -> Option<Setting> {
+    if !matches!(at.node.content, Content::Mapping(_)) {
+        return text(at, findings).map(Setting::Text);
+    }
+    let fields = Fields::open(at, Section::Setting, findings)?;
+    let help = "write the name of an environment variable";
+    let variable = fields.required("env", help, findings, |at, findings| {
+        environment_variable(at, "env", findings)
+    });
+    let prefix = fields.read("prefix", findings, text);
+    Some(Setting::FromEnvironment {
+        variable: variable?,
+        prefix: prefix.unwrap_or_default(),
+    })
+}
+
+/// The tools of the ensemble, known before any agent is read: which have members of their own.
+pub(super) struct Tools<'a>(HashMap<&'a str, bool>);
+
+impl<'a> Tools<'a> {
+    pub(super) fn of(document: &'a Document) -> Self {
+        let entries = match document.root().get("tools").map(|tools| &tools.content) {
+            Some(Content::Mapping(entries)) => entries.as_slice(),
+            _ => &[],
+        };
+        let is_server = |entry: &'a crate::loader::document::Entry| (&*entry.key, entry.value.get("mcp").is_some());
+        Self(entries.iter().map(is_server).collect())
+    }
+
+    /// Reads `tools` of an agent: names, or names with a server's own name for one of its tools.
+    pub(super) fn uses(&self, at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<ToolUse>> {
+        let items = at.items("a list of names of tools", findings)?;
+        let uses: Vec<_> = items.iter().map(|item| self.one(item, findings)).collect();
+        let mut uses = uses.into_iter().collect::<Option<Vec<_>>>()?;
+        let mut seen: Vec<ToolUse> = Vec::new();
+        uses.retain(|one| {
+            let is_new = !seen.contains(one);
+            seen.push(one.clone());
+            is_new
+        });
+        Some(uses)
+    }
+
+    fn one(&self, at: &Cursor<'_>, findings: &mut Findings) -> Option<ToolUse> {
+        let name = filled_text(at, findings)?;
+        let (tool, member) = match name.split_once('.') {
+            Some((tool, member)) => (tool, Some(member)),
+            None => (&*name, None),
+        };
+        let Some(is_server) = self.0.get(tool) else {
+            let finding = Finding::error(
+                codes::UNKNOWN_TOOL,
+                at.value(),
+                format!("there is no tool {}", quoted(tool)),
+            );
+            let guess = did_you_mean(tool, self.0.keys().copied());
+            findings.push(match guess {
+                Some(_) => with_guess(finding, guess),
+                None => finding.help("tools are described under `tools`, beside `agents`"),
+            });
+            return None;
+        };
+        if member.is_some() && !is_server {
+            let message = format!("`{tool}` is one tool, and has none within it");
+            let finding = Finding::error(codes::UNKNOWN_TOOL, at.value(), message);
+            findings.push(finding.help(format!("write `{tool}`; only tools with `mcp` have names after a dot")));
+            return None;
+        }
+        Some(ToolUse {
+            tool: tool.into(),
+            member: member.map(Arc::from),
+        })
+    }
+}

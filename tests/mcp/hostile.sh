@@ -1,0 +1,44 @@
+#!/bin/sh
+# A server of tools that misbehaves. Every start is a line in starts.txt, every message that it gets one in heard.txt.
+# HANDSHAKE says how it begins (well, hang, exit, garbage); its tools say by their names what they do.
+echo $$ >> starts.txt
+echo "hostile began" >&2
+say() { printf '%s\n' "$1"; }
+answer() { say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$1}"; }
+text() { answer "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
+tool() { printf '{"name":"%s","description":"d","inputSchema":{"type":"object"}}' "$1"; }
+
+while IFS= read -r line; do
+    printf '%s\n' "$line" >> heard.txt
+    id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+    case "$line" in
+    *'"method":"initialize"'*)
+        case "${HANDSHAKE:-well}" in
+        hang) sleep 300 & wait ;;
+        exit) echo "no licence" >&2; exit 4 ;;
+        garbage) say 'Welcome!'; say '{"half":'; say '[1,2' ;;
+        esac
+        answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"hostile","version":"1"}}'
+        ;;
+    *'"method":"tools/list"'*)
+        case "$line" in
+        *'"cursor":"second"'*)
+            more=""
+            if [ -e grown ]; then more=",$(tool new.one)"; fi
+            answer "{\"tools\":[$(tool garbage),$(tool grow),$(tool env)$more]}"
+            ;;
+        *) answer "{\"tools\":[$(tool die),$(tool huge),$(tool slow)],\"nextCursor\":\"second\"}" ;;
+        esac
+        ;;
+    *'"method":"tools/call"'*)
+        case "$line" in
+        *'"name":"die"'*) echo "I die" >&2; exit 7 ;;
+        *'"name":"huge"'*) head -c 17000000 /dev/zero | tr '\0' x; sleep 300 ;;
+        *'"name":"garbage"'*) say 'tra la la'; say '{"jsonrpc":"2.0"}'; text 'after garbage' ;;
+        *'"name":"grow"'*) touch grown; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; text grown ;;
+        *'"name":"env"'*) text "$PLANTED $PREFIXED $(pwd | sed 's/.*\///')" ;;
+        *'"name":"new.one"'*) text 'as new' ;;
+        esac
+        ;;
+    esac
+done
