@@ -144,6 +144,9 @@ impl Storyteller {
         if !stderr.is_empty() && self.whole {
             text.push_str(&indent(&format!("{DIM}stderr:{DIM:#}\n{}", stderr)));
         }
+        if let Some(line) = crate::report::window::line(finished) {
+            text.push_str(&format!("{DIM}{}{DIM:#}", indent(&line)));
+        }
         for warning in &finished.warnings {
             text.push_str(&format!("    {CAUTION}warning{CAUTION:#}: {warning}\n"));
         }
