@@ -12,6 +12,7 @@ pub mod output;
 pub mod process;
 mod recorded;
 pub mod reply;
+mod reused;
 pub mod rhai_script;
 pub mod schema;
 mod scope;
@@ -28,6 +29,7 @@ use crate::thread::Message;
 
 pub use crate::model::BoxFuture;
 pub use recorded::{Recorded, RecordedRunner, Recording};
+pub use reused::{Reusable, Reusing, digest_of_reads};
 
 /// Performs the executions of one agent.
 pub trait Runner: Send + Sync {
@@ -62,6 +64,8 @@ pub struct Execution {
     pub thread: Arc<Vec<Message>>,
     /// LLM: requests that the agent has made of its model before this attempt.
     pub requests_made: u64,
+    /// So many attempts right before this one were cut short: what they left may be gone on with.
+    pub lost_attempts: u32,
     /// Why the attempt before this one failed, for a model to be told.
     pub last_failure: Option<Failure>,
     /// Where the runner leaves what must not be lost when it is stopped.
@@ -75,6 +79,8 @@ pub enum Observed {
     Finished(Observation),
     /// The execution ended so in a record, after all its attempts.
     Recorded(Observation),
+    /// Likewise, and the result is taken over into another run.
+    Reused(Observation),
     /// Nobody is there to answer; the run has to wait.
     NeedsInput(Question),
     /// The record that answers in its place was interrupted here.

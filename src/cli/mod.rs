@@ -10,6 +10,7 @@ mod clock;
 mod error;
 mod exit;
 mod explain;
+mod fault;
 mod fork;
 mod given;
 mod graph;
@@ -19,7 +20,9 @@ mod prepare;
 mod project;
 mod recordings;
 mod replay;
+mod rerun;
 mod resume;
+mod reuse;
 mod run;
 mod runs;
 mod saved;
@@ -47,7 +50,7 @@ pub fn main() -> ExitCode {
     }
     let cli = Cli::parse();
     let surroundings = Surroundings::capture(cli.color);
-    let code = match dispatch(cli.command, &surroundings) {
+    let code = match fault::arm().and_then(|()| dispatch(cli.command, &surroundings)) {
         Ok(code) => code,
         Err(error) => {
             surroundings.complain(&error.render(surroundings.colors_on_stderr()));
@@ -68,6 +71,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Resume(args) => resume::resume(&args, surroundings),
         Command::Continue(args) => resume::go_on(&args, surroundings),
         Command::Fork(args) => fork::fork(&args, surroundings),
+        Command::Rerun(args) => rerun::rerun(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Schema => {
             surroundings.print(crate::loader::schema::SCHEMA);

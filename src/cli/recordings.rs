@@ -78,7 +78,7 @@ fn take(recordings: &mut Recordings, spent: &mut BTreeMap<Arc<str>, Usage>, reco
             recordings.recording.cut_by = None::<Interruption>;
         }
         Event::MessageAdded(message) => recordings.legs.push(Leg::open(Some(message.text.clone()))),
-        Event::RunStarted(_) | Event::ExecutionStarted(_) | Event::TurnFinished(_) => {}
+        Event::RunStarted(_) | Event::ContextSet(_) | Event::ExecutionStarted(_) | Event::TurnFinished(_) => {}
     }
 }
 

@@ -9,7 +9,7 @@ mod profile;
 
 pub use agent::{
     Agent, AgentKind, Backoff, Conversation, Declared, Dependency, Ending, InputSpec, Llm, Memory, ModelChoice,
-    OnError, Responses, Retry, Trigger,
+    OnError, OnResume, Responses, Retry, Trigger,
 };
 pub use limits::Limits;
 pub use profile::{Profile, Reply, Simulated};

@@ -151,7 +151,11 @@ impl Human {
         } else {
             String::new()
         };
-        let took = duration(finished.execution_time);
+        let took = if finished.reused {
+            "taken over".to_owned()
+        } else {
+            duration(finished.execution_time)
+        };
         let title = format!(
             "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{DIM:#}\n",
             finished.agent

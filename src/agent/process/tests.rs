@@ -32,6 +32,7 @@ pub(in crate::agent) fn an_execution() -> Execution {
         request: None,
         thread: Arc::default(),
         requests_made: 0,
+        lost_attempts: 0,
         last_failure: None,
         notes: Notes::default(),
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::loaded;
 use crate::ensemble::{
-    AgentKind, Backoff, Declared, Ending, Ensemble, Memory, ModelChoice, OnError, Reply, Responses, Simulated, Trigger,
+    AgentKind, Backoff, Declared, Ending, Ensemble, Memory, ModelChoice, OnError, OnResume, Reply, Responses, Simulated, Trigger,
 };
 use crate::loader::{answers, context, profiles};
 use crate::source::Source;
@@ -64,7 +64,7 @@ agents:
         feedback: true
         on: any
       - {agent_name: asker, condition: true, requires_all: false}
-    conversation: {max_turns: 4, state_key: draft, triggers_conversation: true, trigger: every_turn, memory: none}
+    conversation: {max_turns: 4, state_key: draft, triggers_conversation: true, trigger: every_turn, memory: none, on_resume: rerun}
     output_schema: {type: object, properties: {text: {type: string}}}
   - name: reviewer
     model: openai/gpt-4o/mini
@@ -161,8 +161,12 @@ fn the_whole_language_is_read() {
     );
     assert_eq!(writer.conversation.max_turns, count(4));
     assert_eq!(
-        (&**writer.state_key(), writer.conversation.trigger),
-        ("draft", Trigger::EveryTurn)
+        (
+            &**writer.state_key(),
+            writer.conversation.trigger,
+            writer.conversation.on_resume
+        ),
+        ("draft", Trigger::EveryTurn, OnResume::Rerun)
     );
     assert!(writer.conversation.triggers_conversation && writer.output_schema.is_some());
 }
