@@ -23,7 +23,7 @@ use crate::data::{Failure, FailureKind, JsonMap, Question, Usage};
 use crate::ensemble::{Agent, InputSpec};
 use crate::model::{LoadScript, Model, ProfileError};
 use crate::template::{Scope, Template};
-use crate::thread::Message;
+use crate::thread::Iteration;
 
 /// How often a person who answers beside the choices is asked again.
 const ASKED_AT_MOST: usize = 10;
@@ -207,7 +207,7 @@ impl Runner for InputRunner {
 #[derive(Default)]
 struct Booked {
     usage: Usage,
-    exchange: Vec<Message>,
+    exchange: Vec<Iteration>,
 }
 
 /// The answer as it is spelled among the choices; any answer where there are none.

@@ -1,5 +1,8 @@
 //! LLM agents: a system message, the thread, a task; a reply that becomes an output.
 //!
+//! The requests and the tools between them are a round of a [`Dialogue`]; here stand what is said, what its end means
+//! for the execution, and what is remembered.
+//!
 //! **Repairs.** With an `output_schema`, a reply that does not match is sent back with the errors, up to
 //! `retry.max_attempts` requests in one attempt. A failure of kind `schema` from this runner therefore means that
 //! repairing has been tried: the executor must not make another attempt for it. It may for every other kind.
@@ -11,27 +14,62 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::dialogue::{Dialogue, DialogueError, NoTools, Opening, Progress, Tools, Window};
 use super::reply::{checked, output_of};
 use super::schema::Schema;
 use super::scope::{listens_to, scope};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::data::{Failure, FailureKind, JsonMap, Usage};
 use crate::ensemble::{Agent, Llm, Memory};
-use crate::model::{Ask, Asked, Link, Model, ModelReply, ProfileError, StopReason, estimate_tokens};
+use crate::model::{Link, Model, ProfileError};
 use crate::template::{Template, TemplateError, task_text};
-use crate::thread::{Message, Role};
+use crate::thread::{Iteration, Listener, Role, Silence, Speaker, StopReason, Thread};
 
 /// Performs the executions of an LLM agent.
 pub struct LlmRunner {
-    model: Model,
+    dialogue: Dialogue,
+    toolbox: Option<Arc<dyn Toolbox>>,
+    listener: Arc<dyn Listener>,
     prompt: Option<Template>,
     system_prompt: Option<Template>,
     /// The instructions of each profile of the model's chain.
     profile_prompts: Vec<Option<Template>>,
     memory: Memory,
     schema: Option<(Schema, Arc<Value>)>,
-    max_requests: u32,
+    /// Replies that may be sent back because they do not match, and the last one.
+    max_tries: u32,
+    max_iterations: u32,
     listens_to: Arc<[Arc<str>]>,
+}
+
+/// The tools of an agent, for one of its executions.
+pub trait Toolbox: Send + Sync {
+    /// The tools as they are for that execution.
+    fn within<'a>(&'a self, execution: &'a Execution) -> Box<dyn Tools + 'a>;
+}
+
+/// What an LLM agent is given from outside.
+pub struct Wiring {
+    /// Who answers.
+    pub model: Model,
+    /// What the model may call.
+    pub toolbox: Option<Arc<dyn Toolbox>>,
+    /// What keeps its thread within the model's context window.
+    pub window: Option<Arc<dyn Window>>,
+    /// Who hears it speak.
+    pub listener: Arc<dyn Listener>,
+}
+
+impl Wiring {
+    /// A model, and nothing else.
+    pub fn of(model: Model) -> Self {
+        Self {
+            model,
+            toolbox: None,
+            window: None,
+            listener: Arc::new(Silence),
+        }
+    }
 }
 
 /// Why there can be no runner for an agent.
@@ -69,7 +107,8 @@ struct Task {
 
 impl LlmRunner {
     /// Compiles what the agent and the model's profiles have written.
-    pub fn new(agent: &Agent, llm: &Llm, model: Model) -> Result<Self, BuildError> {
+    pub fn new(agent: &Agent, llm: &Llm, wiring: Wiring) -> Result<Self, BuildError> {
+        let model = wiring.model;
         let profile_prompt = |link: &Link| {
             let which = format!("system_prompt of model profile `{}`", link.name);
             template(&which, link.profile.system_prompt.as_deref())
@@ -86,15 +125,18 @@ impl LlmRunner {
                 .map(schema)
                 .transpose()
                 .map_err(BuildError::Schema)?,
-            max_requests: agent.retry.max_attempts.get(),
+            max_tries: agent.retry.max_attempts.get(),
+            max_iterations: llm.max_iterations.get(),
             listens_to: listens_to(agent),
-            model,
+            toolbox: wiring.toolbox,
+            listener: wiring.listener,
+            dialogue: Dialogue::new(model).with_window(wiring.window),
         })
     }
 
     /// Does a simulated model take part?
     pub fn is_simulated(&self) -> bool {
-        self.model.is_simulated()
+        self.dialogue.model().is_simulated()
     }
 
     async fn attempt(&self, execution: Execution) -> Observed {
@@ -138,110 +180,93 @@ impl LlmRunner {
         execution: &Execution,
         task: Task,
         spent: &mut Usage,
-    ) -> Result<(JsonMap, Vec<Message>), Failure> {
-        let mut messages = self.opening(execution, &task.user);
-        let mut left = self.max_requests;
+    ) -> Result<(JsonMap, Vec<Iteration>), Failure> {
+        let remembered = match self.memory {
+            Memory::Conversation => Arc::clone(&execution.thread),
+            Memory::None => Arc::default(),
+        };
+        let tools: Box<dyn Tools + '_> = match &self.toolbox {
+            Some(toolbox) => toolbox.within(execution),
+            None => Box::new(NoTools),
+        };
+        let mut said = Thread::default();
+        let mut text = with_rejection(&task.user, execution);
+        let mut left = self.max_tries;
         loop {
             left -= 1;
-            let reply = self.ask(execution, &task.systems, &messages, spent).await?;
-            let output = output_of(&reply.text);
+            let thread = (*remembered).clone().followed_by(said.iterations().to_vec());
+            let opening = self.opening(execution, &task, thread, text, *spent);
+            let (reply, exchange) = self.round(opening, &*tools, execution, spent).await?;
+            said = said.followed_by(exchange.into_iterations());
+            let output = output_of(&reply);
             let errors = match &self.schema {
                 Some((schema, _)) => schema.errors(&checked(&output)),
                 None => Vec::new(),
             };
             if errors.is_empty() {
-                let exchange = vec![message(Role::User, task.user), message(Role::Assistant, reply.text)];
-                return Ok((output, exchange));
+                return Ok((output, remembered_of(said, task.user)));
             }
             if left == 0 {
                 return Err(Failure::new(FailureKind::Schema, mismatch(&errors)));
             }
-            messages.push(message(Role::Assistant, reply.text));
-            messages.push(message(Role::User, correction(&mismatch(&errors))));
+            text = correction(&mismatch(&errors));
         }
     }
 
-    /// The thread and the task; after a mismatch in the attempt before, what was wrong with it.
-    fn opening(&self, execution: &Execution, user: &str) -> Vec<Message> {
-        let mut messages = match self.memory {
-            Memory::Conversation => execution.thread.to_vec(),
-            Memory::None => Vec::new(),
-        };
-        let rejected = execution
-            .last_failure
-            .as_ref()
-            .filter(|failure| failure.kind == FailureKind::Schema);
-        let user = match rejected {
-            Some(failure) => format!("{user}\n\n{}", correction(&failure.error)),
-            None => user.to_owned(),
-        };
-        messages.push(message(Role::User, user));
-        messages
+    fn opening(&self, execution: &Execution, task: &Task, thread: Thread, text: String, spent: Usage) -> Opening {
+        Opening {
+            thread: Arc::new(thread),
+            text,
+            systems: task.systems.clone(),
+            speaker: Speaker {
+                agent: Arc::clone(&execution.agent_name),
+                execution: execution.execution,
+                attempt: execution.attempt,
+            },
+            requests_made: execution.requests_made + spent.requests,
+            max_requests: self.max_iterations,
+            tokens_left: execution.tokens_left,
+            output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
+        }
     }
 
-    async fn ask(
+    /// One round, with what it cost booked and what it warned of passed on.
+    async fn round(
         &self,
+        opening: Opening,
+        tools: &dyn Tools,
         execution: &Execution,
-        systems: &[Option<String>],
-        messages: &[Message],
         spent: &mut Usage,
-    ) -> Result<ModelReply, Failure> {
-        let ask = Ask {
-            systems: systems.to_vec(),
-            messages: messages.to_vec(),
-            agent_name: Arc::clone(&execution.agent_name),
-            requests_made: execution.requests_made + spent.requests,
-            execution: execution.execution,
-            output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
-        };
-        let system = systems.first().cloned().flatten().unwrap_or_default();
-        let asked = self.model.ask(ask).await;
-        settle(asked, &system, messages, spent, execution)
+    ) -> Result<(String, Thread), Failure> {
+        let progress = Progress::default();
+        self.dialogue.hold(opening, tools, &*self.listener, &progress).await;
+        let conversed = progress.take();
+        *spent = *spent + conversed.usage;
+        for warning in conversed.warnings {
+            execution.notes.warn(warning);
+        }
+        let (text, reason) = conversed.end.unwrap_or(Err(DialogueError::NotEnded)).map_err(failed)?;
+        if reason == StopReason::MaxTokens {
+            execution.notes.warn("the model's reply was cut off at its token limit");
+        }
+        Ok((text, conversed.exchange))
     }
+}
+
+fn failed(error: DialogueError) -> Failure {
+    let error = match error {
+        DialogueError::MaxTurnRequests(count) => {
+            format!("the model still calls tools after {count} requests (`max_iterations`), so there is no answer")
+        }
+        other => other.to_string(),
+    };
+    Failure::new(FailureKind::Model, error)
 }
 
 impl Runner for LlmRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
         Box::pin(self.attempt(execution))
     }
-}
-
-/// Books what an answer has cost, passes on its warnings, and tells a reply from a failure.
-pub(super) fn settle(
-    asked: Asked,
-    system: &str,
-    messages: &[Message],
-    spent: &mut Usage,
-    execution: &Execution,
-) -> Result<ModelReply, Failure> {
-    spent.requests += asked.requests;
-    for warning in asked.warnings {
-        execution.notes.warn(warning);
-    }
-    let failed = |error: String| Failure::new(FailureKind::Model, error);
-    let reply = asked.result.map_err(|error| failed(error.message))?;
-    count(&reply, system, messages, spent);
-    match reply.stop_reason {
-        StopReason::EndTurn => Ok(reply),
-        StopReason::MaxTokens => {
-            execution.notes.warn("the model's reply was cut off at its token limit");
-            Ok(reply)
-        }
-        StopReason::Refusal => Err(failed(format!("the model refused: {}", reply.text))),
-    }
-}
-
-/// What the provider counted, else an estimate.
-fn count(reply: &ModelReply, system: &str, messages: &[Message], spent: &mut Usage) {
-    if let Some(tokens) = reply.tokens {
-        spent.input_tokens += tokens.input;
-        spent.output_tokens += tokens.output;
-        return;
-    }
-    let texts = messages.iter().map(|message| message.content.as_str());
-    spent.input_tokens += texts.chain([system]).map(estimate_tokens).sum::<u64>();
-    spent.output_tokens += estimate_tokens(&reply.text);
-    spent.estimated = true;
 }
 
 /// A template of the agent, if there is one.
@@ -253,8 +278,26 @@ pub(super) fn template(which: &str, text: Option<&str>) -> Result<Option<Templat
     })
 }
 
-pub(super) fn message(role: Role, content: String) -> Message {
-    Message { role, content }
+/// The task; after a mismatch in the attempt before, with what was wrong with it.
+fn with_rejection(task: &str, execution: &Execution) -> String {
+    let rejected = execution.last_failure.as_ref();
+    match rejected.filter(|failure| failure.kind == FailureKind::Schema) {
+        Some(failure) => format!("{task}\n\n{}", correction(&failure.error)),
+        None => task.to_owned(),
+    }
+}
+
+/// What of it stays in the agent's thread: the task as it was meant, tools, and the last word. What was sent back and
+/// mended is not remembered.
+fn remembered_of(said: Thread, task: String) -> Vec<Iteration> {
+    let mut iterations = said.into_iterations();
+    let is_round = |iteration: &Iteration| iteration.messages.first().is_some_and(|first| first.role == Role::User);
+    let last = iterations.iter().rposition(is_round).unwrap_or_default();
+    iterations.drain(..last);
+    if let Some(first) = iterations.first_mut().and_then(|first| first.messages.first_mut()) {
+        first.content = task;
+    }
+    iterations
 }
 
 fn mismatch(errors: &[String]) -> String {

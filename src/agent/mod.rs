@@ -3,6 +3,7 @@
 //! A runner is handed all it may know, tells what it observed, and decides nothing about the conversation.
 //! **Invariant:** dropping the future of [`Runner::execute`] stops the execution and leaves nothing running.
 
+pub mod dialogue;
 #[cfg(test)]
 mod fixtures;
 pub mod guarded;
@@ -25,7 +26,7 @@ use serde_json::Value;
 
 use crate::conversation::Interruption;
 use crate::data::{Context, Failure, FailureKind, JsonMap, Question, Request, Usage};
-use crate::thread::Message;
+use crate::thread::{Iteration, Thread};
 
 pub use crate::model::BoxFuture;
 pub use recorded::{Recorded, RecordedRunner, Recording};
@@ -61,11 +62,13 @@ pub struct Execution {
     /// The request that started it, if one did.
     pub request: Option<Arc<Request>>,
     /// LLM: what the agent and its model said in earlier executions, oldest first; empty without memory.
-    pub thread: Arc<Vec<Message>>,
+    pub thread: Arc<Thread>,
     /// LLM: requests that the agent has made of its model before this attempt.
     pub requests_made: u64,
     /// So many attempts right before this one were cut short: what they left may be gone on with.
     pub lost_attempts: u32,
+    /// LLM: tokens that the run may still use, where it has a budget.
+    pub tokens_left: Option<u64>,
     /// Why the attempt before this one failed, for a model to be told.
     pub last_failure: Option<Failure>,
     /// Where the runner leaves what must not be lost when it is stopped.
@@ -94,8 +97,8 @@ pub struct Observation {
     pub result: Result<JsonMap, Failure>,
     /// LLM: what it cost.
     pub usage: Option<Usage>,
-    /// LLM: the messages that this attempt adds to the agent's thread.
-    pub exchange: Vec<Message>,
+    /// LLM: the iterations that this attempt adds to the agent's thread.
+    pub exchange: Vec<Iteration>,
 }
 
 /// What a runner leaves behind even when it is stopped: the end of stderr, and warnings.

@@ -12,7 +12,7 @@ use super::{given, watchdog};
 use crate::agent::Runner;
 use crate::agent::guarded::Guarded;
 use crate::agent::input::{Answers, InputRunner, Person, Wiring};
-use crate::agent::llm::{BuildError, LlmRunner};
+use crate::agent::llm::{self, BuildError, LlmRunner};
 use crate::agent::process::{Bounds, Watchdog};
 use crate::agent::schema::Schema;
 use crate::agent::script::{self, Places};
@@ -24,6 +24,7 @@ use crate::loader;
 use crate::loader::codes::NOT_READY;
 use crate::model::{Model, Override, Profiles};
 use crate::source::Route;
+use crate::thread::{Listener, Silence};
 
 /// Most bytes that a child process may write to stdout: 10 MiB.
 const OUTPUT_CAP: usize = 10 << 20;
@@ -35,6 +36,8 @@ pub struct Shared {
     pub answers: Arc<Answers>,
     /// Who is asked.
     pub person: Arc<dyn Person>,
+    /// Who hears agents speak.
+    pub listener: Arc<dyn Listener>,
     /// `--model`.
     pub overrides: Vec<Override>,
     /// The program's surroundings.
@@ -66,6 +69,7 @@ impl Shared {
         Ok(Self {
             answers: Arc::new(answers),
             person,
+            listener: Arc::new(Silence),
             overrides: given::overrides(models)?,
             surroundings: Arc::new(surroundings.clone()),
             outer: vec![file.canonicalize().unwrap_or(file)],
@@ -147,7 +151,11 @@ impl Wires<'_> {
         Ok(match &agent.kind {
             AgentKind::Script { script } => (script::runner(script, &self.places, self.bounds()), false),
             AgentKind::Llm(llm) => {
-                let runner = LlmRunner::new(agent, llm, self.model(&llm.model)?)?;
+                let wiring = llm::Wiring {
+                    listener: self.shared.listener.clone(),
+                    ..llm::Wiring::of(self.model(&llm.model)?)
+                };
+                let runner = LlmRunner::new(agent, llm, wiring)?;
                 let simulated = runner.is_simulated();
                 (Arc::new(runner), simulated)
             }

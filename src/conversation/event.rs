@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::CompletionReason;
 use crate::condition::Read;
 use crate::data::{Context, Failure, Question, Request, Usage};
-use crate::thread::Message;
+use crate::thread::Iteration;
 
 /// One event with its place in the journal and its time.
 #[derive(Debug, Clone, PartialEq)]
@@ -264,9 +264,13 @@ pub struct ExecutionFinished {
     /// What the person who runs the ensemble should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// LLM: the messages that it adds to the agent's thread.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exchange: Vec<Message>,
+    /// LLM: the iterations that it adds to the agent's thread.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "crate::thread::exchange"
+    )]
+    pub exchange: Vec<Iteration>,
     /// It was taken over from the run of which this is a fork, and nothing was executed.
     #[serde(default, skip_serializing_if = "is_false")]
     pub reused: bool,

@@ -64,6 +64,13 @@ pub struct Llm {
     pub system_prompt: Option<String>,
     /// Does it remember its own earlier executions?
     pub memory: Memory,
+    /// Most requests of one execution while the model calls tools.
+    pub max_iterations: NonZeroU32,
+}
+
+impl Llm {
+    /// Requests of one execution where `max_iterations` is not given.
+    pub const MAX_ITERATIONS: NonZeroU32 = NonZeroU32::new(10).expect("is not 0");
 }
 
 /// `model_profile: name` or `model: provider/model`.

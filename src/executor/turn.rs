@@ -301,9 +301,17 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot) -> Executi
         thread: known.thread().clone(),
         requests_made: known.requests_made() + slot.usage.map_or(0, |usage| usage.requests),
         lost_attempts: slot.attempt - slot.last_ended,
+        tokens_left: tokens_left(plan, state),
         last_failure: slot.last_failure.clone(),
         notes: Notes::default(),
     }
+}
+
+/// What is left of the run's budget at the turn's start; side by side, executions may use it twice.
+fn tokens_left(plan: &Plan, state: &ConversationState) -> Option<u64> {
+    let budget = plan.ensemble().limits.max_total_tokens?;
+    let usage = state.usage();
+    Some(budget.saturating_sub(usage.input_tokens + usage.output_tokens))
 }
 
 /// The pause before the next attempt; `None`: this was the last.

@@ -16,19 +16,28 @@ pub use simulated::Simulator;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::ensemble::Profile;
-use crate::thread::Message;
+use crate::thread::{Message, StopReason, ToolCall};
 
 /// A future that can be stored.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Answers requests. One per profile; the only one of this build is [`Simulator`].
+/// Is told every piece of a reply's text as it comes.
+pub type Heard<'a> = dyn Fn(&str) + Send + Sync + 'a;
+
+/// Answers requests. One per profile.
 pub trait Provider: Send + Sync {
-    /// Answers one request. The caller enforces time limits by dropping the future.
-    fn complete(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelReply, ModelError>>;
+    /// Answers one request, and tells `heard` every piece of the text as it comes, where the provider streams; the
+    /// reply has the whole text all the same. The caller enforces time limits by dropping the future.
+    fn complete<'a>(
+        &'a self,
+        request: ModelRequest,
+        heard: &'a Heard<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
 }
 
 /// Reads the text of a script that a profile or an agent names. The caller resolves the path as it does those of
@@ -38,7 +47,8 @@ pub type LoadScript = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 /// One request of an agent to a model.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
-    /// System message, earlier conversation and task; the last one is the user's.
+    /// System message, earlier conversation and task, tool calls with their results beside the replies that made
+    /// them. The last one is the user's, or a reply whose tools have ended.
     pub messages: Vec<Message>,
     /// Who asks.
     pub agent_name: Arc<str>,
@@ -50,15 +60,30 @@ pub struct ModelRequest {
     pub prompt: Arc<str>,
     /// The schema that the reply has to match, for providers that can enforce it.
     pub output_schema: Option<Arc<Value>>,
+    /// The tools that the model may call.
+    pub tools: Arc<[ToolSpec]>,
     /// How to ask.
     pub profile: Arc<Profile>,
 }
 
+/// What a model is told of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// By which it is called: letters, digits, `_` and `-`, at most 64.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// JSON Schema of its arguments, an object.
+    pub parameters: Value,
+}
+
 /// What a model answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ModelReply {
     /// The text.
     pub text: String,
+    /// The tools that it wants called before it goes on.
+    pub tool_calls: Vec<ToolCall>,
     /// What the provider counted, if it counts.
     pub tokens: Option<Tokens>,
     /// Why the model stopped there.
@@ -74,17 +99,6 @@ pub struct Tokens {
     pub output: u64,
 }
 
-/// Why a model stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopReason {
-    /// It had said all.
-    EndTurn,
-    /// The limit of a reply was reached; the text is cut off.
-    MaxTokens,
-    /// It will not answer this.
-    Refusal,
-}
-
 /// Why there is no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -93,6 +107,39 @@ pub struct ModelError {
     pub message: String,
     /// May the same request succeed when it is made again?
     pub retryable: bool,
+    /// How long the provider asks to be left alone, if it does.
+    pub retry_after: Option<Duration>,
+}
+
+impl ModelError {
+    /// An error that another try cannot mend.
+    pub fn fatal(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            retryable: false,
+            retry_after: None,
+        }
+    }
+
+    /// An error that another try may mend.
+    pub fn passing(message: impl Into<String>) -> Self {
+        Self {
+            retryable: true,
+            ..Self::fatal(message)
+        }
+    }
+}
+
+impl ModelReply {
+    /// A reply of text alone, that nobody counted.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            tool_calls: Vec::new(),
+            tokens: None,
+            stop_reason: StopReason::EndTurn,
+        }
+    }
 }
 
 /// An estimate of a text's tokens: a quarter of its characters, rounded up.

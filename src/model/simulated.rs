@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::script::{describe, place, run};
-use super::{BoxFuture, LoadScript, ModelError, ModelReply, ModelRequest, Provider, StopReason};
+use super::{BoxFuture, Heard, LoadScript, ModelError, ModelReply, ModelRequest, Provider};
 use crate::ensemble::{Reply, Simulated};
 use crate::sandbox::{Script, ScriptFailure, Variable};
 
@@ -39,18 +39,19 @@ impl Simulator {
 }
 
 impl Provider for Simulator {
-    fn complete(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelReply, ModelError>> {
+    fn complete<'a>(
+        &'a self,
+        request: ModelRequest,
+        heard: &'a Heard<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             let text = match &self.0 {
                 How::Announced => announced(&request),
                 How::Replies(replies) => prepared(replies, &request)?,
                 How::Script(script) => scripted(Arc::clone(script), &request).await?,
             };
-            Ok(ModelReply {
-                text,
-                tokens: None,
-                stop_reason: StopReason::EndTurn,
-            })
+            heard(&text);
+            Ok(ModelReply::text(text))
         })
     }
 }
@@ -63,10 +64,7 @@ fn prepared(replies: &[Reply], request: &ModelRequest) -> Result<String, ModelEr
     let at = usize::try_from(request.request_number.saturating_sub(1)).unwrap_or(usize::MAX);
     match replies.get(at).or(replies.last()) {
         Some(Reply::Text(text)) => Ok(text.clone()),
-        Some(Reply::Error(message)) => Err(ModelError {
-            message: message.clone(),
-            retryable: true,
-        }),
+        Some(Reply::Error(message)) => Err(ModelError::passing(message)),
         None => Ok(announced(request)),
     }
 }
@@ -84,6 +82,7 @@ async fn scripted(script: Arc<Script>, request: &ModelRequest) -> Result<String,
         Err(failure) => Err(ModelError {
             message: describe(&failure),
             retryable: matches!(failure, ScriptFailure::Reported(_)),
+            retry_after: None,
         }),
     }
 }
@@ -96,15 +95,13 @@ mod tests {
 
     fn request(number: u64) -> ModelRequest {
         ModelRequest {
-            messages: vec![Message {
-                role: Role::User,
-                content: "hello".into(),
-            }],
+            messages: vec![Message::new(Role::User, "hello")],
             agent_name: "writer".into(),
             request_number: number,
             execution: 2,
             prompt: "hello".into(),
             output_schema: None,
+            tools: Arc::default(),
             profile: Arc::new(Profile::default()),
         }
     }
@@ -114,7 +111,7 @@ mod tests {
     }
 
     async fn text(simulator: &Simulator, number: u64) -> Result<String, String> {
-        let reply = simulator.complete(request(number)).await;
+        let reply = simulator.complete(request(number), &|_| {}).await;
         reply.map(|reply| reply.text).map_err(|error| error.message)
     }
 
@@ -135,7 +132,7 @@ mod tests {
     async fn a_prepared_error_fails_and_may_be_tried_again() {
         let replies = vec![Reply::Error("busy".into()), Reply::Text("two".into())];
         let simulator = simulator(Some(Simulated::Replies(replies)));
-        let error = simulator.complete(request(1)).await.unwrap_err();
+        let error = simulator.complete(request(1), &|_| {}).await.unwrap_err();
         assert_eq!((error.message.as_str(), error.retryable), ("busy", true));
         assert_eq!(text(&simulator, 2).await.as_deref(), Ok("two"));
     }
@@ -174,7 +171,7 @@ mod tests {
         }
         let how = Simulated::Script("sim.rhai".into());
         let simulator = Simulator::new(Some(&how), &|_| Ok("throw \"no\"".to_owned())).expect("compiles");
-        let error = simulator.complete(request(1)).await.unwrap_err();
+        let error = simulator.complete(request(1), &|_| {}).await.unwrap_err();
         assert!(error.message.contains("no") && error.retryable, "{error:?}");
     }
 }

@@ -11,14 +11,15 @@ use serde_json::{Map, Value, json};
 
 use super::{Booked, Wiring};
 use crate::agent::Execution;
-use crate::agent::llm::{BuildError, message, settle, template};
+use crate::agent::dialogue::{Dialogue, DialogueError, NoTools, Opening, Progress};
+use crate::agent::llm::{BuildError, template};
 use crate::agent::scope::variables;
 use crate::data::{Context, Failure, FailureKind, Question};
 use crate::ensemble::Responses;
-use crate::model::{Ask, Model, describe, run};
+use crate::model::{describe, run};
 use crate::sandbox::{Script, ScriptFailure, Variable};
 use crate::template::{Scope, Template, output_text};
-use crate::thread::{Message, Role};
+use crate::thread::{Role, Silence, Speaker, Thread};
 
 /// Characters of one value in the summary that a model gets.
 const LONGEST: usize = 400;
@@ -31,7 +32,7 @@ pub(super) enum Responder {
     List(Vec<String>),
     Script(Arc<Script>),
     Model {
-        model: Model,
+        dialogue: Dialogue,
         /// The instructions of each profile of the chain.
         profile_prompts: Vec<Option<Template>>,
     },
@@ -50,14 +51,14 @@ impl Responder {
                 });
                 Self::Model {
                     profile_prompts: prompts.collect::<Result<_, _>>()?,
-                    model,
+                    dialogue: Dialogue::new(model),
                 }
             }
         })
     }
 
     pub(super) fn is_simulated(&self) -> bool {
-        matches!(self, Self::Model { model, .. } if model.is_simulated())
+        matches!(self, Self::Model { dialogue, .. } if dialogue.model().is_simulated())
     }
 
     /// The answer; `None`: this time there is none.
@@ -74,13 +75,16 @@ impl Responder {
                 Ok(answers.get(at).or(answers.last()).map(|answer| json!(answer)))
             }
             Self::Script(script) => scripted(script, question, execution).await,
-            Self::Model { model, profile_prompts } => {
+            Self::Model {
+                dialogue,
+                profile_prompts,
+            } => {
                 let asked = as_a_user(question, execution);
                 if let Some(known) = remembered(&execution.thread, &asked) {
                     return Ok(Some(json!(known)));
                 }
                 let systems = systems(profile_prompts, scope)?;
-                imagined(model, systems, asked, execution, booked).await.map(Some)
+                imagined(dialogue, systems, asked, execution, booked).await.map(Some)
             }
         }
     }
@@ -112,29 +116,38 @@ async fn scripted(script: &Arc<Script>, question: &Question, execution: &Executi
 }
 
 async fn imagined(
-    model: &Model,
+    dialogue: &Dialogue,
     systems: Vec<Option<String>>,
     asked: String,
     execution: &Execution,
     booked: &mut Booked,
 ) -> Result<Value, Failure> {
-    let messages = vec![message(Role::User, asked)];
-    let system = systems.first().cloned().flatten().unwrap_or_default();
-    let ask = Ask {
+    let opening = Opening {
+        thread: Arc::default(),
+        text: asked,
         systems,
-        messages: messages.clone(),
-        agent_name: Arc::clone(&execution.agent_name),
+        speaker: Speaker {
+            agent: Arc::clone(&execution.agent_name),
+            execution: execution.execution,
+            attempt: execution.attempt,
+        },
         requests_made: execution.requests_made,
-        execution: execution.execution,
+        max_requests: 1,
+        tokens_left: None,
         output_schema: None,
     };
-    let reply = settle(model.ask(ask).await, &system, &messages, &mut booked.usage, execution)?;
-    let text = reply.text.trim().to_owned();
-    booked.exchange = messages
+    let progress = Progress::default();
+    dialogue.hold(opening, &NoTools, &Silence, &progress).await;
+    let conversed = progress.take();
+    booked.usage = conversed.usage;
+    conversed
+        .warnings
         .into_iter()
-        .chain([message(Role::Assistant, text.clone())])
-        .collect();
-    Ok(json!(text))
+        .for_each(|warning| execution.notes.warn(warning));
+    let end = conversed.end.unwrap_or(Err(DialogueError::NotEnded));
+    let (text, _) = end.map_err(|error| Failure::new(FailureKind::Model, error.to_string()))?;
+    booked.exchange = conversed.exchange.into_iterations();
+    Ok(json!(text.trim()))
 }
 
 fn systems(profile_prompts: &[Option<Template>], scope: &Scope) -> Result<Vec<Option<String>>, Failure> {
@@ -147,11 +160,12 @@ fn systems(profile_prompts: &[Option<Template>], scope: &Scope) -> Result<Vec<Op
 }
 
 /// What the model said when it was asked just this.
-fn remembered<'a>(thread: &'a [Message], asked: &str) -> Option<&'a str> {
-    thread.windows(2).find_map(|pair| match pair {
+fn remembered<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str> {
+    let mut iterations = thread.iterations().iter();
+    iterations.find_map(|iteration| match iteration.messages.as_slice() {
         [question, answer] => {
             let known = question.role == Role::User && answer.role == Role::Assistant && question.content == asked;
-            known.then_some(answer.content.as_str())
+            known.then_some(answer.content.trim())
         }
         _ => None,
     })

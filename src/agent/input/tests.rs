@@ -6,6 +6,7 @@ use crate::agent::fixtures;
 use crate::data::Context;
 use crate::ensemble::{AgentKind, Profile, Reply, Responses, Simulated};
 use crate::model::Profiles;
+use crate::thread::Thread;
 
 /// Answers as prepared, then nobody is there; keeps what it was asked.
 #[derive(Default)]
@@ -331,7 +332,7 @@ async fn a_model_answers_as_a_user_would() {
     let observation = observe(&runner, in_context(1, "topic", json!("birds"))).await;
     assert_eq!(observation.result.map(Value::Object), Ok(json!({"response": "First"})));
     assert!(someone.asked.lock().unwrap().is_empty());
-    let asked = &observation.exchange[0].content;
+    let asked = &observation.exchange[0].messages[0].content;
     for part in [
         "\"topic\":\"birds\"",
         "Current prompt: Is Owls right?",
@@ -355,7 +356,7 @@ async fn the_same_question_in_the_same_context_is_asked_once() {
     let (runner, _) = with_model(&["first", "second"]).build();
     let first = observe(&runner, in_context(1, "n", json!(1))).await;
     let again = |context: Value| Execution {
-        thread: Arc::new(first.exchange.clone()),
+        thread: Arc::new(Thread::of(first.exchange.clone())),
         requests_made: 1,
         turn_count: 7,
         ..in_context(2, "n", context)
@@ -379,7 +380,7 @@ async fn the_summary_for_a_model_stays_small() {
         ..execution(1)
     };
     let observation = observe(&runner, execution).await;
-    assert!(observation.exchange[0].content.len() < 20_000);
+    assert!(observation.exchange[0].messages[0].content.len() < 20_000);
 }
 
 #[tokio::test]

@@ -7,7 +7,8 @@ use serde_json::json;
 use super::*;
 use crate::agent::fixtures;
 use crate::ensemble::{AgentKind, ModelChoice, Profile, Retry};
-use crate::model::{ModelError, ModelRequest, Provider, Tokens};
+use crate::model::{Heard, ModelError, ModelReply, ModelRequest, Provider, Tokens};
+use crate::thread::Message;
 
 /// Says what it was told to say, and keeps what it was asked.
 #[derive(Clone, Default)]
@@ -17,7 +18,11 @@ struct Fake {
 }
 
 impl Provider for Fake {
-    fn complete(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelReply, ModelError>> {
+    fn complete<'a>(
+        &'a self,
+        request: ModelRequest,
+        _: &'a Heard<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         self.asked.lock().unwrap().push(request);
         let says = self.says.lock().unwrap().pop_front().expect("a reply was prepared");
         Box::pin(async move { says })
@@ -25,18 +30,15 @@ impl Provider for Fake {
 }
 
 fn says(text: &str) -> Result<ModelReply, ModelError> {
-    Ok(ModelReply {
-        text: text.into(),
-        tokens: None,
-        stop_reason: StopReason::EndTurn,
-    })
+    Ok(ModelReply::text(text))
 }
 
 fn fails(message: &str) -> Result<ModelReply, ModelError> {
-    Err(ModelError {
-        message: message.into(),
-        retryable: true,
-    })
+    Err(ModelError::passing(message))
+}
+
+fn message(role: Role, content: &str) -> Message {
+    Message::new(role, content)
 }
 
 fn llm() -> Llm {
@@ -45,6 +47,7 @@ fn llm() -> Llm {
         prompt: Some("Judge {{ writer }}".into()),
         system_prompt: Some("You are {{ parameters.role }}.".into()),
         memory: Memory::Conversation,
+        max_iterations: Llm::MAX_ITERATIONS,
     }
 }
 
@@ -64,10 +67,10 @@ fn execution() -> Execution {
     Execution {
         dependencies: vec![("writer".into(), Arc::new(json!({"response": "Owls."})))],
         parameters: Arc::new(parameters.as_object().unwrap().clone()),
-        thread: Arc::new(vec![
-            message(Role::User, "before".into()),
-            message(Role::Assistant, "after".into()),
-        ]),
+        thread: Arc::new(Thread::of(vec![Iteration {
+            messages: vec![message(Role::User, "before"), message(Role::Assistant, "after")],
+            ..Iteration::default()
+        }])),
         requests_made: 5,
         ..fixtures::execution("judge", 2)
     }
@@ -90,7 +93,7 @@ fn runner(
     };
     let model = Model::with_providers(vec![(link, Arc::new(fake.clone()))]);
     let agent = agent(&llm, schema, max_attempts);
-    (LlmRunner::new(&agent, &llm, model).expect("is sound"), fake)
+    (LlmRunner::new(&agent, &llm, Wiring::of(model)).expect("is sound"), fake)
 }
 
 async fn observe(runner: &LlmRunner, execution: Execution) -> Observation {
@@ -133,11 +136,8 @@ async fn instructions_thread_and_task_are_sent_in_this_order() {
     assert_eq!(asked(&fake)[0], expected.map(|(role, text)| (role, text.to_owned())));
     assert_eq!(fake.asked.lock().unwrap()[0].request_number, 6, "five were made before");
     assert_eq!(observation.result.map(Value::Object), Ok(json!({"response": "Good."})));
-    let exchange = [
-        message(Role::User, "Judge Owls.".into()),
-        message(Role::Assistant, "Good.\n".into()),
-    ];
-    assert_eq!(observation.exchange, exchange);
+    let exchange = [message(Role::User, "Judge Owls."), message(Role::Assistant, "Good.\n")];
+    assert_eq!(observation.exchange[0].messages, exchange);
 }
 
 #[tokio::test]
@@ -183,7 +183,10 @@ async fn a_mismatch_is_sent_back_with_its_errors() {
     let expected = json!({"score": 3, "response": "{\"score\": 3}"});
     assert_eq!(observation.result.map(Value::Object), Ok(expected));
     assert_eq!(observation.usage.unwrap().requests, 3);
-    assert_eq!(observation.exchange.len(), 2, "what was repaired is not remembered");
+    assert_eq!(observation.exchange.len(), 1, "what was repaired is not remembered");
+    let remembered = &observation.exchange[0].messages;
+    assert_eq!(remembered[0].content, "Judge Owls.", "the task, not the correction");
+    assert_eq!(remembered[1].content, "{\"score\": 3}");
     let asked = asked(&fake);
     let last = &asked[2];
     assert_eq!(last[4], (Role::Assistant, "no json".to_owned()));
@@ -236,7 +239,7 @@ async fn the_attempt_after_a_mismatch_tells_the_model() {
             .starts_with("Judge Owls.\n\nYour previous reply was rejected: score is missing")
     );
     assert_eq!(asked[1][3].1, "Judge Owls.");
-    assert_eq!(observation.exchange[0].content, "Judge Owls.");
+    assert_eq!(observation.exchange[0].messages[0].content, "Judge Owls.");
 }
 
 #[tokio::test]
@@ -291,7 +294,9 @@ fn what_is_broken_is_told_when_the_runner_is_built() {
         system_prompt: Some("{{ nope".into()),
         ..llm()
     };
-    let build = |llm: Llm, schema| LlmRunner::new(&agent(&llm, schema, 1), &llm, Model::with_providers(vec![])).err();
+    let build = |llm: Llm, schema| {
+        LlmRunner::new(&agent(&llm, schema, 1), &llm, Wiring::of(Model::with_providers(vec![]))).err()
+    };
     let error = build(broken, None).unwrap();
     assert!(error.to_string().starts_with("system_prompt: "), "{error}");
     let error = build(llm(), Some(json!({"type": "nmber"}))).unwrap();

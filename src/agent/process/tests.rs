@@ -31,6 +31,7 @@ pub(in crate::agent) fn an_execution() -> Execution {
         parameters: Arc::new(JsonMap::new()),
         request: None,
         thread: Arc::default(),
+        tokens_left: None,
         requests_made: 0,
         lost_attempts: 0,
         last_failure: None,

@@ -219,7 +219,8 @@ impl ConversationState {
         }
         agent.requests_made += entry.usage.map_or(0, |usage| usage.requests);
         if success && remembers(plan, id) {
-            Arc::make_mut(&mut agent.thread).extend(event.exchange);
+            let thread = Arc::make_mut(&mut agent.thread);
+            *thread = std::mem::take(thread).followed_by(event.exchange);
         }
         let fails_the_run = !success && plan.agent(id).on_error == OnError::Fail;
         if fails_the_run {

@@ -18,7 +18,7 @@ use crate::condition::Facts;
 use crate::data::{Context, Question, Request, Usage};
 use crate::ensemble::Ending;
 use crate::plan::{AgentId, Edge, EdgeId, Plan};
-use crate::thread::Message;
+use crate::thread::Thread;
 
 pub use fold::AGENT_REQUESTS;
 pub use turn::{OpenExecution, OpenTurn, Slot};
@@ -43,7 +43,7 @@ pub struct AgentState {
     /// Its latest failure as `{error, kind}`, and the execution.
     failure: Option<(u32, Arc<Value>)>,
     /// LLM: what it and its model have said.
-    thread: Arc<Vec<Message>>,
+    thread: Arc<Thread>,
     /// LLM: requests made of its model.
     requests_made: u64,
 }
@@ -346,7 +346,7 @@ impl AgentState {
     }
 
     /// LLM: what it and its model have said.
-    pub fn thread(&self) -> &Arc<Vec<Message>> {
+    pub fn thread(&self) -> &Arc<Thread> {
         &self.thread
     }
 

@@ -192,6 +192,7 @@ fn llm(fields: &Fields<'_>, at: &Cursor<'_>, profile: bool, findings: &mut Findi
         prompt,
         system_prompt,
         memory: memory.unwrap_or_default(),
+        max_iterations: Llm::MAX_ITERATIONS,
     }))
 }
 

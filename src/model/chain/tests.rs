@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::ensemble::{Backoff, Profile};
-use crate::model::BoxFuture;
-use crate::model::StopReason;
+use crate::model::{BoxFuture, Heard};
+use crate::thread::Silence;
 
 /// Answers with its name and the number, or fails; tells what it was asked.
 struct Fake {
@@ -15,22 +15,23 @@ struct Fake {
 }
 
 impl Provider for Fake {
-    fn complete(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelReply, ModelError>> {
+    fn complete<'a>(
+        &'a self,
+        request: ModelRequest,
+        heard: &'a Heard<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             tokio::time::sleep(self.delay).await;
             let number = request.request_number;
             let text = format!("{} {number}", request.profile.model);
+            heard(&text);
             self.seen.lock().unwrap().push(request);
             match self.fails.iter().find(|(fails, _)| *fails == number) {
                 Some((_, retryable)) => Err(ModelError {
-                    message: format!("error {number}"),
                     retryable: *retryable,
+                    ..ModelError::fatal(format!("error {number}"))
                 }),
-                None => Ok(ModelReply {
-                    text,
-                    tokens: None,
-                    stop_reason: StopReason::EndTurn,
-                }),
+                None => Ok(ModelReply::text(text)),
             }
         })
     }
@@ -73,14 +74,15 @@ fn setup(links: Vec<Spec>) -> Setup {
 fn ask(requests_made: u64) -> Ask {
     Ask {
         systems: vec![Some("first system".into()), Some("second system".into())],
-        messages: vec![Message {
-            role: Role::User,
-            content: "the task".into(),
-        }],
-        agent_name: "writer".into(),
+        messages: vec![Message::new(Role::User, "the task")],
+        speaker: Speaker {
+            agent: "writer".into(),
+            execution: 1,
+            attempt: 1,
+        },
         requests_made,
-        execution: 1,
         output_schema: None,
+        tools: Arc::default(),
     }
 }
 
@@ -94,7 +96,7 @@ fn text(asked: &Asked) -> Result<&str, &str> {
 #[tokio::test]
 async fn numbering_goes_on_from_what_was_made_before() {
     let Setup { model, seen } = setup(vec![("a", 1, vec![], Profile::default())]);
-    let asked = model.ask(ask(4)).await;
+    let asked = model.ask(ask(4), &Silence).await;
     assert_eq!((text(&asked), asked.requests), (Ok("a 5"), 1));
     let request = &seen.lock().unwrap()[0];
     assert_eq!(&*request.prompt, "the task");
@@ -107,16 +109,16 @@ async fn retries_honour_the_profile_and_count() {
     let fails = vec![(1, true), (2, true)];
     let Setup { model, .. } = setup(vec![("a", 3, fails.clone(), Profile::default())]);
     let started = tokio::time::Instant::now();
-    let asked = model.ask(ask(0)).await;
+    let asked = model.ask(ask(0), &Silence).await;
     assert_eq!((text(&asked), asked.requests), (Ok("a 3"), 3));
     assert!(started.elapsed() >= Duration::from_millis(15), "5 ms, then 10 ms");
 
     let Setup { model, .. } = setup(vec![("a", 2, fails, Profile::default())]);
-    let asked = model.ask(ask(0)).await;
+    let asked = model.ask(ask(0), &Silence).await;
     assert_eq!((text(&asked), asked.requests), (Err("error 2"), 2));
 
     let Setup { model, .. } = setup(vec![("a", 3, vec![(1, false)], Profile::default())]);
-    let asked = model.ask(ask(0)).await;
+    let asked = model.ask(ask(0), &Silence).await;
     assert_eq!((text(&asked), asked.requests), (Err("error 1"), 1), "not worth a retry");
 }
 
@@ -127,7 +129,7 @@ async fn the_fallback_answers_with_its_own_instructions() {
         ("b", 1, vec![], Profile::default()),
     ];
     let Setup { model, seen } = setup(links);
-    let asked = model.ask(ask(0)).await;
+    let asked = model.ask(ask(0), &Silence).await;
     assert_eq!((text(&asked), asked.requests), (Ok("b 2"), 2));
     assert_eq!(
         asked.warnings,
@@ -142,7 +144,7 @@ async fn when_nobody_answers_all_errors_are_told() {
         ("a", 1, vec![(1, false)], Profile::default()),
         ("b", 1, vec![(2, true)], Profile::default()),
     ];
-    let asked = setup(links).model.ask(ask(0)).await;
+    let asked = setup(links).model.ask(ask(0), &Silence).await;
     assert_eq!((text(&asked), asked.requests), (Err("a: error 1; b: error 2"), 2));
 }
 
@@ -152,6 +154,9 @@ async fn a_request_has_its_own_time_limit() {
         timeout: Some(Duration::from_millis(20)),
         ..Profile::default()
     };
-    let asked = setup(vec![("slow", 1, vec![], limited)]).model.ask(ask(0)).await;
+    let asked = setup(vec![("slow", 1, vec![], limited)])
+        .model
+        .ask(ask(0), &Silence)
+        .await;
     assert_eq!(text(&asked), Err("no reply within 0.02 s"));
 }

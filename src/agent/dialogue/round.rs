@@ -1,0 +1,211 @@
+//! One round of a dialogue: from something said to the model's last word.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use super::tools::perform;
+use super::{Dialogue, DialogueError, Fitted, Tools};
+use crate::data::Usage;
+use crate::model::{Ask, ModelReply, ToolSpec, estimate_tokens};
+use crate::thread::{Listener, Message, Speaker, StopReason, Thread, ToolCall};
+
+/// What a round begins with.
+#[derive(Debug, Clone)]
+pub struct Opening {
+    /// What was said before.
+    pub thread: Arc<Thread>,
+    /// What is said now.
+    pub text: String,
+    /// The instructions for each profile of the model's chain, in place of the dialogue's own.
+    pub systems: Vec<Option<String>>,
+    /// Who asks.
+    pub speaker: Speaker,
+    /// Requests that were made of the model before.
+    pub requests_made: u64,
+    /// Most requests of this round.
+    pub max_requests: u32,
+    /// Tokens that this round may use; when they are used up, no further request is made.
+    pub tokens_left: Option<u64>,
+    /// The schema that the last word has to match, for providers that can enforce it.
+    pub output_schema: Option<Arc<Value>>,
+}
+
+/// The end of a round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// The last word.
+    pub text: String,
+    /// Why the model stopped: [`StopReason::EndTurn`], or [`StopReason::MaxTokens`] if the text is cut off.
+    pub stop_reason: StopReason,
+    /// All that was said, this round included; it can be continued.
+    pub thread: Thread,
+    /// What the round has cost.
+    pub usage: Usage,
+    /// What the person who listens should know.
+    pub warnings: Vec<String>,
+}
+
+/// What a round has come to, whether it ended or not.
+#[derive(Debug, Clone, Default)]
+pub struct Conversed {
+    /// What this round has added to the thread.
+    pub exchange: Thread,
+    /// What it has cost.
+    pub usage: Usage,
+    /// What the person who listens should know.
+    pub warnings: Vec<String>,
+    /// The last word and why it is the last; nothing while the round is under way.
+    pub end: Option<Result<(String, StopReason), DialogueError>>,
+}
+
+impl Dialogue {
+    /// Holds one round with these tools. `progress` is kept up to date, so that whoever drops the future finds there
+    /// what was said until then.
+    pub async fn hold(&self, opening: Opening, tools: &dyn Tools, listener: &dyn Listener, progress: &Progress) {
+        let end = self.rounds(&opening, tools, listener, progress).await;
+        let reason = end
+            .as_ref()
+            .map_or_else(DialogueError::stop_reason, |(_, reason)| Some(*reason));
+        progress.close((self.now)(), reason);
+        progress.lock().end = Some(end);
+    }
+
+    async fn rounds(
+        &self,
+        opening: &Opening,
+        tools: &dyn Tools,
+        listener: &dyn Listener,
+        progress: &Progress,
+    ) -> Result<(String, StopReason), DialogueError> {
+        let specs = tools.specs().await.map_err(DialogueError::Model)?;
+        let said = vec![Message::new(crate::thread::Role::User, opening.text.clone())];
+        progress.change(|exchange| exchange.opened(said, (self.now)()));
+        loop {
+            let reply = self.request(opening, &specs, listener, progress).await?;
+            progress.change(|exchange| exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone()));
+            if reply.stop_reason == StopReason::Refusal {
+                return Err(DialogueError::Refused(reply.text));
+            }
+            if reply.tool_calls.is_empty() {
+                return Ok((reply.text, reply.stop_reason));
+            }
+            let results = perform(tools, &specs, reply.tool_calls, &opening.speaker, listener).await;
+            let is_last = progress.lock().exchange.exceeded_max_iterations(opening.max_requests);
+            progress.change(|exchange| exchange.add_tool_results(results, (self.now)()));
+            if is_last {
+                return Err(DialogueError::MaxTurnRequests(opening.max_requests));
+            }
+            let usage = progress.lock().usage;
+            let spent = usage.input_tokens + usage.output_tokens;
+            if opening.tokens_left.is_some_and(|left| spent >= left) {
+                return Err(DialogueError::MaxTokens);
+            }
+        }
+    }
+
+    /// One request, with what the window lets through.
+    async fn request(
+        &self,
+        opening: &Opening,
+        specs: &Arc<[ToolSpec]>,
+        listener: &dyn Listener,
+        progress: &Progress,
+    ) -> Result<ModelReply, DialogueError> {
+        let mut messages = opening.thread.to_messages();
+        messages.extend(progress.lock().exchange.to_messages());
+        let systems = match opening.systems.as_slice() {
+            [] => self.model.profiles().map(|_| self.system.clone()).collect(),
+            systems => systems.to_vec(),
+        };
+        let system = systems.first().cloned().flatten();
+        let messages = self.fitted(system.as_deref(), messages, progress).await?;
+        let ask = Ask {
+            systems,
+            messages: messages.clone(),
+            speaker: opening.speaker.clone(),
+            requests_made: opening.requests_made + progress.lock().usage.requests,
+            output_schema: opening.output_schema.clone(),
+            tools: Arc::clone(specs),
+        };
+        let asked = self.model.ask(ask, listener).await;
+        let mut conversed = progress.lock();
+        conversed.usage.requests += asked.requests;
+        conversed.warnings.extend(asked.warnings);
+        let reply = asked.result.map_err(|error| DialogueError::Model(error.message))?;
+        count(&reply, system.as_deref(), &messages, &mut conversed.usage);
+        Ok(reply)
+    }
+
+    async fn fitted(
+        &self,
+        system: Option<&str>,
+        messages: Vec<Message>,
+        progress: &Progress,
+    ) -> Result<Vec<Message>, DialogueError> {
+        let Some(window) = &self.window else {
+            return Ok(messages);
+        };
+        let Fitted {
+            messages,
+            dropped,
+            usage,
+        } = window.fit(system, messages).await.map_err(DialogueError::Model)?;
+        let mut conversed = progress.lock();
+        conversed.usage = conversed.usage + usage;
+        drop(conversed);
+        if let Some(dropped) = dropped {
+            progress.change(|exchange| exchange.noted("dropped", dropped));
+        }
+        Ok(messages)
+    }
+}
+
+/// A round while it is held, for whoever holds it and whoever may stop it.
+#[derive(Debug, Clone, Default)]
+pub struct Progress(Arc<Mutex<Conversed>>);
+
+impl Progress {
+    /// What it has come to; nothing is left behind.
+    pub fn take(&self) -> Conversed {
+        std::mem::take(&mut self.lock())
+    }
+
+    /// Closes what is under way.
+    pub(super) fn close(&self, at: DateTime<Utc>, reason: Option<StopReason>) {
+        self.change(|exchange| match reason {
+            Some(reason) => exchange.completed(at).noted("stop_reason", json!(reason)),
+            None => exchange.completed(at),
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(Thread) -> Thread) {
+        let mut conversed = self.lock();
+        conversed.exchange = change(std::mem::take(&mut conversed.exchange));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Conversed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the provider counted, else an estimate.
+pub(in crate::agent) fn count(reply: &ModelReply, system: Option<&str>, messages: &[Message], spent: &mut Usage) {
+    if let Some(tokens) = reply.tokens {
+        spent.input_tokens += tokens.input;
+        spent.output_tokens += tokens.output;
+        return;
+    }
+    let of_call = |call: &ToolCall| estimate_tokens(&call.arguments.to_string()) + estimate_tokens(&call.told());
+    let read = messages
+        .iter()
+        .map(|message| estimate_tokens(&message.content) + message.tool_calls.iter().map(of_call).sum::<u64>());
+    let written = reply
+        .tool_calls
+        .iter()
+        .map(|call| estimate_tokens(&call.arguments.to_string()));
+    spent.input_tokens += read.sum::<u64>() + system.map_or(0, estimate_tokens);
+    spent.output_tokens += estimate_tokens(&reply.text) + written.sum::<u64>();
+    spent.estimated = true;
+}

@@ -1,0 +1,261 @@
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use futures_util::StreamExt;
+use serde_json::json;
+
+use super::*;
+use crate::ensemble::Profile;
+use crate::model::{Heard, Link, ModelError, ModelReply, ModelRequest, Provider, ToolSpec};
+use crate::thread::{Role, ToolCall, ToolEnd};
+
+/// Says what it was told to say, in two pieces, and keeps what it was asked.
+#[derive(Clone, Default)]
+struct Fake {
+    says: Arc<Mutex<VecDeque<Result<ModelReply, ModelError>>>>,
+    asked: Arc<Mutex<Vec<ModelRequest>>>,
+}
+
+impl Provider for Fake {
+    fn complete<'a>(
+        &'a self,
+        request: ModelRequest,
+        heard: &'a Heard<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        self.asked.lock().unwrap().push(request);
+        let says = self.says.lock().unwrap().pop_front().expect("a reply was prepared");
+        Box::pin(async move {
+            if let Ok(reply) = &says {
+                let (first, second) = reply.text.split_at(reply.text.len() / 2);
+                heard(first);
+                tokio::task::yield_now().await;
+                heard(second);
+            }
+            says
+        })
+    }
+}
+
+/// `double` doubles, `slow` never ends; keeps how many of its calls were under way at once.
+#[derive(Default)]
+struct Sums {
+    running: Mutex<(u32, u32)>,
+}
+
+impl Tools for Sums {
+    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+        let spec = |name: &str| ToolSpec {
+            name: name.into(),
+            description: String::new(),
+            parameters: json!({
+                "type": "object",
+                "properties": {"n": {"type": "integer"}},
+                "required": ["n"],
+            }),
+        };
+        Box::pin(async move { Ok([spec("double"), spec("slow")].into()) })
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+        Box::pin(async move {
+            if call.name == "slow" {
+                std::future::pending::<()>().await;
+            }
+            {
+                let mut running = self.running.lock().unwrap();
+                running.0 += 1;
+                running.1 = running.1.max(running.0);
+            }
+            tokio::task::yield_now().await;
+            self.running.lock().unwrap().0 -= 1;
+            let n = call.arguments["n"].as_i64().unwrap_or_default();
+            call.ended(ToolEnd::Result(json!(n * 2)), 0.0)
+        })
+    }
+}
+
+fn says(text: &str) -> Result<ModelReply, ModelError> {
+    Ok(ModelReply::text(text))
+}
+
+fn calls(text: &str, calls: &[(&str, &str, Value)]) -> Result<ModelReply, ModelError> {
+    let calls = calls.iter();
+    Ok(ModelReply {
+        tool_calls: calls
+            .map(|(id, name, arguments)| ToolCall::new(*id, *name, arguments.clone()))
+            .collect(),
+        ..ModelReply::text(text)
+    })
+}
+
+fn dialogue(replies: Vec<Result<ModelReply, ModelError>>) -> (Dialogue, Fake, Arc<Sums>) {
+    let fake = Fake::default();
+    fake.says.lock().unwrap().extend(replies);
+    let link = Link {
+        name: "any".into(),
+        profile: Arc::new(Profile::default()),
+    };
+    let model = Model::with_providers(vec![(link, Arc::new(fake.clone()))]);
+    let sums = Arc::new(Sums::default());
+    let dialogue = Dialogue::new(model)
+        .with_system("You count.")
+        .with_tools(Arc::clone(&sums) as Arc<dyn Tools>)
+        .with_clock(Arc::new(|| chrono::DateTime::UNIX_EPOCH));
+    (dialogue, fake, sums)
+}
+
+#[tokio::test]
+async fn text_tools_and_the_last_word_come_as_they_are_said() {
+    let replies = vec![
+        calls("Let me see.", &[("1", "double", json!({"n": 21}))]),
+        says("It is 42."),
+    ];
+    let (dialogue, fake, _) = dialogue(replies);
+    let mut stream = dialogue.say(Thread::default(), "Twice 21?").expect("is new");
+    let mut pieces = Vec::new();
+    while let Some(piece) = stream.next().await {
+        pieces.push(piece);
+    }
+    assert_eq!(stream.stop_reason(), Some(StopReason::EndTurn));
+    let text = |text: &str| Piece::Text(text.into());
+    let [first, second, Piece::Tool(tool), third, fourth, last] = &pieces[..] else {
+        panic!("{pieces:?}");
+    };
+    assert_eq!([first, second], [&text("Let m"), &text("e see.")]);
+    assert_eq!((tool.told().as_str(), tool.name.as_str()), ("42", "double"));
+    assert_eq!([third, fourth], [&text("It i"), &text("s 42.")]);
+    assert_eq!(last, &Piece::Final(Message::new(Role::Assistant, "It is 42.")));
+
+    let ended = stream.finish().await.expect("has ended");
+    assert_eq!((ended.text.as_str(), ended.thread.iterations().len()), ("It is 42.", 2));
+    assert!(ended.thread.is_ended());
+    let asked = fake.asked.lock().unwrap();
+    assert_eq!(
+        asked[1].messages.len(),
+        3,
+        "instructions, question, and the reply with its call"
+    );
+    assert_eq!(asked[1].messages[2].tool_calls[0].told(), "42");
+    assert_eq!((asked[0].request_number, asked[1].request_number), (1, 2));
+}
+
+#[tokio::test]
+async fn several_tools_run_side_by_side_and_errors_go_back_to_the_model() {
+    let replies = vec![
+        calls(
+            "",
+            &[
+                ("1", "double", json!({"n": 1})),
+                ("2", "double", json!({"n": "one"})),
+                ("3", "halve", json!({"n": 1})),
+                ("4", "double", json!([1])),
+                ("5", "double", json!({"n": 4})),
+            ],
+        ),
+        says("Done."),
+    ];
+    let (dialogue, fake, sums) = dialogue(replies);
+    let ended = dialogue.until_done(Thread::default(), "go", 5).await.expect("ends");
+    let told: Vec<String> = ended.thread.iterations()[0]
+        .tool_calls
+        .iter()
+        .map(ToolCall::told)
+        .collect();
+    assert_eq!((told[0].as_str(), told[4].as_str()), ("2", "8"));
+    assert!(told[1].contains("/n: \\\"one\\\" is not of type"), "{}", told[1]);
+    assert!(
+        told[2].contains("there is no tool `halve`; there are: double, slow"),
+        "{}",
+        told[2]
+    );
+    assert!(told[3].contains("must be a JSON object"), "{}", told[3]);
+    assert_eq!(
+        sums.running.lock().unwrap().1,
+        2,
+        "both sound calls were under way at once"
+    );
+    assert_eq!(fake.asked.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_model_that_never_stops_calling_is_stopped() {
+    let call = || calls("", &[("1", "double", json!({"n": 1}))]);
+    let (dialogue, fake, _) = dialogue(vec![call(), call(), call()]);
+    let mut stream = dialogue.say_at_most(Thread::default(), "go", 2).expect("is new");
+    while stream.next().await.is_some() {}
+    assert_eq!(stream.stop_reason(), Some(StopReason::MaxTurnRequests));
+    assert_eq!(stream.finish().await, Err(DialogueError::MaxTurnRequests(2)));
+    assert_eq!(fake.asked.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_budget_of_tokens_ends_the_calls() {
+    let (dialogue, fake, _) = dialogue(vec![
+        calls("long enough", &[("1", "double", json!({"n": 1}))]),
+        says("x"),
+    ]);
+    let progress = Progress::default();
+    let opening = Opening {
+        thread: Arc::default(),
+        text: "go".into(),
+        systems: Vec::new(),
+        speaker: crate::thread::Speaker {
+            agent: "a".into(),
+            execution: 1,
+            attempt: 1,
+        },
+        requests_made: 0,
+        max_requests: 5,
+        tokens_left: Some(3),
+        output_schema: None,
+    };
+    dialogue
+        .hold(opening, &*dialogue.tools, &crate::thread::Silence, &progress)
+        .await;
+    let conversed = progress.take();
+    assert_eq!(conversed.end, Some(Err(DialogueError::MaxTokens)));
+    assert_eq!(conversed.exchange.iterations()[0].metadata["stop_reason"], "max_tokens");
+    assert_eq!(fake.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn only_what_has_ended_is_continued() {
+    let (dialogue, fake, _) = dialogue(vec![says("one"), says("two"), says("three")]);
+    let open = Thread::new("hello", None, chrono::DateTime::UNIX_EPOCH);
+    assert_eq!(dialogue.say(open, "and?").err(), Some(DialogueError::NotEnded));
+    let all = dialogue
+        .in_sequence(Thread::default(), ["a", "b", "c"])
+        .await
+        .expect("end");
+    let texts: Vec<&str> = all.iter().map(|ended| ended.text.as_str()).collect();
+    assert_eq!(texts, ["one", "two", "three"]);
+    let asked = fake.asked.lock().unwrap();
+    assert_eq!(asked[2].messages.len(), 6, "instructions, two rounds, the question");
+    assert_eq!(asked[2].request_number, 3);
+}
+
+#[tokio::test]
+async fn a_refusal_and_a_failure_are_errors() {
+    let refusal = ModelReply {
+        stop_reason: StopReason::Refusal,
+        ..ModelReply::text("No.")
+    };
+    let (dialogue, _, _) = dialogue(vec![Ok(refusal), Err(ModelError::fatal("down"))]);
+    let refused = dialogue.until_done(Thread::default(), "x", 5).await;
+    assert_eq!(refused, Err(DialogueError::Refused("No.".into())));
+    let failed = dialogue.until_done(Thread::default(), "x", 5).await;
+    assert_eq!(failed, Err(DialogueError::Model("down".into())));
+}
+
+#[tokio::test]
+async fn a_cancelled_stream_stops_its_tools_and_keeps_what_was_said() {
+    let (dialogue, _, _) = dialogue(vec![calls("Wait.", &[("1", "slow", json!({"n": 1}))])]);
+    let mut stream = dialogue.say(Thread::default(), "go").expect("is new");
+    assert_eq!(stream.next().await, Some(Piece::Text("Wa".into())));
+    assert_eq!(stream.next().await, Some(Piece::Text("it.".into())));
+    let thread = stream.cancel();
+    assert!(!thread.is_ended());
+    let first = &thread.iterations()[0];
+    assert_eq!(first.metadata["stop_reason"], "cancelled");
+    assert_eq!(first.tool_calls[0].end, None);
+}

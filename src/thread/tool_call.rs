@@ -1,0 +1,120 @@
+//! A tool call and what came of it, as one record.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+/// A tool that a model calls, with the result or the error once it has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    /// The model's or the provider's name for the call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// What it is called with.
+    pub arguments: Value,
+    /// What came of it; nothing while it is under way.
+    pub end: Option<ToolEnd>,
+    /// Seconds that it took.
+    pub duration: f64,
+    /// What a provider wants to see again beside the call; opaque.
+    pub signatures: Vec<String>,
+}
+
+/// What came of a tool call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolEnd {
+    /// What the tool gave.
+    Result(Value),
+    /// Why it gave nothing, in words that the model is told.
+    Error(String),
+}
+
+impl ToolCall {
+    /// A call that has not ended.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            arguments,
+            end: None,
+            duration: 0.0,
+            signatures: Vec::new(),
+        }
+    }
+
+    /// The call, ended so after that many seconds.
+    #[must_use]
+    pub fn ended(self, end: ToolEnd, duration: f64) -> Self {
+        Self {
+            end: Some(end),
+            duration,
+            ..self
+        }
+    }
+
+    /// What the model is told of its end.
+    pub fn told(&self) -> String {
+        match &self.end {
+            Some(ToolEnd::Result(Value::String(text))) => text.clone(),
+            Some(ToolEnd::Result(value)) => value.to_string(),
+            Some(ToolEnd::Error(error)) => json!({ "error": error }).to_string(),
+            None => json!({ "error": "the tool was interrupted" }).to_string(),
+        }
+    }
+}
+
+/// `{id, name, arguments, result | error, duration}`.
+impl Serialize for ToolCall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = Map::new();
+        map.insert("id".into(), json!(self.id));
+        map.insert("name".into(), json!(self.name));
+        map.insert("arguments".into(), self.arguments.clone());
+        match &self.end {
+            Some(ToolEnd::Result(result)) => map.insert("result".into(), result.clone()),
+            Some(ToolEnd::Error(error)) => map.insert("error".into(), json!(error)),
+            None => None,
+        };
+        if self.end.is_some() {
+            map.insert("duration".into(), json!(self.duration));
+        }
+        if !self.signatures.is_empty() {
+            map.insert("signatures".into(), json!(self.signatures));
+        }
+        map.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolCall {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Fields {
+            id: String,
+            name: String,
+            arguments: Value,
+            // A result may be `null`, which is something else than none.
+            #[serde(default, deserialize_with = "present")]
+            result: Option<Value>,
+            #[serde(default)]
+            error: Option<String>,
+            #[serde(default)]
+            duration: f64,
+            #[serde(default)]
+            signatures: Vec<String>,
+        }
+        let fields = Fields::deserialize(deserializer)?;
+        let error = fields.error.map(ToolEnd::Error);
+        Ok(Self {
+            id: fields.id,
+            name: fields.name,
+            arguments: fields.arguments,
+            end: error.or(fields.result.map(ToolEnd::Result)),
+            duration: fields.duration,
+            signatures: fields.signatures,
+        })
+    }
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
