@@ -29,7 +29,7 @@ use crate::data::{Context, Failure, FailureKind, JsonMap, Question, Request, Usa
 use crate::thread::{Iteration, Thread};
 
 pub use crate::model::BoxFuture;
-pub use recorded::{Recorded, RecordedRunner, Recording};
+pub use recorded::{Recorded, RecordedRunner, RecordedTurn, Recording};
 pub use reused::{Reusable, Reusing, digest_of_reads};
 
 /// Performs the executions of one agent.

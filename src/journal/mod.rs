@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use crate::conversation::Record;
 
-pub use compare::{ComparingLedger, RecordedDecisions};
+pub use compare::{ComparingLedger, RecordedDecision, RecordedDecisions};
 pub use blobs::{Blobs, LARGE};
 pub use fault::Fault;
 pub use line::{LineError, decode, decode_beside, encode};
@@ -66,6 +66,9 @@ pub enum LedgerError {
         /// The turn that the record knows nothing of.
         turn: u32,
     },
+    /// A replay cannot read its record any further.
+    #[error(transparent)]
+    Record(Box<ReadError>),
     /// A replay decides differently from its record.
     #[error("the decision differs from the record in turn {}", .0.turn)]
     Diverged(Box<Divergence>),

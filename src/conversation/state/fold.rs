@@ -150,7 +150,7 @@ impl ConversationState {
             slot.usage = add_usage(slot.usage, event.usage);
         }
         let warn = |warning: &String| format!("{}: {warning}", event.agent);
-        self.warnings.extend(event.warnings.iter().map(warn));
+        self.warn(event.warnings.iter().map(warn));
     }
 
     fn execution_finished(&mut self, event: &ExecutionFinished, at: DateTime<Utc>) {
@@ -185,7 +185,7 @@ impl ConversationState {
                 self.requests.insert(id, request.clone());
             }
         }
-        self.warnings.extend(event.warnings.iter().cloned());
+        self.warn(event.warnings.iter().cloned());
         touched.sort_unstable();
         touched.dedup();
         for agent in touched {
@@ -238,10 +238,18 @@ impl ConversationState {
             self.usage = self.usage + usage;
         }
         let warn = |warning: String| format!("{}: {warning}", plan.name(id));
-        self.warnings.extend(event.warnings.into_iter().map(warn));
+        self.warn(event.warnings.into_iter().map(warn));
         Arc::make_mut(&mut self.counts).add(id);
-        Arc::make_mut(&mut self.history).0.push(entry);
+        if self.keeps_account {
+            Arc::make_mut(&mut self.history).0.push(entry);
+        }
         success
+    }
+
+    fn warn(&mut self, warnings: impl Iterator<Item = String>) {
+        if self.keeps_account {
+            self.warnings.extend(warnings);
+        }
     }
 
     /// The output under its state key, and its top-level keys beside it, save reserved ones.
