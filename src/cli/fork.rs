@@ -15,12 +15,14 @@ use super::reuse::reusable;
 use super::run::{Driven, drive, new_journal, showing};
 use super::wiring::{Shared, wire};
 use super::given;
+use crate::agent::input::Answers;
 use crate::agent::{Reusable, Reusing};
 use crate::conversation::{ConversationState, Event, ForkedFrom, Record, RunStarted};
 use crate::data::{Context, digest};
-use crate::ensemble::OnResume;
+use crate::ensemble::{AgentKind, OnResume};
 use crate::journal::{FORMAT, Journal, Ledger, RunFolder, Store, read};
 use crate::loader::{Changes, changes};
+use crate::plan::{AgentId, Plan};
 use crate::report::count;
 
 /// `ensemble fork`.
@@ -189,7 +191,9 @@ impl Fork<'_> {
         let mut wired = wire(prepared, &shared)?;
         if !self.reuse.is_empty() {
             let reuse = Arc::new(self.reuse);
-            for (id, runner) in prepared.plan.ids().zip(&mut wired.runners) {
+            let answered = |id| is_answered(&prepared.plan, id, &shared.answers);
+            let agents = prepared.plan.ids().zip(&mut wired.runners);
+            for (id, runner) in agents.filter(|(id, _)| !answered(*id)) {
                 let reads_all = prepared.plan.incoming(id).next().is_none();
                 *runner = Arc::new(Reusing::new(runner.clone(), reuse.clone(), reads_all));
             }
@@ -242,6 +246,16 @@ impl Fork<'_> {
             fail_on_limit: driving.fail_on_limit,
         };
         drive(driven, &folder.id, shown, surroundings)
+    }
+}
+
+/// Is an answer given that this agent, or an agent inside it, may want? It comes before a recorded one.
+fn is_answered(plan: &Plan, id: AgentId, answers: &Answers) -> bool {
+    let is_inside = |name: &str| plan.id(name).is_none();
+    match &plan.agent(id).kind {
+        AgentKind::Input(_) => answers.agents().any(|name| *name == **plan.name(id)),
+        AgentKind::Ensemble { .. } => answers.agents().any(is_inside),
+        AgentKind::Script { .. } | AgentKind::Llm(_) => false,
     }
 }
 

@@ -86,8 +86,9 @@ fn edited(recorded: Recorded, file: &str, args: &ResumeArgs, surroundings: &Surr
 
 fn has_ended(recorded: &Recorded, file: &str) -> CliError {
     let id = &recorded.folder.id;
+    let failed = recorded.state.first_failed().map(|id| recorded.prepared.plan.name(id));
     let history = recorded.state.history();
-    let last_failure = history.filter(|entry| !entry.success()).last();
+    let last_failure = history.filter(|entry| Some(&entry.agent_name) == failed).last();
     let turn = recorded.state.turn_count();
     CliError::usage_with_help(
         format!("run {id} has ended, so there is nothing to resume"),

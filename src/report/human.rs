@@ -273,8 +273,12 @@ impl Reporter for Human {
                 self.begun = Some(record.at);
                 if self.verbosity > Verbosity::Quiet {
                     let agents = count(state.plan().len() as u64, "agent");
+                    let from = match &started.forked_from {
+                        Some(from) => format!(", from turn {} of {}", from.turn, from.run_id),
+                        None => String::new(),
+                    };
                     self.note(&format!(
-                        "{NAME}{}{NAME:#} {DIM}· {agents} · run {}{DIM:#}\n",
+                        "{NAME}{}{NAME:#} {DIM}· {agents} · run {}{from}{DIM:#}\n",
                         started.ensemble, started.run_id
                     ));
                 }
