@@ -129,10 +129,18 @@ fn main() {
                 asked = times;
             }
         }
-        say(&format!("{agents} agents a turn; the executor asks for {:.2} syncs a turn", f64::from(asked) / f64::from(TURNS)));
+        say(&format!(
+            "{agents} agents a turn; the executor asks for {:.2} syncs a turn",
+            f64::from(asked) / f64::from(TURNS)
+        ));
         show("  one line written and synced, plainly", &syncs, "µs", "");
         for ((name, _), (figures, ratios)) in HOW.iter().zip(figures.iter().zip(&ratios)) {
-            let remark = format!("a turn: {:.2} syncs (min {:.2}, max {:.2})", ratios.median(), ratios.min(), ratios.max());
+            let remark = format!(
+                "a turn: {:.2} syncs (min {:.2}, max {:.2})",
+                ratios.median(),
+                ratios.min(),
+                ratios.max()
+            );
             show(&format!("  --durability {name}"), figures, "µs", &remark);
         }
     }

@@ -158,7 +158,11 @@ fn folded(project: &Path, executions: u32) -> (f64, f64) {
     let plan = plan(&text(executions));
     let (reading, events) = time(|| {
         let records = journal::open(&journal).expect("a journal");
-        records.map(|record| record.expect("a record").seq).max().expect("records") + 1
+        records
+            .map(|record| record.expect("a record").seq)
+            .max()
+            .expect("records")
+            + 1
     });
     let (both, state) = time(|| {
         let mut state = ConversationState::new(plan).lean();

@@ -57,7 +57,9 @@ fn rerun_repeats_one_execution_and_what_followed_from_it_and_keeps_the_rest() {
     let workspace = branches();
     let first = ran(&workspace);
     workspace.write("more-x", "!");
-    let again = workspace.run(["rerun", &first, "--from", "x@2", "--output", "json"]).expect_code(0);
+    let again = workspace
+        .run(["rerun", &first, "--from", "x@2", "--output", "json"])
+        .expect_code(0);
     assert_eq!(side(&workspace), ["x 1.1", "x2 1.1"]);
     assert_eq!(again.json()["final_state"]["x-said"], "x!");
     assert_eq!(again.sequence(), ["1 root", "2 x", "2 y", "3 x2", "3 y2", "4 both"]);
@@ -93,10 +95,16 @@ fn later_messages_are_said_again_in_a_rerun() {
     let first = ran(&workspace);
     workspace.run(["continue", &first, "more"]).expect_code(0);
     side(&workspace);
-    let again = workspace.run(["rerun", &first, "--from", "y@2", "--output", "json"]).expect_code(0);
+    let again = workspace
+        .run(["rerun", &first, "--from", "y@2", "--output", "json"])
+        .expect_code(0);
     assert_eq!(again.json()["turn_count"], 8);
     assert_eq!(again.json()["input"], "more");
-    assert_eq!(side(&workspace), ["y 1.1", "y2 1.1"], "the second leg reads what it had read");
+    assert_eq!(
+        side(&workspace),
+        ["y 1.1", "y2 1.1"],
+        "the second leg reads what it had read"
+    );
 }
 
 #[test]
@@ -107,11 +115,23 @@ fn an_edited_text_repeats_what_it_changes_and_takes_over_what_reads_the_same() {
     let x = "  - {name: x, script: say.sh, depends_on: [root], config: {word: x}}\n";
     let edited = BRANCHES
         .replace(x, "")
-        .replace("agents:\n", &format!("agents: # edited\n  - {{name: new, script: say.sh}}\n{x}"))
+        .replace(
+            "agents:\n",
+            &format!("agents: # edited\n  - {{name: new, script: say.sh}}\n{x}"),
+        )
         .replace("{word: y}", "{word: why}");
     workspace.write("b.yaml", edited);
     let forked = workspace
-        .run(["fork", &first, "--at-turn", "0", "--ensemble", "b.yaml", "--output", "json"])
+        .run([
+            "fork",
+            &first,
+            "--at-turn",
+            "0",
+            "--ensemble",
+            "b.yaml",
+            "--output",
+            "json",
+        ])
         .expect_code(0);
     assert!(
         forked.stderr.contains("b.yaml: changed: y (config); added: new\n"),
@@ -135,10 +155,16 @@ fn a_changed_agent_that_has_had_its_say_is_told_of() {
     let workspace = branches();
     let first = ran(&workspace);
     workspace.write("a.yaml", BRANCHES.replace("{word: x}", "{word: ex}"));
-    let forked = workspace.run(["fork", &first, "--at-turn", "2", "--ensemble", "a.yaml"]).expect_code(0);
+    let forked = workspace
+        .run(["fork", &first, "--at-turn", "2", "--ensemble", "a.yaml"])
+        .expect_code(0);
     let told = format!("ensemble rerun {first} --from x@2 --ensemble a.yaml");
     assert!(forked.stderr.contains(&told), "{}", forked.stderr);
-    assert_eq!(side(&workspace), Vec::<String>::new(), "all the rest reads what it had read");
+    assert_eq!(
+        side(&workspace),
+        Vec::<String>::new(),
+        "all the rest reads what it had read"
+    );
     workspace
         .run(["rerun", &first, "--from", "x@2", "--ensemble", "a.yaml"])
         .expect_code(0);
@@ -148,7 +174,10 @@ fn a_changed_agent_that_has_had_its_say_is_told_of() {
 /// Starts `a.yaml` with a `y` that waits, and kills it when `x` has finished beside it.
 fn killed_in_turn_2() -> (Workspace, String) {
     let workspace = branches();
-    workspace.write("say.sh", format!("[ $ENSEMBLE_AGENT_NAME != y ] || until [ -e go ]; do sleep 0.01; done\n{SAY}"));
+    workspace.write(
+        "say.sh",
+        format!("[ $ENSEMBLE_AGENT_NAME != y ] || until [ -e go ]; do sleep 0.01; done\n{SAY}"),
+    );
     let running: Running = workspace.spawn(["run", "a.yaml"]);
     eventually("the end of x", || {
         let journal = std::fs::read_to_string(workspace.runs().first()?.join("journal.jsonl")).ok()?;
@@ -158,17 +187,26 @@ fn killed_in_turn_2() -> (Workspace, String) {
     running.finish().expect_code(137);
     assert_eq!(side(&workspace), ["root 1.1", "x 1.1"]);
     workspace.write("go", "");
-    let run = workspace.runs()[0].file_name().expect("a name").to_string_lossy().into_owned();
+    let run = workspace.runs()[0]
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
     (workspace, run)
 }
 
 #[test]
 fn resume_says_that_the_file_has_changed_and_goes_on_with_its_copy() {
     let (workspace, run) = killed_in_turn_2();
-    workspace.write("a.yaml", format!("# a comment\n{}", BRANCHES.replace("{word: y2}", "{word: wy2}")));
+    workspace.write(
+        "a.yaml",
+        format!("# a comment\n{}", BRANCHES.replace("{word: y2}", "{word: wy2}")),
+    );
     let resumed = workspace.run(["resume", &run, "--output", "json"]).expect_code(0);
     assert!(
-        resumed.stderr.contains("a.yaml has changed since the run began (changed: y2 (config))"),
+        resumed
+            .stderr
+            .contains("a.yaml has changed since the run began (changed: y2 (config))"),
         "{}",
         resumed.stderr
     );
@@ -186,12 +224,18 @@ fn resume_with_an_edited_text_takes_over_what_had_finished_of_the_open_turn() {
     let resumed = workspace
         .run(["resume", &run, "--ensemble", "a.yaml", "--output", "json"])
         .expect_code(0);
-    assert!(resumed.stderr.contains("a.yaml: changed: y (config)"), "{}", resumed.stderr);
+    assert!(
+        resumed.stderr.contains("a.yaml: changed: y (config)"),
+        "{}",
+        resumed.stderr
+    );
     assert_eq!(side(&workspace), ["x2 1.1", "y 1.1", "y2 1.1"]);
     assert_eq!(resumed.json()["final_state"]["y-said"], "why");
     assert_eq!(workspace.read(&format!(".ensemble/runs/{run}/journal.jsonl")), before);
     workspace.run(["replay", &id(&resumed)]).expect_code(0);
-    let refused = workspace.run(["resume", &id(&resumed), "--ensemble", "a.yaml"]).expect_code(2);
+    let refused = workspace
+        .run(["resume", &id(&resumed), "--ensemble", "a.yaml"])
+        .expect_code(2);
     assert!(refused.stderr.contains("has ended"), "{}", refused.stderr);
 }
 
@@ -234,15 +278,32 @@ fn an_agent_that_must_be_asked_again_is_asked_again() {
 #[test]
 fn an_answer_that_is_given_comes_before_a_recorded_one() {
     let workspace = Workspace::new();
-    let text = "name: ask\nagents:\n- {name: you, input: 'Well?'}\n- {name: echo, script: echo.rhai, depends_on: [you]}\n";
+    let text =
+        "name: ask\nagents:\n- {name: you, input: 'Well?'}\n- {name: echo, script: echo.rhai, depends_on: [you]}\n";
     workspace.write("ask.yaml", text);
     workspace.write("echo.rhai", "#{ echoed: dependencies.you.response }");
-    let first = id(&workspace.run(["run", "ask.yaml", "--answer", "you=one", "--output", "json"]).expect_code(0));
-    workspace.write("ask.yaml", format!("{text}conversation_limits: {{max_total_turns: 5}}\n"));
-    let fork = ["fork", &first, "--at-turn", "0", "--ensemble", "ask.yaml", "--output", "json"];
+    let first = id(&workspace
+        .run(["run", "ask.yaml", "--answer", "you=one", "--output", "json"])
+        .expect_code(0));
+    workspace.write(
+        "ask.yaml",
+        format!("{text}conversation_limits: {{max_total_turns: 5}}\n"),
+    );
+    let fork = [
+        "fork",
+        &first,
+        "--at-turn",
+        "0",
+        "--ensemble",
+        "ask.yaml",
+        "--output",
+        "json",
+    ];
     let same = workspace.run(fork).expect_code(0);
     assert_eq!(same.json()["final_state"]["echoed"], "one");
-    let other = workspace.run(fork.iter().chain(&["--answer", "you=two"])).expect_code(0);
+    let other = workspace
+        .run(fork.iter().chain(&["--answer", "you=two"]))
+        .expect_code(0);
     assert_eq!(other.json()["final_state"]["echoed"], "two");
 }
 
@@ -273,7 +334,10 @@ fn a_run_of_another_project_is_named_by_its_path() {
     let run = ran(&workspace);
     let elsewhere = Workspace::new();
     let folder = workspace.path().join(".ensemble/runs").join(&run);
-    let (folder, journal) = (folder.display().to_string(), folder.join("journal.jsonl").display().to_string());
+    let (folder, journal) = (
+        folder.display().to_string(),
+        folder.join("journal.jsonl").display().to_string(),
+    );
     for place in [&folder, &journal] {
         elsewhere.run(["runs", "show", place]).expect_code(0);
         elsewhere.run(["runs", "export", place]).expect_code(0);
@@ -284,7 +348,11 @@ fn a_run_of_another_project_is_named_by_its_path() {
     assert_eq!(side(&workspace).len(), 5);
     elsewhere.run(["fork", &folder, "--at-turn", "2"]).expect_code(0);
     assert_eq!(side(&workspace), ["x2 1.1", "y2 1.1"]);
-    assert_eq!(elsewhere.runs().len(), 0, "a fork stands in the project of the run it comes from");
+    assert_eq!(
+        elsewhere.runs().len(),
+        0,
+        "a fork stands in the project of the run it comes from"
+    );
     assert_eq!(workspace.runs().len(), 2);
     elsewhere.run(["runs", "rm", &folder]).expect_code(0);
     assert_eq!(workspace.runs().len(), 1);

@@ -99,12 +99,16 @@ fn journals(workspace: &Workspace) -> Vec<PathBuf> {
 fn whole_records(journal: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(journal).unwrap_or_default();
     let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    lines.map(|line| serde_json::from_str(line).expect("a record")).collect()
+    lines
+        .map(|line| serde_json::from_str(line).expect("a record"))
+        .collect()
 }
 
 /// `agent execution` of everything that the journals say has ended.
 fn ended(workspace: &Workspace) -> HashSet<String> {
-    let all = journals(workspace).into_iter().flat_map(|journal| whole_records(&journal));
+    let all = journals(workspace)
+        .into_iter()
+        .flat_map(|journal| whole_records(&journal));
     let ends = all.filter(|record| record["event"] == "execution_finished");
     ends.map(|record| name(&record)).collect()
 }
@@ -130,8 +134,12 @@ fn with_fault(workspace: &Workspace, arguments: &[&str], fault: &str) -> Outcome
 fn disturbed(fault: &str, again: Option<&str>, undisturbed: &Value) -> Result<(), String> {
     let workspace = workspace();
     let killed = with_fault(&workspace, &RUN, fault);
-    check(killed.code == 137, || format!("ended with {}\n{}", killed.code, killed.stderr))?;
-    let begun = journals(&workspace).iter().any(|journal| !whole_records(journal).is_empty());
+    check(killed.code == 137, || {
+        format!("ended with {}\n{}", killed.code, killed.stderr)
+    })?;
+    let begun = journals(&workspace)
+        .iter()
+        .any(|journal| !whole_records(journal).is_empty());
     if !begun {
         let refused = workspace.run(RESUME);
         return check(refused.code == 2, || format!("nothing was begun\n{}", refused.stderr));
@@ -140,12 +148,16 @@ fn disturbed(fault: &str, again: Option<&str>, undisturbed: &Value) -> Result<()
     let mut before = performed(&workspace).len();
     if let Some(again) = again {
         let killed = with_fault(&workspace, &RESUME, again);
-        check(killed.code == 137, || format!("the resumed run ended with {}\n{}", killed.code, killed.stderr))?;
+        check(killed.code == 137, || {
+            format!("the resumed run ended with {}\n{}", killed.code, killed.stderr)
+        })?;
         repeats_nothing(&workspace, before, &had_ended)?;
         (had_ended, before) = (ended(&workspace), performed(&workspace).len());
     }
     let resumed = workspace.run(RESUME);
-    check(resumed.code == 0, || format!("resumed with {}\n{}", resumed.code, resumed.stderr))?;
+    check(resumed.code == 0, || {
+        format!("resumed with {}\n{}", resumed.code, resumed.stderr)
+    })?;
     let essence = essence(&resumed);
     check(essence == *undisturbed, || format!("another end:\n{essence:#}"))?;
     repeats_nothing(&workspace, before, &had_ended)?;
@@ -175,7 +187,9 @@ fn attempts_are_numbered(workspace: &Workspace) -> Result<(), String> {
                 Some("execution_started") => {
                     let next = attempts.entry(name(&record)).or_default();
                     *next += 1;
-                    check(record["data"]["attempt"] == *next, || format!("not attempt {next}: {record}"))?;
+                    check(record["data"]["attempt"] == *next, || {
+                        format!("not attempt {next}: {record}")
+                    })?;
                 }
                 Some("execution_finished") => {
                     check(ended.insert(name(&record)), || format!("ended twice: {record}"))?;
@@ -214,9 +228,18 @@ fn a_process_killed_at_any_append_loses_and_repeats_nothing() {
                 found.collect::<Vec<String>>()
             })
         });
-        halves.into_iter().flat_map(|half| half.join().expect("no panic")).collect()
+        halves
+            .into_iter()
+            .flat_map(|half| half.join().expect("no panic"))
+            .collect()
     });
-    assert!(problems.is_empty(), "{} of {}:\n{}", problems.len(), cases.len(), problems.join("\n"));
+    assert!(
+        problems.is_empty(),
+        "{} of {}:\n{}",
+        problems.len(),
+        cases.len(),
+        problems.join("\n")
+    );
 }
 
 #[test]

@@ -23,9 +23,15 @@ fn id(format: &Path) -> String {
 
 fn fixtures() -> Vec<PathBuf> {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let entries = std::fs::read_dir(all).expect("fixtures").flatten().map(|entry| entry.path());
+    let entries = std::fs::read_dir(all)
+        .expect("fixtures")
+        .flatten()
+        .map(|entry| entry.path());
     let mut formats: Vec<PathBuf> = entries
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("format-")))
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("format-"))
+        })
         .collect();
     formats.sort();
     assert!(formats.len() >= 2, "{formats:?}");
@@ -91,9 +97,15 @@ fn a_whole_run_of_every_format_is_read_and_decided_again() {
         let replayed = workspace.run(["replay", &id]).expect_code(0);
         assert_eq!(replayed.stdout, "✓ the same: 12 decisions in 10 turns\n");
         let inner = workspace.path().join(".ensemble/runs").join(&id).join("sub/team-1-1");
-        workspace.run(["runs", "show", &inner.display().to_string()]).expect_code(0);
-        workspace.run(["fork", &id, "--at-turn", "5", "--answer", "you=yes"]).expect_code(0);
-        workspace.run(["rerun", &id, "--from", "talk@4", "--answer", "you=yes"]).expect_code(0);
+        workspace
+            .run(["runs", "show", &inner.display().to_string()])
+            .expect_code(0);
+        workspace
+            .run(["fork", &id, "--at-turn", "5", "--answer", "you=yes"])
+            .expect_code(0);
+        workspace
+            .run(["rerun", &id, "--from", "talk@4", "--answer", "you=yes"])
+            .expect_code(0);
     }
 }
 
@@ -106,7 +118,15 @@ fn a_waiting_run_of_every_format_goes_on_in_its_format() {
         let number = records(&journal)[0]["data"]["format"].clone();
         assert!(format.ends_with(format!("format-{number}")), "{}", format.display());
         workspace.run(["resume", &id, "--answer", "you=yes"]).expect_code(0);
-        let resumed = workspace.run(["continue", &id, "and tomorrow?", "--answer", "you=no", "--output", "json"]);
+        let resumed = workspace.run([
+            "continue",
+            &id,
+            "and tomorrow?",
+            "--answer",
+            "you=no",
+            "--output",
+            "json",
+        ]);
         assert_eq!(
             essence(resumed.expect_code(0).json()),
             essence(recorded(&format)),
@@ -124,9 +144,14 @@ fn a_journal_of_the_first_format_stays_readable_for_programs_of_the_first_format
     let id = id(&format);
     let workspace = with_run(&format, "waiting");
     workspace.run(["resume", &id, "--answer", "you=yes"]).expect_code(0);
-    workspace.run(["continue", &id, &"long ".repeat(20_000), "--answer", "you=no"]).expect_code(0);
+    workspace
+        .run(["continue", &id, &"long ".repeat(20_000), "--answer", "you=no"])
+        .expect_code(0);
     let folder = workspace.path().join(".ensemble/runs").join(&id);
-    assert!(!folder.join("blobs").exists(), "that format knows no files beside the journal");
+    assert!(
+        !folder.join("blobs").exists(),
+        "that format knows no files beside the journal"
+    );
     let journal = std::fs::read_to_string(folder.join("journal.jsonl")).expect("a journal");
     assert!(journal.lines().any(|line| line.len() > 100_000));
 }

@@ -53,7 +53,10 @@ fn essence(mut result: Value) -> Value {
 #[test]
 fn a_large_output_stands_once_beside_the_journal_and_is_read_back_exactly() {
     let workspace = workspace();
-    let result = workspace.run(["run", "big.yaml", "--output", "json"]).expect_code(0).json();
+    let result = workspace
+        .run(["run", "big.yaml", "--output", "json"])
+        .expect_code(0)
+        .json();
     let text = result["final_state"]["text"].as_str().expect("a text");
     assert!(text.len() >= 100_000);
     let blobs = blobs(&workspace);
@@ -93,13 +96,26 @@ fn a_large_input_and_context_are_kept_likewise() {
     workspace.write("input.txt", "x".repeat(70_000));
     workspace.write("more.txt", "y".repeat(70_000));
     workspace.write("context.json", format!("{{\"notes\": \"{}\"}}", "z".repeat(70_000)));
-    let arguments = ["run", "big.yaml", "-i", "@input.txt", "--context", "context.json", "--then", "@more.txt"];
+    let arguments = [
+        "run",
+        "big.yaml",
+        "-i",
+        "@input.txt",
+        "--context",
+        "context.json",
+        "--then",
+        "@more.txt",
+    ];
     workspace.run(arguments).expect_code(0);
     let names: Vec<usize> = blobs(&workspace)
         .iter()
         .map(|path| std::fs::read(path).expect("a blob").len())
         .collect();
-    assert_eq!(names.len(), 3, "the input, the context and an output; `--then` takes a text: {names:?}");
+    assert_eq!(
+        names.len(),
+        3,
+        "the input, the context and an output; `--then` takes a text: {names:?}"
+    );
     workspace.run(["continue", &id(&workspace), "@more.txt"]).expect_code(0);
     assert_eq!(blobs(&workspace).len(), 4);
     let result = workspace.run(["runs", "export", &id(&workspace)]).expect_code(0).json();
@@ -152,7 +168,11 @@ fn a_blob_that_cannot_be_written_stops_the_run_and_it_goes_on_when_there_is_room
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());
     let outcome = Running(limited.spawn().expect("sh starts")).finish().expect_code(1);
-    assert!(outcome.stderr.contains("cannot write the journal"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("cannot write the journal"),
+        "{}",
+        outcome.stderr
+    );
     assert!(outcome.stderr.contains("ensemble resume"), "{}", outcome.stderr);
     assert_eq!(blobs(&workspace), Vec::<PathBuf>::new(), "nothing half is left");
     let resumed = workspace.run(["resume", "--last", "--output", "json"]).expect_code(0);
@@ -163,10 +183,19 @@ fn a_blob_that_cannot_be_written_stops_the_run_and_it_goes_on_when_there_is_room
 #[test]
 fn an_inner_conversation_keeps_its_own() {
     let workspace = workspace();
-    workspace.write("outer.yaml", "name: outer\nagents:\n- {name: team, ensemble: big.yaml}\n");
-    let result = workspace.run(["run", "outer.yaml", "--output", "json"]).expect_code(0).json();
+    workspace.write(
+        "outer.yaml",
+        "name: outer\nagents:\n- {name: team, ensemble: big.yaml}\n",
+    );
+    let result = workspace
+        .run(["run", "outer.yaml", "--output", "json"])
+        .expect_code(0)
+        .json();
     assert_eq!(blobs(&workspace).len(), 1);
     let inner = workspace.runs()[0].join("sub/team-1-1/blobs");
     assert_eq!(std::fs::read_dir(inner).expect("a folder").count(), 1);
-    assert_eq!(workspace.run(["runs", "export", &id(&workspace)]).expect_code(0).json(), result);
+    assert_eq!(
+        workspace.run(["runs", "export", &id(&workspace)]).expect_code(0).json(),
+        result
+    );
 }

@@ -8,13 +8,13 @@ use chrono::Utc;
 
 use super::args::{AnsweringArgs, DrivingArgs, ForkArgs, ShowingArgs};
 use super::error::CliError;
+use super::given;
 use super::prepare::{Prepared, prepare};
 use super::project::Surroundings;
 use super::resume::{recorded_ensemble, started};
 use super::reuse::reusable;
 use super::run::{Driven, drive, new_journal, showing};
 use super::wiring::{Shared, wire};
-use super::given;
 use crate::agent::input::Answers;
 use crate::agent::{Reusable, Reusing};
 use crate::conversation::{ConversationState, Event, ForkedFrom, Record, RunStarted};
@@ -37,7 +37,11 @@ pub fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError
     // What was recorded later stands in for agents that an edited text left alone. Otherwise everything is for real.
     let reuse = match text.changes() {
         Some(changes) if set.is_empty() => {
-            let is_out = |agent: &str| changes.concern(agent) || reruns(&text.prepared, agent);
+            let is_out = |agent: &str| {
+                changes.concern(agent)
+                    || reruns(&text.prepared, agent)
+                    || asks_another_model(&text.prepared, agent, &args.answering)
+            };
             reusable(&origin, args.at_turn + 1, is_out, None)?
         }
         _ => Reusable::default(),
@@ -276,7 +280,10 @@ fn beginning<'a>(journal: &'a Journal, origin: &RunFolder, turn: u32) -> Result<
     let message = format!("run {} has no finished turn {turn}", origin.id);
     Err(CliError::usage_with_help(
         message,
-        format!("it has finished {}; 0 keeps only the input", count(turns as u64, "turn")),
+        format!(
+            "it has finished {}; 0 keeps only the input",
+            count(turns as u64, "turn")
+        ),
     ))
 }
 
@@ -312,6 +319,13 @@ pub fn check_agents(kept: &[Record], prepared: &Prepared, turn: u32) -> Result<(
             ))
         }
     }
+}
+
+/// Is it a model that answers for this agent, and another one now?
+pub fn asks_another_model(prepared: &Prepared, agent: &str, answering: &AnsweringArgs) -> bool {
+    let id = prepared.plan.id(agent);
+    let is_llm = id.is_some_and(|id| matches!(prepared.plan.agent(id).kind, AgentKind::Llm(_)));
+    is_llm && !answering.model.is_empty()
 }
 
 /// Does what this agent said never prove that it still holds?

@@ -12,9 +12,7 @@ use indicatif::ProgressBar;
 
 use super::error::CliError;
 use crate::agent::{Observation, Recorded, RecordedTurn, Recording};
-use crate::conversation::{
-    CompletionReason, Event, ExecutionFinished, Interruption, Record, RunStarted, TurnStarted,
-};
+use crate::conversation::{CompletionReason, Event, ExecutionFinished, Interruption, Record, RunStarted, TurnStarted};
 use crate::data::{JsonMap, Usage};
 use crate::journal::{self, ReadError, RecordedDecision, RecordedDecisions, Records};
 
@@ -225,10 +223,7 @@ impl JournalTurns {
                     self.is_cut = ended.completion_reason.is_resumable();
                 }
                 Event::RunResumed(_) => (self.reason, self.is_cut, self.cut_by) = (None, true, None),
-                Event::RunStarted(_)
-                | Event::ContextSet(_)
-                | Event::ExecutionStarted(_)
-                | Event::TurnFinished(_) => {}
+                Event::RunStarted(_) | Event::ContextSet(_) | Event::ExecutionStarted(_) | Event::TurnFinished(_) => {}
             }
         }
         Ok(RecordedTurn {

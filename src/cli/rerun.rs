@@ -66,7 +66,9 @@ fn when_it_ran(records: &[Record], agent: &str) -> String {
         Event::TurnStarted(turn) => Some(turn),
         _ => None,
     });
-    let ran = turns.clone().filter(|turn| turn.starts.iter().any(|start| *start.agent == *agent));
+    let ran = turns
+        .clone()
+        .filter(|turn| turn.starts.iter().any(|start| *start.agent == *agent));
     let ran: Vec<String> = ran.map(|turn| turn.turn.to_string()).collect();
     if !ran.is_empty() {
         return format!("it ran in turn {}", ran.join(", "));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::args::{AnsweringArgs, ContinueArgs, DrivingArgs, Output, ResumeArgs, ShowingArgs};
 use super::error::CliError;
-use super::fork::{Fork, Origin, check_agents, reruns};
+use super::fork::{Fork, Origin, asks_another_model, check_agents, reruns};
 use super::prepare::{Prepared, prepare_text};
 use super::project::{Surroundings, read_source};
 use super::reuse::reusable;
@@ -68,7 +68,11 @@ fn edited(recorded: Recorded, file: &str, args: &ResumeArgs, surroundings: &Surr
     check_agents(kept, &text.prepared, turn)?;
     text.tell(kept, &origin, &args.showing, surroundings);
     let changes = text.changes().cloned().unwrap_or_default();
-    let is_out = |agent: &str| changes.concern(agent) || reruns(&text.prepared, agent);
+    let is_out = |agent: &str| {
+        changes.concern(agent)
+            || reruns(&text.prepared, agent)
+            || asks_another_model(&text.prepared, agent, &args.answering)
+    };
     let reuse = reusable(&origin, turn + 1, is_out, None)?;
     kill_leftovers(&started(&origin.journal)?.run_id);
     let fork = Fork {

@@ -133,7 +133,10 @@ impl Blobs {
         let path = self.folder.join(name);
         let bytes = fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         if name_of(&bytes) != name {
-            return Err(format!("{} is damaged: its content does not match its name", path.display()));
+            return Err(format!(
+                "{} is damaged: its content does not match its name",
+                path.display()
+            ));
         }
         String::from_utf8(bytes).map_err(|error| error.to_string())
     }

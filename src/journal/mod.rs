@@ -17,8 +17,8 @@ use std::path::PathBuf;
 
 use crate::conversation::Record;
 
-pub use compare::{ComparingLedger, RecordedDecision, RecordedDecisions};
 pub use blobs::{Blobs, LARGE};
+pub use compare::{ComparingLedger, RecordedDecision, RecordedDecisions};
 pub use fault::Fault;
 pub use line::{LineError, decode, decode_beside, encode};
 pub use read::{Journal, ReadError, Records, open, read, read_from};

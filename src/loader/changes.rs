@@ -46,7 +46,10 @@ pub fn changes(old: &Document, new: &Document) -> Changes {
     let is_gone = |(name, _): &&(Arc<str>, Arc<Node>)| find(&after, name).is_none();
     changes.removed = before.iter().filter(is_gone).map(|(name, _)| name.clone()).collect();
     let elsewhere = |key: &Arc<str>| !matches!(&**key, "agents" | "model_profiles" | "description");
-    changes.beside = differing(old.root(), new.root()).into_iter().filter(elsewhere).collect();
+    changes.beside = differing(old.root(), new.root())
+        .into_iter()
+        .filter(elsewhere)
+        .collect();
     changes
 }
 
@@ -197,7 +200,10 @@ mod tests {
     fn agents_are_compared_by_name_and_by_what_their_keys_mean() {
         let table = [
             (OLD.to_owned(), "nothing that counts has changed"),
-            (OLD.replace("script: x", "script: 'x' # as before"), "nothing that counts has changed"),
+            (
+                OLD.replace("script: x", "script: 'x' # as before"),
+                "nothing that counts has changed",
+            ),
             (
                 OLD.replace("{name: a, script: x}", "{script: x, name: a, description: new}"),
                 "nothing that counts has changed",
@@ -223,7 +229,9 @@ mod tests {
     #[test]
     fn another_order_is_no_change() {
         let a = "- {name: a, script: x}\n";
-        let moved = OLD.replace(a, "").replace("model_profiles:\n", &format!("{a}model_profiles:\n"));
+        let moved = OLD
+            .replace(a, "")
+            .replace("model_profiles:\n", &format!("{a}model_profiles:\n"));
         assert_eq!(against_old(&moved), "nothing that counts has changed");
     }
 }

@@ -243,11 +243,7 @@ fn conversation(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut
         )
     });
     let on_resume = fields.read("on_resume", findings, |at, findings| {
-        word(
-            at,
-            &[("reuse", OnResume::Reuse), ("rerun", OnResume::Rerun)],
-            findings,
-        )
+        word(at, &[("reuse", OnResume::Reuse), ("rerun", OnResume::Rerun)], findings)
     });
     let defaults = Conversation::default();
     Some(Conversation {

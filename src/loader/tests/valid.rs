@@ -7,7 +7,8 @@ use serde_json::json;
 
 use super::loaded;
 use crate::ensemble::{
-    AgentKind, Backoff, Declared, Ending, Ensemble, Memory, ModelChoice, OnError, OnResume, Reply, Responses, Simulated, Trigger,
+    AgentKind, Backoff, Declared, Ending, Ensemble, Memory, ModelChoice, OnError, OnResume, Reply, Responses,
+    Simulated, Trigger,
 };
 use crate::loader::{answers, context, profiles};
 use crate::source::Source;
