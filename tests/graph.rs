@@ -120,15 +120,109 @@ fn a_run_is_laid_over_the_picture() {
         .expect_code(0)
         .stdout;
     for line in [
+        &format!("run {id}: completed"),
         "writer (llm, at most 3 times, ran 2 times)",
+        "  <.. reviewer: if output[\"ok\"] == false, at most 2 times, started once",
         "reviewer (script, at most 2 times, ran 2 times)",
+        "  <-- writer: started 2 times",
         "asked (input, ends the conversation at 7, ran once)",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
     assert!(text.contains("closing (ensemble, did not run: "), "{text}");
     let drawn = workspace.run(["graph", "team", "--run", &id]).expect_code(0).stdout;
-    assert!(drawn.contains("    class n3 idle\n"), "{drawn}");
+    for piece in [
+        "    class n3 idle\n",
+        "    linkStyle 2,3,4 opacity:0.4\n",
+        "    linkStyle 0,1 stroke-width:3px\n",
+    ] {
+        assert!(drawn.contains(piece), "{piece}{drawn}");
+    }
+    let dot = workspace
+        .run(["graph", "--run", &id, "--format", "dot"])
+        .expect_code(0)
+        .stdout;
+    for piece in [
+        "n0 -> n1 [label=\"started 2 times\", penwidth=2];",
+        "color=gray, fontcolor=gray];",
+    ] {
+        assert!(dot.contains(piece), "{piece}\n{dot}");
+    }
+}
+
+#[test]
+fn a_picture_of_its_own_needs_no_other_program() {
+    let workspace = workspace();
+    let drawn = workspace
+        .run(["graph", "team", "--format", "svg"])
+        .expect_code(0)
+        .stdout;
+    assert!(drawn.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"ensemble-graph\" role=\"img\""));
+    for piece in [
+        "<title>team: who listens to whom</title>",
+        ">writer</text>",
+        "writer listens to reviewer (feedback): if output[&quot;ok&quot;] == false, at most 2 times</title>",
+        "@media (prefers-color-scheme: dark)",
+    ] {
+        assert!(drawn.contains(piece), "{piece}\n{drawn}");
+    }
+    assert!(drawn.ends_with("</svg>\n"));
+}
+
+#[test]
+fn failures_of_a_run_are_marked() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "mend.yaml",
+        "
+name: mend
+agents:
+  - name: fetch
+    script: fetch.rhai
+    dependencies: [{agent_name: repair, feedback: true}]
+    conversation: {max_turns: 2}
+  - {name: repair, script: repair.rhai, dependencies: [{agent_name: fetch, on: failure}]}
+",
+    );
+    workspace.write("fetch.rhai", "if execution == 1 { throw \"no line\" } 1");
+    workspace.write("repair.rhai", "2");
+    workspace.run(["run", "mend"]).expect_code(0);
+    let id = workspace.runs()[0]
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let overlaid = |form: &str| {
+        workspace
+            .run(["graph", "--run", &id, "--format", form])
+            .expect_code(0)
+            .stdout
+    };
+    assert!(overlaid("ascii").contains("fetch (script, at most 2 times, ran 2 times, 1 failed)\n"));
+    assert!(overlaid("mermaid").contains("    class n0 failed\n"));
+    assert!(overlaid("dot").contains("ran 2 times, 1 failed\", shape=box, color=red];\n"));
+    assert!(overlaid("svg").contains("<g class=\"agent failed\"><title>fetch, "));
+}
+
+#[test]
+fn an_edited_file_shows_the_run_on_what_is_still_there() {
+    let workspace = workspace();
+    workspace.run(["run", "team", "-i", "x"]).expect_code(0);
+    let id = workspace.runs()[0]
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let edited = TEAM.replace(
+        "reviewer.rhai, depends_on: [writer]",
+        "reviewer.rhai, dependencies: [{agent_name: asked, feedback: true}, {agent_name: writer}]",
+    );
+    workspace.write("edited.yaml", &edited);
+    let text = workspace
+        .run(["graph", "edited.yaml", "--run", &id, "--format", "ascii"])
+        .expect_code(0)
+        .stdout;
+    assert!(text.contains("  <.. asked\n  <-- writer: started 2 times\n"), "{text}");
 }
 
 #[test]
@@ -139,5 +233,5 @@ fn what_cannot_be_drawn_is_said() {
     assert!(outcome.stderr.contains("error[E013]"), "{}", outcome.stderr);
     workspace.run(["graph"]).expect_code(2);
     workspace.run(["graph", "--run", "nope"]).expect_code(2);
-    workspace.run(["graph", "team", "--format", "svg"]).expect_code(2);
+    workspace.run(["graph", "team", "--format", "png"]).expect_code(2);
 }

@@ -141,18 +141,21 @@ impl LlmRunner {
 
     async fn attempt(&self, execution: Execution) -> Observed {
         let mut spent = Usage::default();
-        let ended = match self.task(&execution) {
-            Ok(task) => self.converse(&execution, task, &mut spent).await,
+        let mut said = Thread::default();
+        let result = match self.task(&execution) {
+            Ok(task) => {
+                let output = self.converse(&execution, &task, &mut said, &mut spent).await;
+                if output.is_ok() {
+                    said = remembered_of(said, task.user);
+                }
+                output
+            }
             Err(failure) => Err(failure),
-        };
-        let (result, exchange) = match ended {
-            Ok((output, exchange)) => (Ok(output), exchange),
-            Err(failure) => (Err(failure), Vec::new()),
         };
         Observed::Finished(Observation {
             result,
             usage: Some(spent),
-            exchange,
+            exchange: said.into_iterations(),
         })
     }
 
@@ -178,9 +181,10 @@ impl LlmRunner {
     async fn converse(
         &self,
         execution: &Execution,
-        task: Task,
+        task: &Task,
+        said: &mut Thread,
         spent: &mut Usage,
-    ) -> Result<(JsonMap, Vec<Iteration>), Failure> {
+    ) -> Result<JsonMap, Failure> {
         let remembered = match self.memory {
             Memory::Conversation => Arc::clone(&execution.thread),
             Memory::None => Arc::default(),
@@ -189,22 +193,21 @@ impl LlmRunner {
             Some(toolbox) => toolbox.within(execution),
             None => Box::new(NoTools),
         };
-        let mut said = Thread::default();
         let mut text = with_rejection(&task.user, execution);
         let mut left = self.max_tries;
         loop {
             left -= 1;
             let thread = (*remembered).clone().followed_by(said.iterations().to_vec());
-            let opening = self.opening(execution, &task, thread, text, *spent);
-            let (reply, exchange) = self.round(opening, &*tools, execution, spent).await?;
-            said = said.followed_by(exchange.into_iterations());
-            let output = output_of(&reply);
+            let opening = self.opening(execution, task, thread, text, *spent);
+            let (reply, exchange) = self.round(opening, &*tools, execution, spent).await;
+            *said = std::mem::take(said).followed_by(exchange.into_iterations());
+            let output = output_of(&reply?);
             let errors = match &self.schema {
                 Some((schema, _)) => schema.errors(&checked(&output)),
                 None => Vec::new(),
             };
             if errors.is_empty() {
-                return Ok((output, remembered_of(said, task.user)));
+                return Ok(output);
             }
             if left == 0 {
                 return Err(Failure::new(FailureKind::Schema, mismatch(&errors)));
@@ -237,7 +240,7 @@ impl LlmRunner {
         tools: &dyn Tools,
         execution: &Execution,
         spent: &mut Usage,
-    ) -> Result<(String, Thread), Failure> {
+    ) -> (Result<String, Failure>, Thread) {
         let progress = Progress::default();
         self.dialogue.hold(opening, tools, &*self.listener, &progress).await;
         let conversed = progress.take();
@@ -245,11 +248,11 @@ impl LlmRunner {
         for warning in conversed.warnings {
             execution.notes.warn(warning);
         }
-        let (text, reason) = conversed.end.unwrap_or(Err(DialogueError::NotEnded)).map_err(failed)?;
-        if reason == StopReason::MaxTokens {
+        let end = conversed.end.unwrap_or(Err(DialogueError::NotEnded));
+        if matches!(end, Ok((_, StopReason::MaxTokens))) {
             execution.notes.warn("the model's reply was cut off at its token limit");
         }
-        Ok((text, conversed.exchange))
+        (end.map(|(text, _)| text).map_err(failed), conversed.exchange)
     }
 }
 
@@ -289,7 +292,7 @@ fn with_rejection(task: &str, execution: &Execution) -> String {
 
 /// What of it stays in the agent's thread: the task as it was meant, tools, and the last word. What was sent back and
 /// mended is not remembered.
-fn remembered_of(said: Thread, task: String) -> Vec<Iteration> {
+fn remembered_of(said: Thread, task: String) -> Thread {
     let mut iterations = said.into_iterations();
     let is_round = |iteration: &Iteration| iteration.messages.first().is_some_and(|first| first.role == Role::User);
     let last = iterations.iter().rposition(is_round).unwrap_or_default();
@@ -297,7 +300,7 @@ fn remembered_of(said: Thread, task: String) -> Vec<Iteration> {
     if let Some(first) = iterations.first_mut().and_then(|first| first.messages.first_mut()) {
         first.content = task;
     }
-    iterations
+    Thread::of(iterations)
 }
 
 fn mismatch(errors: &[String]) -> String {

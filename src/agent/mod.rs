@@ -97,7 +97,7 @@ pub struct Observation {
     pub result: Result<JsonMap, Failure>,
     /// LLM: what it cost.
     pub usage: Option<Usage>,
-    /// LLM: the iterations that this attempt adds to the agent's thread.
+    /// LLM: the iterations of this attempt; those of a success are added to the agent's thread.
     pub exchange: Vec<Iteration>,
 }
 

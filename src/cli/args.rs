@@ -35,6 +35,8 @@ pub enum ColorChoice {
 pub enum Command {
     /// Hold a conversation from input to outcome
     Run(RunArgs),
+    /// Talk with an ensemble: each line is a user message
+    Chat(ChatArgs),
     /// Check ensemble files without running them
     Validate(ValidateArgs),
     /// Say what the code of a finding means, with a wrong and a right example
@@ -92,6 +94,32 @@ pub struct RunArgs {
     /// Show who would run first and why the others would not, and run nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// How it is driven.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+}
+
+/// `ensemble chat`.
+#[derive(Debug, Args)]
+pub struct ChatArgs {
+    /// The ensemble: a file, or the name of one in `ensembles/` or `.ensemble/ensembles/`
+    #[arg(value_name = "FILE|NAME", required_unless_present = "run")]
+    pub ensemble: Option<String>,
+    /// Go on with this run, which has ended: its id, or the beginning of it
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["ensemble", "set", "context"])]
+    pub run: Option<String>,
+    /// Put KEY into the context before the first turn; VALUE is JSON if it parses, else text
+    #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
+    pub set: Vec<String>,
+    /// Put every key of this YAML or JSON file into the context
+    #[arg(long, value_name = "FILE")]
+    pub context: Option<PathBuf>,
+    /// Who answers, and which models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// What is shown.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
     /// How it is driven.
     #[command(flatten)]
     pub driving: DrivingArgs,
@@ -204,7 +232,7 @@ pub struct GraphArgs {
     /// The form of the picture
     #[arg(long, value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
     pub format: GraphFormat,
-    /// Show how often each agent ran in this run, and why the others did not
+    /// Show what became of it in this run: who ran how often, who failed, who did not run and why
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
 }
@@ -217,6 +245,8 @@ pub enum GraphFormat {
     Mermaid,
     /// For Graphviz.
     Dot,
+    /// A picture of its own, for browsers and documents.
+    Svg,
     /// Plain text.
     Ascii,
 }

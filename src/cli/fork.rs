@@ -13,7 +13,7 @@ use super::prepare::{Prepared, prepare};
 use super::project::Surroundings;
 use super::resume::{recorded_ensemble, started};
 use super::reuse::reusable;
-use super::run::{Driven, drive, new_journal, showing};
+use super::run::{Driven, Then, drive, new_journal, showing};
 use super::wiring::{Shared, wire};
 use crate::agent::input::Answers;
 use crate::agent::{Reusable, Reusing};
@@ -54,7 +54,7 @@ pub fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError
         text,
         reuse,
         set,
-        then: Vec::new(),
+        then: Then::default(),
     };
     fork.start(&args.answering, &args.driving, &args.showing, surroundings)
 }
@@ -170,7 +170,7 @@ pub struct Fork<'a> {
     /// What is put into the context before it goes on.
     pub set: Context,
     /// What is said each time the conversation has ended.
-    pub then: Vec<Arc<str>>,
+    pub then: Then,
 }
 
 impl Fork<'_> {
@@ -191,7 +191,7 @@ impl Fork<'_> {
         let prepared = &self.text.prepared;
         let showing = showing(shown, surroundings);
         let durability = driving.durability;
-        let shared = Shared::given(answering, &models, durability, showing.person, prepared, surroundings)?;
+        let shared = Shared::given(answering, &models, durability, &showing, prepared, surroundings)?;
         let mut wired = wire(prepared, &shared)?;
         if !self.reuse.is_empty() {
             let reuse = Arc::new(self.reuse);
@@ -243,7 +243,7 @@ impl Fork<'_> {
             prepared,
             wired,
             first: set,
-            then: self.then,
+            messages: Box::new(self.then),
             state,
             writer,
             reporter,

@@ -1,5 +1,6 @@
 //! What the command line gives a run: input, context, answers, models.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -33,15 +34,15 @@ pub fn text(given: &str, surroundings: &Surroundings) -> Result<Arc<str>, CliErr
 }
 
 /// The context before the first turn: `--context`, then every `--set`.
-pub fn context(args: &RunArgs, surroundings: &Surroundings) -> Result<Context, CliError> {
+pub fn context(file: Option<&Path>, set: &[String], surroundings: &Surroundings) -> Result<Context, CliError> {
     let mut context = Context::default();
-    if let Some(file) = &args.context {
+    if let Some(file) = file {
         let source = read_source(&surroundings.folder.join(file))?;
         for (key, value) in loader::context(&source).map_err(CliError::Invalid)? {
             context.insert(key.into(), Arc::new(value));
         }
     }
-    for (key, value) in set(&args.set)?.iter() {
+    for (key, value) in self::set(set)?.iter() {
         context.insert(key.clone(), value.clone());
     }
     Ok(context)

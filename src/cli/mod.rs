@@ -6,6 +6,7 @@
 )]
 
 mod args;
+mod chat;
 mod clock;
 mod error;
 mod exit;
@@ -15,6 +16,8 @@ mod fork;
 mod given;
 mod graph;
 mod init;
+mod lines;
+mod picture;
 mod policy;
 mod prepare;
 mod project;
@@ -63,6 +66,7 @@ pub fn main() -> ExitCode {
 fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliError> {
     match command {
         Command::Run(args) => run::run(&args, surroundings),
+        Command::Chat(args) => chat::chat(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
         Command::Explain(args) => explain::explain(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),

@@ -34,7 +34,7 @@ pub fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliE
             &args.answering,
             &args.answering.model,
             Durability::None,
-            told.person,
+            &told,
             &prepared,
             surroundings,
         )?;

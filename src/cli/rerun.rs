@@ -1,12 +1,11 @@
 //! `ensemble rerun`: one execution of a recorded run once more, and everything that followed from it.
 
-use std::sync::Arc;
-
 use super::args::RerunArgs;
 use super::error::CliError;
 use super::fork::{Fork, Origin, check_agents, reruns};
 use super::project::Surroundings;
 use super::reuse::reusable;
+use super::run::Then;
 use crate::conversation::{Event, Record, Start};
 use crate::data::Context;
 use crate::journal::Store;
@@ -83,7 +82,7 @@ fn when_it_ran(records: &[Record], agent: &str) -> String {
 }
 
 /// What was said to the run later on: it is said again.
-fn messages(records: &[Record]) -> Vec<Arc<str>> {
+fn messages(records: &[Record]) -> Then {
     let said = records.iter().filter_map(|record| match &record.event {
         Event::MessageAdded(message) => Some(message.text.clone()),
         _ => None,

@@ -9,7 +9,9 @@ use super::fork::{Fork, Origin, asks_another_model, check_agents, reruns};
 use super::prepare::{Prepared, prepare_text};
 use super::project::{Surroundings, read_source};
 use super::reuse::reusable;
-use super::run::{Driven, complain_of_condition, drive, original_folder, print_result, showing};
+use super::run::{
+    Driven, Messages, Showing, Then, complain_of_condition, drive, original_folder, print_result, showing,
+};
 use super::wiring::{Shared, wire};
 use super::{exit, given};
 use crate::agent::process::kill_leftovers;
@@ -41,9 +43,11 @@ pub fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliE
         program: env!("CARGO_PKG_VERSION").to_owned(),
         again: recorded.again(),
     });
+    let showing = showing(&args.showing, surroundings);
     recorded.go_on(
         first,
-        Vec::new(),
+        showing,
+        Box::new(Then::default()),
         &args.answering,
         &args.driving,
         &args.showing,
@@ -83,7 +87,7 @@ fn edited(recorded: Recorded, file: &str, args: &ResumeArgs, surroundings: &Surr
         text,
         reuse,
         set: Context::default(),
-        then: Vec::new(),
+        then: Then::default(),
     };
     fork.start(&args.answering, &args.driving, &args.showing, surroundings)
 }
@@ -148,18 +152,20 @@ fn note_changes(recorded: &Recorded, surroundings: &Surroundings) -> Result<(), 
 pub fn go_on(args: &ContinueArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let store = Store::of(&surroundings.project_root(&surroundings.folder));
     let recorded = Recorded::open(store.find(&args.run)?, surroundings)?;
-    if !recorded.has_ended() {
-        let id = &recorded.folder.id;
-        let message = format!("run {id} has not ended, and only an ended run can be continued");
-        return Err(CliError::usage_with_help(
-            message,
-            format!("`ensemble resume {id}` goes on with it"),
-        ));
-    }
+    recorded.must_have_ended()?;
     let text = given::text(&args.message, surroundings)?;
-    let then = args.then.iter().map(|text| text.as_str().into()).collect();
     let first = Event::MessageAdded(MessageAdded { text });
-    recorded.go_on(first, then, &args.answering, &args.driving, &args.showing, surroundings)
+    let then = Box::new(Then::new(&args.then));
+    let showing = showing(&args.showing, surroundings);
+    recorded.go_on(
+        first,
+        showing,
+        then,
+        &args.answering,
+        &args.driving,
+        &args.showing,
+        surroundings,
+    )
 }
 
 /// A run as its folder has it, with the right to drive it.
@@ -214,10 +220,33 @@ impl Recorded {
             .collect()
     }
 
-    fn go_on(
+    /// Refuses to continue what has not ended.
+    ///
+    /// # Errors
+    /// It has not ended.
+    pub fn must_have_ended(&self) -> Result<(), CliError> {
+        if self.has_ended() {
+            return Ok(());
+        }
+        let id = &self.folder.id;
+        let message = format!("run {id} has not ended, and only an ended run can be continued");
+        let help = format!("`ensemble resume {id}` goes on with it");
+        Err(CliError::usage_with_help(message, help))
+    }
+
+    /// Drives it on, beginning with `first`.
+    ///
+    /// # Errors
+    /// What the command line gives cannot be read, an agent cannot run, or the journal cannot be written.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "three groups of arguments, as clap has them, and what differs"
+    )]
+    pub fn go_on(
         self,
         first: Event,
-        then: Vec<Arc<str>>,
+        showing: Showing,
+        messages: Box<dyn Messages>,
         answering: &AnsweringArgs,
         driving: &DrivingArgs,
         shown: &ShowingArgs,
@@ -229,12 +258,11 @@ impl Recorded {
         } else {
             &answering.model
         };
-        let showing = showing(shown, surroundings);
         let shared = Shared::given(
             answering,
             models,
             driving.durability,
-            showing.person,
+            &showing,
             &self.prepared,
             surroundings,
         )?;
@@ -247,7 +275,7 @@ impl Recorded {
             prepared: &self.prepared,
             wired,
             first: Some(first),
-            then,
+            messages,
             state: self.state,
             writer,
             reporter: showing.reporter,

@@ -1,13 +1,16 @@
 //! `ensemble run`: one conversation from input to outcome.
 
+use std::collections::VecDeque;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use chrono::Utc;
 
-use super::args::{Output, RunArgs, ShowingArgs};
+use super::args::{DrivingArgs, Output, RunArgs, ShowingArgs};
 use super::clock::SystemClock;
 use super::error::CliError;
+use super::lines::Lines;
 use super::prepare::{Prepared, prepare};
 use super::project::Surroundings;
 use super::terminal::{AtTheTerminal, Nobody};
@@ -15,12 +18,13 @@ use super::wiring::{Shared, Wired, wire};
 use super::{exit, given, signals};
 use crate::agent::input::Person;
 use crate::conversation::{CompletionReason, ConversationState, Event, MessageAdded, RunEnded, RunStarted};
-use crate::data::digest;
+use crate::data::{Context, digest};
 use crate::diagnostic::Severity;
 use crate::executor::{Executor, run_timeout};
 use crate::journal::{Durability, FORMAT, JournalWriter, LedgerError, RunFolder, Store};
-use crate::report::{Events, Human, Reporter, RunResult, Silent, Verbosity, diagnostics};
+use crate::report::{self, Events, Human, Reporter, RunResult, Silent, Stage, Verbosity, diagnostics};
 use crate::resolver::{Decision, decide};
+use crate::thread::{Listener, Silence};
 
 /// `ensemble run`.
 pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -32,56 +36,138 @@ pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> 
         &args.answering,
         &args.answering.model,
         args.driving.durability,
-        showing.person,
+        &showing,
         &prepared,
         surroundings,
     )?;
     let wired = wire(&prepared, &shared)?;
-    let started = |run_id: &str| -> Result<RunStarted, CliError> {
-        Ok(RunStarted {
-            format: FORMAT,
-            run_id: run_id.into(),
-            ensemble: prepared.plan.ensemble().name.clone(),
-            ensemble_file: surroundings.folder.join(&path).display().to_string(),
-            ensemble_digest: digest(prepared.source.text()),
-            project_root: prepared.root.display().to_string(),
-            input: given::input(args, prepared.plan.ensemble(), surroundings)?,
-            context: given::context(args, surroundings)?,
-            models: args.answering.model.clone(),
-            simulated: wired.simulated.clone(),
-            forked_from: None,
-            program: env!("CARGO_PKG_VERSION").to_owned(),
-        })
+    let started = RunStarted {
+        input: given::input(args, prepared.plan.ensemble(), surroundings)?,
+        context: given::context(args.context.as_deref(), &args.set, surroundings)?,
+        ..started_with(&prepared, &path, &wired, &args.answering.model, surroundings)
     };
     if args.dry_run {
-        return dry_run(&prepared, started("dry-run")?, &args.showing, surroundings);
+        return dry_run(&prepared, started, &args.showing, surroundings);
     }
-    let started_fields = started("")?;
-    let folder = Store::of(&prepared.root).create(Utc::now())?;
-    let _lock = folder.lock()?;
-    folder.keep_ensemble(prepared.source.text())?;
-    let writer = new_journal(&folder, args.driving.durability)?;
-    let started = RunStarted {
-        run_id: folder.id.as_str().into(),
-        ..started_fields
-    };
-    let driven = Driven {
+    let new = New {
         prepared: &prepared,
         wired,
-        first: Some(Event::RunStarted(started)),
-        then: args.then.iter().map(|text| text.as_str().into()).collect(),
-        state: ConversationState::new(prepared.plan.clone()),
-        writer,
+        started,
+        messages: Box::new(Then::new(&args.then)),
         reporter: showing.reporter,
-        fail_on_limit: args.driving.fail_on_limit,
     };
-    drive(driven, &folder.id, &args.showing, surroundings)
+    new.begin(&args.driving, &args.showing, surroundings)
+}
+
+/// How a run of this ensemble starts, without an input and without an id.
+pub fn started_with(
+    prepared: &Prepared,
+    path: &Path,
+    wired: &Wired,
+    models: &[String],
+    surroundings: &Surroundings,
+) -> RunStarted {
+    RunStarted {
+        format: FORMAT,
+        run_id: "".into(),
+        ensemble: prepared.plan.ensemble().name.clone(),
+        ensemble_file: surroundings.folder.join(path).display().to_string(),
+        ensemble_digest: digest(prepared.source.text()),
+        project_root: prepared.root.display().to_string(),
+        input: "".into(),
+        context: Context::default(),
+        models: models.to_vec(),
+        simulated: wired.simulated.clone(),
+        forked_from: None,
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// A run that has no folder yet.
+pub struct New<'a> {
+    /// Its ensemble.
+    pub prepared: &'a Prepared,
+    /// Its agents.
+    pub wired: Wired,
+    /// How it starts; it gets its id here.
+    pub started: RunStarted,
+    /// What is said when the conversation has ended.
+    pub messages: Box<dyn Messages>,
+    /// Who tells of it.
+    pub reporter: Box<dyn Reporter + Send>,
+}
+
+impl New<'_> {
+    /// Makes its folder, and drives it to its end.
+    ///
+    /// # Errors
+    /// The folder or the journal cannot be written.
+    pub fn begin(
+        self,
+        driving: &DrivingArgs,
+        showing: &ShowingArgs,
+        surroundings: &Surroundings,
+    ) -> Result<u8, CliError> {
+        let folder = Store::of(&self.prepared.root).create(Utc::now())?;
+        let _lock = folder.lock()?;
+        folder.keep_ensemble(self.prepared.source.text())?;
+        let writer = new_journal(&folder, driving.durability)?;
+        let started = RunStarted {
+            run_id: folder.id.as_str().into(),
+            ..self.started
+        };
+        let driven = Driven {
+            prepared: self.prepared,
+            wired: self.wired,
+            first: Some(Event::RunStarted(started)),
+            messages: self.messages,
+            state: ConversationState::new(self.prepared.plan.clone()),
+            writer,
+            reporter: self.reporter,
+            fail_on_limit: driving.fail_on_limit,
+        };
+        drive(driven, &folder.id, showing, surroundings)
+    }
 }
 
 /// Begins the journal of a run.
 pub fn new_journal(folder: &RunFolder, durability: Durability) -> Result<JournalWriter, CliError> {
     let path = folder.journal();
     JournalWriter::create(&path, durability).map_err(|source| CliError::Ledger(LedgerError::Write { path, source }))
+}
+
+/// What a user says when the conversation has ended.
+pub trait Messages {
+    /// The next thing, or nothing more.
+    fn next<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>>;
+
+    /// Nothing more is said.
+    fn farewell(&self, _run_id: &str) {}
+}
+
+/// `--then`: what was said beforehand. A conversation that did not end well hears no more of it.
+#[derive(Debug, Default)]
+pub struct Then(VecDeque<Arc<str>>);
+
+impl Then {
+    /// In this order.
+    pub fn new(texts: &[String]) -> Self {
+        Self(texts.iter().map(|text| text.as_str().into()).collect())
+    }
+}
+
+impl FromIterator<Arc<str>> for Then {
+    fn from_iter<I: IntoIterator<Item = Arc<str>>>(texts: I) -> Self {
+        Self(texts.into_iter().collect())
+    }
+}
+
+impl Messages for Then {
+    fn next<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
+        let well = ended.completion_reason == CompletionReason::Completed || ended.completion_reason.is_limit();
+        let text = if well { self.0.pop_front() } else { None };
+        Box::pin(std::future::ready(text))
+    }
 }
 
 /// A run that is about to be driven.
@@ -93,7 +179,7 @@ pub struct Driven<'a> {
     /// The event with which this process begins, unless it stands in the journal.
     pub first: Option<Event>,
     /// What is said each time the conversation has ended.
-    pub then: Vec<Arc<str>>,
+    pub messages: Box<dyn Messages>,
     /// The state so far.
     pub state: ConversationState,
     /// Its journal.
@@ -126,10 +212,17 @@ pub fn drive(
             executor.commit(&mut driven.state, first)?;
         }
         let mut ended = executor.drive(&mut driven.state).await?;
-        for text in driven.then {
-            if ended.completion_reason != CompletionReason::Completed && !ended.completion_reason.is_limit() {
+        loop {
+            let text = tokio::select! {
+                text = driven.messages.next(&ended) => text,
+                _ = executor.interruptions.recv() => None,
+            };
+            let Some(text) = text else {
+                if !ended.completion_reason.is_resumable() {
+                    driven.messages.farewell(run_id);
+                }
                 break;
-            }
+            };
             let message = Event::MessageAdded(MessageAdded { text });
             executor.commit(&mut driven.state, message)?;
             ended = executor.drive(&mut driven.state).await?;
@@ -165,34 +258,57 @@ pub fn complain_of_condition(ended: &RunEnded, prepared: &Prepared, surroundings
     surroundings.complain(&diagnostics::human(&[diagnostic], surroundings.colors_on_stderr()));
 }
 
-/// Who tells of a run, and who is asked in it.
+/// Who tells of a run, who hears it, and who is asked in it.
 pub struct Showing {
     /// Who tells.
     pub reporter: Box<dyn Reporter + Send>,
+    /// Who hears agents speak.
+    pub listener: Arc<dyn Listener>,
     /// Who is asked.
     pub person: Arc<dyn Person>,
 }
 
-/// The reporter and the person that the command line asks for.
+/// The reporter, the listener and the person that the command line asks for.
 pub fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
+    let human = |stage: &Stage| Human::new(stage.clone(), verbosity(args));
+    showing_by(args, surroundings, &Lines::default(), human)
+}
+
+/// Likewise, with a human reporter of one's own, and lines that somebody else reads too.
+pub fn showing_by(
+    args: &ShowingArgs,
+    surroundings: &Surroundings,
+    lines: &Lines,
+    human: impl FnOnce(&Stage) -> Human,
+) -> Showing {
     let streams = surroundings.streams;
     let mut progress = indicatif::ProgressBar::hidden();
+    let mut listener: Arc<dyn Listener> = Arc::new(Silence);
     let reporter: Box<dyn Reporter + Send> = match args.output {
         Output::Json => Box::new(Silent),
         Output::Events => Box::new(Events::new(streams.out())),
         Output::Human => {
-            let show_progress = streams.err_is_terminal && !args.quiet;
-            let human = Human::new(streams.out(), streams.err(), verbosity(args), show_progress);
-            progress = human.progress();
-            Box::new(human)
+            let show = streams.err_is_terminal && !args.quiet;
+            let showing = report::Showing {
+                progress: show,
+                live: show && streams.out_is_terminal,
+            };
+            let stage = Stage::new(streams.out(), streams.err(), showing);
+            progress = stage.progress();
+            listener = Arc::new(stage.clone());
+            Box::new(human(&stage))
         }
     };
     let person: Arc<dyn Person> = if streams.in_is_terminal && streams.err_is_terminal {
-        Arc::new(AtTheTerminal::new(streams, progress))
+        Arc::new(AtTheTerminal::new(streams, progress, lines.clone()))
     } else {
         Arc::new(Nobody)
     };
-    Showing { reporter, person }
+    Showing {
+        reporter,
+        listener,
+        person,
+    }
 }
 
 /// How much is said.
@@ -204,7 +320,8 @@ pub fn verbosity(args: &ShowingArgs) -> Verbosity {
     }
 }
 
-fn show_warnings(prepared: &Prepared, args: &ShowingArgs, surroundings: &Surroundings) {
+/// What is odd about the ensemble, for the person who runs it.
+pub fn show_warnings(prepared: &Prepared, args: &ShowingArgs, surroundings: &Surroundings) {
     let warnings: Vec<_> = prepared
         .warnings
         .iter()

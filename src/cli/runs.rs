@@ -11,7 +11,7 @@ use super::resume::{recorded_ensemble, started, tell};
 use super::run::print_result;
 use crate::conversation::{ConversationState, Event};
 use crate::journal::{Journal, RunFolder, Store, read};
-use crate::report::{Human, Verbosity};
+use crate::report::{Human, Showing, Stage, Verbosity};
 
 /// `ensemble runs …`.
 pub fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -119,7 +119,7 @@ fn show(folder: &RunFolder, verbose: bool, surroundings: &Surroundings) -> Resul
     let verbosity = if verbose { Verbosity::Verbose } else { Verbosity::Normal };
     let streams = surroundings.streams;
     // Here the whole story is the result.
-    let mut human = Human::new(streams.out(), streams.out(), verbosity, false);
+    let mut human = Human::new(Stage::new(streams.out(), streams.out(), Showing::default()), verbosity);
     tell(&journal, &prepared, &mut human);
     if journal.torn {
         surroundings.complain("warning: the last line of the journal was torn and has been left out\n");

@@ -9,6 +9,8 @@ use super::args::ColorChoice;
 pub struct Streams {
     out: anstream::ColorChoice,
     err: anstream::ColorChoice,
+    /// Is standard output a terminal?
+    pub out_is_terminal: bool,
     /// Is standard error a terminal?
     pub err_is_terminal: bool,
     /// Is standard input a terminal?
@@ -24,10 +26,12 @@ impl Streams {
             ColorChoice::Auto if terminal => anstream::ColorChoice::Auto,
             ColorChoice::Auto => anstream::ColorChoice::Never,
         };
+        let out_is_terminal = std::io::stdout().is_terminal();
         let err_is_terminal = std::io::stderr().is_terminal();
         Self {
-            out: resolve(decide(std::io::stdout().is_terminal())),
+            out: resolve(decide(out_is_terminal)),
             err: resolve(decide(err_is_terminal)),
+            out_is_terminal,
             err_is_terminal,
             in_is_terminal: std::io::stdin().is_terminal(),
         }

@@ -15,6 +15,7 @@ use crate::data::{Context, digest};
 use crate::executor::{Executor, run_timeout};
 use crate::journal::{self, Durability, FORMAT, JournalWriter, ReadError, RunFolder, Store};
 use crate::report::Silent;
+use crate::thread::Silence;
 
 /// How deep ensembles may stand in ensembles.
 const DEEPEST: usize = 8;
@@ -59,6 +60,8 @@ pub fn inner(named: &str, outer: &Prepared, shared: &Shared) -> Result<Inner, Cl
     let prepared = prepare(&path, surroundings)?;
     let mut shared = shared.clone();
     shared.outer.push(absolute);
+    // The reporter knows nothing of an inner conversation, so nobody would give the floor back.
+    shared.listener = Arc::new(Silence);
     let wired = wire(&prepared, &shared)?;
     let simulated = !wired.simulated.is_empty();
     let conversations = Arc::new(InnerEnsemble {

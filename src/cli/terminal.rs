@@ -1,13 +1,12 @@
 //! The person at the terminal.
 
 use std::io::Write;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
 use tokio::sync::Mutex;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use super::lines::Lines;
 use super::streams::Streams;
 use crate::agent::BoxFuture;
 use crate::agent::input::{Answered, Person};
@@ -32,24 +31,19 @@ impl Person for Nobody {
 pub struct AtTheTerminal {
     streams: Streams,
     progress: ProgressBar,
-    /// Lines as they are typed; read by one thread, which begins with the first question.
-    lines: Mutex<Option<Lines>>,
-}
-
-struct Lines {
-    wanted: mpsc::Sender<()>,
-    typed: UnboundedReceiver<String>,
-    /// A line was asked for and has not come.
-    pending: bool,
+    lines: Lines,
+    /// Questions are asked one at a time.
+    turn: Mutex<()>,
 }
 
 impl AtTheTerminal {
     /// Asks on standard error and reads standard input; the spinner gives way meanwhile.
-    pub fn new(streams: Streams, progress: ProgressBar) -> Self {
+    pub fn new(streams: Streams, progress: ProgressBar, lines: Lines) -> Self {
         Self {
             streams,
             progress,
-            lines: Mutex::new(None),
+            lines,
+            turn: Mutex::new(()),
         }
     }
 
@@ -77,18 +71,19 @@ impl Person for AtTheTerminal {
         default: Option<&'a str>,
     ) -> BoxFuture<'a, Answered> {
         Box::pin(async move {
-            let mut lines = self.lines.lock().await;
-            let lines = lines.get_or_insert_with(Lines::open);
+            let _turn = self.turn.lock().await;
             let spins = !self.progress.is_hidden() && !self.progress.is_finished();
             if spins {
                 self.progress.finish_and_clear();
             }
             self.show(question, agent_name, default);
+            let line = async {
+                let line = self.lines.next().await;
+                line.map_or(Answered::NobodyThere, Answered::Text)
+            };
             let answered = match timeout {
-                None => lines.next().await,
-                Some(timeout) => tokio::time::timeout(timeout, lines.next())
-                    .await
-                    .unwrap_or(Answered::TimedOut),
+                None => line.await,
+                Some(timeout) => tokio::time::timeout(timeout, line).await.unwrap_or(Answered::TimedOut),
             };
             if spins {
                 self.progress.reset();
@@ -96,41 +91,5 @@ impl Person for AtTheTerminal {
             }
             answered
         })
-    }
-}
-
-impl Lines {
-    /// Starts the thread that reads. It reads only when asked to, so that nothing is taken from who comes after.
-    fn open() -> Self {
-        let (wanted, asked) = mpsc::channel::<()>();
-        let (sender, typed) = unbounded_channel();
-        std::thread::spawn(move || {
-            while asked.recv().is_ok() {
-                let mut line = String::new();
-                match std::io::stdin().read_line(&mut line) {
-                    Ok(1..) if sender.send(line).is_ok() => {}
-                    _ => return,
-                }
-            }
-        });
-        Self {
-            wanted,
-            typed,
-            pending: false,
-        }
-    }
-
-    async fn next(&mut self) -> Answered {
-        if !self.pending && self.wanted.send(()).is_err() {
-            return Answered::NobodyThere;
-        }
-        self.pending = true;
-        match self.typed.recv().await {
-            Some(line) => {
-                self.pending = false;
-                Answered::Text(line.trim_end_matches(['\n', '\r']).to_owned())
-            }
-            None => Answered::NobodyThere,
-        }
     }
 }

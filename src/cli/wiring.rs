@@ -7,6 +7,7 @@ use super::args::AnsweringArgs;
 use super::error::CliError;
 use super::prepare::{Prepared, profiles};
 use super::project::Surroundings;
+use super::run::Showing;
 use super::sub_ensemble::{Inner, inner};
 use super::{given, watchdog};
 use crate::agent::Runner;
@@ -24,7 +25,7 @@ use crate::loader;
 use crate::loader::codes::NOT_READY;
 use crate::model::{Model, Override, Profiles};
 use crate::source::Route;
-use crate::thread::{Listener, Silence};
+use crate::thread::Listener;
 
 /// Most bytes that a child process may write to stdout: 10 MiB.
 const OUTPUT_CAP: usize = 10 << 20;
@@ -59,7 +60,7 @@ impl Shared {
         answering: &AnsweringArgs,
         models: &[String],
         durability: Durability,
-        person: Arc<dyn Person>,
+        showing: &Showing,
         prepared: &Prepared,
         surroundings: &Surroundings,
     ) -> Result<Self, CliError> {
@@ -68,8 +69,8 @@ impl Shared {
         let file = surroundings.folder.join(prepared.source.name());
         Ok(Self {
             answers: Arc::new(answers),
-            person,
-            listener: Arc::new(Silence),
+            person: Arc::clone(&showing.person),
+            listener: Arc::clone(&showing.listener),
             overrides: given::overrides(models)?,
             surroundings: Arc::new(surroundings.clone()),
             outer: vec![file.canonicalize().unwrap_or(file)],

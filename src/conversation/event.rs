@@ -264,7 +264,7 @@ pub struct ExecutionFinished {
     /// What the person who runs the ensemble should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// LLM: the iterations that it adds to the agent's thread.
+    /// LLM: the iterations of the execution; those of a success are added to the agent's thread.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",

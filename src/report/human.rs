@@ -1,13 +1,10 @@
 //! A run as a person reads it: what was said on one stream, everything about it on the other.
 
-use std::io::Write;
-use std::time::Duration;
-
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
 use super::Reporter;
+use super::stage::{Stage, called, ended};
 use crate::conversation::{
     CompletionReason, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
 };
@@ -33,76 +30,47 @@ pub enum Verbosity {
 
 /// Tells the story while it happens.
 pub struct Human {
-    out: Box<dyn Write + Send>,
-    err: Box<dyn Write + Send>,
+    stage: Stage,
     verbosity: Verbosity,
-    progress: ProgressBar,
-    /// The spinner has begun to turn; it does so on a thread of its own.
-    spins: bool,
+    /// The person has just typed what would be repeated, and sees that the conversation goes on.
+    chats: bool,
     running: Vec<String>,
     last_word: Vec<String>,
-    heading: Option<String>,
     begun: Option<chrono::DateTime<chrono::Utc>>,
 }
 
 impl Human {
-    /// Speaks to these two streams; `show_progress` only where the second is a terminal.
-    pub fn new(
-        out: Box<dyn Write + Send>,
-        err: Box<dyn Write + Send>,
-        verbosity: Verbosity,
-        show_progress: bool,
-    ) -> Self {
-        let target = if show_progress {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let progress = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {msg} {elapsed:.dim}") {
-            progress.set_style(style);
-        }
+    /// Tells it on that stage.
+    pub fn new(stage: Stage, verbosity: Verbosity) -> Self {
         Self {
-            out,
-            err,
+            stage,
             verbosity,
-            progress,
-            spins: false,
+            chats: false,
             running: Vec::new(),
             last_word: Vec::new(),
-            heading: None,
             begun: None,
         }
     }
 
-    /// The spinner, for whoever must ask a person meanwhile.
-    pub fn progress(&self) -> ProgressBar {
-        self.progress.clone()
+    /// Tells it to somebody who takes part in it: no headings, no echo, no word about an end as it should be.
+    #[must_use]
+    pub fn chatting(self) -> Self {
+        Self { chats: true, ..self }
     }
 
-    fn say(&mut self, text: &str) {
-        let out = &mut self.out;
-        // A reader that has gone away must not stop the run: the journal has it all.
-        self.progress.suspend(|| {
-            let _ = out.write_all(text.as_bytes());
-            let _ = out.flush();
-        });
+    fn say(&self, text: &str) {
+        self.stage.say(text);
     }
 
-    fn note(&mut self, text: &str) {
-        let err = &mut self.err;
-        self.progress.suspend(|| {
-            let _ = err.write_all(text.as_bytes());
-            let _ = err.flush();
-        });
+    fn note(&self, text: &str) {
+        self.stage.note(text);
     }
 
     fn turn_started(&mut self, turn: &TurnStarted) {
         self.running = turn.starts.iter().map(|start| start.agent.to_string()).collect();
         self.last_word.clear();
-        self.progress.reset_elapsed();
-        self.show_running(turn.turn);
-        if self.verbosity > Verbosity::Quiet {
+        self.show_running(turn.turn, true);
+        if self.verbosity > Verbosity::Quiet && !self.chats {
             let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
             for start in &turn.starts {
                 if let Some(request) = &start.request {
@@ -113,7 +81,7 @@ impl Human {
                 }
             }
             // A turn in which everybody waits for an answer has nothing to say.
-            self.heading = Some(text);
+            self.stage.head(Some(text));
         }
         if self.verbosity == Verbosity::Verbose {
             for waiting in &turn.waiting {
@@ -125,25 +93,19 @@ impl Human {
         }
     }
 
-    fn show_running(&mut self, turn: u32) {
-        if self.running.is_empty() {
-            self.progress.set_message("");
-            return;
-        }
-        if !self.spins && !self.progress.is_hidden() {
-            self.spins = true;
-            self.progress.enable_steady_tick(Duration::from_millis(100));
-        }
-        self.progress
-            .set_message(format!("turn {turn} · {}", self.running.join(", ")));
+    fn show_running(&self, turn: u32, afresh: bool) {
+        let message = match self.running.as_slice() {
+            [] => String::new(),
+            running => format!("turn {turn} · {}", running.join(", ")),
+        };
+        self.stage.at_work(message, afresh);
     }
 
     fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
-        if let Some(heading) = self.heading.take() {
-            self.say(&heading);
-        }
+        let shown = self.stage.leave(&finished.agent);
+        self.stage.say_heading();
         self.running.retain(|name| *name != *finished.agent);
-        self.show_running(finished.turn);
+        self.show_running(finished.turn, false);
         let plan = state.plan();
         let kind = plan.id(&finished.agent).map_or("", |id| plan.agent(id).kind_name());
         let again = if finished.execution > 1 {
@@ -156,15 +118,24 @@ impl Human {
         } else {
             duration(finished.execution_time)
         };
-        let title = format!(
-            "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{DIM:#}\n",
-            finished.agent
-        );
+        let title = match shown.title {
+            true => format!("    {DIM}{took}{DIM:#}\n"),
+            false => format!(
+                "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{DIM:#}\n{}",
+                finished.agent,
+                tools_used(finished)
+            ),
+        };
         match (&finished.output, &finished.failure) {
             (Some(output), _) => {
                 let said = said(output, self.verbosity == Verbosity::Verbose);
+                let rest = if shown.text {
+                    beside_text(output, self.verbosity)
+                } else {
+                    said.clone()
+                };
                 if self.verbosity > Verbosity::Quiet {
-                    self.say(&format!("{title}{}", indent(&said)));
+                    self.say(&format!("{title}{}", indent(&rest)));
                 }
                 self.last_word.push(said);
             }
@@ -189,10 +160,11 @@ impl Human {
         for warning in &finished.warnings {
             self.note(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
         }
+        self.stage.catch_up();
     }
 
     fn ended(&mut self, ended: &RunEnded, record: &Record, state: &ConversationState) {
-        self.progress.finish_and_clear();
+        self.stage.end();
         if self.verbosity == Verbosity::Quiet {
             let text: String = self
                 .last_word
@@ -208,7 +180,7 @@ impl Human {
     fn summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let reason = ended.completion_reason;
         let quiet = self.verbosity == Verbosity::Quiet;
-        if quiet && reason == CompletionReason::Completed {
+        if (quiet || self.chats) && reason == CompletionReason::Completed {
             return String::new();
         }
         let (style, mark) = match reason {
@@ -296,13 +268,16 @@ impl Reporter for Human {
             }
             Event::MessageAdded(message) => {
                 self.begun = Some(record.at);
+                if self.verbosity > Verbosity::Quiet && !self.chats {
+                    self.say(&format!("\n{NAME}you{NAME:#}\n{}", indent(&message.text)));
+                }
+            }
+            Event::TurnStarted(turn) => self.turn_started(turn),
+            Event::AttemptFailed(failed) => {
+                self.stage.leave(&failed.agent);
                 if self.verbosity == Verbosity::Quiet {
                     return;
                 }
-                self.say(&format!("\n{NAME}you{NAME:#}\n{}", indent(&message.text)));
-            }
-            Event::TurnStarted(turn) => self.turn_started(turn),
-            Event::AttemptFailed(failed) if self.verbosity > Verbosity::Quiet => {
                 let pause = duration(failed.pause);
                 self.note(&format!(
                     "  {CAUTION}retry{CAUTION:#}: {} failed ({}: {}), again in {pause}\n",
@@ -310,6 +285,7 @@ impl Reporter for Human {
                     kind_of(failed.failure.kind),
                     failed.failure.error.lines().next().unwrap_or_default(),
                 ));
+                self.stage.catch_up();
             }
             Event::ExecutionFinished(finished) => self.finished(finished, state),
             Event::TurnFinished(finished) => {
@@ -341,6 +317,25 @@ fn hints(reason: CompletionReason, state: &ConversationState) -> String {
         reason if reason.is_resumable() => format!("  go on with: ensemble resume {id}\n"),
         _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
     }
+}
+
+/// The tools that a model has called, a line each.
+fn tools_used(finished: &ExecutionFinished) -> String {
+    let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
+    let lines = calls.map(|call| format!("    {DIM}→ {}\n    ← {}{DIM:#}\n", called(call), ended(call)));
+    lines.collect()
+}
+
+/// What an output holds beside the text that was shown while it came.
+fn beside_text(output: &Value, verbosity: Verbosity) -> String {
+    let Some(object) = output.as_object() else {
+        return String::new();
+    };
+    let others = object.iter().filter(|(key, _)| *key != "response");
+    said(
+        &Value::Object(others.map(|(key, value)| (key.clone(), value.clone())).collect()),
+        verbosity == Verbosity::Verbose,
+    )
 }
 
 /// An output as a person reads it: the response as text, other keys as `key: value`.

@@ -11,6 +11,8 @@ mod junit;
 mod place;
 mod result;
 mod sarif;
+mod stage;
+mod xml;
 
 use crate::conversation::{ConversationState, Record};
 
@@ -20,6 +22,7 @@ pub use human::{Human, Verbosity, count};
 pub use junit::{CheckedFile, junit};
 pub use result::RunResult;
 pub use sarif::{Rule, sarif};
+pub use stage::{Showing, Stage};
 
 /// Is told of every event after it has been committed and applied.
 pub trait Reporter {

@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the program and make files")]
 #![expect(dead_code, reason = "each test program uses a part of the harness")]
 
+pub mod terminal;
+
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};

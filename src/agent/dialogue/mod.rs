@@ -128,6 +128,10 @@ impl DialogueError {
 
 impl Dialogue {
     /// With that model, and nothing else.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the system's clock unless another is given; it decides nothing"
+    )]
     pub fn new(model: Model) -> Self {
         Self {
             model,

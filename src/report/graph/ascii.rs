@@ -5,12 +5,15 @@ use super::{Arrow, Picture};
 /// The agents in declaration order, and below them what the arrows mean.
 pub fn ascii(picture: &Picture) -> String {
     let mut text = format!("{}\n", picture.title);
+    if let Some(subtitle) = &picture.subtitle {
+        text.push_str(&format!("{subtitle}\n"));
+    }
     for (at, node) in picture.nodes.iter().enumerate() {
-        let about: Vec<&str> = node.lines().skip(1).collect();
+        let about: Vec<String> = node.lines().skip(1).collect();
         text.push_str(&format!("\n{} ({})\n", node.name, about.join(", ")));
         for arrow in picture.arrows.iter().filter(|arrow| arrow.to == at) {
             let from = &picture.nodes[arrow.from].name;
-            let labels: Vec<String> = arrow.labels.iter().map(|label| on_one_line(label)).collect();
+            let labels: Vec<String> = arrow.labels().iter().map(|label| on_one_line(label)).collect();
             let about = if labels.is_empty() {
                 String::new()
             } else {

@@ -6,6 +6,9 @@ use super::{Arrow, Node, Picture, Shape};
 pub fn dot(picture: &Picture) -> String {
     let mut text = format!("digraph \"{}\" {{\n", escaped(&picture.title));
     text.push_str("    node [fontname=\"sans-serif\"];\n    edge [fontname=\"sans-serif\", fontsize=10];\n");
+    if let Some(subtitle) = &picture.subtitle {
+        text.push_str(&format!("    label=\"{}\";\n    labelloc=t;\n", escaped(subtitle)));
+    }
     for (at, node) in picture.nodes.iter().enumerate() {
         text.push_str(&format!("    n{at} [{}];\n", of_node(node)));
     }
@@ -28,21 +31,23 @@ fn of_node(node: &Node) -> String {
         Shape::Ensemble => ("box3d", ""),
     };
     let mut styles = vec![style];
-    styles.extend(node.idle.then_some("dashed"));
+    styles.extend(node.is_idle().then_some("dashed"));
     styles.retain(|style| !style.is_empty());
     let style = if styles.is_empty() {
         String::new()
     } else {
         format!(", style=\"{}\"", styles.join(","))
     };
-    let lines: Vec<String> = node.lines().map(escaped).collect();
-    format!("label=\"{}\", shape={shape}{style}", lines.join("\\n"))
+    let lines: Vec<String> = node.lines().map(|line| escaped(&line)).collect();
+    let colour = if node.has_failed() { ", color=red" } else { "" };
+    format!("label=\"{}\", shape={shape}{style}{colour}", lines.join("\\n"))
 }
 
 fn of_arrow(arrow: &Arrow) -> String {
     let mut attributes = Vec::new();
-    if !arrow.labels.is_empty() {
-        let lines: Vec<String> = arrow.labels.iter().map(|label| escaped(label)).collect();
+    let labels = arrow.labels();
+    if !labels.is_empty() {
+        let lines: Vec<String> = labels.iter().map(|label| escaped(label)).collect();
         attributes.push(format!("label=\"{}\"", lines.join("\\n")));
     }
     if arrow.feedback {
@@ -50,6 +55,11 @@ fn of_arrow(arrow: &Arrow) -> String {
     }
     if arrow.any_of {
         attributes.push("arrowhead=odot".to_owned());
+    }
+    match arrow.started {
+        None => {}
+        Some(0) => attributes.push("color=gray, fontcolor=gray".to_owned()),
+        Some(_) => attributes.push("penwidth=2".to_owned()),
     }
     attributes.join(", ")
 }

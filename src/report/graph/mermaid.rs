@@ -4,7 +4,11 @@ use super::{Arrow, Node, Picture, Shape};
 
 /// The flowchart, without a fence around it.
 pub fn mermaid(picture: &Picture) -> String {
-    let mut text = format!("---\ntitle: \"{}\"\n---\nflowchart TD\n", picture.title);
+    let title = match &picture.subtitle {
+        Some(subtitle) => format!("{}, {subtitle}", picture.title),
+        None => picture.title.clone(),
+    };
+    let mut text = format!("---\ntitle: \"{title}\"\n---\nflowchart TD\n");
     for (at, node) in picture.nodes.iter().enumerate() {
         text.push_str(&format!("    n{at}{}\n", body(node)));
     }
@@ -17,21 +21,36 @@ pub fn mermaid(picture: &Picture) -> String {
             arrow.to
         ));
     }
-    let idle: Vec<String> = (0..)
-        .zip(&picture.nodes)
-        .filter(|(_, node)| node.idle)
-        .map(|(at, _): (usize, _)| format!("n{at}"))
-        .collect();
-    if !idle.is_empty() {
-        // Dashes and paleness look the same on light and on dark.
-        text.push_str("    classDef idle stroke-dasharray:4 4,opacity:0.6\n");
-        text.push_str(&format!("    class {} idle\n", idle.join(",")));
+    // Dashes, paleness and thickness look the same on light and on dark.
+    let nodes = |shown: fn(&Node) -> bool| numbers("n", &picture.nodes, shown);
+    for (class, look, these) in [
+        ("idle", "stroke-dasharray:4 4,opacity:0.6", nodes(Node::is_idle)),
+        ("failed", "stroke:#d33,stroke-width:3px", nodes(Node::has_failed)),
+    ] {
+        if !these.is_empty() {
+            text.push_str(&format!("    classDef {class} {look}\n    class {these} {class}\n"));
+        }
+    }
+    let arrows = |shown: fn(&Arrow) -> bool| numbers("", &picture.arrows, shown);
+    for (look, these) in [
+        ("opacity:0.4", arrows(Arrow::is_idle)),
+        ("stroke-width:3px", arrows(|arrow| arrow.started > Some(0))),
+    ] {
+        if !these.is_empty() {
+            text.push_str(&format!("    linkStyle {these} {look}\n"));
+        }
     }
     text
 }
 
+fn numbers<T>(letter: &str, all: &[T], shown: impl Fn(&T) -> bool) -> String {
+    let shown = all.iter().enumerate().filter(|(_, one)| shown(one));
+    let numbers: Vec<String> = shown.map(|(at, _)| format!("{letter}{at}")).collect();
+    numbers.join(",")
+}
+
 fn body(node: &Node) -> String {
-    let lines: Vec<String> = node.lines().map(escaped).collect();
+    let lines: Vec<String> = node.lines().map(|line| escaped(&line)).collect();
     let inside = lines.join("<br/>");
     match node.shape {
         Shape::Script => format!("[\"{inside}\"]"),
@@ -51,10 +70,11 @@ fn line(arrow: &Arrow) -> &'static str {
 }
 
 fn label(arrow: &Arrow) -> String {
-    if arrow.labels.is_empty() {
+    let labels = arrow.labels();
+    if labels.is_empty() {
         return String::new();
     }
-    let lines: Vec<String> = arrow.labels.iter().map(|label| escaped(label)).collect();
+    let lines: Vec<String> = labels.iter().map(|label| escaped(label)).collect();
     format!("|\"{}\"|", lines.join("<br/>"))
 }
 

@@ -1,0 +1,219 @@
+//! `ensemble chat`: every line is a user message, the first opens the conversation, each of the others continues it.
+//!
+//! At a terminal it prompts; elsewhere it reads messages from standard input until that ends. What is said is a run
+//! like any other, with a journal.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::args::ChatArgs;
+use super::error::CliError;
+use super::lines::Lines;
+use super::prepare::{Prepared, prepare};
+use super::project::Surroundings;
+use super::resume::Recorded;
+use super::run::{Messages, New, Showing, show_warnings, showing_by, started_with, verbosity};
+use super::wiring::{Shared, wire};
+use super::{exit, given};
+use crate::conversation::{Event, MessageAdded, RunEnded};
+use crate::journal::Store;
+use crate::report::{Human, Stage};
+
+/// Between these, a message has several lines.
+const QUOTES: &str = "\"\"\"";
+
+const HELP: &str = "\
+Each line is a message. For a message of several lines, write \"\"\" before and after them.
+  /help   this
+  /bye    end; so does Ctrl-D
+Ctrl-C stops an answer, and with it the conversation; `ensemble resume` goes on with it.
+";
+
+/// `ensemble chat`.
+pub fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let typist = Typist::new(surroundings);
+    let is_prompted = typist.is_prompted;
+    let showing = showing_by(&args.showing, surroundings, &typist.lines, |stage: &Stage| {
+        let human = Human::new(stage.clone(), verbosity(&args.showing));
+        if is_prompted { human.chatting() } else { human }
+    });
+    match &args.run {
+        Some(run) => go_on(run, args, typist, showing, surroundings),
+        None => begin(args, typist, showing, surroundings),
+    }
+}
+
+/// A new conversation. Nothing is left behind if nothing is said.
+fn begin(args: &ChatArgs, typist: Typist, showing: Showing, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let named = args.ensemble.as_deref().unwrap_or_default();
+    let path = surroundings.ensemble_file(named)?;
+    let prepared = prepare(&path, surroundings)?;
+    show_warnings(&prepared, &args.showing, surroundings);
+    let models = &args.answering.model;
+    let shared = Shared::given(
+        &args.answering,
+        models,
+        args.driving.durability,
+        &showing,
+        &prepared,
+        surroundings,
+    )?;
+    let wired = wire(&prepared, &shared)?;
+    let context = given::context(args.context.as_deref(), &args.set, surroundings)?;
+    typist.greet(&prepared, &wired.simulated);
+    let Some(input) = typist.first()? else {
+        return Ok(exit::SUCCESS);
+    };
+    let started = started_with(&prepared, &path, &wired, models, surroundings);
+    let new = New {
+        prepared: &prepared,
+        wired,
+        started: crate::conversation::RunStarted {
+            input,
+            context,
+            ..started
+        },
+        messages: Box::new(typist),
+        reporter: showing.reporter,
+    };
+    new.begin(&args.driving, &args.showing, surroundings)
+}
+
+/// A conversation that has ended is continued.
+fn go_on(
+    run: &str,
+    args: &ChatArgs,
+    typist: Typist,
+    showing: Showing,
+    surroundings: &Surroundings,
+) -> Result<u8, CliError> {
+    let store = Store::of(&surroundings.project_root(&surroundings.folder));
+    let recorded = Recorded::open(store.find(run)?, surroundings)?;
+    recorded.must_have_ended()?;
+    typist.greet(&recorded.prepared, &[]);
+    let Some(text) = typist.first()? else {
+        return Ok(exit::SUCCESS);
+    };
+    let first = Event::MessageAdded(MessageAdded { text });
+    recorded.go_on(
+        first,
+        showing,
+        Box::new(typist),
+        &args.answering,
+        &args.driving,
+        &args.showing,
+        surroundings,
+    )
+}
+
+/// Who types messages, or the file or program that stands in the place.
+struct Typist {
+    lines: Lines,
+    is_prompted: bool,
+    surroundings: Surroundings,
+}
+
+impl Typist {
+    fn new(surroundings: &Surroundings) -> Self {
+        let streams = surroundings.streams;
+        Self {
+            lines: Lines::default(),
+            is_prompted: streams.in_is_terminal && streams.err_is_terminal,
+            surroundings: surroundings.clone(),
+        }
+    }
+
+    fn greet(&self, prepared: &Prepared, simulated: &[Arc<str>]) {
+        if !self.is_prompted {
+            return;
+        }
+        let ensemble = prepared.plan.ensemble();
+        let what = match &ensemble.description {
+            Some(description) => format!("{}: {}", ensemble.name, description.trim()),
+            None => ensemble.name.to_string(),
+        };
+        let simulated = match simulated {
+            [] => String::new(),
+            agents => format!("simulated: no model is asked for {}\n", agents.join(", ")),
+        };
+        let text = format!("{what}\n{simulated}Say something; /help tells more, Ctrl-D ends.\n");
+        self.surroundings.complain(&text);
+    }
+
+    /// The first message, before anything runs.
+    fn first(&self) -> Result<Option<Arc<str>>, CliError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
+        Ok(runtime.block_on(self.message()))
+    }
+
+    /// The next message; nothing at the end.
+    async fn message(&self) -> Option<Arc<str>> {
+        loop {
+            self.prompt("\n> ");
+            let line = self.lines.next().await?;
+            let text = match line.trim() {
+                "" => continue,
+                "/bye" | "/exit" | "/quit" => return None,
+                "/help" | "/?" => {
+                    self.surroundings.complain(HELP);
+                    continue;
+                }
+                other => match other.strip_prefix(QUOTES) {
+                    Some(begins) => self.quoted(begins).await,
+                    None => other.to_owned(),
+                },
+            };
+            return Some(text.into());
+        }
+    }
+
+    /// The lines up to the closing quotes.
+    async fn quoted(&self, begins: &str) -> String {
+        if let Some(all) = begins.strip_suffix(QUOTES) {
+            return all.to_owned();
+        }
+        let mut text = begins.to_owned();
+        loop {
+            self.prompt("… ");
+            let Some(line) = self.lines.next().await else {
+                return text;
+            };
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            match line.trim_end().strip_suffix(QUOTES) {
+                Some(last) => {
+                    text.push_str(last);
+                    return text.trim_end_matches('\n').to_owned();
+                }
+                None => text.push_str(&line),
+            }
+        }
+    }
+
+    fn prompt(&self, prompt: &str) {
+        if self.is_prompted {
+            self.surroundings.complain(prompt);
+        }
+    }
+}
+
+impl Messages for Typist {
+    /// Whoever sits there goes on after a failure too.
+    fn next<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
+        Box::pin(async move {
+            if ended.completion_reason.is_resumable() {
+                return None;
+            }
+            self.message().await
+        })
+    }
+
+    fn farewell(&self, run_id: &str) {
+        if self.is_prompted {
+            let text = format!("\nrecorded; `ensemble chat --run {run_id}` goes on\n");
+            self.surroundings.complain(&text);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! SVG: a picture that every browser shows, whole in itself.
+//!
+//! It names no font, picture or style outside, carries no script, and has no ids, so that several can stand in one
+//! page. Its style follows the reader's choice of light or dark.
+
+mod lines;
+mod shapes;
+mod sheet;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use super::super::xml::escaped;
+use super::layout::{Layout, Link, Sketch, arrange};
+use super::{Arrow, Ending, Picture, ascii};
+use lines::Label;
+use shapes::Figure;
+use sheet::{Direction, Sheet};
+
+const STYLE: &str = include_str!("style.css");
+/// Broader than this, in pixels, a picture goes from left to right if that makes it narrower.
+const BROAD: f64 = 1400.0;
+const MARGIN: f64 = 20.0;
+const HEADING: f64 = 26.0;
+const LEGEND_LINE: f64 = 20.0;
+
+/// The picture as one `<svg>` element, without an XML declaration: a file of its own, or a part of an HTML page.
+pub fn svg(picture: &Picture) -> String {
+    let figures: Vec<Figure> = picture.nodes.iter().map(Figure::new).collect();
+    let labels: Vec<Label> = picture.arrows.iter().map(Label::new).collect();
+    let (direction, layout) = best(&figures, &labels, &picture.arrows);
+    let legend = legend(picture);
+    let (breadth, depth) = direction.size(layout.extent);
+    let titles = [
+        words::width(&picture.title, 10.0),
+        words::width(picture.subtitle.as_deref().unwrap_or(""), 6.8),
+    ];
+    let texts = legend
+        .iter()
+        .map(|(_, text)| 50.0 + words::width(text, 6.8))
+        .chain(titles);
+    let widest = texts.fold(breadth, f64::max);
+    let head = MARGIN + HEADING + if picture.subtitle.is_some() { 18.0 } else { 0.0 };
+    let sheet = Sheet {
+        direction,
+        left: MARGIN + (widest - breadth) / 2.0,
+        top: head + 4.0,
+    };
+    let width = widest + 2.0 * MARGIN;
+    let below = sheet.top + depth + 14.0;
+    let height = below + legend.len() as f64 * LEGEND_LINE + MARGIN / 2.0;
+
+    let mut text = opening(picture, width.ceil(), height.ceil());
+    for (arrow, route) in picture.arrows.iter().zip(&layout.routes) {
+        text.push_str(&lines::line(picture, arrow, route, &sheet));
+    }
+    for (figure, area) in figures.iter().zip(&layout.boxes) {
+        text.push_str(&figure.draw(area, &sheet));
+    }
+    for ((arrow, label), route) in picture.arrows.iter().zip(&labels).zip(&layout.routes) {
+        text.push_str(&label.draw(picture, arrow, route, &sheet));
+    }
+    for (at, (class, meaning)) in legend.iter().enumerate() {
+        let y = below + (at as f64 + 0.5) * LEGEND_LINE;
+        text.push_str(&lines::sample(class, meaning, MARGIN, y));
+    }
+    text + "</svg>\n"
+}
+
+/// From top to bottom, unless that is broad and from left to right is narrower.
+fn best(figures: &[Figure], labels: &[Label], arrows: &[Arrow]) -> (Direction, Layout) {
+    let laid_out = |direction: Direction| {
+        arrange(&Sketch {
+            boxes: figures.iter().map(|figure| direction.extent(figure.size())).collect(),
+            links: arrows
+                .iter()
+                .zip(labels)
+                .map(|(arrow, label)| Link {
+                    from: arrow.from,
+                    to: arrow.to,
+                    label: label.size().map(|size| direction.extent(size)),
+                    back: arrow.feedback,
+                })
+                .collect(),
+        })
+    };
+    let down = laid_out(Direction::Down);
+    if down.extent.breadth <= BROAD {
+        return (Direction::Down, down);
+    }
+    let right = laid_out(Direction::Right);
+    if right.extent.depth < down.extent.breadth {
+        (Direction::Right, right)
+    } else {
+        (Direction::Down, down)
+    }
+}
+
+fn opening(picture: &Picture, width: f64, height: f64) -> String {
+    let title = escaped(&picture.title);
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"ensemble-graph\" role=\"img\" width=\"{width}\" \
+         height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
+         <title>{title}: who listens to whom</title>\n<desc>{}</desc>\n<style>\n{STYLE}</style>\n\
+         <rect class=\"ground\" width=\"{width}\" height=\"{height}\"/>\n\
+         <text class=\"heading\" x=\"{MARGIN}\" y=\"{}\">{title}</text>\n",
+        // Spoken as it stands, so the lines stay lines.
+        escaped(&ascii(picture)).replace("&#10;", "\n"),
+        MARGIN + 14.0,
+    );
+    if let Some(subtitle) = &picture.subtitle {
+        text.push_str(&format!(
+            "<text class=\"note\" x=\"{MARGIN}\" y=\"{}\">{}</text>\n",
+            MARGIN + 34.0,
+            escaped(subtitle)
+        ));
+    }
+    text
+}
+
+/// What is not plain, for what there is of it.
+fn legend(picture: &Picture) -> Vec<(&'static str, &'static str)> {
+    let any = |shown: fn(&Arrow) -> bool| picture.arrows.iter().any(shown);
+    let meanings = [
+        (
+            any(|arrow| arrow.feedback),
+            "arrow feedback",
+            "feedback: not needed before the first execution",
+        ),
+        (any(|arrow| arrow.any_of), "arrow any-of", "one of these is enough"),
+        (
+            any(|arrow| arrow.ending == Ending::Failure),
+            "arrow failure",
+            "listens to failures",
+        ),
+        (
+            any(|arrow| arrow.started > Some(0)),
+            "arrow started",
+            "started an execution in this run",
+        ),
+        (any(Arrow::is_idle), "arrow idle", "started none in this run"),
+    ];
+    let used = meanings.into_iter().filter(|(shown, ..)| *shown);
+    used.map(|(_, class, meaning)| (class, meaning)).collect()
+}

@@ -1,0 +1,219 @@
+//! The element is sound, whole in itself, and says what there is to say.
+
+use super::super::{Fate, Node, Shape};
+use super::*;
+
+fn node(name: &str, shape: Shape) -> Node {
+    Node {
+        name: name.to_owned(),
+        shape,
+        notes: Vec::new(),
+        fate: None,
+    }
+}
+
+fn arrow(from: usize, to: usize) -> Arrow {
+    Arrow {
+        from,
+        to,
+        ending: Ending::Success,
+        condition: None,
+        most: None,
+        feedback: false,
+        any_of: false,
+        started: None,
+    }
+}
+
+fn picture(nodes: Vec<Node>, arrows: Vec<Arrow>) -> Picture {
+    Picture {
+        title: "team".to_owned(),
+        subtitle: None,
+        nodes,
+        arrows,
+    }
+}
+
+/// Every element is closed in its turn, and no bare `<` or `&` stands in a text.
+fn assert_well_formed(xml: &str) {
+    let mut open = Vec::new();
+    let mut rest = xml;
+    while let Some(start) = rest.find('<') {
+        for entity in rest[..start].split('&').skip(1) {
+            let name = entity.split(';').next().unwrap_or("");
+            assert!(["amp", "lt", "gt", "quot"].contains(&name), "&{entity}");
+        }
+        let end = start + rest[start..].find('>').expect("a tag that ends");
+        let tag = &rest[start + 1..end];
+        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap_or("");
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "{tag}");
+        } else if !tag.ends_with('/') {
+            open.push(name);
+        }
+        rest = &rest[end + 1..];
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn what_a_file_says_is_text() {
+    let mut hostile = arrow(0, 1);
+    hostile.condition = Some("output.a < 1 && context[\"</svg><script>\"] > '&\u{1}'".to_owned());
+    let mut nodes = vec![node("a", Shape::Script), node("b", Shape::Ensemble)];
+    nodes[1].fate = Some(Fate::Idle {
+        why: Some("<b>".to_owned()),
+    });
+    let drawn = svg(&picture(nodes, vec![hostile]));
+    assert_well_formed(&drawn);
+    assert!(!drawn.contains("<script") && !drawn.contains("<b>"), "{drawn}");
+    assert!(!drawn.contains('\u{1}'));
+    assert!(drawn.contains("&lt;/svg&gt;&lt;script&gt;"), "{drawn}");
+}
+
+#[test]
+fn it_needs_nothing_outside_and_can_stand_beside_another() {
+    let drawn = svg(&picture(vec![node("a", Shape::Llm)], Vec::new()));
+    let outside = drawn.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for word in ["http", "href", "url(", "@import", " id=", "<script"] {
+        assert!(!outside.contains(word), "{word}");
+    }
+    // Every rule is about the picture, none about the page around it.
+    for line in STYLE
+        .lines()
+        .filter(|line| line.contains('{') && !line.starts_with('@'))
+    {
+        let selectors = line.split('{').next().unwrap_or("");
+        assert!(
+            selectors
+                .split(',')
+                .all(|one| one.trim().starts_with(".ensemble-graph")),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn it_is_told_to_those_who_do_not_see_it() {
+    let drawn = svg(&picture(
+        vec![node("a", Shape::Script), node("b", Shape::Input)],
+        vec![arrow(0, 1)],
+    ));
+    assert!(drawn.contains("role=\"img\""));
+    assert!(drawn.contains("<title>team: who listens to whom</title>"));
+    let described = drawn
+        .split("<desc>")
+        .nth(1)
+        .and_then(|rest| rest.split("</desc>").next());
+    assert!(
+        described.is_some_and(|text| text.contains("b (input)\n  &lt;-- a\n")),
+        "{described:?}"
+    );
+}
+
+#[test]
+fn kinds_and_arrows_are_told_apart() {
+    let nodes = [Shape::Script, Shape::Llm, Shape::Input, Shape::Ensemble]
+        .map(|shape| node(shape.word(), shape))
+        .to_vec();
+    let mut arrows = vec![arrow(0, 1), arrow(1, 2), arrow(2, 3)];
+    arrows[0].feedback = true;
+    arrows[1].any_of = true;
+    arrows[2].ending = Ending::Failure;
+    arrows[2].most = Some(2);
+    let drawn = svg(&picture(nodes, arrows));
+    assert_well_formed(&drawn);
+    for kind in ["script", "llm", "input", "ensemble"] {
+        assert!(drawn.contains(&format!("class=\"shape {kind}\"")), "{kind}");
+        assert!(drawn.contains(&format!(">{kind}</text>")), "{kind}");
+    }
+    for piece in [
+        "<g class=\"arrow feedback\"><title>llm listens to script (feedback)</title>",
+        "<g class=\"arrow any-of\"><title>input listens to llm (one of these is enough)</title>",
+        "<g class=\"arrow failure\"><title>ensemble listens to input: on failure, at most 2 times</title>",
+        ">feedback: not needed before the first execution</text>",
+        ">one of these is enough</text>",
+        ">listens to failures</text>",
+        "<circle class=\"ring\"",
+    ] {
+        assert!(drawn.contains(piece), "{piece}\n{drawn}");
+    }
+    assert!(!drawn.contains("in this run"));
+}
+
+#[test]
+fn a_run_is_laid_over_it() {
+    let mut nodes = vec![node("a", Shape::Script), node("b", Shape::Llm), node("c", Shape::Llm)];
+    nodes[0].fate = Some(Fate::Ran {
+        executions: 3,
+        failed: 1,
+    });
+    nodes[1].fate = Some(Fate::Ran {
+        executions: 1,
+        failed: 0,
+    });
+    nodes[2].fate = Some(Fate::Idle {
+        why: Some("waiting for b".to_owned()),
+    });
+    let mut arrows = vec![arrow(0, 1), arrow(1, 2)];
+    arrows[0].started = Some(1);
+    arrows[1].started = Some(0);
+    let mut picture = picture(nodes, arrows);
+    picture.subtitle = Some("run x: completed".to_owned());
+    let drawn = svg(&picture);
+    for piece in [
+        "<g class=\"agent failed\"><title>a, script, ran 3 times, 1 failed</title>",
+        "<g class=\"agent\"><title>b, llm, ran once</title>",
+        "<g class=\"agent idle\"><title>c, llm, did not run: waiting for b</title>",
+        "<g class=\"arrow started\"><title>b listens to a: started once</title>",
+        "<g class=\"arrow idle\"><title>c listens to b</title>",
+        ">started once</text>",
+        ">run x: completed</text>",
+    ] {
+        assert!(drawn.contains(piece), "{piece}\n{drawn}");
+    }
+}
+
+#[test]
+fn a_broad_picture_goes_from_left_to_right() {
+    let size = |drawn: &str, of: &str| -> f64 {
+        let rest = drawn.split(&format!(" {of}=\"")).nth(1).expect("a size");
+        rest.split('"')
+            .next()
+            .and_then(|size| size.parse().ok())
+            .expect("a number")
+    };
+    let nodes = |count: usize| {
+        (0..count)
+            .map(|at| node(&format!("agent_{at}"), Shape::Script))
+            .collect()
+    };
+    let fan = |count: usize| svg(&picture(nodes(count), (1..count).map(|to| arrow(0, to)).collect()));
+    let few = fan(4);
+    assert!(size(&few, "width") > size(&few, "height"), "{few}");
+    let many = fan(30);
+    assert!(size(&many, "width") < size(&many, "height") && size(&many, "width") < BROAD);
+}
+
+#[test]
+fn long_words_are_broken_and_the_whole_is_kept_for_the_pointer() {
+    let condition =
+        "output.a_name_that_is_longer_than_any_line_can_be == 1 and output.another_one_that_is_long > 2 or 3 > 4";
+    assert_eq!(
+        words::wrapped(condition, 30, 3),
+        [
+            "output.a_name_that_is_longer_",
+            "than_any_line_can_be == 1 and",
+            "output.another_one_that_is_…",
+        ]
+    );
+    assert_eq!(words::wrapped("short", 30, 3), ["short"]);
+    assert_eq!(words::wrapped("字字字字字", 4, 2), ["字字", "字…"]);
+    let mut long = arrow(0, 1);
+    long.condition = Some(condition.to_owned());
+    let drawn = svg(&picture(
+        vec![node("a", Shape::Script), node("b", Shape::Script)],
+        vec![long],
+    ));
+    assert!(drawn.contains("if output.a_name_that_is_longer_than_any_line_can_be == 1 and output.another_one_that_is_long &gt; 2 or 3 &gt; 4</title>"));
+}
