@@ -53,7 +53,7 @@ pub enum Command {
     Continue(ContinueArgs),
     /// Start a new run from a turn of another
     Fork(ForkArgs),
-    /// Repeat one execution of a run and what followed from it, in a new run that keeps the rest
+    /// Repeat an execution of a run and what followed from it, in a new run
     Rerun(RerunArgs),
     /// Look at recorded runs
     #[command(subcommand)]
