@@ -122,7 +122,8 @@ pub fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
     }
 }
 
-fn started(plan: &Plan) -> RunStarted {
+/// The first event of a run.
+pub fn started(plan: &Plan) -> RunStarted {
     RunStarted {
         format: FORMAT,
         run_id: "20261121-120000-abcd".into(),

@@ -63,6 +63,8 @@ pub enum Command {
     Fork(ForkArgs),
     /// Tell what a run would take, from what a recorded one took
     Estimate(EstimateArgs),
+    /// Repeat an execution of a run and what followed from it, in a new run
+    Rerun(RerunArgs),
     /// Look at recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
@@ -356,12 +358,15 @@ pub struct ReplayArgs {
 /// `ensemble resume`.
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
-    /// The run's id, or the beginning of it
+    /// The run: its id, the beginning of it, or the path of its folder or journal
     #[arg(value_name = "RUN", required_unless_present = "last")]
     pub run: Option<String>,
     /// The latest run
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
+    /// Go on with this ensemble instead of the recorded one, in a new run
+    #[arg(long, value_name = "FILE|NAME")]
+    pub ensemble: Option<String>,
     /// Who answers, and which models.
     #[command(flatten)]
     pub answering: AnsweringArgs,
@@ -376,7 +381,7 @@ pub struct ResumeArgs {
 /// `ensemble continue`.
 #[derive(Debug, Args)]
 pub struct ContinueArgs {
-    /// The run's id, or the beginning of it
+    /// The run: its id, the beginning of it, or the path of its folder or journal
     #[arg(value_name = "RUN")]
     pub run: String,
     /// What is said: a text, @FILE, or - for standard input
@@ -399,12 +404,38 @@ pub struct ContinueArgs {
 /// `ensemble fork`.
 #[derive(Debug, Args)]
 pub struct ForkArgs {
-    /// The run's id, or the beginning of it
+    /// The run: its id, the beginning of it, or the path of its folder or journal
     #[arg(value_name = "RUN")]
     pub run: String,
     /// The last turn to keep; 0 keeps only the input
     #[arg(long, value_name = "N")]
     pub at_turn: u32,
+    /// Put KEY into the context before it goes on; VALUE is JSON if it parses, else text
+    #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
+    pub set: Vec<String>,
+    /// Go on with this ensemble instead of the recorded one
+    #[arg(long, value_name = "FILE|NAME")]
+    pub ensemble: Option<String>,
+    /// Who answers, and which models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// What is shown.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+    /// How it is driven.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+}
+
+/// `ensemble rerun`.
+#[derive(Debug, Args)]
+pub struct RerunArgs {
+    /// The run: its id, the beginning of it, or the path of its folder or journal
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The execution that is repeated: the agent, and the turn in which it ran
+    #[arg(long, value_name = "AGENT@TURN")]
+    pub from: String,
     /// Go on with this ensemble instead of the recorded one
     #[arg(long, value_name = "FILE|NAME")]
     pub ensemble: Option<String>,

@@ -43,7 +43,16 @@ pub fn context(file: Option<&Path>, set: &[String], surroundings: &Surroundings)
             context.insert(key.into(), Arc::new(value));
         }
     }
-    for set in set {
+    for (key, value) in self::set(set)?.iter() {
+        context.insert(key.clone(), value.clone());
+    }
+    Ok(context)
+}
+
+/// Every `--set`.
+pub fn set(given: &[String]) -> Result<Context, CliError> {
+    let mut context = Context::default();
+    for set in given {
         let (key, value) = pair(set, "--set", "KEY=VALUE")?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         context.insert(key.into(), Arc::new(value));

@@ -179,6 +179,8 @@ pub struct Conversation {
     pub triggers_conversation: bool,
     /// What starts it again.
     pub trigger: Trigger,
+    /// Does what it said still hold when the run goes on later?
+    pub on_resume: OnResume,
 }
 
 impl Default for Conversation {
@@ -189,6 +191,7 @@ impl Default for Conversation {
             state_key: None,
             triggers_conversation: false,
             trigger: Trigger::News,
+            on_resume: OnResume::Reuse,
         }
     }
 }
@@ -201,6 +204,16 @@ pub enum Trigger {
     News,
     /// Every turn in which its dependencies hold.
     EveryTurn,
+}
+
+/// `conversation.on_resume`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnResume {
+    /// What it said stands.
+    #[default]
+    Reuse,
+    /// What it said in the turn from which the run goes on is said again.
+    Rerun,
 }
 
 /// `retry`.

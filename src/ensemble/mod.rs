@@ -13,7 +13,7 @@ mod tool;
 
 pub use agent::{
     Agent, AgentKind, Backoff, Conversation, Declared, Dependency, Ending, InputSpec, Llm, Memory, ModelChoice,
-    OnError, Responses, Retry, Trigger,
+    OnError, OnResume, Responses, Retry, Trigger,
 };
 pub use context_window::{ContextWindow, Strategy};
 pub use limits::Limits;

@@ -114,7 +114,11 @@ impl Human {
         } else {
             String::new()
         };
-        let took = duration(finished.execution_time);
+        let took = if finished.reused {
+            "taken over".to_owned()
+        } else {
+            duration(finished.execution_time)
+        };
         let title = match shown.title {
             true => format!("    {DIM}{took}{DIM:#}\n"),
             false => format!(
@@ -246,8 +250,12 @@ impl Reporter for Human {
                 self.begun = Some(record.at);
                 if self.verbosity > Verbosity::Quiet {
                     let agents = count(state.plan().len() as u64, "agent");
+                    let from = match &started.forked_from {
+                        Some(from) => format!(", from turn {} of {}", from.turn, from.run_id),
+                        None => String::new(),
+                    };
                     self.note(&format!(
-                        "{NAME}{}{NAME:#} {DIM}· {agents} · run {}{DIM:#}\n",
+                        "{NAME}{}{NAME:#} {DIM}· {agents} · run {}{from}{DIM:#}\n",
                         started.ensemble, started.run_id
                     ));
                 }

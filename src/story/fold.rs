@@ -33,6 +33,10 @@ impl Story {
                 let text = message.text.clone();
                 self.chapters.push(Chapter::Message { text, at });
             }
+            Event::ContextSet(context) => {
+                let context = context.clone();
+                self.chapters.push(Chapter::Given { context, at });
+            }
             Event::TurnStarted(turn) => self.chapters.push(Chapter::Turn(Box::new(opened(turn, at)))),
             Event::ExecutionStarted(started) => {
                 if let Some(execution) = self.execution(&started.agent) {

@@ -43,7 +43,7 @@ fn show(diagnostics: &[Diagnostic]) -> Vec<String> {
 #[test]
 fn tools_that_lead_back_and_tools_that_nobody_uses() {
     let tools = "tools: {a: {agent: a}, b: {agent: b}, c: {agent: c}}\n";
-    let llm = |name: &str, tools: &str| format!("- {{name: {name}, model: m/n, tools: [{tools}]}}\n");
+    let llm = |name: &str, tools: &str| format!("- {{name: {name}, model: xai/n, tools: [{tools}]}}\n");
     let unused = |name: &str, column: usize| format!("H020 6:{column} no agent uses the tool `{name}`");
     let rows: Vec<([String; 3], Vec<String>)> = vec![
         ([llm("a", "b"), llm("b", "c"), llm("c", "")], vec![unused("a", 9)]),

@@ -8,7 +8,7 @@ use super::tool::Tools;
 use super::{Names, context_window, dependency, input, limits, reference, remote};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, Trigger};
+use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Trigger};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, count, flag, name, seconds, text, twice, word};
 use crate::loader::words::{Section, quoted};
@@ -266,12 +266,16 @@ fn conversation(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut
             findings,
         )
     });
+    let on_resume = fields.read("on_resume", findings, |at, findings| {
+        word(at, &[("reuse", OnResume::Reuse), ("rerun", OnResume::Rerun)], findings)
+    });
     let defaults = Conversation::default();
     Some(Conversation {
         max_turns: max_turns.unwrap_or(defaults.max_turns),
         state_key,
         triggers_conversation: triggers_conversation.unwrap_or(defaults.triggers_conversation),
         trigger: trigger.unwrap_or(defaults.trigger),
+        on_resume: on_resume.unwrap_or(defaults.on_resume),
     })
 }
 

@@ -8,7 +8,8 @@ use serde_json::json;
 use super::loaded;
 use crate::ensemble::{
     AgentKind, Backoff, CalledTool, CommandLine, ContextWindow, Declared, Ending, Ensemble, McpServer, Memory,
-    ModelChoice, OnError, Permission, Reply, Responses, Setting, Simulated, Strategy, Tool, ToolKind, Trigger,
+    ModelChoice, OnError, OnResume, Permission, Reply, Responses, Setting, Simulated, Strategy, Tool, ToolKind,
+    Trigger,
 };
 use crate::loader::{answers, context, profiles};
 use crate::source::Source;
@@ -73,7 +74,7 @@ agents:
         feedback: true
         on: any
       - {agent_name: asker, condition: true, requires_all: false}
-    conversation: {max_turns: 4, state_key: draft, triggers_conversation: true, trigger: every_turn, memory: none}
+    conversation: {max_turns: 4, state_key: draft, triggers_conversation: true, trigger: every_turn, memory: none, on_resume: rerun}
     output_schema: {type: object, properties: {text: {type: string}}}
   - name: reviewer
     model: openai/gpt-4o/mini
@@ -214,8 +215,12 @@ fn the_whole_language_is_read() {
     assert_eq!(cwd.as_deref(), Some("sub"));
     assert!(matches!(tool("far").kind, ToolKind::Mcp(McpServer::Url { .. })));
     assert_eq!(
-        (&**writer.state_key(), writer.conversation.trigger),
-        ("draft", Trigger::EveryTurn)
+        (
+            &**writer.state_key(),
+            writer.conversation.trigger,
+            writer.conversation.on_resume
+        ),
+        ("draft", Trigger::EveryTurn, OnResume::Rerun)
     );
     assert!(writer.conversation.triggers_conversation && writer.output_schema.is_some());
 }
@@ -439,7 +444,7 @@ fn every_strategy_of_a_context_window_is_read() {
         ),
     ];
     for (window, strategy, min_recent_turns) in table {
-        let text = format!("name: e\nagents: [{{name: a, model: o/x, context_window: {window}}}]");
+        let text = format!("name: e\nagents: [{{name: a, model: xai/x, context_window: {window}}}]");
         let AgentKind::Llm(llm) = &ensemble(&text).agents[0].kind else {
             panic!("{text}")
         };

@@ -54,6 +54,7 @@ fn chapter(chapter: &Chapter) -> Value {
     match chapter {
         Chapter::Turn(turn) => of_turn(turn),
         Chapter::Message { text, at } => json!({"what": "message", "at": at, "text": text}),
+        Chapter::Given { context, at } => json!({"what": "given", "at": at, "context": context}),
         Chapter::Interrupted { cause, at } => json!({"what": "interrupted", "at": at, "cause": of_cause(*cause)}),
         Chapter::Resumed { at } => json!({"what": "resumed", "at": at}),
         Chapter::Ended { ended, at } => json!({
