@@ -148,7 +148,7 @@ fn circles_through_the_configuration() {
     };
     assert_eq!(
         with("p"),
-        ["W016 5:40 profiles fall back on each other in a circle: p → q → p"]
+        ["W016 5:42 profiles fall back on each other in a circle: p → q → p"]
     );
     assert_eq!(with("r").len(), 1);
     assert_eq!(with("elsewhere"), [""; 0]);

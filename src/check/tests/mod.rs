@@ -49,7 +49,7 @@ fn tools_that_lead_back_and_tools_that_nobody_uses() {
         ([llm("a", "b"), llm("b", "c"), llm("c", "")], vec![unused("a", 9)]),
         (
             [llm("a", "b, c"), llm("b", "c, a"), llm("c", "")],
-            vec!["E045 3:33 these agents are tools of each other in a circle: a → b → a".to_owned()],
+            vec!["E045 3:35 these agents are tools of each other in a circle: a → b → a".to_owned()],
         ),
         (
             [llm("a", "b"), llm("b", "c"), llm("c", "c")],

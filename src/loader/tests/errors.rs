@@ -105,12 +105,11 @@ fn agents() {
             "model: xai/b\ntools: [x, y.z]",
             &["E034 7:13 there is no tool 'x'", "E034 7:16 there is no tool 'y'"],
         ),
-        ("model: xai/b\ntools: x", &["E014 7:12 expected a list of names of tools"]),
-        ("model: xai/b\nmax_iterations: 0", &["E015 7:21"]),
         (
-            "model: xai/b\ncontext_window: {}",
-            &["E012 7:5 `context_window` is not supported"],
+            "model: xai/b\ntools: x",
+            &["E014 7:12 expected a list of names of tools"],
         ),
+        ("model: xai/b\nmax_iterations: 0", &["E015 7:21"]),
         (
             "script: x\ncontext_window: {max_tokens: 1}",
             &["E025 7:5 `context_window` does not belong to an agent of type script"],
@@ -720,8 +719,8 @@ fn tools() {
         "name: e\nagents: [{name: a, model: xai/b, tools: [t.x, T]}, {name: b, script: x}]\ntools: {t: {agent: b}, 'a b': \
          {agent: b}}\n",
         &[
-            "E034 2:40 `t` is one tool, and has none within it",
-            "E034 2:45 there is no tool 'T'",
+            "E034 2:42 `t` is one tool, and has none within it",
+            "E034 2:47 there is no tool 'T'",
             "E017 3:24 'a b' is not a valid name of a tool",
         ],
     );
