@@ -371,8 +371,8 @@ Feature: Tools
       """
       name: tools
       agents:
-        - {name: a, model: m/n, tools: [serach, search.part, b_tool]}
-        - {name: b, model: m/n, tools: [a_tool]}
+        - {name: a, model: xai/n, tools: [serach, search.part, b_tool]}
+        - {name: b, model: xai/n, tools: [a_tool]}
         - {name: c, script: x.rhai, tools: [search], max_iterations: 2}
       tools:
         search: {script: gone.rhai}
@@ -405,9 +405,9 @@ Feature: Tools
       """
       name: tools
       agents:
-        - {name: a, model: m/n, tools: [to_b]}
-        - {name: b, model: m/n, tools: [to_c, look]}
-        - {name: c, model: m/n, tools: [to_a]}
+        - {name: a, model: xai/n, tools: [to_b]}
+        - {name: b, model: xai/n, tools: [to_c, look]}
+        - {name: c, model: xai/n, tools: [to_a]}
       tools:
         to_a: {agent: a}
         to_b: {agent: b}

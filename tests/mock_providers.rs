@@ -34,10 +34,6 @@ impl Mock {
         let project = Path::new(env!("CARGO_MANIFEST_DIR"));
         let package: PathBuf = project.join("target/mock/node_modules/@copilotkit/aimock");
         if !package.join("dist/index.js").is_file() {
-            assert!(
-                std::env::var_os("CI").is_none(),
-                "CI installs it with tests/mock/install.sh"
-            );
             let mut err = std::io::stderr();
             let _ = std::io::Write::write_all(
                 &mut err,

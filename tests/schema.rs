@@ -132,13 +132,13 @@ fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
     let profile = |rest: &str| agent(&format!("    model_profile: p\nmodel_profiles:\n  p: {rest}"));
     let tool = |rest: &str| {
         agent(&format!(
-            "    model: m/n\n    tools: [t]\n  - {{name: b, script: x}}\ntools:\n  t: {rest}"
+            "    model: xai/n\n    tools: [t]\n  - {{name: b, script: x}}\ntools:\n  t: {rest}"
         ))
     };
     let rows = [
         (agent("    script: x\n    tools: [t]"), false),
-        (agent("    model: m/n\n    max_iterations: 0"), false),
-        (agent("    model: m/n\n    max_iterations: 3"), true),
+        (agent("    model: xai/n\n    max_iterations: 0"), false),
+        (agent("    model: xai/n\n    max_iterations: 3"), true),
         (agent("    script: x\n    on_error: never"), false),
         (agent("    script: x\n    timeout_seconds: 0"), false),
         (agent("    script: x\n    timeout_seconds: 0.5"), true),
@@ -165,36 +165,36 @@ fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
             false,
         ),
         (agent("    script: x\n    dependencies: [a]"), false),
-        (agent("    model: o/x\n    context_window: {max_tokens: 100}"), true),
-        (agent("    model: o/x\n    context_window: {}"), false),
+        (agent("    model: xai/x\n    context_window: {max_tokens: 100}"), true),
+        (agent("    model: xai/x\n    context_window: {}"), false),
         (
-            agent("    model: o/x\n    context_window: {min_recent_turns: 2}"),
+            agent("    model: xai/x\n    context_window: {min_recent_turns: 2}"),
             false,
         ),
-        (agent("    model: o/x\n    context_window: {max_messages: 0}"), false),
+        (agent("    model: xai/x\n    context_window: {max_messages: 0}"), false),
         (agent("    script: x\n    context_window: {max_tokens: 100}"), false),
         (
-            agent("    model: o/x\n    context_window: {max_tokens: 9, strategy: summarize}"),
+            agent("    model: xai/x\n    context_window: {max_tokens: 9, strategy: summarize}"),
             true,
         ),
         (
-            agent("    model: o/x\n    context_window: {max_tokens: 9, strategy: custom}"),
+            agent("    model: xai/x\n    context_window: {max_tokens: 9, strategy: custom}"),
             false,
         ),
         (
-            agent("    model: o/x\n    context_window: {strategy: {summarize: p}}"),
+            agent("    model: xai/x\n    context_window: {strategy: {summarize: p}}"),
             false,
         ),
         (
-            agent("    model: o/x\n    context_window: {strategy: {recent_turns_only: 2}}"),
+            agent("    model: xai/x\n    context_window: {strategy: {recent_turns_only: 2}}"),
             true,
         ),
         (
-            agent("    model: o/x\n    context_window: {strategy: {custom: k.rhai}}"),
+            agent("    model: xai/x\n    context_window: {strategy: {custom: k.rhai}}"),
             true,
         ),
         (
-            agent("    model: o/x\n    context_window: {max_tokens: 9, strategy: {custom: k, summarize: p}}"),
+            agent("    model: xai/x\n    context_window: {max_tokens: 9, strategy: {custom: k, summarize: p}}"),
             false,
         ),
         (agent("    script: x\nmodel_profiles:"), true),

@@ -15,7 +15,9 @@ use super::network::network;
 use super::prepare::{config_profiles, prepare, profiles};
 use super::project::Surroundings;
 use super::{exit, given};
-use crate::ensemble::{AgentKind, Ensemble, ModelChoice, Profile, Provider as KnownProvider, Responses, SIMULATED};
+use crate::ensemble::{
+    AgentKind, Ensemble, ModelChoice, Profile, Provider as KnownProvider, Responses, SIMULATED, Strategy,
+};
 use crate::model::{Link, ModelError, ModelRequest, Network, ProfileError, Profiles, Provider, Remote, key_variable};
 use crate::report::count;
 use crate::thread::{Message, Role};
@@ -128,15 +130,24 @@ fn named(args: &ModelsArgs, surroundings: &Surroundings) -> Result<Vec<Named>, C
 }
 
 fn choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
-    let choice = |kind: &AgentKind| match kind {
-        AgentKind::Llm(llm) => Some(llm.model.clone()),
-        AgentKind::Input(input) => match &input.responses {
-            Some(Responses::Profile(name)) => Some(ModelChoice::Profile(name.clone())),
-            _ => None,
-        },
-        AgentKind::Script { .. } | AgentKind::Ensemble { .. } => None,
+    let choices = |kind: &AgentKind| -> Vec<ModelChoice> {
+        match kind {
+            AgentKind::Llm(llm) => {
+                let strategy = llm.context_window.as_ref().map(|window| &window.strategy);
+                let summing_up = match strategy {
+                    Some(Strategy::Summarize(Some(name))) => Some(ModelChoice::Profile(name.clone())),
+                    _ => None,
+                };
+                std::iter::once(llm.model.clone()).chain(summing_up).collect()
+            }
+            AgentKind::Input(input) => match &input.responses {
+                Some(Responses::Profile(name)) => vec![ModelChoice::Profile(name.clone())],
+                _ => Vec::new(),
+            },
+            AgentKind::Script { .. } | AgentKind::Ensemble { .. } => Vec::new(),
+        }
     };
-    ensemble.agents.iter().filter_map(|agent| choice(&agent.kind)).collect()
+    ensemble.agents.iter().flat_map(|agent| choices(&agent.kind)).collect()
 }
 
 fn name_of(choice: &ModelChoice) -> Arc<str> {

@@ -261,8 +261,12 @@ impl Wires<'_> {
     fn connect(&self, choice: &ModelChoice) -> Result<Model, ProfileError> {
         let model = Model::connect(&self.profiles.resolve(choice)?, &self.load(), &self.shared.network)?;
         Ok(match &self.shared.cache {
+            // What the cache has needs no key.
             Some(cache) => model.cached(cache),
-            None => model,
+            None => {
+                model.check_keys()?;
+                model
+            }
         })
     }
 

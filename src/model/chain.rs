@@ -65,13 +65,8 @@ pub struct Asked {
 }
 
 impl Model {
-    /// Readies the providers of a chain. A provider does its costly work when it is first asked, not here; but where nobody
-    /// has a key, that is told before anything is done.
+    /// Readies the providers of a chain. A provider does its costly work when it is first asked, not here.
     pub fn connect(resolved: &Resolved, load: &LoadScript, network: &Network) -> Result<Self, ProfileError> {
-        let missing = resolved.chain.iter().map(|link| missing_key(link, network));
-        if let Some(Some(first)) = missing.reduce(|first, next| first.filter(|_| next.is_some())) {
-            return Err(first);
-        }
         let connect = |link: &Link| -> Result<(Link, Arc<dyn Provider>), ProfileError> {
             exists(link)?;
             if let Some(provider) = ensemble::Provider::named(&link.profile.provider) {
@@ -90,6 +85,16 @@ impl Model {
             simulated: resolved.is_simulated(),
             network: network.clone(),
         })
+    }
+
+    /// Is there a key for anyone in the chain?
+    ///
+    /// # Errors
+    /// All of them need one, and the environment has none of these; the error is of the first.
+    pub fn check_keys(&self) -> Result<(), ProfileError> {
+        let missing = self.profiles().map(|link| missing_key(link, &self.network));
+        let first = missing.reduce(|first, next| first.filter(|_| next.is_some()));
+        first.flatten().map_or(Ok(()), Err)
     }
 
     /// A model without an ensemble: one profile, and no fallback. It has no way to keys.

@@ -304,7 +304,6 @@ impl Reporter for Human {
     }
 }
 
-/// What to type next.
 /// Requests, tokens and what they cost, in a few words.
 fn used(usage: &Usage) -> String {
     let estimated = if usage.estimated { ", estimated" } else { "" };
@@ -321,6 +320,7 @@ fn used(usage: &Usage) -> String {
     )
 }
 
+/// What to type next.
 fn hints(reason: CompletionReason, state: &ConversationState) -> String {
     let Some(started) = state.started() else {
         return String::new();

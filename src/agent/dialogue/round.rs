@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::tools::perform;
 use super::{Dialogue, DialogueError, Fitted, Sending, Tools};
 use crate::data::Usage;
+use crate::ensemble::Price;
 use crate::model::{Ask, ModelReply, ToolSpec, estimate_tokens};
 use crate::thread::{Listener, Message, Speaker, StopReason, Thread, ToolCall};
 
@@ -140,14 +141,7 @@ impl Dialogue {
         conversed.usage.requests += asked.requests;
         conversed.warnings.extend(asked.warnings);
         let reply = asked.result.map_err(|error| DialogueError::Model(error.message))?;
-        let mut used = Usage::default();
-        count(&reply, system.as_deref(), &messages, &mut used);
-        // What comes from the cache is paid for.
-        used.cost = asked
-            .price
-            .filter(|_| !reply.cached)
-            .map(|price| price.of(used.input_tokens, used.output_tokens));
-        conversed.usage = conversed.usage + used;
+        count(&reply, asked.price, system.as_deref(), &messages, &mut conversed.usage);
         Ok(reply)
     }
 
@@ -236,13 +230,28 @@ impl Progress {
     }
 }
 
-/// What the provider counted, else an estimate.
-pub(in crate::agent) fn count(reply: &ModelReply, system: Option<&str>, messages: &[Message], spent: &mut Usage) {
-    spent.cached += u64::from(reply.cached);
+/// Books a reply: what the provider counted, else an estimate, and what that costs unless it comes from a cache.
+pub(in crate::agent) fn count(
+    reply: &ModelReply,
+    price: Option<Price>,
+    system: Option<&str>,
+    messages: &[Message],
+    spent: &mut Usage,
+) {
+    let mut used = tokens(reply, system, messages);
+    let price = price.filter(|_| !reply.cached);
+    used.cost = price.map(|price| price.of(used.input_tokens, used.output_tokens));
+    used.cached = u64::from(reply.cached);
+    *spent = *spent + used;
+}
+
+fn tokens(reply: &ModelReply, system: Option<&str>, messages: &[Message]) -> Usage {
     if let Some(tokens) = reply.tokens {
-        spent.input_tokens += tokens.input;
-        spent.output_tokens += tokens.output;
-        return;
+        return Usage {
+            input_tokens: tokens.input,
+            output_tokens: tokens.output,
+            ..Usage::default()
+        };
     }
     let of_call = |call: &ToolCall| estimate_tokens(&call.arguments.to_string()) + estimate_tokens(&call.told());
     let read = messages
@@ -252,7 +261,10 @@ pub(in crate::agent) fn count(reply: &ModelReply, system: Option<&str>, messages
         .tool_calls
         .iter()
         .map(|call| estimate_tokens(&call.arguments.to_string()));
-    spent.input_tokens += read.sum::<u64>() + system.map_or(0, estimate_tokens);
-    spent.output_tokens += estimate_tokens(&reply.text) + written.sum::<u64>();
-    spent.estimated = true;
+    Usage {
+        input_tokens: read.sum::<u64>() + system.map_or(0, estimate_tokens),
+        output_tokens: estimate_tokens(&reply.text) + written.sum::<u64>(),
+        estimated: true,
+        ..Usage::default()
+    }
 }

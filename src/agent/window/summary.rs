@@ -236,14 +236,8 @@ async fn asked(
     };
     let asked = model.ask(ask, &Silence).await;
     usage.requests += asked.requests;
-    let price = asked.price;
     let reply = asked.result.map_err(|error| error.message)?;
-    let mut used = Usage::default();
-    count(&reply, Some(INSTRUCTIONS), &messages, &mut used);
-    used.cost = price
-        .filter(|_| !reply.cached)
-        .map(|price| price.of(used.input_tokens, used.output_tokens));
-    *usage = *usage + used;
+    count(&reply, asked.price, Some(INSTRUCTIONS), &messages, usage);
     match reply.text.trim() {
         text if reply.stop_reason == StopReason::Refusal => Err(format!("the model refused: {text}")),
         "" => Err("the model's reply is empty".to_owned()),

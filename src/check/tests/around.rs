@@ -137,7 +137,7 @@ fn circles_through_the_configuration() {
         fallback: Some(fallback.into()),
         ..Profile::default()
     };
-    let agents = "- {name: a, model_profile: p}\nmodel_profiles:\n  p: {provider: x, model: y, fallback: q}\n  r: {provider: x, model: y, fallback: p}";
+    let agents = "- {name: a, model_profile: p}\nmodel_profiles:\n  p: {provider: xai, model: y, fallback: q}\n  r: {provider: xai, model: y, fallback: p}";
     let with = |q: &str| {
         let configured = vec![("q".into(), profile(q)), ("s".into(), profile("q"))];
         let found = show(&diagnostics(agents, configured));
@@ -148,7 +148,7 @@ fn circles_through_the_configuration() {
     };
     assert_eq!(
         with("p"),
-        ["W016 5:40 profiles fall back on each other in a circle: p → q → p"]
+        ["W016 5:42 profiles fall back on each other in a circle: p → q → p"]
     );
     assert_eq!(with("r").len(), 1);
     assert_eq!(with("elsewhere"), [""; 0]);
@@ -166,10 +166,10 @@ fn secrets_are_told_and_never_shown() {
         format!("name: e\nagents: '{secret}'\n"),
         format!("name: e\nagents: [ '{secret}'\n"),
         format!(
-            "name: e\nagents:\n- {{name: a, model_profile: p}}\nmodel_profiles: {{p: {{provider: x, model: y, api_key: {secret}}}}}\n"
+            "name: e\nagents:\n- {{name: a, model_profile: p}}\nmodel_profiles: {{p: {{provider: xai, model: y, api_key: {secret}}}}}\n"
         ),
         format!(
-            "name: e\nagents:\n- {{name: a, model_profile: p}}\nmodel_profiles: {{p: {{provider: x, model: y, api_key_env: {secret}}}}}\n"
+            "name: e\nagents:\n- {{name: a, model_profile: p}}\nmodel_profiles: {{p: {{provider: xai, model: y, api_key_env: {secret}}}}}\n"
         ),
     ] {
         let source = Source::new("t", text.as_str());

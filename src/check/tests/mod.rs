@@ -43,13 +43,13 @@ fn show(diagnostics: &[Diagnostic]) -> Vec<String> {
 #[test]
 fn tools_that_lead_back_and_tools_that_nobody_uses() {
     let tools = "tools: {a: {agent: a}, b: {agent: b}, c: {agent: c}}\n";
-    let llm = |name: &str, tools: &str| format!("- {{name: {name}, model: m/n, tools: [{tools}]}}\n");
+    let llm = |name: &str, tools: &str| format!("- {{name: {name}, model: xai/n, tools: [{tools}]}}\n");
     let unused = |name: &str, column: usize| format!("H020 6:{column} no agent uses the tool `{name}`");
     let rows: Vec<([String; 3], Vec<String>)> = vec![
         ([llm("a", "b"), llm("b", "c"), llm("c", "")], vec![unused("a", 9)]),
         (
             [llm("a", "b, c"), llm("b", "c, a"), llm("c", "")],
-            vec!["E045 3:33 these agents are tools of each other in a circle: a → b → a".to_owned()],
+            vec!["E045 3:35 these agents are tools of each other in a circle: a → b → a".to_owned()],
         ),
         (
             [llm("a", "b"), llm("b", "c"), llm("c", "c")],

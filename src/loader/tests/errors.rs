@@ -102,56 +102,55 @@ fn agents() {
             &["E025 7:5 `tools` does not belong to an agent of type script"],
         ),
         (
-            "model: a/b\ntools: [x, y.z]",
+            "model: xai/b\ntools: [x, y.z]",
             &["E034 7:13 there is no tool 'x'", "E034 7:16 there is no tool 'y'"],
         ),
-        ("model: a/b\ntools: x", &["E014 7:12 expected a list of names of tools"]),
-        ("model: a/b\nmax_iterations: 0", &["E015 7:21"]),
         (
-            "model: a/b\ncontext_window: {}",
-            &["E012 7:5 `context_window` is not supported"],
+            "model: xai/b\ntools: x",
+            &["E014 7:12 expected a list of names of tools"],
         ),
+        ("model: xai/b\nmax_iterations: 0", &["E015 7:21"]),
         (
             "script: x\ncontext_window: {max_tokens: 1}",
             &["E025 7:5 `context_window` does not belong to an agent of type script"],
         ),
         (
-            "model: o/x\ncontext_window: 5",
+            "model: xai/x\ncontext_window: 5",
             &["E014 7:21 expected a map (`context_window`)"],
         ),
         (
-            "model: o/x\ncontext_window: {}",
+            "model: xai/x\ncontext_window: {}",
             &["E013 7:21 `context_window` has no limit"],
         ),
         (
-            "model: o/x\ncontext_window: {strategy: middle_out}",
+            "model: xai/x\ncontext_window: {strategy: middle_out}",
             &["E013 7:21 `context_window` has no limit"],
         ),
         (
-            "model: o/x\ncontext_window: {max_tokens: 0, max_message: 3}",
+            "model: xai/x\ncontext_window: {max_tokens: 0, max_message: 3}",
             &[
                 "E015 7:34 expected a whole number of at least 1",
                 "E010 7:37 unknown key 'max_message'",
             ],
         ),
         (
-            "model: o/x\ncontext_window: {max_tokens: 9, strategy: oldest}",
+            "model: xai/x\ncontext_window: {max_tokens: 9, strategy: oldest}",
             &["E016 7:47 expected `oldest_first`, `middle_out` or `summarize`, found the text 'oldest'"],
         ),
         (
-            "model: o/x\ncontext_window: {max_tokens: 9, strategy: custom}",
+            "model: xai/x\ncontext_window: {max_tokens: 9, strategy: custom}",
             &["E013 7:47 this strategy needs to know more"],
         ),
         (
-            "model: o/x\ncontext_window: {max_tokens: 9, strategy: {}}",
+            "model: xai/x\ncontext_window: {max_tokens: 9, strategy: {}}",
             &["E013 7:47 `strategy` does not say which"],
         ),
         (
-            "model: o/x\ncontext_window: {max_tokens: 9, strategy: {custom: a.rhai, summarize: p}}",
+            "model: xai/x\ncontext_window: {max_tokens: 9, strategy: {custom: a.rhai, summarize: p}}",
             &["E023 7:64 `strategy` names two strategies"],
         ),
         (
-            "model: o/x\ncontext_window: {min_recent_turns: 3, strategy: {recent_turns_only: 2}}",
+            "model: xai/x\ncontext_window: {min_recent_turns: 3, strategy: {recent_turns_only: 2}}",
             &["E015 7:40 expected at most 2, since `recent_turns_only` keeps no more"],
         ),
         ("model: llama", &["E033 6:12 'llama' does not read `provider/model`"]),
@@ -717,11 +716,11 @@ fn tools() {
         check(&text, expected);
     }
     check(
-        "name: e\nagents: [{name: a, model: a/b, tools: [t.x, T]}, {name: b, script: x}]\ntools: {t: {agent: b}, 'a b': \
+        "name: e\nagents: [{name: a, model: xai/b, tools: [t.x, T]}, {name: b, script: x}]\ntools: {t: {agent: b}, 'a b': \
          {agent: b}}\n",
         &[
-            "E034 2:40 `t` is one tool, and has none within it",
-            "E034 2:45 there is no tool 'T'",
+            "E034 2:42 `t` is one tool, and has none within it",
+            "E034 2:47 there is no tool 'T'",
             "E017 3:24 'a b' is not a valid name of a tool",
         ],
     );

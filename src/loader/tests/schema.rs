@@ -86,6 +86,12 @@ fn bases() -> Vec<Base> {
         base("profile", json!({"provider": "simulated", "replies": ["x"]}), profile),
         base("profile", json!({"provider": "simulated", "script": "x.rhai"}), profile),
         base("profile", json!({"provider": "simulated"}), profile),
+        base("cost", json!({"input_per_million": 1, "output_per_million": 2}), |it| {
+            profile(json!({"provider": "ollama", "model": "m", "cost": it}))
+        }),
+        base("header", json!({"env": "X"}), |it| {
+            profile(json!({"provider": "ollama", "model": "m", "headers": {"X-A": it}}))
+        }),
         base("reply", json!({"error": "no"}), reply),
         base("reply", json!({"tool_calls": [{"name": "t"}]}), reply),
         base("tool_call", json!({"name": "t"}), |it| {

@@ -444,7 +444,7 @@ fn every_strategy_of_a_context_window_is_read() {
         ),
     ];
     for (window, strategy, min_recent_turns) in table {
-        let text = format!("name: e\nagents: [{{name: a, model: o/x, context_window: {window}}}]");
+        let text = format!("name: e\nagents: [{{name: a, model: xai/x, context_window: {window}}}]");
         let AgentKind::Llm(llm) = &ensemble(&text).agents[0].kind else {
             panic!("{text}")
         };
