@@ -11,6 +11,7 @@ pub mod data;
 pub mod diagnostic;
 pub mod ensemble;
 pub mod executor;
+pub mod explore;
 pub mod import;
 pub mod journal;
 pub mod loader;

@@ -70,15 +70,75 @@ pub fn conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
     (agents, prop::collection::vec(any::<u8>(), 64)).prop_map(|(agents, fate)| (plan(agents), fate))
 }
 
+/// Conditions that are never true, in several ways.
+const NEVER: [&str; 4] = [
+    "False",
+    "turn_count < 0",
+    "len(history) > 3 and len(history) < 2",
+    "not (turn_count == 1 or turn_count != 1)",
+];
+
+/// Agents under tight limits, few of which may ask for others, with conditions that are never true among theirs;
+/// and what becomes of several conversations.
+pub fn limited_conversation() -> impl Strategy<Value = (Plan, Vec<Vec<u8>>)> {
+    let agents = (2_usize..7).prop_flat_map(|count| (0..count).map(|at| agent(at, count)).collect::<Vec<_>>());
+    let twists = prop::collection::vec(any::<u8>(), 24);
+    let cap = prop::option::of((0_usize..7, 1_u32..3));
+    let fates = prop::collection::vec(prop::collection::vec(any::<u8>(), 40), 4);
+    (agents, twists, 1_u32..8, cap, fates).prop_map(|(mut agents, twists, turns, cap, fates)| {
+        let mut twists = twists.into_iter().cycle();
+        let mut twist = || usize::from(twists.next().unwrap_or_default());
+        for agent in &mut agents {
+            agent.conversation.triggers_conversation &= twist().is_multiple_of(8);
+            for dependency in &mut agent.dependencies {
+                match twist() {
+                    at if at.is_multiple_of(4) => dependency.condition = Some(NEVER[at / 4 % NEVER.len()].to_owned()),
+                    at if at.is_multiple_of(3) => dependency.condition = None,
+                    _ => {}
+                }
+            }
+        }
+        let capped = cap.and_then(|(at, cap)| Some((agents.get(at)?.name.clone(), NonZeroU32::new(cap)?)));
+        let limits = Limits {
+            max_total_turns: NonZeroU32::new(turns).expect("at least 1"),
+            max_agent_executions: capped.into_iter().collect(),
+            ..Limits::default()
+        };
+        (plan_within(agents, limits), fates)
+    })
+}
+
 fn plan(agents: Vec<Agent>) -> Plan {
+    plan_within(agents, Limits::default())
+}
+
+fn plan_within(agents: Vec<Agent>, limits: Limits) -> Plan {
     let ensemble = Ensemble {
         name: "random".into(),
         description: None,
         agents,
-        limits: Limits::default(),
+        limits,
         model_profiles: Vec::new(),
         tools: Vec::new(),
         default_task: None,
     };
+    Plan::build(Arc::new(ensemble)).expect("the conditions compile")
+}
+
+/// The same ensemble under limits that can be reached, with agents whose failure fails the run.
+pub fn strict(plan: &Plan, knobs: u8) -> Plan {
+    let mut ensemble = Ensemble::clone(plan.ensemble());
+    if knobs.is_multiple_of(2) {
+        ensemble.limits.max_total_turns = NonZeroU32::new(u32::from(knobs / 2 % 5) + 1).expect("at least 1");
+    }
+    if knobs.is_multiple_of(3) {
+        let cap = NonZeroU32::new(u32::from(knobs / 3 % 3) + 1).expect("at least 1");
+        ensemble.limits.max_agent_executions = vec![("a0".into(), cap)];
+    }
+    for (at, agent) in ensemble.agents.iter_mut().enumerate() {
+        if (knobs >> (at % 8)) & 1 == 1 {
+            agent.on_error = OnError::Fail;
+        }
+    }
     Plan::build(Arc::new(ensemble)).expect("the conditions compile")
 }

@@ -49,7 +49,8 @@ fn fill_in_scripts(workspace: &Workspace, ensemble: &str) {
             .take_while(|c| c.is_alphanumeric() || "._-/".contains(*c))
             .collect();
         if name.ends_with(".rhai") && !workspace.path().join(&name).exists() {
-            workspace.write(&name, "#{}");
+            // Its text does not tell what it puts out, as that of the script which is meant here might.
+            workspace.write(&name, "let said = #{}; said");
         }
     }
 }

@@ -23,7 +23,11 @@ fn codes(workspace: &Workspace) -> Vec<String> {
 fn findings(code: &str, ensemble: &str) -> Vec<String> {
     let workspace = Workspace::new();
     for script in ["writer", "reviewer", "editor", "a", "b", "second", "lookup"] {
-        workspace.write(&format!("{script}.rhai"), "1");
+        workspace.write(&format!("{script}.rhai"), "let said = 1; said");
+    }
+    if code == "W016" {
+        let configured = "model_profiles: {configured: {provider: ollama, model: mistral, fallback: fast}}\n";
+        workspace.write(".ensemble/config.yaml", configured);
     }
     workspace.write("team.yaml", ensemble);
     if matches!(code, "E060" | "E070") {

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use ensemble::condition::{Condition, Counts, Facts, History};
+use ensemble::condition::{Condition, Counts, Facts, History, Keyed, Verdict};
 use ensemble::data::Context;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
@@ -59,10 +59,12 @@ static FACTS: LazyLock<Facts> = LazyLock::new(|| {
 });
 
 fuzz_target!(|text: &str| {
+    let reading = Condition::read(text);
     let condition = match Condition::compile(text) {
         Ok(condition) => condition,
         Err(error) => {
             assert!(text.get(error.span.start..error.span.end).is_some(), "{error:?}");
+            assert_eq!(reading.err(), Some(error));
             return;
         }
     };
@@ -72,5 +74,20 @@ fuzz_target!(|text: &str| {
         assert!(text.get(error.span.start..error.span.end).is_some(), "{error:?}");
     }
     condition.reads(&FACTS);
-    condition.agents_read();
+    let reading = reading.expect("what compiles can be read");
+    let said = match reading.verdict() {
+        Verdict::Always | Verdict::Plain(true) => Some(Some(true)),
+        Verdict::Never | Verdict::Plain(false) => Some(Some(false)),
+        Verdict::Fails(_) => Some(None),
+        Verdict::Open => None,
+    };
+    match (said, &answer) {
+        (Some(None), Ok(answer)) => panic!("{answer}, though it was said to fail"),
+        (Some(Some(said)), Ok(answer)) => assert_eq!(said, *answer),
+        _ => {}
+    }
+    for read in reading.keys_read(Keyed::Context).into_iter().chain(reading.keys_read(Keyed::Output)) {
+        assert!(text.get(read.span.start..read.span.end).is_some(), "{read:?}");
+    }
+    assert_eq!(reading.agents_read(), condition.agents_read());
 });

@@ -1,13 +1,16 @@
-//! Model profiles that are named and not known.
+//! Model profiles that are named and not known, known and not named, or that lead in a circle through several files.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::diagnostic::{Finding, did_you_mean};
-use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Responses};
+use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Responses};
 use crate::loader::codes;
 use crate::source::{At, Route};
 
 /// Warns of every profile that neither the file nor `known` has; another machine may have it.
-pub fn unknown_profiles(ensemble: &Ensemble, known: &dyn Fn(&str) -> bool) -> Vec<Finding> {
-    let inline: std::collections::HashSet<&str> = ensemble.model_profiles.iter().map(|(name, _)| &**name).collect();
+pub(super) fn unknown(ensemble: &Ensemble, known: &dyn Fn(&str) -> bool) -> Vec<Finding> {
+    let inline: HashSet<&str> = ensemble.model_profiles.iter().map(|(name, _)| &**name).collect();
     named(ensemble)
         .filter(|(name, _)| !inline.contains(name) && !known(name))
         .map(|(name, at)| {
@@ -22,6 +25,66 @@ pub fn unknown_profiles(ensemble: &Ensemble, known: &dyn Fn(&str) -> bool) -> Ve
             })
         })
         .collect()
+}
+
+/// Hints at every profile of the file that neither an agent nor a fallback names.
+pub(super) fn unused(ensemble: &Ensemble) -> Vec<Finding> {
+    let used: HashSet<&str> = named(ensemble).map(|(name, _)| name).collect();
+    let profiles = ensemble.model_profiles.iter();
+    profiles
+        .filter(|(name, _)| !used.contains(&**name))
+        .map(|(name, _)| {
+            let place = Route::root().key("model_profiles").key(name.clone()).as_key();
+            Finding::hint(
+                codes::UNUSED_PROFILE,
+                place,
+                format!("nobody uses the model profile `{name}`"),
+            )
+            .help("remove it, or name it as an agent's `model_profile` or as a `fallback`")
+        })
+        .collect()
+}
+
+/// Warns of fallbacks that lead from this file through `configured` profiles back to where they began.
+///
+/// A circle within one file is an error that the loader finds.
+pub(super) fn circles_through(ensemble: &Ensemble, configured: &[(Arc<str>, Profile)]) -> Vec<Finding> {
+    let mut fallbacks: HashMap<&str, Option<&str>> = HashMap::new();
+    for (name, profile) in ensemble.model_profiles.iter().chain(configured) {
+        fallbacks.entry(name).or_insert(profile.fallback.as_deref());
+    }
+    let own: HashSet<&str> = ensemble.model_profiles.iter().map(|(name, _)| &**name).collect();
+    // Which walk came by first; a walk that meets itself has found a circle.
+    let mut walked: HashMap<&str, usize> = HashMap::new();
+    let mut findings = Vec::new();
+    for (walk, (start, _)) in ensemble.model_profiles.iter().enumerate() {
+        let mut way: Vec<&str> = Vec::new();
+        let mut next = Some(&**start);
+        while let Some(here) = next.filter(|here| !walked.contains_key(here)) {
+            walked.insert(here, walk);
+            way.push(here);
+            next = fallbacks.get(here).copied().flatten();
+        }
+        let Some(from) = next.and_then(|met| way.iter().position(|name| *name == met)) else {
+            continue;
+        };
+        let circle = &mut way[from..];
+        // A circle of the configuration alone is no business of this file.
+        if let Some(first) = circle.iter().position(|name| own.contains(name)) {
+            circle.rotate_left(first);
+            let message = format!(
+                "profiles fall back on each other in a circle: {} → {}",
+                circle.join(" → "),
+                circle[0]
+            );
+            let place = Route::root().key("model_profiles").key(circle[0]).key("fallback");
+            findings.push(
+                Finding::warning(codes::FALLBACK_AROUND, place.value(), message)
+                    .help("let one of them have no `fallback`: the search ends where it began"),
+            );
+        }
+    }
+    findings
 }
 
 /// Every profile that is named, with its place.

@@ -6,7 +6,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble};
 use crate::loader::codes;
 use crate::source::{Route, Span};
-use crate::template::Template;
+use crate::template::{self, Fault};
 
 /// Templates that do not compile, and variables that they cannot have.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
@@ -45,9 +45,9 @@ fn templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Route)> {
 }
 
 fn finding(text: &str, route: Route, listens_to: Option<&[Arc<str>]>) -> Option<Finding> {
-    let (code, error) = match Template::compile(text) {
-        Err(error) => (codes::TEMPLATE, error),
-        Ok(template) => (codes::TEMPLATE_NAME, template.unknown_variable(listens_to?)?),
+    let (code, error) = match template::check(text, listens_to).err()? {
+        Fault::Syntax(error) => (codes::TEMPLATE, error),
+        Fault::Variable(error) => (codes::TEMPLATE_NAME, error),
     };
     let span = error.span.unwrap_or(Span::new(0, text.len()));
     Some(Finding::error(code, route.text(span), error.message))

@@ -45,6 +45,8 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Say what the code of a finding means, with a wrong and a right example
     Explain(ExplainArgs),
+    /// Walk through all conversations that an ensemble can hold, and tell how they can end
+    Check(CheckArgs),
     /// Draw who listens to whom, and what a run made of it
     Graph(GraphArgs),
     /// Write a small ensemble that runs at once, to start from
@@ -190,7 +192,7 @@ pub enum Output {
 /// `ensemble validate`.
 #[derive(Debug, Args)]
 pub struct ValidateArgs {
-    /// Files, folders (searched for .yaml and .yml), or - for standard input; default: `ensembles`, else this folder
+    /// Files, folders (searched for .yaml and .yml), patterns, or - for standard input; default: `ensembles`, else this folder
     #[arg(value_name = "PATH")]
     pub paths: Vec<String>,
     /// How findings are shown
@@ -232,6 +234,30 @@ pub struct ExplainArgs {
     /// The code, such as E021; without one, all codes are listed
     #[arg(value_name = "CODE")]
     pub code: Option<String>,
+}
+
+/// `ensemble check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The ensemble: a file, or the name of one
+    #[arg(value_name = "FILE|NAME")]
+    pub ensemble: String,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t = CheckFormat::Human, value_name = "FORM")]
+    pub format: CheckFormat,
+    /// Give up after so many states, and say what was seen until then
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_states: u32,
+}
+
+/// The forms of what `check` reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum CheckFormat {
+    /// For people.
+    #[default]
+    Human,
+    /// One JSON document.
+    Json,
 }
 
 /// `ensemble graph`.

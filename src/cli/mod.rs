@@ -7,18 +7,23 @@
 
 mod args;
 mod chat;
+mod check;
 mod clock;
 mod error;
 mod estimate;
 mod exit;
 mod explain;
+mod folder;
 mod fork;
 mod given;
 mod graph;
 mod import;
+mod in_order;
 mod init;
+mod inputs;
 mod lines;
 mod man;
+mod outputs;
 mod picture;
 mod policy;
 mod prepare;
@@ -70,6 +75,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Chat(args) => chat::chat(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
         Command::Explain(args) => explain::explain(&args, surroundings),
+        Command::Check(args) => check::check(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
         Command::Import(args) => import::import(&args, surroundings),

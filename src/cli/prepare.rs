@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::error::CliError;
 use super::project::{Surroundings, read_source};
-use crate::check;
+use crate::check::{self, Around};
 use crate::conversation::RunEnded;
 use crate::diagnostic::{Diagnostic, Finding, Severity};
 use crate::ensemble::{Agent, Ensemble, Profile};
@@ -14,18 +14,6 @@ use crate::loader::{self, Loaded};
 use crate::model::{Override, Profiles};
 use crate::plan::Plan;
 use crate::source::{Source, Span};
-
-/// What became of an ensemble's text.
-pub struct Examined {
-    /// The text.
-    pub source: Source,
-    /// What the loader made of it.
-    pub loaded: Loaded,
-    /// The plan, when there is no error.
-    pub plan: Option<Arc<Plan>>,
-    /// All that is wrong, in the order of the text.
-    pub diagnostics: Vec<Diagnostic>,
-}
 
 /// An ensemble that can be run.
 pub struct Prepared {
@@ -43,34 +31,26 @@ pub struct Prepared {
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Reads a text and checks all that can be known from it; `more` looks at what surrounds it.
-pub fn examine(source: Source, more: impl Fn(&Ensemble) -> Vec<Finding>) -> Examined {
-    let mut loaded = loader::load(&source);
-    let mut findings = Vec::new();
-    let mut plan = None;
-    let complete = loaded.ensemble.is_some();
-    if let Some(ensemble) = loaded.ensemble.take() {
-        let ensemble = Arc::new(ensemble);
-        findings.extend(check::check(&ensemble));
-        findings.extend(more(&ensemble));
-        match Plan::build(ensemble) {
-            Ok(built) => plan = Some(Arc::new(built)),
-            Err(errors) => findings.extend(errors),
-        }
-        if findings.iter().any(|finding| finding.severity == Severity::Error) {
-            plan = None;
-        }
-    }
+/// All that is wrong with a text and with what it names. Conditions are read and not compiled, since nothing runs.
+pub fn examine(source: &Source, around: &dyn Around) -> Vec<Diagnostic> {
+    let loaded = loader::load(source);
+    let ensemble = loaded.ensemble.as_ref();
+    let findings = ensemble.map(|ensemble| check::check_around(ensemble, around));
+    conclude(&loaded, findings)
+}
+
+/// The findings at their places: with those of the text itself, without what is allowed, and with secrets hidden.
+fn conclude(loaded: &Loaded, findings: Option<Vec<Finding>>) -> Vec<Diagnostic> {
+    let is_complete = findings.is_some();
+    let text = check::Text::look(loaded.source(), loaded.document.as_ref());
+    let mut findings = findings.unwrap_or_default();
+    findings.extend(text.findings());
     let mut diagnostics = loaded.diagnostics_with(&findings);
     if let Some(document) = &loaded.document {
-        diagnostics = check::apply_allowances(document, diagnostics, complete);
+        diagnostics = check::apply_allowances(document, diagnostics, is_complete);
     }
-    Examined {
-        source,
-        loaded,
-        plan,
-        diagnostics,
-    }
+    text.conceal(&mut diagnostics);
+    diagnostics
 }
 
 /// Makes the ensemble in `path` ready to run.
@@ -83,9 +63,20 @@ pub fn prepare(path: &Path, surroundings: &Surroundings) -> Result<Prepared, Cli
 
 /// Makes a text ready to run as if it stood in `folder`.
 pub fn prepare_text(source: Source, folder: PathBuf, root: PathBuf) -> Result<Prepared, CliError> {
-    let examined = examine(source, |_| Vec::new());
-    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = examined
-        .diagnostics
+    let mut loaded = loader::load(&source);
+    let ensemble = loaded.ensemble.take().map(Arc::new);
+    let mut findings = ensemble.as_deref().map(check::check);
+    let is_sound = |findings: &[Finding]| findings.iter().all(|finding| finding.severity != Severity::Error);
+    let mut plan = None;
+    if let (Some(ensemble), Some(found)) = (ensemble, &mut findings)
+        && is_sound(found)
+    {
+        match Plan::build(ensemble) {
+            Ok(built) => plan = Some(Arc::new(built)),
+            Err(errors) => found.extend(errors),
+        }
+    }
+    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = conclude(&loaded, findings)
         .into_iter()
         .partition(|diagnostic| diagnostic.severity == Severity::Error);
     // A run does not look for profiles and files beforehand, so it cannot judge what allows their absence.
@@ -93,10 +84,10 @@ pub fn prepare_text(source: Source, folder: PathBuf, root: PathBuf) -> Result<Pr
         .into_iter()
         .filter(|warning| warning.code != ALLOWANCE)
         .collect();
-    match examined.plan {
+    match plan {
         Some(plan) if errors.is_empty() => Ok(Prepared {
-            source: examined.source,
-            loaded: examined.loaded,
+            source,
+            loaded,
             plan,
             folder,
             root,

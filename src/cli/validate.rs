@@ -1,161 +1,202 @@
 //! `ensemble validate`: every problem of every file, in one go.
+//!
+//! Files are checked on all cores and shown in their order as they come, so that memory does not grow with their
+//! number. A file that cannot be read is said so, and the others are checked all the same.
 
-use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use super::args::{ValidateArgs, ValidateFormat};
 use super::error::CliError;
 use super::exit;
+use super::folder::Folder;
+use super::in_order::in_order;
+use super::inputs::{Input, inputs};
 use super::policy::Policy;
-use super::prepare::{config_profiles, examine, folder_of};
-use super::project::{Surroundings, read_source, read_stdin};
-use crate::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
-use crate::check;
-use crate::diagnostic::{Code, Diagnostic, Finding, Severity};
-use crate::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Tool, ToolKind};
+use super::prepare::examine;
+use super::project::Surroundings;
+use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::loader::codes;
 use crate::loader::explain::explanation;
-use crate::report::{self, CheckedFile, Rule, diagnostics};
-use crate::source::{At, Source};
+use crate::report::diagnostics::{ForPeople, Json};
+use crate::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals};
 
 /// `ensemble validate`.
 pub fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let policy = Policy::of(args)?;
-    let mut files = check_all(inputs(&args.paths, surroundings)?, surroundings)?;
-    for file in &mut files {
-        file.findings = policy.apply(std::mem::take(&mut file.findings));
-    }
+    let inputs = inputs(&args.paths, surroundings)?;
     let fails = |finding: &Diagnostic| policy.fails(finding);
-    show(&files, &fails, args, surroundings);
-    Ok(if files.iter().flat_map(|file| &file.findings).any(fails) {
-        exit::USAGE
-    } else {
-        exit::SUCCESS
-    })
+    let form = form(args.format, &fails, surroundings);
+    let mut shown = Shown::new(&*form, surroundings);
+    in_order(
+        inputs.len(),
+        || None,
+        |folder, at| check(&inputs[at], folder, &policy, &*form, surroundings),
+        |checked| shown.add(checked),
+    );
+    let has_failed = shown.end();
+    if args.format == ValidateFormat::Human && !args.quiet {
+        surroundings.complain(&shown.summary());
+    }
+    Ok(if has_failed { exit::USAGE } else { exit::SUCCESS })
 }
 
-/// Something to check: a file that is read when its turn comes, or a text that is there already.
-enum Input {
-    File(PathBuf),
-    Stdin(Source),
+/// What became of one input.
+struct Checked {
+    /// How it is shown.
+    part: String,
+    counts: Counts,
+    fails: bool,
+    /// What keeps it, or the configuration around it, from being read.
+    faults: Vec<CliError>,
 }
 
-/// Checks all inputs on as many threads as there are cores; the results come in the order of the inputs.
-fn check_all(inputs: Vec<Input>, surroundings: &Surroundings) -> Result<Vec<CheckedFile>, CliError> {
-    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let share = inputs.len().div_ceil(cores).max(1);
-    let checked: Vec<Result<CheckedFile, CliError>> = std::thread::scope(|scope| {
-        let workers: Vec<_> = inputs
-            .chunks(share)
-            .map(|inputs| {
-                scope.spawn(|| {
-                    inputs
-                        .iter()
-                        .map(|input| check_one(input, surroundings))
-                        .collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        let results = workers.into_iter().map(|worker| worker.join());
-        results
-            .flat_map(|checked| checked.expect("a check does not panic"))
-            .collect()
-    });
-    checked.into_iter().collect()
+/// Findings by severity.
+#[derive(Default, Clone, Copy)]
+struct Counts {
+    errors: usize,
+    warnings: usize,
+    hints: usize,
 }
 
-fn check_one(input: &Input, surroundings: &Surroundings) -> Result<CheckedFile, CliError> {
-    let (path, source) = match input {
-        Input::File(path) => (path.as_path(), read_source(path)?),
-        Input::Stdin(source) => (Path::new("<stdin>"), source.clone()),
+fn check<'s>(
+    input: &Input,
+    folder: &mut Option<Folder<'s>>,
+    policy: &Policy,
+    form: &dyn Form,
+    surroundings: &'s Surroundings,
+) -> Checked {
+    let path = input.path();
+    let folder = match folder {
+        Some(known) if known.holds(path) => known,
+        _ => folder.insert(Folder::around(path, surroundings)),
+    };
+    let mut faults: Vec<CliError> = folder.take_fault().into_iter().collect();
+    let source = match input.read() {
+        Ok(source) => source,
+        Err(fault) => {
+            faults.push(fault);
+            return Checked {
+                part: String::new(),
+                counts: Counts::default(),
+                fails: true,
+                faults,
+            };
+        }
     };
     let name = source.name().to_owned();
-    let findings = check(path, source, surroundings)?;
-    Ok(CheckedFile { name, findings })
+    let findings = policy.apply(examine(&source, folder));
+    let file = CheckedFile {
+        fails: findings.iter().any(|finding| policy.fails(finding)),
+        name,
+        findings,
+    };
+    Checked {
+        part: form.file(&file),
+        counts: Counts::of(&file.findings),
+        fails: file.fails || !faults.is_empty(),
+        faults,
+    }
 }
 
-fn check(path: &Path, source: Source, surroundings: &Surroundings) -> Result<Vec<Diagnostic>, CliError> {
-    let folder = folder_of(path, surroundings);
-    let configured = config_profiles(&folder, surroundings)?;
-    let known = |name: &str| {
-        name == "simulated"
-            || configured
-                .iter()
-                .any(|(_, profiles)| profiles.iter().any(|(known, _)| **known == *name))
-    };
-    let root = surroundings.project_root(&folder);
-    let places = Places {
-        ensemble_dir: folder.clone(),
-        project_root: root.clone(),
-    };
-    let around = |ensemble: &Ensemble| {
-        let mut findings = check::unknown_profiles(ensemble, &known);
-        findings.extend(missing_files(ensemble, &places, surroundings));
-        findings
-    };
-    Ok(examine(source, around).diagnostics)
+/// The report so far.
+struct Shown<'f> {
+    form: &'f dyn Form,
+    surroundings: &'f Surroundings,
+    held: String,
+    totals: Totals,
+    counts: Counts,
+    /// Each is said once, though several threads may meet it.
+    faults: Vec<String>,
 }
 
-/// Scripts, ensembles and programs that agents and tools name and that are not there, or not usable.
-fn missing_files(ensemble: &Ensemble, places: &Places, surroundings: &Surroundings) -> Vec<Finding> {
-    let of_script = |found: Result<Resolved, Unavailable>, at: At| {
-        let unavailable = found.err()?;
-        Some(Finding::warning(codes::NO_SCRIPT, at, unavailable.message).help(unavailable.help))
-    };
-    let of_ensemble = |name: &str, at: At| {
-        let found = surroundings.ensemble_file_from(name, &places.ensemble_dir, &places.project_root);
-        let (message, help) = match found.err()? {
-            CliError::Usage { message, help } => (message, help),
-            other => (other.to_string(), None),
-        };
-        let mut finding = Finding::warning(codes::NO_SCRIPT, at, message);
-        finding.help = help;
-        Some(finding)
-    };
-    let of_agent = |(at, agent): (usize, &Agent)| {
-        let route = Agent::route(at);
-        match &agent.kind {
-            AgentKind::Script { script } => of_script(resolve(script, places), route.key("script").value()),
-            AgentKind::Ensemble { ensemble } => of_ensemble(ensemble, route.key("ensemble").value()),
-            AgentKind::Llm(_) | AgentKind::Input(_) => None,
+impl<'f> Shown<'f> {
+    fn new(form: &'f dyn Form, surroundings: &'f Surroundings) -> Self {
+        surroundings.print(&form.begin());
+        Self {
+            form,
+            surroundings,
+            held: String::new(),
+            totals: Totals {
+                is_blank: true,
+                ..Totals::default()
+            },
+            counts: Counts::default(),
+            faults: Vec::new(),
         }
-    };
-    let of_tool = |(name, tool): &(Arc<str>, Tool)| {
-        let route = Tool::route(name);
-        match &tool.kind {
-            ToolKind::Script { script, .. } => of_script(resolve(script, places), route.key("script").value()),
-            ToolKind::Ensemble { ensemble, .. } => of_ensemble(ensemble, route.key("ensemble").value()),
-            ToolKind::Mcp(McpServer::Command { command, .. }) => {
-                let at = route.key("mcp").key("command").value();
-                match command {
-                    CommandLine::Text(text) => of_script(resolve(text, places), at),
-                    CommandLine::Words(words) => of_script(resolve_words(words, places), at),
-                }
+    }
+
+    fn add(&mut self, checked: Checked) {
+        for fault in checked.faults {
+            let fault = fault.render(self.surroundings.colors_on_stderr());
+            if !self.faults.contains(&fault) {
+                self.surroundings.complain(&fault);
+                self.faults.push(fault);
             }
-            ToolKind::Agent { .. } | ToolKind::Mcp(McpServer::Url { .. }) => None,
         }
-    };
-    let agents = ensemble.agents.iter().enumerate().filter_map(of_agent);
-    agents.chain(ensemble.tools.iter().filter_map(of_tool)).collect()
+        self.totals.files += 1;
+        self.totals.failed += usize::from(checked.fails);
+        self.counts.add(checked.counts);
+        if checked.part.is_empty() {
+            return;
+        }
+        let between = if self.totals.is_blank { "" } else { self.form.between() };
+        self.totals.is_blank = false;
+        if self.form.is_held() {
+            self.held.push_str(&checked.part);
+        } else {
+            self.surroundings.print(&format!("{between}{}", checked.part));
+        }
+    }
+
+    /// Has anything failed?
+    fn end(&mut self) -> bool {
+        self.surroundings.print(&self.form.end(&self.totals, &self.held));
+        self.totals.failed > 0
+    }
+
+    fn summary(&self) -> String {
+        let words = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+        format!(
+            "{} checked: {}, {}, {}\n",
+            words(self.totals.files, "file"),
+            words(self.counts.errors, "error"),
+            words(self.counts.warnings, "warning"),
+            words(self.counts.hints, "hint"),
+        )
+    }
 }
 
-fn show(files: &[CheckedFile], fails: &dyn Fn(&Diagnostic) -> bool, args: &ValidateArgs, surroundings: &Surroundings) {
-    let findings: Vec<Diagnostic> = files.iter().flat_map(|file| &file.findings).cloned().collect();
-    let folder = &surroundings.folder;
-    match args.format {
-        ValidateFormat::Json => surroundings.print(&diagnostics::json(&findings)),
-        ValidateFormat::Github => surroundings.print(&report::github(&findings, folder)),
-        ValidateFormat::Sarif => surroundings.print(&report::sarif(&findings, &rules(), folder)),
-        ValidateFormat::Junit => surroundings.print(&report::junit(files, fails, folder)),
-        ValidateFormat::Human => {
-            if !findings.is_empty() {
-                surroundings.print(&diagnostics::human(&findings, surroundings.streams.colors_on_stdout()));
-            }
-            if !args.quiet {
-                surroundings.complain(&summary(&findings, files.len()));
-            }
+impl Counts {
+    fn of(findings: &[Diagnostic]) -> Self {
+        let count = |severity: Severity| findings.iter().filter(|finding| finding.severity == severity).count();
+        Self {
+            errors: count(Severity::Error),
+            warnings: count(Severity::Warning),
+            hints: count(Severity::Hint),
         }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.errors += other.errors;
+        self.warnings += other.warnings;
+        self.hints += other.hints;
+    }
+}
+
+fn form<'f>(
+    format: ValidateFormat,
+    fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
+    surroundings: &'f Surroundings,
+) -> Box<dyn Form + 'f> {
+    let folder: &Path = &surroundings.folder;
+    match format {
+        ValidateFormat::Json => Box::new(Json),
+        ValidateFormat::Github => Box::new(Github { folder }),
+        ValidateFormat::Sarif => Box::new(Sarif { rules: rules(), folder }),
+        ValidateFormat::Junit => Box::new(Junit { fails, folder }),
+        ValidateFormat::Human => Box::new(ForPeople {
+            color: surroundings.streams.colors_on_stdout(),
+        }),
     }
 }
 
@@ -167,75 +208,4 @@ fn rules() -> Vec<Rule> {
         explanation: explanation(*code),
     };
     codes::ALL.iter().map(rule).collect()
-}
-
-fn summary(findings: &[Diagnostic], files: usize) -> String {
-    let count = |severity: Severity| findings.iter().filter(|finding| finding.severity == severity).count();
-    let words = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
-    format!(
-        "{} checked: {}, {}, {}\n",
-        words(files, "file"),
-        words(count(Severity::Error), "error"),
-        words(count(Severity::Warning), "warning"),
-        words(count(Severity::Hint), "hint"),
-    )
-}
-
-/// All that was asked for, in order, folders searched.
-fn inputs(paths: &[String], surroundings: &Surroundings) -> Result<Vec<Input>, CliError> {
-    let default = if surroundings.folder.join("ensembles").is_dir() {
-        "ensembles"
-    } else {
-        "."
-    };
-    let default = [default.to_owned()];
-    let paths = if paths.is_empty() { &default[..] } else { paths };
-    let mut inputs = Vec::new();
-    for given in paths {
-        if given == "-" {
-            let text: Arc<str> = read_stdin()?.into();
-            inputs.push(Input::Stdin(Source::new("<stdin>", text)));
-            continue;
-        }
-        let path = PathBuf::from(given);
-        let absolute = surroundings.folder.join(&path);
-        if absolute.is_dir() {
-            let mut files = Vec::new();
-            search(&path, &absolute, &mut files)?;
-            if files.is_empty() {
-                return Err(CliError::usage(format!("{given} holds no .yaml or .yml file")));
-            }
-            inputs.extend(files.into_iter().map(Input::File));
-        } else if absolute.is_file() {
-            inputs.push(Input::File(path));
-        } else {
-            inputs.push(Input::File(surroundings.ensemble_file(given)?));
-        }
-    }
-    Ok(inputs)
-}
-
-/// YAML files below a folder in the order of their names; folders that begin with a dot are passed over.
-fn search(shown: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), CliError> {
-    let unreadable = |error: std::io::Error| CliError::Unreadable {
-        path: shown.to_owned(),
-        reason: error.to_string(),
-    };
-    let mut entries: Vec<_> = std::fs::read_dir(folder)
-        .map_err(unreadable)?
-        .filter_map(Result::ok)
-        .collect();
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let name = entry.file_name();
-        let is_hidden = name.to_string_lossy().starts_with('.');
-        let path = entry.path();
-        let shown = shown.join(&name);
-        if path.is_dir() && !is_hidden {
-            search(&shown, &path, files)?;
-        } else if path.is_file() && path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
-            files.push(shown);
-        }
-    }
-    Ok(())
 }

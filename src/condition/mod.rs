@@ -57,12 +57,15 @@
 //! | `type_of(x)` | `type` | `'nothing'`, `'boolean'`, `'number'`, `'text'`, `'list'` or `'map'` |
 
 mod ast;
+mod claims;
+mod constant;
 mod emit;
 mod engine;
 mod functions;
 mod lexer;
 mod operators;
 mod parser;
+mod reading;
 mod reads;
 mod refusal;
 mod report;
@@ -76,12 +79,17 @@ use std::sync::Arc;
 use rhai::{AST, EvalAltResult, Scope};
 use serde_json::Value;
 
+pub use self::claims::{Claim, Claims, Sources};
+
 use self::ast::{Expr, Variable};
 use self::emit::{Emitted, Site};
 use self::engine::{ENGINE, Sited};
 use self::operators::Fault;
 use crate::data::Context;
 use crate::source::Span;
+
+pub use reading::{Keyed, Reading, Verdict};
+pub use reads::KeyRead;
 
 /// No text of a condition's making is longer; nor is a condition.
 const STRING_LIMIT: usize = 1 << 20;
@@ -196,7 +204,11 @@ impl Condition {
 
     /// Compiles a condition in Rhai's or Python's spelling.
     pub fn compile(text: &str) -> Result<Self, CompileError> {
-        let expr = parse(text)?;
+        Self::made(text, parse(text)?)
+    }
+
+    /// Compiles an expression whose places are those of `text`.
+    fn made(text: &str, expr: Expr) -> Result<Self, CompileError> {
         let Emitted {
             script,
             sites,
@@ -240,7 +252,7 @@ impl Condition {
 
     /// The agents whose executions it counts by a literal name, with the bytes of each name.
     pub fn agents_read(&self) -> Vec<(String, Span)> {
-        reads::keys_read(&self.expr, &[Variable::Executions, Variable::AgentExecutionCount])
+        reads::agents_read(&self.expr)
     }
 
     /// The engine's error in the user's terms.

@@ -161,21 +161,46 @@ fn step(value: &Datum, suffix: &Suffix, facts: &Facts) -> Outcome {
     }
 }
 
-/// The literal keys by which the variables' members are read, with the bytes of each key.
-pub(super) fn keys_read(expr: &Expr, of: &[Variable]) -> Vec<(String, Span)> {
+/// A key by which a member of a variable is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRead {
+    /// The key, which is written out.
+    pub key: String,
+    /// Its bytes.
+    pub span: Span,
+    /// Is it only asked whether the key is there?
+    pub is_question: bool,
+}
+
+/// The literal keys by which the variables' members are read.
+pub(super) fn keys_read(expr: &Expr, of: &[Variable]) -> Vec<KeyRead> {
     let mut keys = Vec::new();
     collect_keys(expr, of, &mut keys);
     keys
 }
 
-fn collect_keys(expr: &Expr, of: &[Variable], keys: &mut Vec<(String, Span)>) {
+/// The agents whose executions are counted by a literal name, with the bytes of each name.
+pub(super) fn agents_read(expr: &Expr) -> Vec<(String, Span)> {
+    let read = keys_read(expr, &[Variable::Executions, Variable::AgentExecutionCount]);
+    read.into_iter().map(|read| (read.key, read.span)).collect()
+}
+
+fn collect_keys(expr: &Expr, of: &[Variable], keys: &mut Vec<KeyRead>) {
     let is_one = |expr: &Expr| matches!(expr.kind, Kind::Variable(variable) if of.contains(&variable));
     match &expr.kind {
         Kind::Chain(base, suffixes) if is_one(base) => match suffixes.first().map(|first| (&first.kind, first.span)) {
-            Some((SuffixKind::Member(name), span)) => keys.push((name.clone(), span)),
-            Some((SuffixKind::Index(index), _)) => literal(index, keys),
+            Some((SuffixKind::Member(name), span)) => keys.push(KeyRead {
+                key: name.clone(),
+                span,
+                is_question: false,
+            }),
+            Some((SuffixKind::Index(index), _)) => literal(index, false, keys),
             Some((SuffixKind::Method(function, arguments), _)) if by_key(function) => {
-                arguments.first().into_iter().for_each(|key| literal(key, keys));
+                let is_question = !function.is("get");
+                arguments
+                    .first()
+                    .into_iter()
+                    .for_each(|key| literal(key, is_question, keys));
             }
             _ => {}
         },
@@ -183,14 +208,14 @@ fn collect_keys(expr: &Expr, of: &[Variable], keys: &mut Vec<(String, Span)>) {
             if let [place, key, ..] = arguments.as_slice()
                 && is_one(place)
             {
-                literal(key, keys);
+                literal(key, !function.is("get"), keys);
             }
         }
         Kind::Compare(first, rest) => {
             let mut left = &**first;
             for (comparison, right) in rest {
                 if matches!(comparison, Comparison::In | Comparison::NotIn) && is_one(right) {
-                    literal(left, keys);
+                    literal(left, true, keys);
                 }
                 left = right;
             }
@@ -204,8 +229,12 @@ fn by_key(function: &Function) -> bool {
     function.is("get") || function.is("contains")
 }
 
-fn literal(expr: &Expr, keys: &mut Vec<(String, Span)>) {
+fn literal(expr: &Expr, is_question: bool, keys: &mut Vec<KeyRead>) {
     if let Kind::Text(text) = &expr.kind {
-        keys.push((text.clone(), expr.span));
+        keys.push(KeyRead {
+            key: text.clone(),
+            span: expr.span,
+            is_question,
+        });
     }
 }

@@ -10,9 +10,10 @@ use super::{Clock, Executor};
 use crate::agent::{BoxFuture, Execution, Observed, Runner};
 use crate::conversation::{CompletionReason, ConversationState, Event, Record, RunResumed, RunStarted};
 use crate::data::{Context, FailureKind};
+use crate::explore::{Budget, explore};
 use crate::journal::{Ledger, LedgerError, SyncPoint, decode, encode};
 use crate::plan::Plan;
-use crate::random_ensembles::conversation;
+use crate::random_ensembles::{conversation, strict};
 use crate::report::{RunResult, Silent};
 
 /// Keeps every record, as it would come back from a file.
@@ -191,5 +192,32 @@ proptest! {
         }
         let total: u32 = plan.ids().map(|id| state.execution_count(id)).sum();
         prop_assert_eq!(state.history().count(), total as usize);
+    }
+
+    #[test]
+    fn every_conversation_stays_inside_what_exploration_calls_possible(
+        (plan, fate) in conversation(),
+        knobs in any::<u8>(),
+    ) {
+        let (plan, fate) = (Arc::new(strict(&plan, knobs)), Arc::new(fate));
+        let found = explore(&plan, Budget { states: 100 });
+        if !found.coverage.is_complete() {
+            return Ok(());
+        }
+        for detours in 0..8 {
+            let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(detours)).collect();
+            let (state, _) = drive(&plan, &Arc::new(fate), 1, &[], started());
+            let ended = state.ended().expect("it ended");
+            let known = found.ends.iter().any(|end| end.reason == ended.completion_reason);
+            prop_assert!(known, "{} is not among {:?}", ended.completion_reason, found.ends);
+            prop_assert!(state.turn_count() <= found.turns, "{} turns", state.turn_count());
+            let total: u32 = plan.ids().map(|id| state.execution_count(id)).sum();
+            prop_assert!(total <= found.executions, "{total} executions");
+            for (id, outlook) in plan.ids().zip(&found.agents) {
+                let count = state.execution_count(id);
+                prop_assert!(count <= outlook.most, "{} ran {count} times", outlook.agent);
+                prop_assert!(count > 0 || outlook.left_out.is_some(), "{} was left out", outlook.agent);
+            }
+        }
     }
 }

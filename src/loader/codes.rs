@@ -62,9 +62,20 @@ codes! {
     NEVER_NEWS = "W002", "An agent may run several times and can never have news.";
     NO_SCRIPT = "W003", "A script, an ensemble or a program that is named is not there, or cannot be used.";
     ALLOWANCE = "W004", "A comment that allows findings has no reason, no known code, or nothing to allow.";
+    NEVER_RUNS = "W010", "An agent can never run, because a condition on its way is never true.";
+    TOO_LATE = "W011", "A limit ends the conversation before an agent can run.";
+    CONSTANT_CONDITION = "W012", "A condition is always true, never true, or never has an answer.";
+    UNWRITTEN_KEY = "W013", "A condition reads a key that nobody writes.";
+    SECRET = "W014", "Something in the file looks like a secret.";
+    FEEDBACK_ONCE = "W015", "A `feedback` dependency has no effect, because its agent runs only once.";
+    FALLBACK_AROUND = "W016", "Profiles of several files fall back on each other in a circle.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "A cap ends the conversation no later than the agent's own limit would hold it.";
     SHARED_STATE_KEY = "H003", "Agents store their outputs under one key.";
+    UNUSED_PROFILE = "H010", "Nobody uses a model profile of the file.";
+    IDLE_TURNS = "H011", "An agent that waits for nobody can never reach its `max_turns`.";
+    IDLE_EXECUTIONS = "H012", "A dependency's `max_executions` can never be reached.";
+    SHARED_KEY = "H013", "A condition reads a key of the context that several agents write.";
     UNUSED_TOOL = "H020", "No agent uses a tool of the file.";
 }
 

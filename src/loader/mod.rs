@@ -98,6 +98,11 @@ pub fn context(source: &Source) -> Read<JsonMap> {
 }
 
 impl Loaded {
+    /// The text that was read.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// The findings at their places, in the order of the text.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         diagnostics(&self.source, self.document.as_ref(), &self.findings)

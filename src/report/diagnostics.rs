@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
+use super::form::{CheckedFile, Form, Totals, listed, whole};
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::source::{Source, Span};
 
@@ -28,6 +29,19 @@ pub fn human(diagnostics: &[Diagnostic], color: bool) -> String {
         text.push_str("\n\n");
     }
     text
+}
+
+/// That, file by file.
+#[derive(Debug)]
+pub struct ForPeople {
+    /// With colours?
+    pub color: bool,
+}
+
+impl Form for ForPeople {
+    fn file(&self, file: &CheckedFile) -> String {
+        human(&file.findings, self.color)
+    }
 }
 
 fn one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
@@ -164,12 +178,6 @@ impl Excerpt<'_> {
 
 /// The stable form for programs, `version` 1.
 #[derive(serde::Serialize)]
-struct Report<'a> {
-    version: u32,
-    diagnostics: Vec<Item<'a>>,
-}
-
-#[derive(serde::Serialize)]
 struct Item<'a> {
     severity: Severity,
     code: &'static str,
@@ -184,26 +192,49 @@ struct Item<'a> {
 
 /// One JSON document: `{version, diagnostics: [{severity, code, message, file, line, column, end_line, end_column, help}]}`.
 pub fn json(diagnostics: &[Diagnostic]) -> String {
-    let items = diagnostics.iter().map(|diagnostic| {
-        let start = diagnostic.source.place(diagnostic.span.start);
-        let end = diagnostic.source.place(diagnostic.span.end);
-        Item {
-            severity: diagnostic.severity,
-            code: diagnostic.code.0,
-            message: &diagnostic.message,
-            file: diagnostic.source.name(),
-            line: start.line,
-            column: start.column,
-            end_line: end.line,
-            end_column: end.column,
-            help: diagnostic.help.as_deref(),
+    whole(&Json, diagnostics)
+}
+
+/// The document, file by file.
+#[derive(Debug)]
+pub struct Json;
+
+impl Form for Json {
+    fn begin(&self) -> String {
+        "{\n  \"version\": 1,\n  \"diagnostics\": [".to_owned()
+    }
+
+    fn file(&self, file: &CheckedFile) -> String {
+        listed(file.findings.iter().map(item), "    ")
+    }
+
+    fn between(&self) -> &'static str {
+        ","
+    }
+
+    fn end(&self, totals: &Totals, _held: &str) -> String {
+        if totals.is_blank {
+            "]\n}".to_owned()
+        } else {
+            "\n  ]\n}".to_owned()
         }
-    });
-    let report = Report {
-        version: 1,
-        diagnostics: items.collect(),
-    };
-    serde_json::to_string_pretty(&report).expect("texts and numbers are always JSON")
+    }
+}
+
+fn item(diagnostic: &Diagnostic) -> Item<'_> {
+    let start = diagnostic.source.place(diagnostic.span.start);
+    let end = diagnostic.source.place(diagnostic.span.end);
+    Item {
+        severity: diagnostic.severity,
+        code: diagnostic.code.0,
+        message: &diagnostic.message,
+        file: diagnostic.source.name(),
+        line: start.line,
+        column: start.column,
+        end_line: end.line,
+        end_column: end.column,
+        help: diagnostic.help.as_deref(),
+    }
 }
 
 #[cfg(test)]

@@ -4,15 +4,22 @@
 
 use std::path::Path;
 
+use super::form::{CheckedFile, Form};
 use super::place::relative;
 use crate::diagnostic::{Diagnostic, Severity};
 
 /// One command for each finding: `::error file=…,line=…,…,title=E021::message`.
-pub fn github(diagnostics: &[Diagnostic], folder: &Path) -> String {
-    diagnostics
-        .iter()
-        .map(|diagnostic| command(diagnostic, folder))
-        .collect()
+#[derive(Debug)]
+pub struct Github<'f> {
+    /// The folder from which files are named.
+    pub folder: &'f Path,
+}
+
+impl Form for Github<'_> {
+    fn file(&self, file: &CheckedFile) -> String {
+        let commands = file.findings.iter();
+        commands.map(|diagnostic| command(diagnostic, self.folder)).collect()
+    }
 }
 
 fn command(diagnostic: &Diagnostic, folder: &Path) -> String {

@@ -2,35 +2,39 @@
 
 use std::path::Path;
 
+use super::form::{CheckedFile, Form, Totals};
 use super::place::relative;
 use super::xml::escaped;
 use crate::diagnostic::{Diagnostic, Severity};
 
-/// What was found in one file, which may be nothing.
-#[derive(Debug)]
-pub struct CheckedFile {
-    /// The name under which it was read.
-    pub name: String,
-    /// In the order of the text.
-    pub findings: Vec<Diagnostic>,
+/// One suite; a file fails when one of its findings is among those that fail.
+pub struct Junit<'f> {
+    /// Does a finding make its file fail?
+    pub fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
+    /// The folder from which files are named.
+    pub folder: &'f Path,
 }
 
-/// One suite; a file fails when one of its findings is among those that fail.
-pub fn junit(files: &[CheckedFile], fails: impl Fn(&Diagnostic) -> bool, folder: &Path) -> String {
-    let mut cases = String::new();
-    let mut failures = 0;
-    for file in files {
-        let (failing, others): (Vec<_>, Vec<_>) = file.findings.iter().partition(|finding| fails(finding));
-        failures += usize::from(!failing.is_empty());
-        cases.push_str(&case(&relative(&file.name, folder), &failing, &others));
+impl Form for Junit<'_> {
+    fn file(&self, file: &CheckedFile) -> String {
+        let (failing, others): (Vec<_>, Vec<_>) = file.findings.iter().partition(|finding| (self.fails)(finding));
+        case(&relative(&file.name, self.folder), &failing, &others)
     }
-    let tests = files.len();
-    format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
-         <testsuites tests=\"{tests}\" failures=\"{failures}\" errors=\"0\">\n  \
-         <testsuite name=\"ensemble validate\" tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"0\">\n\
-         {cases}  </testsuite>\n</testsuites>\n"
-    )
+
+    /// The suite begins with how many cases it has.
+    fn is_held(&self) -> bool {
+        true
+    }
+
+    fn end(&self, totals: &Totals, cases: &str) -> String {
+        let (tests, failures) = (totals.files, totals.failed);
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+             <testsuites tests=\"{tests}\" failures=\"{failures}\" errors=\"0\">\n  \
+             <testsuite name=\"ensemble validate\" tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"0\">\n\
+             {cases}  </testsuite>\n</testsuites>\n"
+        )
+    }
 }
 
 fn case(name: &str, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {

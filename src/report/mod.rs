@@ -4,6 +4,8 @@
 
 pub mod diagnostics;
 mod events;
+pub mod exploration;
+mod form;
 mod github;
 pub mod graph;
 mod human;
@@ -18,11 +20,12 @@ mod xml;
 use crate::conversation::{ConversationState, Record};
 
 pub use events::Events;
-pub use github::github;
+pub use form::{CheckedFile, Form, Totals};
+pub use github::Github;
 pub use human::{Human, Verbosity, count};
-pub use junit::{CheckedFile, junit};
+pub use junit::Junit;
 pub use result::RunResult;
-pub use sarif::{Rule, sarif};
+pub use sarif::{Rule, Sarif};
 pub use stage::{Showing, Stage};
 
 /// Is told of every event after it has been committed and applied.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::form::{CheckedFile, Form, Totals, listed};
 use super::place::uri;
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::source::{Source, Span};
@@ -21,30 +22,54 @@ pub struct Rule {
     pub explanation: &'static str,
 }
 
-/// One log with one run; `rules` holds every code that a finding can have.
-pub fn sarif(diagnostics: &[Diagnostic], rules: &[Rule], folder: &Path) -> String {
-    let described: Vec<Value> = rules.iter().map(described).collect();
-    let results: Vec<Value> = diagnostics
-        .iter()
-        .map(|diagnostic| result(diagnostic, rules, folder))
-        .collect();
-    let log = json!({
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
+/// One log with one run.
+#[derive(Debug)]
+pub struct Sarif<'f> {
+    /// Every code that a finding can have.
+    pub rules: Vec<Rule>,
+    /// The folder from which files are named.
+    pub folder: &'f Path,
+}
+
+impl Form for Sarif<'_> {
+    fn begin(&self) -> String {
+        let run = json!({
             "tool": {"driver": {
                 "name": "ensemble",
                 "version": env!("CARGO_PKG_VERSION"),
                 "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "rules": described,
+                "rules": self.rules.iter().map(described).collect::<Vec<Value>>(),
             }},
             "columnKind": "unicodeCodePoints",
-            "results": results,
-        }],
-    });
-    let mut text = serde_json::to_string_pretty(&log).expect("texts and numbers are always JSON");
-    text.push('\n');
-    text
+            "results": [],
+        });
+        let log = json!({
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [run],
+        });
+        let text = serde_json::to_string_pretty(&log).expect("texts and numbers are always JSON");
+        // The results are the last list of the document, and go where it ends.
+        let end = text.rfind("[]").map_or(text.len(), |at| at + 1);
+        text[..end].to_owned()
+    }
+
+    fn file(&self, file: &CheckedFile) -> String {
+        let results = file.findings.iter();
+        listed(
+            results.map(|diagnostic| result(diagnostic, &self.rules, self.folder)),
+            "        ",
+        )
+    }
+
+    fn between(&self) -> &'static str {
+        ","
+    }
+
+    fn end(&self, totals: &Totals, _held: &str) -> String {
+        let close = if totals.is_blank { "]" } else { "\n      ]" };
+        format!("{close}\n    }}\n  ]\n}}\n")
+    }
 }
 
 fn described(rule: &Rule) -> Value {

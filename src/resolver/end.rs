@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::readiness::{Readiness, readiness};
+use super::Answers;
+use super::readiness::{Readiness, readiness_by};
 use crate::conversation::{
     CompletionReason, ConditionFailure, ConversationState, NotRun, OpenExecution, Reason, RunEnded,
 };
@@ -58,22 +59,28 @@ pub(super) fn ended(
     state: &ConversationState,
     completion_reason: CompletionReason,
     detail: Option<String>,
+    answers: &dyn Answers,
 ) -> RunEnded {
     RunEnded {
         completion_reason,
         detail,
         condition: None,
-        not_run: not_run(plan, state),
+        not_run: not_run(plan, state, answers),
     }
 }
 
 /// The end of a run whose condition had no answer.
-pub(super) fn condition_failed(plan: &Plan, state: &ConversationState, failure: ConditionFailure) -> RunEnded {
+pub(super) fn condition_failed(
+    plan: &Plan,
+    state: &ConversationState,
+    failure: ConditionFailure,
+    answers: &dyn Answers,
+) -> RunEnded {
     let text = shortened(&failure.text);
     let detail = format!("condition of {} `{}`: {}", failure.agent, text, failure.message);
     RunEnded {
         condition: Some(failure),
-        ..ended(plan, state, CompletionReason::ConditionFailed, Some(detail))
+        ..ended(plan, state, CompletionReason::ConditionFailed, Some(detail), answers)
     }
 }
 
@@ -86,17 +93,17 @@ fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-fn not_run(plan: &Plan, state: &ConversationState) -> Vec<NotRun> {
+fn not_run(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Vec<NotRun> {
     let never = plan.ids().filter(|id| state.execution_count(*id) == 0);
     never
         .map(|id| NotRun {
             agent: plan.name(id).clone(),
-            reason: explain(plan, state, id),
+            reason: explain(plan, state, id, answers),
         })
         .collect()
 }
 
-fn explain(plan: &Plan, state: &ConversationState, id: crate::plan::AgentId) -> String {
+fn explain(plan: &Plan, state: &ConversationState, id: crate::plan::AgentId, answers: &dyn Answers) -> String {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     if let Some(slot) = slots.into_iter().find(|slot| slot.agent == id) {
         return match &slot.progress {
@@ -104,7 +111,7 @@ fn explain(plan: &Plan, state: &ConversationState, id: crate::plan::AgentId) -> 
             _ => "interrupted".to_owned(),
         };
     }
-    match readiness(plan, state, id) {
+    match readiness_by(plan, state, id, answers) {
         Ok(Readiness::NotReady(reason)) => reason.to_string(),
         Ok(Readiness::Ready(_)) => Reason::RunEnded.to_string(),
         Err(failure) => format!("condition failed: {}", failure.message),

@@ -3,13 +3,14 @@
 //! **Invariant:** no clock, no randomness, no I/O, and nothing but the state's candidates is looked at: a
 //! decision costs in proportion to the agents that news has reached.
 
+mod answers;
 mod end;
 mod merge;
 mod readiness;
 #[cfg(test)]
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ use crate::conversation::{
 };
 use crate::plan::{AgentId, Plan};
 
+pub use answers::{Answers, Evaluated};
+use readiness::readiness_by;
 pub use readiness::{Readiness, readiness};
 
 /// What happens next.
@@ -37,21 +40,26 @@ pub enum Decision {
 
 /// Decides what happens next.
 pub fn decide(plan: &Plan, state: &ConversationState) -> Decision {
+    decide_by(plan, state, &Evaluated)
+}
+
+/// Decides what would happen next if conditions were answered like this.
+pub fn decide_by(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Decision {
     if let Some(cause) = state.interrupted() {
         let (reason, detail) = match cause {
             Interruption::CtrlC => (CompletionReason::Cancelled, "stopped by Ctrl-C"),
             Interruption::Terminated => (CompletionReason::Cancelled, "stopped by SIGTERM"),
             Interruption::Timeout => (CompletionReason::Timeout, "timeout_seconds was reached"),
         };
-        return Decision::End(end::ended(plan, state, reason, Some(detail.to_owned())));
+        return Decision::End(end::ended(plan, state, reason, Some(detail.to_owned()), answers));
     }
     match state.open_turn() {
-        Some(turn) => decide_open(plan, state, turn),
-        None => decide_next(plan, state),
+        Some(turn) => decide_open(plan, state, turn, answers),
+        None => decide_next(plan, state, answers),
     }
 }
 
-fn decide_open(plan: &Plan, state: &ConversationState, turn: &OpenTurn) -> Decision {
+fn decide_open(plan: &Plan, state: &ConversationState, turn: &OpenTurn, answers: &dyn Answers) -> Decision {
     let pending = |progress: &OpenExecution| matches!(progress, OpenExecution::Pending);
     if turn.slots.iter().any(|slot| pending(&slot.progress)) {
         return Decision::Perform;
@@ -64,27 +72,33 @@ fn decide_open(plan: &Plan, state: &ConversationState, turn: &OpenTurn) -> Decis
         None => Decision::FinishTurn(merge::finish(plan, state, turn)),
         Some((asker, question)) => {
             let detail = format!("{asker} asks: {}", question.prompt.trim());
-            Decision::End(end::ended(plan, state, CompletionReason::WaitingForInput, Some(detail)))
+            Decision::End(end::ended(
+                plan,
+                state,
+                CompletionReason::WaitingForInput,
+                Some(detail),
+                answers,
+            ))
         }
     }
 }
 
-fn decide_next(plan: &Plan, state: &ConversationState) -> Decision {
+fn decide_next(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Decision {
     let mut starts = Vec::new();
     let mut waiting = Vec::new();
     for agent in examined(state) {
-        match readiness(plan, state, agent) {
+        match readiness_by(plan, state, agent, answers) {
             Ok(Readiness::Ready(start)) => starts.push(start),
             Ok(Readiness::NotReady(reason)) => waiting.push(Waiting {
                 agent: plan.name(agent).clone(),
                 reason,
             }),
-            Err(failure) => return Decision::End(end::condition_failed(plan, state, failure)),
+            Err(failure) => return Decision::End(end::condition_failed(plan, state, failure, answers)),
         }
     }
     if let Some(reason) = end::reason(plan, state, !starts.is_empty()) {
         let (reason, detail) = reason;
-        return Decision::End(end::ended(plan, state, reason, detail));
+        return Decision::End(end::ended(plan, state, reason, detail, answers));
     }
     Decision::StartTurn(TurnStarted {
         turn: state.turn_count() + 1,

@@ -3,7 +3,7 @@
 //! Facts come first. Conditions are asked in declaration order, each only while its answer can matter, and no
 //! further than the answer is open.
 
-use super::{Asked, Reason, Start, names};
+use super::{Answers, Asked, Evaluated, Reason, Start, names};
 use crate::conversation::{
     ConditionFailure, ConversationState, DependencyFact, Standing, Why, dependency_fact, is_unseen, standing,
 };
@@ -33,6 +33,16 @@ struct Examined<'p> {
 /// # Errors
 /// A condition whose answer matters has none.
 pub fn readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> Asked<Readiness> {
+    readiness_by(plan, state, agent, &Evaluated)
+}
+
+/// The same, if conditions were answered like this.
+pub(super) fn readiness_by(
+    plan: &Plan,
+    state: &ConversationState,
+    agent: AgentId,
+    answers: &dyn Answers,
+) -> Asked<Readiness> {
     if let Some(request) = state.request(agent)
         && !state.is_exhausted(plan, agent)
     {
@@ -49,12 +59,14 @@ pub fn readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> Aske
         let Some(at) = next_to_ask(&examined, news_needed) else {
             break;
         };
-        examined[at].holds = Some(ask(plan, state, &examined[at])?);
+        examined[at].holds = Some(ask(plan, state, &examined[at], answers)?);
     }
     if verdict(&examined, news_needed) == Some(false) {
-        return Ok(Readiness::NotReady(reason_by_conditions(plan, state, &examined)));
+        return Ok(Readiness::NotReady(reason_by_conditions(
+            plan, state, &examined, answers,
+        )));
     }
-    ask_for_the_count(plan, state, agent, &mut examined)?;
+    ask_for_the_count(plan, state, agent, &mut examined, answers)?;
     Ok(Readiness::Ready(counted_start(plan, state, agent, &examined)))
 }
 
@@ -124,11 +136,17 @@ fn next_to_ask(examined: &[Examined], news_needed: bool) -> Option<usize> {
 }
 
 /// An any-of edge that readiness did not need is asked once the agent starts, if a count or a failure depends on it.
-fn ask_for_the_count(plan: &Plan, state: &ConversationState, agent: AgentId, examined: &mut [Examined]) -> Asked<()> {
+fn ask_for_the_count(
+    plan: &Plan,
+    state: &ConversationState,
+    agent: AgentId,
+    examined: &mut [Examined],
+    answers: &dyn Answers,
+) -> Asked<()> {
     for one in examined {
         let matters = one.edge.max_executions.is_some() || handles_failure(state, agent, one);
         if one.holds.is_none() && one.unseen && matters {
-            one.holds = Some(ask(plan, state, one)?);
+            one.holds = Some(ask(plan, state, one, answers)?);
         }
     }
     Ok(())
@@ -176,20 +194,21 @@ fn start(plan: &Plan, state: &ConversationState, agent: AgentId) -> Start {
     }
 }
 
-fn ask(plan: &Plan, state: &ConversationState, one: &Examined) -> Asked<bool> {
+fn ask(plan: &Plan, state: &ConversationState, one: &Examined, answers: &dyn Answers) -> Asked<bool> {
     let Some(condition) = &one.edge.condition else {
         return Ok(true);
     };
-    let facts = state.facts(one.edge);
-    condition.evaluate(&facts).map_err(|error| ConditionFailure {
-        agent: plan.name(one.edge.to).clone(),
-        position: one.edge.position,
-        text: condition.text().clone(),
-        start: error.span.start,
-        end: error.span.end,
-        message: error.message,
-        values: condition.reads(&facts),
-    })
+    answers
+        .answer(state, one.edge, condition)
+        .map_err(|error| ConditionFailure {
+            agent: plan.name(one.edge.to).clone(),
+            position: one.edge.position,
+            text: condition.text().clone(),
+            start: error.span.start,
+            end: error.span.end,
+            message: error.message,
+            values: answers.reads(state, one.edge, condition),
+        })
 }
 
 fn reason_by_facts(plan: &Plan, state: &ConversationState, agent: AgentId, examined: &[Examined]) -> Reason {
@@ -229,7 +248,12 @@ fn blocked(plan: &Plan, examined: &[Examined]) -> Reason {
 }
 
 /// Which condition keeps the agent from running: the first that is false, a required one before any other.
-fn reason_by_conditions(plan: &Plan, state: &ConversationState, examined: &[Examined]) -> Reason {
+fn reason_by_conditions(
+    plan: &Plan,
+    state: &ConversationState,
+    examined: &[Examined],
+    answers: &dyn Answers,
+) -> Reason {
     let asked = examined
         .iter()
         .filter(|one| one.why.is_none() && one.holds == Some(false));
@@ -238,7 +262,7 @@ fn reason_by_conditions(plan: &Plan, state: &ConversationState, examined: &[Exam
         Some((one, condition)) => Reason::ConditionFalse {
             dependency: plan.name(one.edge.from).clone(),
             condition: condition.text().clone(),
-            values: condition.reads(&state.facts(one.edge)),
+            values: answers.reads(state, one.edge, condition),
         },
         None => blocked(plan, examined),
     }

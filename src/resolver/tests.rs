@@ -24,6 +24,11 @@ pub struct Driver {
 
 impl Driver {
     pub fn new(plan: &Arc<Plan>) -> Self {
+        Self::with(plan, Context::default())
+    }
+
+    /// Begins with this context.
+    pub fn with(plan: &Arc<Plan>, context: Context) -> Self {
         let mut driver = Self {
             state: ConversationState::new(plan.clone()),
             turns: Vec::new(),
@@ -37,7 +42,7 @@ impl Driver {
             ensemble_digest: String::new(),
             project_root: String::new(),
             input: "".into(),
-            context: Context::default(),
+            context,
             models: Vec::new(),
             simulated: Vec::new(),
             forked_from: None,
@@ -125,6 +130,19 @@ impl Driver {
             warnings: Vec::new(),
             exchange: Vec::new(),
         }));
+    }
+}
+
+/// A whole conversation; fate says who fails, and who asks for whom.
+pub fn walk(plan: &Arc<Plan>, fate: Vec<u8>) -> Driver {
+    let mut fate = fate.into_iter().cycle().take(400);
+    let mut driver = Driver::new(plan);
+    loop {
+        match decide(plan, &driver.state) {
+            Decision::StartTurn(turn) => driver.turn(plan, turn, &mut fate),
+            Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+            Decision::Perform | Decision::End(_) => return driver,
+        }
     }
 }
 

@@ -24,6 +24,7 @@
 
 mod convert;
 mod engine;
+mod literal;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -35,6 +36,8 @@ use rhai::{AST, Dynamic, EvalAltResult, Position, Scope};
 use serde_json::Value;
 
 use crate::data::Context;
+
+pub use literal::output_keys;
 
 /// A compiled script.
 pub struct Script {

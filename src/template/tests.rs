@@ -192,7 +192,16 @@ fn variables_are_listed_without_the_functions_of_the_language() {
     let template = Template::compile("{{ writer.x }}{% for i in range(3) %}{{ i }}{{ input }}{% endfor %}").unwrap();
     assert_eq!(template.variables(), ["input", "writer"]);
     assert!(template.uses_variables());
-    assert_eq!(template.place_of("input"), Some(Span { start: 47, end: 52 }));
+    let fault = check(
+        "{{ writer.x }}{% for i in range(3) %}{{ i }}{{ input }}{{ oops }}{% endfor %}",
+        Some(&["writer".into()]),
+    );
+    let Err(Fault::Variable(error)) = fault else {
+        panic!("{fault:?}");
+    };
+    assert_eq!(error.span, Some(Span { start: 58, end: 62 }));
+    assert!(matches!(check("{{ a", None), Err(Fault::Syntax(_))));
+    assert_eq!(check("{{ anything }} { plain }", None), Ok(()));
     let plain = Template::compile("Plain. {{ range(2) }}").unwrap();
     assert!(!plain.uses_variables());
 }

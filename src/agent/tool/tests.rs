@@ -158,7 +158,10 @@ async fn a_tool_that_is_stopped_leaves_its_notes() {
         panic!("{ended:?}")
     };
     assert!(error.contains("had not ended after 0.01 s"), "{error}");
-    assert!(hand.call(call(json!({}))).now_or_never().is_none(), "and one is dropped");
+    assert!(
+        hand.call(call(json!({}))).now_or_never().is_none(),
+        "and one is dropped"
+    );
     assert_eq!(execution.notes.take().0, "on stderr\non stderr");
 }
 

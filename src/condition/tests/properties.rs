@@ -15,7 +15,10 @@ fn survives(text: &str) {
             }
             condition.agents_read();
             match condition.evaluate(&facts) {
-                Ok(_) => return,
+                Ok(answer) => {
+                    holds_its_word(text, answer);
+                    return;
+                }
                 Err(error) => {
                     assert!(
                         !error.message.contains("past a limit of the sandbox"),
@@ -28,6 +31,18 @@ fn survives(text: &str) {
         }
     };
     assert!(text.get(span.start..span.end).is_some(), "{text:?} {span:?}");
+}
+
+/// What is said of a condition before a run is true of its answer.
+fn holds_its_word(text: &str, answer: bool) {
+    let verdict = Condition::read(text).expect("what compiles can be read").verdict();
+    match verdict {
+        Verdict::Open => {}
+        Verdict::Plain(said) => assert_eq!(said, answer, "{text}"),
+        Verdict::Always => assert!(answer, "{text}"),
+        Verdict::Never => assert!(!answer, "{text}"),
+        Verdict::Fails(why) => panic!("{text} has an answer, and {why}"),
+    }
 }
 
 const WORDS: &[&str] = &[

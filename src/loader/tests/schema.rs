@@ -83,8 +83,14 @@ fn bases() -> Vec<Base> {
         base("profile", json!({"provider": "simulated"}), profile),
         base("reply", json!({"error": "no"}), reply),
         base("reply", json!({"tool_calls": [{"name": "t"}]}), reply),
-        base("tool_call", json!({"name": "t"}), |it| reply(json!({"tool_calls": [it]}))),
-        base("tool", json!({"script": "x.rhai", "parameters": {"type": "object"}}), tool),
+        base("tool_call", json!({"name": "t"}), |it| {
+            reply(json!({"tool_calls": [it]}))
+        }),
+        base(
+            "tool",
+            json!({"script": "x.rhai", "parameters": {"type": "object"}}),
+            tool,
+        ),
         base("tool", json!({"agent": "b"}), tool),
         base("tool", json!({"ensemble": "inner"}), tool),
         base("tool", json!({}), tool),

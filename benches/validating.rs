@@ -1,0 +1,163 @@
+//! How fast `validate` checks many files: the whole process, from spawn to exit, beside a Python schema validator.
+//!
+//! `cargo bench --bench validating`. Python reads the same files with PyYAML's C loader and checks them with `jsonschema`
+//! against the published schema, on all cores too; `benches/support/python_validator.sh` installs both into a
+//! folder of the user's cache. Where that cannot be done, the comparison is left out with a word.
+#![expect(clippy::disallowed_methods, reason = "benches measure time and files")]
+#![expect(dead_code, reason = "each bench uses a part of what they share")]
+
+mod support;
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use support::{Figures, micros, say, show, time};
+
+const ROUNDS: usize = 11;
+const PYTHON_ROUNDS: usize = 3;
+const FILES: usize = 1_000;
+const AGENTS: usize = 20;
+const MEMORY: [usize; 3] = [100, 1_000, 10_000];
+
+fn main() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    say(&format!("files of {AGENTS} agents, {} bytes each", ensemble(0).len()));
+    write_files(folder.path(), FILES);
+    throughput(folder.path());
+    memory();
+}
+
+fn throughput(folder: &Path) {
+    let mut ours = Figures::default();
+    let mut python = Figures::default();
+    let mut has_python = prepare_python();
+    for round in 0..ROUNDS {
+        ours.add(seconds(ensemble_command(folder)));
+        if has_python && round < PYTHON_ROUNDS {
+            let took = seconds(python_command(folder));
+            has_python = took.is_finite();
+            python.add(took);
+        }
+    }
+    let rate = format!("{:.0} files a second", FILES as f64 / ours.min());
+    show(&format!("validate {FILES} files"), &ours, "s", &rate);
+    if has_python {
+        let times = format!("{:.0} × ours (medians)", python.median() / ours.median());
+        show("beside it: Python, yaml.CSafeLoader, jsonschema", &python, "s", &times);
+    } else {
+        say("beside it: no Python with PyYAML and jsonschema; left out");
+    }
+}
+
+fn memory() {
+    for files in MEMORY {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        write_files(folder.path(), files);
+        let child = ensemble_command(folder.path()).spawn().expect("it starts");
+        say(&format!("most memory with {files} files: {:.1} MiB", peak(child)));
+    }
+}
+
+/// The most memory that the process has had, looked at until it ends.
+fn peak(mut child: Child) -> f64 {
+    let status = format!("/proc/{}/status", child.id());
+    let mut most = 0.0_f64;
+    while child.try_wait().expect("a child").is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        most = most.max(kilobytes.unwrap_or_default() / 1024.0);
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    most
+}
+
+fn seconds(mut command: Command) -> f64 {
+    let (took, status) = time(|| command.status());
+    if status.is_ok_and(|status| status.success()) {
+        micros(took) / 1e6
+    } else {
+        f64::INFINITY
+    }
+}
+
+fn ensemble_command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ensemble"));
+    command.args(["validate", "--deny-warnings", "--quiet", "ensembles"]);
+    quiet(command, folder)
+}
+
+fn python_command(folder: &Path) -> Command {
+    let mut command = python("run");
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/schema/ensemble.schema.json");
+    command.args([schema, "ensembles"]);
+    quiet(command, folder)
+}
+
+fn prepare_python() -> bool {
+    python("prepare")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn python(what: &str) -> Command {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/support/python_validator.sh");
+    let mut command = Command::new("sh");
+    command.args([script, what]);
+    command
+}
+
+fn quiet(mut command: Command, folder: &Path) -> Command {
+    command.current_dir(folder);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+fn write_files(folder: &Path, count: usize) {
+    let ensembles = folder.join("ensembles");
+    std::fs::create_dir_all(ensembles.join("scripts")).expect("a folder");
+    std::fs::write(
+        ensembles.join("scripts/judge.rhai"),
+        "#{ score: execution, done: execution > 2 }",
+    )
+    .expect("written");
+    for at in 0..count {
+        std::fs::write(ensembles.join(format!("e{at:05}.yaml")), ensemble(at)).expect("written");
+    }
+}
+
+/// Scripts and models in turns, each listening to the one before under a condition.
+fn ensemble(number: usize) -> String {
+    let mut text = format!("name: e{number:05}\ndescription: one of many\nagents:\n");
+    for at in 0..AGENTS {
+        let _ = write!(text, "  - name: agent{at}\n    description: agent {at} of {AGENTS}\n");
+        if at % 2 == 0 {
+            let _ = write!(
+                text,
+                "    script: scripts/judge.rhai\n    config: {{depth: {at}, tags: [one, two]}}\n"
+            );
+        } else {
+            let before = at - 1;
+            let _ = write!(
+                text,
+                "    model_profile: quick\n    prompt: \"Look at {{{{ agent{before}.score }}}} of {{{{ input }}}}.\"\n"
+            );
+        }
+        if let Some(before) = at.checked_sub(1) {
+            let _ = write!(
+                text,
+                "    dependencies:\n      - agent_name: agent{before}\n        condition: \"output.get('score', 0) < {at} and not output.get('done', False)\"\n"
+            );
+        }
+        let _ = write!(
+            text,
+            "    conversation: {{state_key: key{at}}}\n    retry: {{max_attempts: 2}}\n"
+        );
+    }
+    text.push_str("conversation_limits: {max_total_turns: 50, timeout_seconds: 60}\n");
+    text.push_str("model_profiles:\n  quick: {provider: simulated, replies: ['{\"score\": 1, \"done\": false}']}\n");
+    text
+}

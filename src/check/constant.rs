@@ -1,0 +1,41 @@
+//! Conditions whose answer is known before anything has happened.
+//!
+//! `condition: true` and `condition: false` are left alone: they say what they do, as for an agent that is only
+//! requested.
+
+use super::graph::Graph;
+use crate::condition::Verdict;
+use crate::diagnostic::Finding;
+use crate::loader::codes;
+
+/// Warns of every condition that is always or never true, or never has an answer.
+pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (to, edge) in graph.all_edges() {
+        let Some((_, verdict)) = &edge.condition else {
+            continue;
+        };
+        let (message, help) = match verdict {
+            Verdict::Open | Verdict::Plain(_) => continue,
+            Verdict::Always => (
+                "this condition is always true".to_owned(),
+                "correct it, or leave it out".to_owned(),
+            ),
+            Verdict::Never => (
+                "this condition is never true".to_owned(),
+                format!(
+                    "correct it, or remove the dependency: the news of `{}` will not start `{}`",
+                    edge.dependency.agent_name,
+                    graph.name(to)
+                ),
+            ),
+            Verdict::Fails(why) => (
+                format!("this condition never has an answer: {why}"),
+                "correct it: a run that asks it ends as `condition_failed`".to_owned(),
+            ),
+        };
+        let place = edge.route(to).key("condition").value();
+        findings.push(Finding::warning(codes::CONSTANT_CONDITION, place, message).help(help));
+    }
+    findings
+}

@@ -1,0 +1,67 @@
+//! Dependencies of which a part has no effect: counts that cannot be reached, and loops that never close.
+
+use super::graph::{Edge, Graph};
+use crate::diagnostic::Finding;
+use crate::ensemble::Agent;
+use crate::loader::codes;
+
+/// Warns of feedback to agents that run once, and hints at every `max_executions` that is out of reach.
+pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (to, edge) in graph.all_edges() {
+        findings.extend(feedback_once(graph, to, edge));
+        findings.extend(out_of_reach(graph, to, edge));
+    }
+    findings
+}
+
+/// Feedback counts from the second execution on, and there is none.
+fn feedback_once(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Finding> {
+    let agent = graph.agent(to);
+    if !edge.dependency.feedback || agent.conversation.max_turns.get() > 1 {
+        return None;
+    }
+    let message = format!(
+        "this dependency has no effect: `{}` runs once, and feedback counts from the second time on",
+        agent.name
+    );
+    let place = edge.route(to).key("feedback").value();
+    let help = "give the agent a `max_turns` above 1 under `conversation`, or leave `feedback` out";
+    Some(Finding::warning(codes::FEEDBACK_ONCE, place, message).help(help))
+}
+
+/// News over an edge starts an agent no more often than there is news, and than the agent may run.
+pub(super) fn most_starts(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> u32 {
+    let turns = |at: usize| graph.agent(at).conversation.max_turns.get();
+    let own = turns(to) - u32::from(edge.dependency.feedback);
+    own.min(turns(edge.from))
+}
+
+fn out_of_reach(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Finding> {
+    let wanted = edge.dependency.max_executions?.get();
+    let most = most_starts(graph, to, edge);
+    // Where there is nothing to count the edge itself is at fault.
+    if wanted <= most || most == 0 {
+        return None;
+    }
+    let own = graph.agent(to).conversation.max_turns.get();
+    let (limiting, turns) = if own <= graph.agent(edge.from).conversation.max_turns.get() {
+        (to, own)
+    } else {
+        (edge.from, graph.agent(edge.from).conversation.max_turns.get())
+    };
+    let message = format!(
+        "`max_executions: {wanted}` is never reached: the `max_turns` of `{}` is {turns}",
+        graph.name(limiting)
+    );
+    let limit = Agent::route(limiting).key("conversation").key("max_turns");
+    let mut finding = Finding::hint(
+        codes::IDLE_EXECUTIONS,
+        edge.route(to).key("max_executions").value(),
+        message,
+    );
+    if turns > 1 {
+        finding = finding.also(limit.value(), "this limit comes first");
+    }
+    Some(finding.help("lower it, leave it out, or raise `max_turns`, which is 1 where it is not written"))
+}

@@ -1,0 +1,198 @@
+//! What several checks look at: who listens to whom, and what each condition says before a run.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::condition::{Condition, Reading, Verdict};
+use crate::ensemble::{Agent, Dependency, Ensemble};
+use crate::source::Route;
+
+/// An ensemble with its dependencies resolved and its conditions read.
+pub(super) struct Graph<'e> {
+    pub(super) ensemble: &'e Ensemble,
+    index: HashMap<&'e str, usize>,
+    edges: Vec<Vec<Edge<'e>>>,
+}
+
+/// One dependency.
+pub(super) struct Edge<'e> {
+    /// The agent that is listened to.
+    pub(super) from: usize,
+    pub(super) dependency: &'e Dependency,
+    pub(super) condition: Option<(Reading, Verdict)>,
+}
+
+/// Which dependencies count, and who ends the conversation by running.
+#[derive(Default)]
+pub(super) struct Rules {
+    /// A condition that is never true is never met.
+    pub(super) conditions: bool,
+    /// Agents whose outputs come too late for everybody.
+    pub(super) last: Vec<bool>,
+}
+
+impl<'e> Graph<'e> {
+    pub(super) fn of(ensemble: &'e Ensemble) -> Self {
+        let names = ensemble.agents.iter().enumerate();
+        let index: HashMap<&str, usize> = names.map(|(at, agent)| (&*agent.name, at)).collect();
+        let edge = |dependency: &'e Dependency| {
+            let from = *index.get(&*dependency.agent_name)?;
+            let read = dependency
+                .condition
+                .as_deref()
+                .and_then(|text| Condition::read(text).ok());
+            Some(Edge {
+                from,
+                dependency,
+                condition: read.map(|reading| {
+                    let verdict = reading.verdict();
+                    (reading, verdict)
+                }),
+            })
+        };
+        let edges = ensemble.agents.iter();
+        let edges = edges
+            .map(|agent| agent.dependencies.iter().filter_map(edge).collect())
+            .collect();
+        Self { ensemble, index, edges }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ensemble.agents.len()
+    }
+
+    pub(super) fn agent(&self, at: usize) -> &'e Agent {
+        &self.ensemble.agents[at]
+    }
+
+    pub(super) fn name(&self, at: usize) -> &'e str {
+        &self.ensemble.agents[at].name
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
+    /// The names of all agents.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'e str> {
+        self.ensemble.agents.iter().map(|agent| &*agent.name)
+    }
+
+    /// On whom the agent listens, in declaration order.
+    pub(super) fn edges(&self, to: usize) -> &[Edge<'e>] {
+        &self.edges[to]
+    }
+
+    /// Every edge with the agent that listens.
+    pub(super) fn all_edges(&self) -> impl Iterator<Item = (usize, &Edge<'e>)> {
+        (0..self.len()).flat_map(|to| self.edges[to].iter().map(move |edge| (to, edge)))
+    }
+
+    /// May an agent ask for others, whatever their dependencies say?
+    pub(super) fn has_requests(&self) -> bool {
+        let mut agents = self.ensemble.agents.iter();
+        agents.any(|agent| agent.conversation.triggers_conversation)
+    }
+
+    /// The earliest turn in which each agent can have its first execution; `None` where there is none.
+    ///
+    /// An agent runs a turn after the last of those that it needs and the first of those of which it needs one;
+    /// or a turn after the first agent that may ask for others.
+    pub(super) fn first_turns(&self, rules: &Rules) -> Vec<Option<u32>> {
+        let mut waits = Waits::of(self, rules);
+        let mut turns = vec![None; self.len()];
+        let mut queue: VecDeque<(usize, u32)> = waits.ready().map(|agent| (agent, 1)).collect();
+        let mut asked = false;
+        while let Some((agent, turn)) = queue.pop_front() {
+            if turns[agent].is_some() {
+                continue;
+            }
+            turns[agent] = Some(turn);
+            if rules.last.get(agent).copied().unwrap_or_default() {
+                continue;
+            }
+            if self.agent(agent).conversation.triggers_conversation && !std::mem::replace(&mut asked, true) {
+                queue.extend((0..self.len()).map(|other| (other, turn + 1)));
+            }
+            queue.extend(waits.without(agent).into_iter().map(|listener| (listener, turn + 1)));
+        }
+        turns
+    }
+}
+
+impl Edge<'_> {
+    /// Can it never hold, once it is asked?
+    pub(super) fn never_holds(&self) -> bool {
+        matches!(
+            self.condition,
+            Some((_, Verdict::Never | Verdict::Plain(false) | Verdict::Fails(_)))
+        )
+    }
+
+    /// Must it hold before the first execution?
+    pub(super) fn is_needed_first(&self) -> bool {
+        self.dependency.requires_all && !self.dependency.feedback
+    }
+
+    pub(super) fn route(&self, to: usize) -> Route {
+        self.dependency.route(&Agent::route(to))
+    }
+}
+
+/// What keeps agents from their first execution.
+struct Waits {
+    /// How many must still have run.
+    missing: Vec<usize>,
+    /// Is one there of those of which one must be?
+    door: Vec<bool>,
+    /// Who waits for each agent, and whether it must.
+    listeners: Vec<Vec<(usize, bool)>>,
+}
+
+impl Waits {
+    fn of(graph: &Graph<'_>, rules: &Rules) -> Self {
+        let count = graph.len();
+        let mut waits = Self {
+            missing: vec![0; count],
+            door: vec![true; count],
+            listeners: vec![Vec::new(); count],
+        };
+        for to in 0..count {
+            let mut any_of = graph.edges(to).iter().filter(|edge| !edge.dependency.requires_all);
+            let is_open = graph.edges(to).iter().all(|edge| edge.dependency.requires_all);
+            waits.door[to] = is_open || any_of.any(|edge| edge.dependency.feedback);
+            for edge in graph.edges(to).iter().filter(|edge| !edge.dependency.feedback) {
+                let required = edge.dependency.requires_all;
+                waits.missing[to] += usize::from(required);
+                if !(rules.conditions && edge.never_holds()) {
+                    waits.listeners[edge.from].push((to, required));
+                }
+            }
+        }
+        waits
+    }
+
+    fn is_ready(&self, agent: usize) -> bool {
+        self.missing[agent] == 0 && self.door[agent]
+    }
+
+    /// Who waits for nobody.
+    fn ready(&self) -> impl Iterator<Item = usize> {
+        (0..self.missing.len()).filter(|agent| self.is_ready(*agent))
+    }
+
+    /// The agent has run: who waits for nobody any more?
+    fn without(&mut self, agent: usize) -> Vec<usize> {
+        let mut ready = Vec::new();
+        for (listener, required) in std::mem::take(&mut self.listeners[agent]) {
+            if required {
+                self.missing[listener] -= 1;
+            } else {
+                self.door[listener] = true;
+            }
+            if self.is_ready(listener) {
+                ready.push(listener);
+            }
+        }
+        ready
+    }
+}

@@ -1,0 +1,219 @@
+//! Keys that conditions read: written by nobody, or by several.
+//!
+//! A key is judged only where everything that could write it is known. `--set`, `--context` and the `config` of
+//! an outer ensemble can add any key to the context, so what is found is a warning.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::graph::{Edge, Graph};
+use crate::condition::{KeyRead, Keyed};
+use crate::diagnostic::{Finding, did_you_mean};
+use crate::ensemble::{Agent, AgentKind, Ending};
+use crate::loader::codes;
+use crate::source::Span;
+
+/// The top-level keys of an agent's outputs, where they are known.
+pub type OutputKeys = BTreeSet<String>;
+
+/// Most findings, and most questions that are looked at for a slip; each is compared with many names.
+const MOST: usize = 100;
+
+/// What outputs of agents can hold, asked for only where it matters.
+pub(super) struct Outputs<'g, 'e> {
+    graph: &'g Graph<'e>,
+    ask: &'g dyn Fn(&Agent) -> Option<OutputKeys>,
+    known: Vec<Option<Option<OutputKeys>>>,
+    context: Option<Rc<Written>>,
+}
+
+/// What is written into the context.
+struct Written {
+    /// Keys under which whole outputs are stored.
+    stored: BTreeSet<String>,
+    /// The first two agents that are known to merge each key.
+    merged: BTreeMap<String, (usize, Option<usize>)>,
+    /// Is nothing else merged?
+    is_all: bool,
+}
+
+impl Written {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.merged.keys().chain(&self.stored).map(String::as_str)
+    }
+}
+
+impl<'g, 'e> Outputs<'g, 'e> {
+    pub(super) fn new(graph: &'g Graph<'e>, ask: &'g dyn Fn(&Agent) -> Option<OutputKeys>) -> Self {
+        Self {
+            graph,
+            ask,
+            known: vec![None; graph.len()],
+            context: None,
+        }
+    }
+
+    fn of(&mut self, agent: usize) -> Option<&OutputKeys> {
+        let (graph, ask) = (self.graph, self.ask);
+        let known = self.known[agent].get_or_insert_with(|| {
+            let agent = graph.agent(agent);
+            closed_schema(agent).or_else(|| ask(agent))
+        });
+        known.as_ref()
+    }
+
+    fn written(&mut self) -> Rc<Written> {
+        if let Some(written) = &self.context {
+            return written.clone();
+        }
+        let agents = self.graph.ensemble.agents.iter();
+        let mut written = Written {
+            stored: agents.map(|agent| agent.state_key().to_string()).collect(),
+            merged: BTreeMap::new(),
+            is_all: true,
+        };
+        for agent in 0..self.graph.len() {
+            let Some(keys) = self.of(agent) else {
+                written.is_all = false;
+                continue;
+            };
+            for key in keys {
+                match written.merged.get_mut(key) {
+                    Some((_, second)) => *second = second.or(Some(agent)),
+                    None => drop(written.merged.insert(key.clone(), (agent, None))),
+                }
+            }
+        }
+        self.context.insert(Rc::new(written)).clone()
+    }
+}
+
+/// The keys that an `output_schema` allows, where it allows no others.
+fn closed_schema(agent: &Agent) -> Option<OutputKeys> {
+    let schema = agent.output_schema.as_ref()?.as_object()?;
+    let is_closed = schema.get("additionalProperties") == Some(&false.into());
+    let has_patterns = schema.contains_key("patternProperties");
+    if !is_closed || has_patterns {
+        return None;
+    }
+    let properties = schema.get("properties").and_then(|keys| keys.as_object());
+    let mut keys: OutputKeys = properties.map_or_else(BTreeSet::new, |keys| keys.keys().cloned().collect());
+    if matches!(agent.kind, AgentKind::Llm(_)) {
+        // A model's full text is kept beside what it says.
+        keys.insert("response".to_owned());
+    }
+    Some(keys)
+}
+
+/// Warns of keys that nobody writes, and hints at those that several agents write.
+pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs<'_, '_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut questions = 0;
+    for (to, edge) in graph.all_edges() {
+        let Some((reading, _)) = &edge.condition else {
+            continue;
+        };
+        let place = |span: Span| edge.route(to).key("condition").text(span);
+        for read in reading.keys_read(Keyed::Output) {
+            if let Some(finding) = of_output(edge, &read.key, outputs) {
+                findings.push(finding(place(read.span)));
+            }
+        }
+        for read in reading.keys_read(Keyed::Context) {
+            questions += usize::from(read.is_question);
+            if !read.is_question || questions <= MOST {
+                findings.extend(of_context(graph, &read, outputs).map(|finding| finding(place(read.span))));
+            }
+        }
+        if findings.len() >= MOST {
+            break;
+        }
+    }
+    findings
+}
+
+type AtPlace = Box<dyn FnOnce(crate::source::At) -> Finding>;
+
+/// A key of the output of the dependency's own agent.
+fn of_output(edge: &Edge<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Option<AtPlace> {
+    const OF_FAILURES: [&str; 2] = ["error", "kind"];
+    let on = edge.dependency.on;
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    if on != Ending::Failure {
+        known.extend(outputs.of(edge.from)?.iter().map(String::as_str));
+    }
+    if on != Ending::Success {
+        known.extend(OF_FAILURES);
+    }
+    if known.contains(key) {
+        return None;
+    }
+    let who = match on {
+        Ending::Failure => "a failure",
+        _ => "the output",
+    };
+    let message = format!("{who} of `{}` has no key `{key}`", edge.dependency.agent_name);
+    Some(unwritten(message, key, known.into_iter(), ""))
+}
+
+/// A key of the context. Whoever asks whether it is there reckons with that it is not, so only what looks like a
+/// slip is a finding then.
+fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) -> Option<AtPlace> {
+    const ELSE: &str = "; `--set`, `--context` or an outer ensemble's `config` could";
+    let key = read.key.as_str();
+    let written = outputs.written();
+    if written.stored.contains(key) {
+        return None;
+    }
+    let message = format!("no agent writes `{key}` into the context");
+    if let Some(agent) = graph.find(key).map(|at| graph.agent(at)) {
+        if read.is_question {
+            return None;
+        }
+        // Its name stays reserved, so nobody else can write it either.
+        let stored = agent.state_key().clone();
+        return Some(Box::new(move |at| {
+            let help = format!("the output of that agent is stored under its `state_key`, `{stored}`");
+            Finding::warning(codes::UNWRITTEN_KEY, at, message).help(help)
+        }));
+    }
+    match written.merged.get(key) {
+        Some((first, Some(second))) => return Some(shared(graph, key, *first, *second)),
+        Some((_, None)) => return None,
+        None => {}
+    }
+    let is_slip = || did_you_mean(key, written.names()).is_some();
+    if !written.is_all || (read.is_question && !is_slip()) {
+        return None;
+    }
+    Some(unwritten(message, key, written.names(), ELSE))
+}
+
+fn unwritten<'k>(message: String, key: &str, known: impl Iterator<Item = &'k str>, or_else: &str) -> AtPlace {
+    const SHOWN: usize = 8;
+    let known: Vec<&str> = known.collect();
+    let help = match did_you_mean(key, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => format!("there are no keys{or_else}"),
+        None => {
+            let more = if known.len() > SHOWN { ", …" } else { "" };
+            let names: Vec<String> = known.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+            format!("written are {}{more}{or_else}", names.join(", "))
+        }
+    };
+    Box::new(move |at| Finding::warning(codes::UNWRITTEN_KEY, at, message).help(help))
+}
+
+/// A key that several agents are known to write: which of them is read depends on who ran last.
+fn shared(graph: &Graph<'_>, key: &str, first: usize, second: usize) -> AtPlace {
+    let message = format!(
+        "`{key}` is written by `{}` and by `{}`: this reads whichever came last",
+        graph.name(first),
+        graph.name(second)
+    );
+    let help = format!(
+        "read `context.{}.{key}`, the output of that agent alone",
+        graph.agent(first).state_key()
+    );
+    Box::new(move |at| Finding::hint(codes::SHARED_KEY, at, message).help(help))
+}

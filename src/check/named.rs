@@ -1,0 +1,27 @@
+//! Agents that conditions name and the ensemble does not have.
+
+use super::graph::Graph;
+use crate::diagnostic::{Finding, did_you_mean};
+use crate::loader::codes;
+
+/// An error for every unknown agent in a condition.
+pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (to, edge) in graph.all_edges() {
+        let Some((reading, _)) = &edge.condition else {
+            continue;
+        };
+        for (name, span) in reading.agents_read() {
+            if graph.find(&name).is_some() {
+                continue;
+            }
+            let place = edge.route(to).key("condition").text(span);
+            let finding = Finding::error(codes::CONDITION_AGENT, place, format!("no agent is called `{name}`"));
+            findings.push(finding.help(match did_you_mean(&name, graph.names()) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => "`executions` knows the agents of this ensemble".to_owned(),
+            }));
+        }
+    }
+    findings
+}

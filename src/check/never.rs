@@ -1,0 +1,70 @@
+//! Agents that can never run, because a condition on their way is never true.
+//!
+//! Circles are errors of their own, and limits a check of their own. Whoever may be requested can run.
+
+use super::graph::{Edge, Graph, Rules};
+use crate::diagnostic::Finding;
+use crate::ensemble::Agent;
+use crate::loader::codes;
+
+/// How many are named in one finding.
+const SHOWN: usize = 5;
+
+/// Agents that some dependency shuts out, the conditions apart from which they would run.
+pub(super) fn shut_out(graph: &Graph<'_>) -> Vec<usize> {
+    if !graph.all_edges().any(|(_, edge)| edge.never_holds()) {
+        return Vec::new();
+    }
+    let without = graph.first_turns(&Rules::default());
+    let with = graph.first_turns(&Rules {
+        conditions: true,
+        ..Rules::default()
+    });
+    (0..graph.len())
+        .filter(|agent| without[*agent].is_some() && with[*agent].is_none())
+        .collect()
+}
+
+/// Warns of the agents at which it begins, and names those that wait for them.
+pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+    let never = shut_out(graph);
+    let is_shut_out = |agent: usize| never.binary_search(&agent).is_ok();
+    let mut findings = Vec::new();
+    let mut others = Vec::new();
+    for agent in never.iter().copied() {
+        match culprit(graph, agent) {
+            Some(edge) => findings.push(report(graph, agent, edge)),
+            None => others.push(agent),
+        }
+    }
+    if let Some(first) = findings.first_mut() {
+        for agent in others.into_iter().take(SHOWN) {
+            let waits = graph.edges(agent).iter().find(|edge| is_shut_out(edge.from));
+            let for_whom = waits.map_or("it", |edge| graph.name(edge.from));
+            let label = format!("`{}` cannot either: it waits for `{for_whom}`", graph.name(agent));
+            first.also.push((Agent::route(agent).key("name").value(), label));
+        }
+    }
+    findings
+}
+
+/// The dependency of the agent's own that is never met.
+fn culprit<'g, 'e>(graph: &'g Graph<'e>, agent: usize) -> Option<&'g Edge<'e>> {
+    let barred = |edge: &&Edge<'e>| edge.never_holds() && !edge.dependency.feedback;
+    let edges = || graph.edges(agent).iter();
+    edges()
+        .filter(barred)
+        .find(|edge| edge.dependency.requires_all)
+        .or_else(|| edges().find(barred))
+}
+
+fn report(graph: &Graph<'_>, agent: usize, edge: &Edge<'_>) -> Finding {
+    let message = format!(
+        "agent `{}` can never run: its condition on `{}` is never true",
+        graph.name(agent),
+        edge.dependency.agent_name
+    );
+    Finding::warning(codes::NEVER_RUNS, Agent::route(agent).key("name").value(), message)
+        .also(edge.route(agent).key("condition").value(), "never true")
+        .help("correct the condition, or remove the agent")
+}

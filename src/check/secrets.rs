@@ -1,0 +1,424 @@
+//! Keys and passwords that stand in the file, and keeping them out of what is shown.
+//!
+//! Three signs: the beginnings that providers give their keys, anywhere in the text; a value under a key such as
+//! `password`; and, in an agent's `config`, a long row of mixed characters that no person would type. Whatever has
+//! a word for its value (`{{ … }}`, `$NAME`, `NAME_IN_CAPITALS`) is no secret.
+
+use std::collections::HashSet;
+
+use crate::diagnostic::{Diagnostic, Finding};
+use crate::loader::codes;
+use crate::loader::document::{Content, Document, Node};
+use crate::source::{At, Source, Span};
+
+/// A beginning that gives a key away.
+struct Mark {
+    start: &'static str,
+    /// How many characters of a key must follow.
+    least: usize,
+    what: &'static str,
+}
+
+const fn mark(start: &'static str, least: usize, what: &'static str) -> Mark {
+    Mark { start, least, what }
+}
+
+const MARKS: [Mark; 20] = [
+    mark("sk-", 20, "an API key"),
+    mark("AKIA", 16, "an AWS access key"),
+    mark("ASIA", 16, "an AWS access key"),
+    mark("ghp_", 30, "a GitHub token"),
+    mark("gho_", 30, "a GitHub token"),
+    mark("ghu_", 30, "a GitHub token"),
+    mark("ghs_", 30, "a GitHub token"),
+    mark("ghr_", 30, "a GitHub token"),
+    mark("github_pat_", 30, "a GitHub token"),
+    mark("glpat-", 20, "a GitLab token"),
+    mark("xoxb-", 20, "a Slack token"),
+    mark("xoxp-", 20, "a Slack token"),
+    mark("xoxa-", 20, "a Slack token"),
+    mark("AIza", 35, "a Google API key"),
+    mark("hf_", 30, "a Hugging Face token"),
+    mark("npm_", 36, "an npm token"),
+    mark("pypi-", 40, "a PyPI token"),
+    mark("eyJ", 40, "a web token"),
+    mark("Bearer ", 24, "an access token"),
+    mark("-----BEGIN ", 0, "a private key"),
+];
+
+/// Keys whose values are secret, and how long a value must be to be one.
+const NAMES: [(&str, usize); 14] = [
+    ("api_key", 8),
+    ("apikey", 8),
+    ("api_key_env", 16),
+    ("password", 6),
+    ("passwd", 6),
+    ("client_secret", 8),
+    ("secret_key", 8),
+    ("private_key", 8),
+    ("access_key", 12),
+    ("access_token", 12),
+    ("auth_token", 12),
+    ("refresh_token", 12),
+    ("secret", 12),
+    ("token", 16),
+];
+
+/// Most warnings of one file.
+const MOST_SHOWN: usize = 20;
+/// Most secrets that are looked for in what is said.
+const MOST_QUOTED: usize = 1000;
+/// Longest private key, and longest line that says what it is, in bytes.
+const LONGEST_BLOCK: usize = 8 << 10;
+const LONGEST_TITLE: usize = 80;
+
+/// What looks like a secret, in the order of the text: its bytes, and what it may be.
+pub(super) fn find(source: &Source, document: Option<&Document>) -> Vec<(Span, &'static str)> {
+    let mut found = Vec::new();
+    marked(source.text(), &mut found);
+    if let Some(document) = document {
+        let mut walk = Walk {
+            text: source.text(),
+            seen: HashSet::new(),
+            found: &mut found,
+        };
+        walk.node(document.root(), None, false);
+    }
+    found.sort_by_key(|(span, _)| (span.start, std::cmp::Reverse(span.end)));
+    let mut end = 0;
+    found.retain(|(span, _)| {
+        let is_new = span.start >= end;
+        end = end.max(span.end);
+        is_new
+    });
+    found
+}
+
+/// One warning for each of the first; none says what it has seen.
+pub(super) fn findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
+    let warn = |(span, what): &(Span, &'static str)| {
+        Finding::warning(codes::SECRET, At::source(*span), format!("this looks like {what}")).help(
+            "take it out of the file, and replace it where it was given out: a profile names an environment \
+             variable in `api_key_env`, and a script can read its own environment",
+        )
+    };
+    found.iter().take(MOST_SHOWN).map(warn).collect()
+}
+
+/// The same diagnostics, showing stars where a secret stands in the text.
+pub(super) fn conceal(found: &[(Span, &'static str)], diagnostics: &mut [Diagnostic]) {
+    let Some(source) = diagnostics.first().map(|one| one.source.clone()) else {
+        return;
+    };
+    if found.is_empty() {
+        return;
+    }
+    let text = source.text();
+    let mut masked = String::with_capacity(text.len());
+    let mut from = 0;
+    for (span, _) in found {
+        masked.push_str(&text[from..span.start]);
+        masked.extend(text[span.start..span.end].chars().map(star));
+        from = span.end;
+    }
+    masked.push_str(&text[from..]);
+    let masked = Source::new(source.name(), masked);
+    for diagnostic in diagnostics {
+        for (span, _) in found.iter().take(MOST_QUOTED) {
+            let secret = &text[span.start..span.end];
+            // Messages quote the beginning of a long text.
+            let beginning: String = secret.chars().take(8).collect();
+            for words in std::iter::once(&mut diagnostic.message).chain(&mut diagnostic.help) {
+                while let Some(at) = words.find(beginning.as_str()) {
+                    let end = words[at..]
+                        .find(|c: char| c.is_whitespace() || matches!(c, '\'' | '`' | '"'))
+                        .map_or(words.len(), |end| at + end);
+                    words.replace_range(at..end.max(at + beginning.len()), "***");
+                }
+            }
+        }
+        diagnostic.source = masked.clone();
+    }
+}
+
+/// As many bytes as the character has, so that every place stays where it is.
+fn star(c: char) -> char {
+    match c.len_utf8() {
+        _ if c == '\n' || c == '\r' => c,
+        1 => '*',
+        2 => '·',
+        3 => '•',
+        _ => '🔒',
+    }
+}
+
+fn marked(text: &str, found: &mut Vec<(Span, &'static str)>) {
+    for mark in &MARKS {
+        for (at, _) in text.match_indices(mark.start) {
+            let before = text[..at].chars().next_back();
+            if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '-')) {
+                continue;
+            }
+            if let Some(length) = key_length(&text[at..], mark) {
+                found.push((Span::new(at, at + length), mark.what));
+            }
+        }
+    }
+    for (at, _) in text.match_indices("://") {
+        found.extend(password_in_address(text, at + 3));
+    }
+}
+
+/// How long the key is that begins here, if it is one.
+fn key_length(text: &str, mark: &Mark) -> Option<usize> {
+    if mark.least == 0 {
+        let text = &text[..text.floor_char_boundary(LONGEST_BLOCK.min(text.len()))];
+        let title = text[..text.floor_char_boundary(LONGEST_TITLE.min(text.len()))]
+            .lines()
+            .next()?;
+        let end = text.find("-----END ").unwrap_or(title.len());
+        return title.contains("PRIVATE KEY-----").then(|| text[..end].trim_end().len());
+    }
+    let body = &text[mark.start.len()..];
+    let dots = mark.start == "eyJ" || mark.start == "Bearer ";
+    let length = body
+        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-') || dots && c == '.'))
+        .unwrap_or(body.len());
+    let body = &body[..length];
+    (length >= mark.least && is_mixed(body)).then(|| mark.start.len() + length)
+}
+
+/// Letters and digits in one long row, as no words are.
+fn is_mixed(body: &str) -> bool {
+    let runs = || body.split(|c: char| !c.is_ascii_alphanumeric());
+    let digits = body.bytes().filter(u8::is_ascii_digit).count();
+    digits >= 2 && runs().any(|run| run.len() >= 12 && changes(run) >= 4)
+}
+
+/// How often a row goes from digits to small or capital letters and back.
+fn changes(run: &str) -> usize {
+    let class = |byte: &u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
+    run.as_bytes()
+        .windows(2)
+        .filter(|pair| class(&pair[0]) != class(&pair[1]))
+        .count()
+}
+
+/// `https://user:password@host`.
+fn password_in_address(text: &str, start: usize) -> Option<(Span, &'static str)> {
+    const LONGEST: usize = 200;
+    let rest = &text[start..text.floor_char_boundary((start + LONGEST).min(text.len()))];
+    let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '?' | '#'))?;
+    let (user, _) = rest[..end].rsplit_once('@')?;
+    let (name, password) = user.split_once(':')?;
+    let is_real = password.len() >= 4 && !name.is_empty() && !stands_for_something(password);
+    let from = start + name.len() + 1;
+    is_real.then(|| (Span::new(from, from + password.len()), "a password"))
+}
+
+/// Is it a word for a value that comes from elsewhere, or no value at all?
+fn stands_for_something(value: &str) -> bool {
+    let value = value.trim();
+    let in_capitals = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let first = value.chars().next();
+    value.contains(char::is_whitespace)
+        || value.contains("{{")
+        || value.contains("${")
+        || value.contains("...")
+        || value.contains('…')
+        || matches!(first, None | Some('$' | '<' | '%' | '@' | '/' | '.' | '~'))
+        || (value.chars().all(in_capitals) && value.contains('_'))
+        || value.chars().all(|c| Some(c) == first)
+        || [
+            "example",
+            "changeme",
+            "change-me",
+            "placeholder",
+            "your",
+            "dummy",
+            "redacted",
+            "xxx",
+            "***",
+        ]
+        .iter()
+        .any(|word| value.to_ascii_lowercase().contains(word))
+}
+
+struct Walk<'f, 't> {
+    text: &'t str,
+    /// Values that were looked at: an alias names what stands elsewhere.
+    seen: HashSet<(usize, bool)>,
+    found: &'f mut Vec<(Span, &'static str)>,
+}
+
+impl Walk<'_, '_> {
+    /// Looks at a value, of which `name` is the key; inside `config` anything may stand.
+    fn node(&mut self, node: &Node, name: Option<&str>, in_config: bool) {
+        match &node.content {
+            Content::Mapping(entries) => {
+                if !self.seen.insert((node.span.start, in_config)) {
+                    return;
+                }
+                for entry in entries {
+                    let config = in_config || matches!(&*entry.key, "config" | "parameters");
+                    self.node(&entry.value, Some(&entry.key), config);
+                }
+            }
+            Content::Sequence(items) => {
+                if self.seen.insert((node.span.start, in_config)) {
+                    items.iter().for_each(|item| self.node(item, name, in_config));
+                }
+            }
+            Content::Scalar(_) => {
+                let Some(value) = node.text().filter(|value| !stands_for_something(value)) else {
+                    return;
+                };
+                let is_named = name.is_some_and(|name| is_secret_under(name, value));
+                if is_named || in_config && is_random(value) {
+                    self.found.push((self.inside(node), "a secret"));
+                }
+            }
+        }
+    }
+
+    /// The value without its quotes.
+    fn inside(&self, node: &Node) -> Span {
+        let span = node.span;
+        let written = &self.text[span.start..span.end];
+        let quoted = written.len() >= 2 && written.starts_with(['"', '\'']) && written.ends_with(['"', '\'']);
+        if quoted {
+            Span::new(span.start + 1, span.end - 1)
+        } else {
+            span
+        }
+    }
+}
+
+fn is_secret_under(key: &str, value: &str) -> bool {
+    let key = key.to_ascii_lowercase().replace('-', "_");
+    let named = NAMES
+        .iter()
+        .find(|(name, _)| key == *name || key.strip_suffix(name).is_some_and(|rest| rest.ends_with('_')));
+    named.is_some_and(|(name, least)| {
+        let needs_digit = !matches!(*name, "password" | "passwd" | "api_key" | "apikey");
+        value.len() >= *least && (!needs_digit || value.bytes().any(|byte| byte.is_ascii_digit()))
+    })
+}
+
+/// A long row of capital and small letters and digits in no order; checksums are none, since they have one case.
+fn is_random(value: &str) -> bool {
+    const LEAST: usize = 24;
+    let is_row = value
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'_' | b'-'));
+    let longest = value
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .max_by_key(|run| run.len())
+        .unwrap_or_default();
+    let count = |is: fn(&u8) -> bool| longest.bytes().filter(is).count();
+    is_row
+        && longest.len() >= LEAST
+        && count(u8::is_ascii_digit) >= 3
+        && count(u8::is_ascii_uppercase) >= 3
+        && count(u8::is_ascii_lowercase) >= 3
+        && changes(longest) * 3 >= longest.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::load;
+
+    fn found(text: &str) -> Vec<(String, &'static str)> {
+        let source = Source::new("t", text);
+        let loaded = load(&source);
+        let spans = find(&source, loaded.document.as_ref());
+        spans
+            .into_iter()
+            .map(|(span, what)| (text[span.start..span.end].to_owned(), what))
+            .collect()
+    }
+
+    /// Written in two halves, so that this file holds no key either.
+    fn key(start: &str) -> String {
+        format!("{start}{}{}", "aB3dE5fG7hJ9kL1m", "N2pQ4rS6tU8vW0xY1zA3bC5")
+    }
+
+    #[test]
+    fn secrets_are_found_where_they_stand() {
+        for start in [
+            "sk-",
+            "sk-ant-",
+            "ghp_",
+            "github_pat_",
+            "glpat-",
+            "AIza",
+            "hf_",
+            "npm_",
+            "Bearer ",
+        ] {
+            let secret = key(start);
+            for text in [
+                format!("a: {secret}\n"),
+                format!("# {secret} in a comment\na: 1\n"),
+                format!("a: \"say {secret} twice\"\n"),
+                format!("a: |\n  text\n  {secret}\n"),
+                format!("a: [{secret}\n"),
+            ] {
+                assert_eq!(
+                    found(&text).first().map(|(text, _)| text.as_str()),
+                    Some(&*secret),
+                    "{text}"
+                );
+            }
+        }
+        let aws = format!("{}{}", "AKIA", "Z9Y8X7W6V5U4T3S2");
+        assert_eq!(found(&format!("a: {aws}")), [(aws, "an AWS access key")]);
+        let pem = format!(
+            "a: |\n  -----BEGIN RSA {} KEY-----\n  abcdef\n  -----END RSA\n",
+            "PRIVATE"
+        );
+        assert_eq!(found(&pem).len(), 1);
+    }
+
+    #[test]
+    fn names_give_values_away() {
+        for (text, secret) in [
+            ("api_key: geheim-geheim", "geheim-geheim"),
+            ("config: {db-password: 'hunter22'}", "hunter22"),
+            ("x: [{client_secret: \"a1b2c3d4\"}]", "a1b2c3d4"),
+            ("config: {blob: aB3dE5fG7hJ9kL1mN2pQ4rS6}", "aB3dE5fG7hJ9kL1mN2pQ4rS6"),
+            ("a: https://me:pass1word@host/x", "pass1word"),
+        ] {
+            let all = found(text);
+            assert_eq!(all.len(), 1, "{text}: {all:?}");
+            assert_eq!(all[0].0, secret, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_are_no_secrets() {
+        for text in [
+            "api_key_env: OPENAI_API_KEY",
+            "api_key: ${OPENAI_API_KEY}",
+            "password: '{{ context.password }}'",
+            "api_key: YOUR_KEY_HERE",
+            "api_key: <your key>",
+            "token: verbatim-word-with-no-number",
+            "max_total_tokens: 100000000",
+            "a: sk-learn-pipeline-for-long-classification-2024",
+            "a: risk-a1b2c3d4e5f6g7h8i9j0k1l2",
+            "config: {commit: 3b18e512dba79e4c8300dd08aeb37f8e728b8dad}",
+            "config: {id: 550e8400-e29b-41d4-a716-446655440000}",
+            "config: {model: DeepSeek-R1-Distill-Qwen-32B-Instruct-2501}",
+            "config: {path: scripts/Some/Very/Long/Path/To/File2.rhai}",
+            "config: {class: MyVeryLongScriptNameHandlerFactory2}",
+            "prompt: Never tell anyone the password of the house",
+            "a: http://host:8080/x@y",
+            "a: eyJ is how they begin",
+            "a: AKIA is short",
+        ] {
+            assert_eq!(found(text), [], "{text}");
+        }
+    }
+}

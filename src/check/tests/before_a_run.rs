@@ -1,0 +1,208 @@
+//! What is known of agents, conditions and counts before a run.
+
+use super::shown;
+
+/// Agents of one line each; `b` listens to `a` with what is given.
+fn b_listens(edge: &str) -> String {
+    format!("- {{name: a, script: x}}\n- {{name: b, script: x, dependencies: [{{agent_name: a, {edge}}}]}}")
+}
+
+#[test]
+fn constant_conditions() {
+    let rows: &[(&str, &str)] = &[
+        ("1 > 2", "never true"),
+        ("'a' in ['a']", "always true"),
+        ("false", ""),
+        ("turn_count < 0", "never true"),
+        ("turn_count >= 0", "always true"),
+        ("0 <= len(history)", "always true"),
+        ("executions.a >= 0 and True", "always true"),
+        ("output.x and False", "never true"),
+        ("output.x or 1", "always true"),
+        ("output.x > 3 and output.x < 2", "never true"),
+        ("2 < output.x < 2", "never true"),
+        ("output.x <= 3 or output.x > 3", "always true"),
+        ("output.k == 'a' and output.k == 'b'", "never true"),
+        ("output.k != 'a' or output.k != 'b'", "always true"),
+        ("output.done and not output.done", "never true"),
+        ("output.done or not output.done", "always true"),
+        ("not (output.x < 3 or output.x >= 3)", "never true"),
+        ("1 if output.x else 2", "always true"),
+        ("1 + 'a'", "never has an answer"),
+        ("true", ""),
+        ("output.x > 3 and output.x < 5", ""),
+        ("output.x >= 3 and output.x <= 3", ""),
+        ("turn_count > 0", ""),
+        ("output.a > 3 and output.b < 2", ""),
+        ("output.k == 1 or output.k == 2", ""),
+        ("output.get('k', 1)", ""),
+        ("context.a?.b.len() == None", ""),
+        ("len(history) > 0 and output.x", ""),
+        ("output.x != 3", ""),
+        ("not output.x", ""),
+        ("output.x is None and output.y is not None", ""),
+    ];
+    for (condition, verdict) in rows {
+        let found = shown(&b_listens(&format!("feedback: true, condition: \"{condition}\"")));
+        let found: Vec<&String> = found.iter().filter(|one| one.starts_with("W012")).collect();
+        if verdict.is_empty() {
+            assert!(found.is_empty(), "{condition}: {found:?}");
+        } else {
+            assert_eq!(found.len(), 1, "{condition}: {found:?}");
+            assert!(found[0].contains(verdict), "{condition}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn agents_behind_a_condition_that_is_never_true() {
+    let never = b_listens("condition: 1 > 2");
+    assert_eq!(
+        shown(&never),
+        [
+            "W010 4:10 agent `b` can never run: its condition on `a` is never true",
+            "W012 4:66 this condition is never true",
+        ]
+    );
+    let runs: &[String] = &[
+        // Not needed before the first execution.
+        b_listens("condition: 1 > 2, feedback: true"),
+        // Another door is open.
+        format!(
+            "{}\n- {{name: c, script: x, dependencies: [{{agent_name: a, requires_all: false, condition: 1 > 2}}, {{agent_name: a, requires_all: false}}]}}",
+            b_listens("feedback: true")
+        ),
+        // It may be requested.
+        never.replace(
+            "{name: a, script: x}",
+            "{name: a, script: x, conversation: {triggers_conversation: true}}",
+        ),
+    ];
+    for agents in runs {
+        let found = shown(agents);
+        assert!(!found.iter().any(|one| one.starts_with("W010")), "{agents}\n{found:?}");
+    }
+    // Those that wait for it are named with it.
+    let downstream = super::found(
+        &format!("{never}\n- {{name: c, script: x, depends_on: [b]}}"),
+        super::check,
+    );
+    let labels: Vec<&str> = downstream[0].also.iter().map(|(_, label)| label.as_str()).collect();
+    assert_eq!(labels, ["never true", "`c` cannot either: it waits for `b`"]);
+    assert_eq!(downstream.iter().filter(|one| one.code.0 == "W010").count(), 1);
+}
+
+#[test]
+fn agents_that_come_too_late() {
+    let chain = |limits: &str| {
+        format!(
+            "- {{name: a, script: x}}\n- {{name: b, script: x, depends_on: [a]}}\n- {{name: c, script: x, depends_on: [b]}}\nconversation_limits: {limits}"
+        )
+    };
+    let late = |agents: &str| {
+        shown(agents)
+            .into_iter()
+            .filter(|one| one.starts_with("W011"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        late(&chain("{max_total_turns: 2}")),
+        [
+            "W011 5:10 agent `c` can never run: its first turn is 3 at the earliest, and the conversation ends after turn 2"
+        ]
+    );
+    assert_eq!(late(&chain("{max_total_turns: 3}")), [""; 0]);
+    assert_eq!(
+        late(&chain("{max_agent_executions: {a: 1}}")),
+        [
+            "W011 4:10 agent `b` can never run: its first turn is 2 at the earliest, and the conversation ends after turn 1"
+        ]
+    );
+    assert_eq!(
+        late(&chain("{max_agent_executions: {b: 1}}")),
+        ["W011 5:10 agent `c` can never run: it needs an agent whose first execution ends the conversation"]
+    );
+    assert_eq!(late(&chain("{max_agent_executions: {b: 2}}")), [""; 0]);
+    // The shorter of two ways counts, and a request is one.
+    let door = "- {name: a, script: x}\n- {name: b, script: x, depends_on: [a]}\n- {name: c, script: x, dependencies: [{agent_name: b, requires_all: false}, {agent_name: a, requires_all: false}]}\nconversation_limits: {max_total_turns: 2}";
+    assert_eq!(late(door), [""; 0]);
+    let asked = chain("{max_total_turns: 2}").replace(
+        "a, script: x",
+        "a, script: x, conversation: {triggers_conversation: true}",
+    );
+    assert_eq!(late(&asked), [""; 0]);
+    // A clock that runs every turn until its cap.
+    let clock = chain("{max_agent_executions: {a: 2}}").replace(
+        "a, script: x",
+        "a, script: x, conversation: {max_turns: 9, trigger: every_turn}",
+    );
+    assert_eq!(late(&clock).len(), 1);
+}
+
+#[test]
+fn turns_that_nobody_can_use() {
+    let rows: &[(&str, &[&str])] = &[
+        (
+            "- {name: a, script: x}\n- {name: b, script: x, depends_on: [a], conversation: {max_turns: 3}}",
+            &["W002 4:67 agent `b` will run at most once, not 3 times"],
+        ),
+        // Its own feedback is news to itself.
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: a, feedback: true}], conversation: {max_turns: 3}}",
+            &[],
+        ),
+        // Each of two sources once: one that it needs at the start, one that it does not.
+        (
+            "- {name: a, script: x}\n- {name: c, script: x}\n- {name: b, script: x, dependencies: [{agent_name: a}, {agent_name: c, feedback: true}], conversation: {max_turns: 3}}",
+            &[],
+        ),
+        // Two doors: the first may be opened by either.
+        (
+            "- {name: a, script: x}\n- {name: c, script: x}\n- {name: b, script: x, dependencies: [{agent_name: a, requires_all: false}, {agent_name: c, requires_all: false}], conversation: {max_turns: 3}}",
+            &[],
+        ),
+        // What waits for nobody hears everybody.
+        (
+            "- {name: a, script: x, conversation: {max_turns: 4}}\n- {name: b, script: x, depends_on: [a]}",
+            &["H011 3:50 agent `a` can run at most 2 times, so `max_turns: 4` is never reached"],
+        ),
+        (
+            "- {name: a, script: x, conversation: {triggers_conversation: true}}\n- {name: b, script: x, depends_on: [a], conversation: {max_turns: 3}}",
+            &[],
+        ),
+        (
+            "- {name: a, script: x}\n- {name: b, script: x, depends_on: [a], conversation: {max_turns: 3, trigger: every_turn}}",
+            &[],
+        ),
+    ];
+    for (agents, expected) in rows {
+        assert_eq!(shown(agents), *expected, "{agents}");
+    }
+}
+
+#[test]
+fn counts_on_edges() {
+    assert_eq!(
+        shown(&b_listens("max_executions: 2")),
+        ["H012 4:71 `max_executions: 2` is never reached: the `max_turns` of `b` is 1"]
+    );
+    assert_eq!(shown(&b_listens("max_executions: 1")), [""; 0]);
+    assert_eq!(
+        shown(&b_listens("feedback: true")),
+        ["W015 4:65 this dependency has no effect: `b` runs once, and feedback counts from the second time on"]
+    );
+}
+
+#[test]
+fn profiles_that_nobody_uses() {
+    let agents = "- {name: a, model_profile: p}\nmodel_profiles:\n  p: {provider: simulated, replies: [a], fallback: s}\n  s: {provider: simulated, replies: [a]}\n  t: {provider: simulated, replies: [a]}";
+    assert_eq!(shown(agents), ["H010 7:3 nobody uses the model profile `t`"]);
+}
+
+#[test]
+fn conditions_that_name_nobody() {
+    assert_eq!(
+        shown(&b_listens("condition: executions.c > 1 and executions.a > 0")),
+        ["E042 4:77 no agent is called `c`"]
+    );
+}

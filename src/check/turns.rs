@@ -1,0 +1,102 @@
+//! Executions that an agent may have and never will: `max_turns` beyond what news can start.
+//!
+//! An agent runs once, and again only with news. So it runs at most once more than its sources have outputs to
+//! give; one that it needs at the start has already given one by then. Agents without dependencies are the
+//! business of [`super::news`] where they are alone.
+
+use super::graph::{Edge, Graph};
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, Trigger};
+use crate::loader::codes;
+use crate::source::At;
+
+/// Rounds of narrowing; each of them leaves bounds that hold.
+const ROUNDS: usize = 16;
+
+/// The most executions that each agent can have in a run.
+pub(super) fn most_executions(graph: &Graph<'_>) -> Vec<u64> {
+    let limit = |at: usize| u64::from(graph.agent(at).conversation.max_turns.get());
+    let mut most: Vec<u64> = (0..graph.len()).map(limit).collect();
+    // Whoever may be requested may run as often as it likes.
+    if graph.has_requests() {
+        return most;
+    }
+    for _ in 0..ROUNDS {
+        let mut narrowed = false;
+        let total = most.iter().fold(0_u64, |sum, one| sum.saturating_add(*one));
+        for agent in 0..graph.len() {
+            let bound = bound(graph, agent, &most, total);
+            if bound < most[agent] {
+                most[agent] = bound;
+                narrowed = true;
+            }
+        }
+        if !narrowed {
+            break;
+        }
+    }
+    most
+}
+
+fn bound(graph: &Graph<'_>, agent: usize, most: &[u64], total: u64) -> u64 {
+    if graph.agent(agent).conversation.trigger == Trigger::EveryTurn {
+        return u64::MAX;
+    }
+    if graph.agent(agent).dependencies.is_empty() {
+        // `total` may be older than `most`, and is then only larger.
+        return total.saturating_sub(most[agent]).saturating_add(1);
+    }
+    let mut edges: Vec<&Edge<'_>> = graph.edges(agent).iter().filter(|edge| !edge.never_holds()).collect();
+    edges.sort_by_key(|edge| edge.from);
+    let news = edges
+        .chunk_by(|one, other| one.from == other.from)
+        .map(|edges| news_of(edges, most[edges[0].from]))
+        .fold(0_u64, u64::saturating_add);
+    news.saturating_add(1)
+}
+
+/// How often news of one agent can start another again.
+fn news_of(edges: &[&Edge<'_>], outputs: u64) -> u64 {
+    let needed_first = edges.iter().any(|edge| edge.is_needed_first());
+    let allowed = edges.iter().fold(0_u64, |sum, edge| {
+        let most = edge.dependency.max_executions;
+        sum.saturating_add(most.map_or(u64::MAX, |most| u64::from(most.get())))
+    });
+    outputs.saturating_sub(u64::from(needed_first)).min(allowed)
+}
+
+/// Warns where an agent that may run several times runs once, and hints where one that waits for nobody has turns
+/// out of reach.
+pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+    let most = most_executions(graph);
+    let mut findings = Vec::new();
+    for (at, most) in most.into_iter().enumerate() {
+        let agent = graph.agent(at);
+        let turns = agent.conversation.max_turns.get();
+        if most >= u64::from(turns) || graph.len() == 1 && agent.dependencies.is_empty() {
+            continue;
+        }
+        // A cap that is never reached is prudence; of an agent that waits for nobody it is a hope.
+        if most > 1 && !agent.dependencies.is_empty() {
+            continue;
+        }
+        let finding = if most <= 1 {
+            let message = format!("agent `{}` will run at most once, not {turns} times", agent.name);
+            Finding::warning(codes::NEVER_NEWS, place(at), message)
+        } else {
+            let message = format!(
+                "agent `{}` can run at most {most} times, so `max_turns: {turns}` is never reached",
+                agent.name
+            );
+            Finding::hint(codes::IDLE_TURNS, place(at), message)
+        };
+        findings.push(finding.help(
+            "whom it listens to has no more news for it: raise their `max_turns`, write `trigger: every_turn`, or lower this one",
+        ));
+    }
+    findings
+}
+
+fn place(agent: usize) -> At {
+    Agent::route(agent).key("conversation").key("max_turns").value()
+}

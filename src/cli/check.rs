@@ -1,0 +1,24 @@
+//! `ensemble check`: every conversation that an ensemble can hold.
+
+use super::args::{CheckArgs, CheckFormat};
+use super::error::CliError;
+use super::exit;
+use super::prepare::prepare;
+use super::project::Surroundings;
+use crate::explore::{Budget, explore};
+use crate::report::exploration::{human, json};
+
+/// `ensemble check`.
+pub fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let prepared = prepare(&surroundings.ensemble_file(&args.ensemble)?, surroundings)?;
+    let budget = Budget {
+        states: u64::from(args.max_states),
+    };
+    let found = explore(&prepared.plan, budget);
+    let name = &prepared.plan.ensemble().name;
+    surroundings.print(&match args.format {
+        CheckFormat::Human => human(name, &found),
+        CheckFormat::Json => json(name, &found),
+    });
+    Ok(exit::SUCCESS)
+}

@@ -1,0 +1,221 @@
+//! What stands around the ensembles of one folder: configured profiles, scripts, other ensembles.
+//!
+//! A folder is looked at once for all of its files. What is remembered of single scripts is bounded, so that memory
+//! does not grow with the number of files.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::CliError;
+use super::outputs;
+use super::prepare::{config_profiles, folder_of};
+use super::project::Surroundings;
+use crate::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
+use crate::check::{Around, OutputKeys};
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Profile, Tool, ToolKind};
+use crate::loader::codes;
+use crate::source::At;
+
+/// Most scripts that are remembered.
+const MOST: usize = 2000;
+/// Largest script of which is asked what it puts out, in bytes.
+const LARGEST: u64 = 256 << 10;
+
+/// A folder with ensembles in it.
+pub struct Folder<'s> {
+    surroundings: &'s Surroundings,
+    /// As it was given, which tells one folder from another before any file is asked.
+    given: PathBuf,
+    places: Places,
+    /// `None` where the configuration cannot be read.
+    configured: Option<Vec<(Arc<str>, Profile)>>,
+    /// Why it cannot, until somebody has said so.
+    fault: Option<CliError>,
+    scripts: RefCell<HashMap<String, Result<Resolved, Unavailable>>>,
+    keys: RefCell<HashMap<PathBuf, Option<OutputKeys>>>,
+}
+
+impl<'s> Folder<'s> {
+    /// The folder in which the file stands.
+    pub fn around(file: &Path, surroundings: &'s Surroundings) -> Self {
+        let folder = folder_of(file, surroundings);
+        let (configured, fault) = match config_profiles(&folder, surroundings) {
+            Ok(found) => {
+                let profiles = found.into_iter().flat_map(|(_, profiles)| profiles);
+                (Some(profiles.collect()), None)
+            }
+            Err(fault) => (None, Some(fault)),
+        };
+        let project_root = surroundings.project_root(&folder);
+        Self {
+            surroundings,
+            given: given(file),
+            places: Places {
+                ensemble_dir: folder,
+                project_root,
+            },
+            configured,
+            fault,
+            scripts: RefCell::default(),
+            keys: RefCell::default(),
+        }
+    }
+
+    /// Does the file stand here too?
+    pub fn holds(&self, file: &Path) -> bool {
+        file.parent() == Some(self.given.as_path())
+    }
+
+    /// What is wrong with the configuration, for people; the first time only.
+    pub fn take_fault(&mut self) -> Option<CliError> {
+        self.fault.take()
+    }
+
+    fn resolved(&self, script: &str) -> Result<Resolved, Unavailable> {
+        if let Some(known) = self.scripts.borrow().get(script) {
+            return known.clone();
+        }
+        let resolved = resolve(script, &self.places).and_then(can_be_started);
+        let mut scripts = self.scripts.borrow_mut();
+        if scripts.len() >= MOST {
+            scripts.clear();
+        }
+        scripts.insert(script.to_owned(), resolved.clone());
+        resolved
+    }
+
+    /// What a Rhai script puts out, as far as its text tells.
+    fn keys_of(&self, path: &Path) -> Option<OutputKeys> {
+        if let Some(known) = self.keys.borrow().get(path) {
+            return known.clone();
+        }
+        let text = std::fs::metadata(path)
+            .ok()
+            .filter(|data| data.len() <= LARGEST)
+            .and_then(|_| std::fs::read_to_string(path).ok());
+        let found = text.and_then(|text| crate::sandbox::output_keys(&text));
+        let mut keys = self.keys.borrow_mut();
+        if keys.len() >= MOST {
+            keys.clear();
+        }
+        keys.insert(path.to_owned(), found.clone());
+        found
+    }
+
+    fn script(&self, script: &str, at: At) -> Option<Finding> {
+        let unavailable = self.resolved(script).err()?;
+        Some(Finding::warning(codes::NO_SCRIPT, at, unavailable.message).help(unavailable.help))
+    }
+
+    fn command(&self, command: &CommandLine, at: At) -> Option<Finding> {
+        match command {
+            CommandLine::Text(text) => self.script(text, at),
+            CommandLine::Words(words) => {
+                let unavailable = resolve_words(words, &self.places).and_then(can_be_started).err()?;
+                Some(Finding::warning(codes::NO_SCRIPT, at, unavailable.message).help(unavailable.help))
+            }
+        }
+    }
+
+    fn ensemble(&self, named: &str, at: At) -> Option<Finding> {
+        let Places {
+            ensemble_dir,
+            project_root,
+        } = &self.places;
+        let found = self.surroundings.ensemble_file_from(named, ensemble_dir, project_root);
+        let (message, help) = match found.err()? {
+            CliError::Usage { message, help } => (message, help),
+            other => (other.to_string(), None),
+        };
+        let mut finding = Finding::warning(codes::NO_SCRIPT, at, message);
+        finding.help = help;
+        Some(finding)
+    }
+}
+
+impl Around for Folder<'_> {
+    fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
+        self.configured.as_deref()
+    }
+
+    fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
+        match &agent.kind {
+            AgentKind::Script { script } => match self.resolved(script).ok()? {
+                Resolved::Rhai(path) => self.keys_of(&path),
+                Resolved::Process(_) => None,
+            },
+            _ => outputs::keys(ensemble, self.configured.as_deref().unwrap_or_default(), agent),
+        }
+    }
+
+    /// Scripts, ensembles and programs that agents and tools name and that are not there, or not usable.
+    fn files(&self, ensemble: &Ensemble) -> Vec<Finding> {
+        let agents = ensemble.agents.iter().enumerate();
+        let of_agents = agents.filter_map(|(at, agent)| {
+            let route = Agent::route(at);
+            match &agent.kind {
+                AgentKind::Script { script } => self.script(script, route.key("script").value()),
+                AgentKind::Ensemble { ensemble } => self.ensemble(ensemble, route.key("ensemble").value()),
+                AgentKind::Llm(_) | AgentKind::Input(_) => None,
+            }
+        });
+        let of_tools = ensemble.tools.iter().filter_map(|(name, tool)| {
+            let route = Tool::route(name);
+            match &tool.kind {
+                ToolKind::Script { script, .. } => self.script(script, route.key("script").value()),
+                ToolKind::Ensemble { ensemble, .. } => self.ensemble(ensemble, route.key("ensemble").value()),
+                ToolKind::Mcp(McpServer::Command { command, .. }) => {
+                    self.command(command, route.key("mcp").key("command").value())
+                }
+                ToolKind::Agent { .. } | ToolKind::Mcp(McpServer::Url { .. }) => None,
+            }
+        });
+        of_agents.chain(of_tools).collect()
+    }
+}
+
+fn given(file: &Path) -> PathBuf {
+    file.parent().unwrap_or(Path::new("")).to_owned()
+}
+
+/// A file with a run bit must also say how it is run: it is a program of the machine, or its first line names one.
+fn can_be_started(resolved: Resolved) -> Result<Resolved, Unavailable> {
+    let Resolved::Process(invocation) = &resolved else {
+        return Ok(resolved);
+    };
+    if !invocation.program.is_absolute() {
+        return Ok(resolved);
+    }
+    let mut start = [0; 256];
+    let read = std::fs::File::open(&invocation.program).and_then(|mut file| file.read(&mut start));
+    let Ok(length) = read else {
+        // It may be run and not read.
+        return Ok(resolved);
+    };
+    let start = String::from_utf8_lossy(&start[..length]);
+    let shown = invocation.program.display();
+    let Some(line) = start.strip_prefix("#!") else {
+        let is_text = !start.is_empty() && start.chars().all(|c| c != '\0' && c != char::REPLACEMENT_CHARACTER);
+        return if is_text || start.is_empty() {
+            Err(Unavailable {
+                message: format!("`{shown}` is executable, and its first line does not say by what"),
+                help: "begin it with a line such as `#!/bin/sh`, or give it an extension (.rhai, .sh, .py, .js)"
+                    .to_owned(),
+            })
+        } else {
+            Ok(resolved)
+        };
+    };
+    let interpreter = line.split_whitespace().next().unwrap_or_default();
+    if interpreter.starts_with('/') && !Path::new(interpreter).exists() {
+        return Err(Unavailable {
+            message: format!("`{shown}` is run by `{interpreter}`, which is not there"),
+            help: "install it, or correct the script's first line".to_owned(),
+        });
+    }
+    Ok(resolved)
+}

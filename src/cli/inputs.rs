@@ -1,0 +1,142 @@
+//! What `validate` is asked to check: files, folders, globs, names of ensembles, standard input.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::CliError;
+use super::project::{Surroundings, read_source, read_stdin};
+use crate::source::Source;
+
+/// Something to check: a file that is read when its turn comes, or a text that is there already.
+pub enum Input {
+    /// A file, as it was given.
+    File(PathBuf),
+    /// Standard input.
+    Stdin(Source),
+}
+
+impl Input {
+    /// Where it stands.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::File(path) => path,
+            Self::Stdin(_) => Path::new("<stdin>"),
+        }
+    }
+
+    /// Its text.
+    pub fn read(&self) -> Result<Source, CliError> {
+        match self {
+            Self::File(path) => read_source(path),
+            Self::Stdin(source) => Ok(source.clone()),
+        }
+    }
+}
+
+/// All that was asked for, in order, folders searched; without a path `ensembles`, else the caller's folder.
+pub fn inputs(paths: &[String], surroundings: &Surroundings) -> Result<Vec<Input>, CliError> {
+    let default = if surroundings.folder.join("ensembles").is_dir() {
+        "ensembles"
+    } else {
+        "."
+    };
+    let default = [default.to_owned()];
+    let paths = if paths.is_empty() { &default[..] } else { paths };
+    let mut inputs = Vec::new();
+    for given in paths {
+        if given == "-" {
+            let text: Arc<str> = read_stdin()?.into();
+            inputs.push(Input::Stdin(Source::new("<stdin>", text)));
+            continue;
+        }
+        let path = PathBuf::from(given);
+        let absolute = surroundings.folder.join(&path);
+        if absolute.is_dir() {
+            let files = files_in(&path, &absolute)?;
+            if files.is_empty() {
+                return Err(CliError::usage(format!("{given} holds no .yaml or .yml file")));
+            }
+            inputs.extend(files.into_iter().map(Input::File));
+        } else if absolute.is_file() {
+            inputs.push(Input::File(path));
+        } else if given.contains(['*', '?', '[']) {
+            inputs.extend(matching(given, surroundings)?.into_iter().map(Input::File));
+        } else {
+            inputs.push(Input::File(surroundings.ensemble_file(given)?));
+        }
+    }
+    Ok(inputs)
+}
+
+/// The files that a pattern means, in the order of their names. A folder that it means is searched.
+fn matching(pattern: &str, surroundings: &Surroundings) -> Result<Vec<PathBuf>, CliError> {
+    let not_hidden = glob::MatchOptions {
+        require_literal_leading_dot: true,
+        require_literal_separator: true,
+        ..glob::MatchOptions::default()
+    };
+    // The folder's own name may hold characters that mean something in a pattern.
+    let folder = glob::Pattern::escape(&surroundings.folder.display().to_string());
+    let whole = Path::new(&folder).join(pattern);
+    let found = glob::glob_with(&whole.display().to_string(), not_hidden)
+        .map_err(|error| CliError::usage(format!("{pattern} is not a pattern: {}", error.msg)))?;
+    let mut files = Vec::new();
+    for path in found.filter_map(Result::ok) {
+        let shown = surroundings.relative(&path);
+        if path.is_dir() {
+            files.extend(files_in(&shown, &path)?);
+        } else if path.is_file() {
+            files.push(shown);
+        }
+    }
+    // A file may be named by the pattern, and by a folder that it names.
+    files.sort();
+    files.dedup();
+    if files.is_empty() {
+        return Err(CliError::usage_with_help(
+            format!("no file matches {pattern}"),
+            "`*` and `?` stand for parts of a name, `**` for any number of folders",
+        ));
+    }
+    Ok(files)
+}
+
+/// YAML files below a folder in the order of their names; folders that begin with a dot are passed over.
+fn files_in(shown: &Path, folder: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let mut files = Vec::new();
+    search(shown, folder, &mut files)?;
+    Ok(files)
+}
+
+fn search(shown: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), CliError> {
+    let unreadable = |error: std::io::Error| CliError::Unreadable {
+        path: shown.to_owned(),
+        reason: error.to_string(),
+    };
+    let mut entries: Vec<_> = std::fs::read_dir(folder)
+        .map_err(unreadable)?
+        .filter_map(Result::ok)
+        .collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let name = entry.file_name();
+        let name = Path::new(&name);
+        // The kind comes with the folder's entry; only a link must be followed.
+        let Ok(mut kind) = entry.file_type() else {
+            continue;
+        };
+        if kind.is_symlink() {
+            match std::fs::metadata(entry.path()) {
+                Ok(data) => kind = data.file_type(),
+                Err(_) => continue,
+            }
+        }
+        let is_hidden = name.to_string_lossy().starts_with('.');
+        if kind.is_dir() && !is_hidden {
+            search(&shown.join(name), &entry.path(), files)?;
+        } else if kind.is_file() && name.extension().is_some_and(|end| end == "yaml" || end == "yml") {
+            files.push(shown.join(name));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! What agents that are no scripts can put out, as far as the files tell.
+
+use std::sync::Arc;
+
+use crate::agent::reply::output_of;
+use crate::check::OutputKeys;
+use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Reply, Simulated};
+
+/// The top-level keys of the agent's outputs; `None` where they may be any.
+pub fn keys(ensemble: &Ensemble, configured: &[(Arc<str>, Profile)], agent: &Agent) -> Option<OutputKeys> {
+    match &agent.kind {
+        AgentKind::Llm(llm) => {
+            let ModelChoice::Profile(name) = &llm.model else {
+                return None;
+            };
+            let profiles = ensemble.model_profiles.iter().chain(configured);
+            let (_, profile) = profiles.into_iter().find(|(known, _)| known == name)?;
+            of_replies(profile)
+        }
+        // Whoever types an answer may type an object; of choices it is known what they are.
+        AgentKind::Input(input) if !input.choices.is_empty() && input.responses.is_none() => {
+            Some(of_texts(input.choices.iter().chain(&input.default)))
+        }
+        AgentKind::Input(_) | AgentKind::Script { .. } | AgentKind::Ensemble { .. } => None,
+    }
+}
+
+/// What a simulated model says, if it says no more than is written.
+fn of_replies(profile: &Profile) -> Option<OutputKeys> {
+    let Some(Simulated::Replies(replies)) = &profile.simulated else {
+        return None;
+    };
+    let texts = replies.iter().filter_map(|reply| match reply {
+        Reply::Text(text) => Some(text),
+        Reply::Error(_) | Reply::Calls { .. } => None,
+    });
+    let fails = replies.iter().any(|reply| matches!(reply, Reply::Error(_)));
+    (profile.fallback.is_none() || !fails).then(|| of_texts(texts))
+}
+
+fn of_texts<'t>(texts: impl Iterator<Item = &'t String>) -> OutputKeys {
+    texts
+        .flat_map(|text| output_of(text).into_iter().map(|(key, _)| key))
+        .collect()
+}

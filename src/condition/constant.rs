@@ -1,0 +1,362 @@
+//! What a condition answers whatever happens.
+//!
+//! Three things are looked for: parts that read nothing, which are simply evaluated; what `and`, `or`, `not` make
+//! of them; and demands that no snapshot can meet together, such as `x > 3 and x < 2`. One snapshot answers a
+//! whole condition, so two parts of the same words have the same value. **Invariant:** what is called true (or
+//! false) here is never answered otherwise; that it has an answer at all is not promised.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::ast::{Comparison, Expr, Kind, Suffix, SuffixKind, Variable};
+use super::reading::Verdict;
+use super::{Condition, Counts, Facts, History};
+
+/// Parts that are evaluated, at most: each must be compiled.
+const MOST_EVALUATED: usize = 16;
+/// Whole numbers up to here are exact in the one number type that is compared.
+const EXACT: i64 = 1 << 53;
+
+/// The verdict on a whole condition.
+pub(super) fn verdict(text: &str, expr: &Expr) -> Verdict {
+    if is_closed(expr) {
+        return match evaluate(text, expr) {
+            Ok(true) => Verdict::Always,
+            Ok(false) => Verdict::Never,
+            Err(message) => Verdict::Fails(message),
+        };
+    }
+    let mut reader = Reader { text, evaluated: 0 };
+    match reader.truth(expr) {
+        Some(true) => Verdict::Always,
+        Some(false) => Verdict::Never,
+        None => Verdict::Open,
+    }
+}
+
+/// Does it read nothing?
+fn is_closed(expr: &Expr) -> bool {
+    let mut closed = !matches!(expr.kind, Kind::Variable(_));
+    if closed {
+        expr.parts(&mut |part| closed = closed && is_closed(part));
+    }
+    closed
+}
+
+fn evaluate(text: &str, expr: &Expr) -> Result<bool, String> {
+    if let Kind::Bool(value) = expr.kind {
+        return Ok(value);
+    }
+    let condition = Condition::made(text, expr.clone()).map_err(|error| error.message)?;
+    let nothing = Facts {
+        context: Arc::default(),
+        output: None,
+        turn_count: 0,
+        history: Arc::new(Nothing),
+        executions: Arc::new(Nothing),
+        input: "".into(),
+    };
+    condition.evaluate(&nothing).map_err(|error| error.message)
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    evaluated: usize,
+}
+
+impl<'t> Reader<'t> {
+    fn truth(&mut self, expr: &Expr) -> Option<bool> {
+        if is_closed(expr) {
+            self.evaluated += 1;
+            return (self.evaluated <= MOST_EVALUATED)
+                .then(|| evaluate(self.text, expr).ok())
+                .flatten();
+        }
+        let by_parts = match &expr.kind {
+            Kind::Not(operand) => self.truth(operand).map(|truth| !truth),
+            Kind::And(operands) => self.chain(operands, false),
+            Kind::Or(operands) => self.chain(operands, true),
+            Kind::Choice(choice) => match self.truth(&choice.condition) {
+                Some(true) => self.truth(&choice.then),
+                Some(false) => self.truth(&choice.otherwise),
+                None => self
+                    .truth(&choice.then)
+                    .filter(|then| self.truth(&choice.otherwise) == Some(*then)),
+            },
+            _ => None,
+        };
+        by_parts.or_else(|| {
+            if self.cannot_be(expr, true) {
+                Some(false)
+            } else {
+                self.cannot_be(expr, false).then_some(true)
+            }
+        })
+    }
+
+    /// One operand that decides is enough; otherwise all must be known.
+    fn chain(&mut self, operands: &[Expr], decides: bool) -> Option<bool> {
+        let mut all = Some(!decides);
+        for operand in operands {
+            match self.truth(operand) {
+                Some(truth) if truth == decides => return Some(decides),
+                Some(_) => {}
+                None => all = None,
+            }
+        }
+        all
+    }
+
+    /// Do the demands for this answer contradict each other?
+    fn cannot_be(&self, expr: &Expr, wanted: bool) -> bool {
+        let mut demands = Demands::default();
+        self.demand(expr, wanted, &mut demands);
+        demands.contradictory
+    }
+
+    /// Notes what must hold of the parts for the expression to be `wanted`.
+    fn demand(&self, expr: &Expr, wanted: bool, demands: &mut Demands<'t>) {
+        match &expr.kind {
+            Kind::And(operands) if wanted => operands.iter().for_each(|one| self.demand(one, true, demands)),
+            Kind::Or(operands) if !wanted => operands.iter().for_each(|one| self.demand(one, false, demands)),
+            Kind::And(_) | Kind::Or(_) | Kind::Choice(_) => {}
+            Kind::Not(operand) => self.demand(operand, !wanted, demands),
+            Kind::Compare(first, rest) if wanted || rest.len() == 1 => {
+                let mut left = &**first;
+                for (comparison, right) in rest {
+                    self.compare(left, *comparison, right, wanted, demands);
+                    left = right;
+                }
+            }
+            _ => demands.note(expr, self.words(expr), Demand::Truth(wanted)),
+        }
+    }
+
+    fn compare(&self, left: &Expr, comparison: Comparison, right: &Expr, wanted: bool, demands: &mut Demands<'t>) {
+        let comparison = if wanted { Some(comparison) } else { opposite(comparison) };
+        let Some(comparison) = comparison else {
+            return;
+        };
+        if let Some(value) = Constant::of(right) {
+            demands.note(left, self.words(left), Demand::Compared(comparison, value));
+        } else if let Some(value) = Constant::of(left)
+            && let Some(turned) = turned(comparison)
+        {
+            demands.note(right, self.words(right), Demand::Compared(turned, value));
+        }
+    }
+
+    fn words(&self, expr: &Expr) -> &'t str {
+        &self.text[expr.span.start..expr.span.end]
+    }
+}
+
+fn opposite(comparison: Comparison) -> Option<Comparison> {
+    Some(match comparison {
+        Comparison::Equal => Comparison::Different,
+        Comparison::Different => Comparison::Equal,
+        Comparison::Less => Comparison::GreaterEqual,
+        Comparison::LessEqual => Comparison::Greater,
+        Comparison::Greater => Comparison::LessEqual,
+        Comparison::GreaterEqual => Comparison::Less,
+        Comparison::In | Comparison::NotIn => return None,
+    })
+}
+
+/// The comparison with its sides exchanged.
+fn turned(comparison: Comparison) -> Option<Comparison> {
+    Some(match comparison {
+        Comparison::Less => Comparison::Greater,
+        Comparison::LessEqual => Comparison::GreaterEqual,
+        Comparison::Greater => Comparison::Less,
+        Comparison::GreaterEqual => Comparison::LessEqual,
+        Comparison::Equal | Comparison::Different => comparison,
+        Comparison::In | Comparison::NotIn => return None,
+    })
+}
+
+/// A value that is written out.
+#[derive(Debug, Clone, PartialEq)]
+enum Constant {
+    Nothing,
+    Bool(bool),
+    Number(f64),
+    Text(String),
+}
+
+impl Constant {
+    fn of(expr: &Expr) -> Option<Self> {
+        match &expr.kind {
+            Kind::Nothing => Some(Self::Nothing),
+            Kind::Bool(value) => Some(Self::Bool(*value)),
+            Kind::Int(value) if value.abs_diff(0) <= EXACT.unsigned_abs() => Some(Self::Number(*value as f64)),
+            Kind::Float(value) if value.is_finite() => Some(Self::Number(*value)),
+            Kind::Text(text) => Some(Self::Text(text.clone())),
+            _ => None,
+        }
+    }
+
+    fn truth(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Bool(value) => *value,
+            Self::Number(value) => *value != 0.0,
+            Self::Text(text) => !text.is_empty(),
+        }
+    }
+}
+
+enum Demand {
+    Truth(bool),
+    Compared(Comparison, Constant),
+}
+
+/// What must hold at once, by the words of the part of which it must hold.
+#[derive(Default)]
+struct Demands<'t> {
+    parts: HashMap<&'t str, Part>,
+    contradictory: bool,
+}
+
+/// What must hold of one part.
+#[derive(Default)]
+struct Part {
+    truth: Option<bool>,
+    equal: Option<Constant>,
+    different: Vec<Constant>,
+    low: Option<Bound>,
+    high: Option<Bound>,
+}
+
+#[derive(Clone, Copy)]
+struct Bound {
+    value: f64,
+    included: bool,
+}
+
+impl<'t> Demands<'t> {
+    fn note(&mut self, expr: &Expr, words: &'t str, demand: Demand) {
+        let part = self.parts.entry(words).or_insert_with(|| Part {
+            low: is_count(expr).then_some(Bound {
+                value: 0.0,
+                included: true,
+            }),
+            ..Part::default()
+        });
+        self.contradictory |= !part.add(demand);
+    }
+}
+
+impl Part {
+    /// `false` where nothing can meet this and all before it.
+    fn add(&mut self, demand: Demand) -> bool {
+        match demand {
+            Demand::Truth(truth) => {
+                if *self.truth.get_or_insert(truth) != truth {
+                    return false;
+                }
+            }
+            Demand::Compared(Comparison::Equal, value) => {
+                if *self.equal.get_or_insert_with(|| value.clone()) != value {
+                    return false;
+                }
+            }
+            Demand::Compared(Comparison::Different, value) => self.different.push(value),
+            Demand::Compared(comparison, Constant::Number(value)) => self.bound(comparison, value),
+            Demand::Compared(..) => {}
+        }
+        self.possible()
+    }
+
+    fn bound(&mut self, comparison: Comparison, value: f64) {
+        let included = matches!(comparison, Comparison::LessEqual | Comparison::GreaterEqual);
+        let bound = Bound { value, included };
+        match comparison {
+            Comparison::Greater | Comparison::GreaterEqual => {
+                let tighter = |old: Bound| value > old.value || (value == old.value && !included);
+                if self.low.is_none_or(tighter) {
+                    self.low = Some(bound);
+                }
+            }
+            Comparison::Less | Comparison::LessEqual => {
+                let tighter = |old: Bound| value < old.value || (value == old.value && !included);
+                if self.high.is_none_or(tighter) {
+                    self.high = Some(bound);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn possible(&self) -> bool {
+        if let (Some(low), Some(high)) = (self.low, self.high)
+            && (low.value > high.value || (low.value == high.value && !(low.included && high.included)))
+        {
+            return false;
+        }
+        let Some(equal) = &self.equal else {
+            return true;
+        };
+        let fits = match equal {
+            Constant::Number(value) => {
+                let above = |low: Bound| *value > low.value || (*value == low.value && low.included);
+                let below = |high: Bound| *value < high.value || (*value == high.value && high.included);
+                self.low.is_none_or(above) && self.high.is_none_or(below)
+            }
+            // A count of an agent that nobody knows is nothing.
+            Constant::Nothing => true,
+            _ => self.low.is_none() && self.high.is_none(),
+        };
+        fits && !self.different.contains(equal) && self.truth.is_none_or(|truth| truth == equal.truth())
+    }
+}
+
+/// Is its value a number of things, so never below 0?
+fn is_count(expr: &Expr) -> bool {
+    match &expr.kind {
+        Kind::Variable(Variable::TurnCount) => true,
+        Kind::Call(function, _) => function.is("len") || function.is("count"),
+        Kind::Chain(_, suffixes) if suffixes.iter().any(|suffix| suffix.optional) => false,
+        Kind::Chain(base, suffixes) => match suffixes.as_slice() {
+            [
+                ..,
+                Suffix {
+                    kind: SuffixKind::Method(function, _),
+                    ..
+                },
+            ] => function.is("len") || function.is("count"),
+            [_] => matches!(
+                base.kind,
+                Kind::Variable(Variable::Executions | Variable::AgentExecutionCount)
+            ),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// No history and no agents.
+struct Nothing;
+
+impl History for Nothing {
+    fn len(&self) -> usize {
+        0
+    }
+    fn field(&self, _: usize, _: &str) -> Option<Arc<Value>> {
+        None
+    }
+    fn fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+}
+
+impl Counts for Nothing {
+    fn count(&self, _: &str) -> Option<u64> {
+        None
+    }
+    fn names(&self) -> Vec<Arc<str>> {
+        Vec::new()
+    }
+}
