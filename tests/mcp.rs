@@ -185,7 +185,8 @@ fn a_tool_that_the_server_does_not_have_is_told_with_those_that_it_has() {
 #[test]
 fn a_run_that_is_stopped_or_killed_leaves_no_server() {
     for (signal, code) in [("INT", 130), ("TERM", 143), ("KILL", 137)] {
-        let workspace = hostile("well", "timeout_seconds: 600", &replies(&["h__slow"]));
+        let workspace = hostile("well", "timeout_seconds: 600", &replies(&["h__stubborn"]));
+        // It does not even notice that its standard input has ended.
         let running = workspace.spawn(["run", "a.yaml"]);
         eventually("the call", || {
             let heard = lines(&workspace, "heard.txt");

@@ -119,7 +119,9 @@ impl<'s> Folder<'s> {
                 let at = route.key("mcp").key("command").value();
                 match command {
                     CommandLine::Text(text) => self.script(text, at),
-                    CommandLine::Words(words) => unavailable(resolve_words(words, &self.places).err()?, at),
+                    CommandLine::Words(words) => {
+                        unavailable(resolve_words(words, &self.places).and_then(can_be_started).err()?, at)
+                    }
                 }
             }
             ToolKind::Agent { .. } | ToolKind::Mcp(McpServer::Url { .. }) => None,

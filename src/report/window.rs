@@ -14,7 +14,7 @@ pub(super) fn line(finished: &ExecutionFinished) -> Option<String> {
 }
 
 /// The note of an iteration in words.
-pub(super) fn told(note: &Value) -> String {
+fn told(note: &Value) -> String {
     let number = |key: &str| note[key].as_u64().unwrap_or_default();
     let about = if note["estimated"] == true { "about " } else { "" };
     let messages = format!(

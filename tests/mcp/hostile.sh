@@ -25,7 +25,7 @@ while IFS= read -r line; do
         *'"cursor":"second"'*)
             more=""
             if [ -e grown ]; then more=",$(tool new.one)"; fi
-            answer "{\"tools\":[$(tool garbage),$(tool grow),$(tool env)$more]}"
+            answer "{\"tools\":[$(tool garbage),$(tool grow),$(tool env),$(tool stubborn)$more]}"
             ;;
         *) answer "{\"tools\":[$(tool die),$(tool huge),$(tool slow)],\"nextCursor\":\"second\"}" ;;
         esac
@@ -36,6 +36,7 @@ while IFS= read -r line; do
         *'"name":"huge"'*) head -c 17000000 /dev/zero | tr '\0' x; sleep 300 ;;
         *'"name":"garbage"'*) say 'tra la la'; say '{"jsonrpc":"2.0"}'; text 'after garbage' ;;
         *'"name":"grow"'*) touch grown; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; text grown ;;
+        *'"name":"stubborn"'*) sleep 300 ;;
         *'"name":"env"'*) text "$PLANTED $PREFIXED $(pwd | sed 's/.*\///')" ;;
         *'"name":"new.one"'*) text 'as new' ;;
         esac

@@ -146,7 +146,7 @@ impl Storyteller {
         if !stderr.is_empty() && self.whole {
             text.push_str(&indent(&format!("{DIM}stderr:{DIM:#}\n{}", stderr)));
         }
-        if let Some(line) = crate::report::window::line(finished) {
+        if let Some(line) = window::line(finished) {
             text.push_str(&format!("{DIM}{}{DIM:#}", indent(&line)));
         }
         for warning in &finished.warnings {
@@ -199,9 +199,6 @@ impl Storyteller {
         }
         for call in &execution.tool_calls {
             text.push_str(&format!("    {DIM}→ {}\n    ← {}{DIM:#}\n", called(call), ended(call)));
-        }
-        if let Some(dropped) = &execution.dropped {
-            text.push_str(&format!("{DIM}{}{DIM:#}", indent(&window::told(dropped))));
         }
         for attempt in &execution.attempts {
             let number = attempt.attempt;
