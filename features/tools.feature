@@ -388,8 +388,8 @@ Feature: Tools
     Then the exit code is 2
     And the findings include:
       | place | message                                               |
-      | 3:35  | there is no tool 'serach'                             |
-      | 3:43  | `search` is one tool, and has none within it          |
+      | 3:37  | there is no tool 'serach'                             |
+      | 3:45  | `search` is one tool, and has none within it          |
       | 5:31  | `tools` does not belong to an agent of type script    |
       | 5:48  | `max_iterations` does not belong                      |
       | 7:11  | `parameters` is missing                               |
@@ -419,7 +419,7 @@ Feature: Tools
     Then the exit code is 2
     And the findings are:
       | severity | place | message                                                            |
-      | error    | 3:35  | these agents are tools of each other in a circle: a → b → c → a    |
+      | error    | 3:37  | these agents are tools of each other in a circle: a → b → c → a    |
       | warning  | 10:18 | there is no file `gone.rhai`                                       |
       | hint     | 11:3  | no agent uses the tool `idle`                                      |
       | warning  | 11:25 | `no-such-program` is neither a file nor a command                  |

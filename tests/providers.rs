@@ -448,7 +448,7 @@ fn what_it_costs_is_told_and_limited() {
     );
     assert_eq!(
         result["usage"]["by_agent"]["b"],
-        json!({"requests": 1, "input_tokens": 1000, "output_tokens": 200,
+        json!({"requests": 1, "cached": 0, "input_tokens": 1000, "output_tokens": 200,
         "total_tokens": 1200, "estimated": false, "cost": 0.0045})
     );
     let run = workspace.runs()[0]

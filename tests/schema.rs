@@ -96,6 +96,7 @@ const BEYOND: &[(&str, &str)] = &[
     ("E029", "a schema inside a value is a value"),
     ("E031 E040 E045", "a circle is followed from name to name"),
     ("E034", "a name is compared with the names of the tools"),
+    ("E037", "names of headers are the same in letters of either case"),
     ("E032", "one value is compared with the items of another"),
     ("E041 E042 E043 E044", "a condition or a template is a text"),
     ("E060 E070", "it is known when the ensemble runs"),
