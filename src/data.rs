@@ -109,6 +109,9 @@ pub enum FailureKind {
 pub struct Usage {
     /// Requests made of models.
     pub requests: u64,
+    /// Of those, answered from a cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached: u64,
     /// Those of them that tools made.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub by_tools: u64,
@@ -118,6 +121,55 @@ pub struct Usage {
     pub output_tokens: u64,
     /// Not counted by the provider but estimated.
     pub estimated: bool,
+    /// What they cost, where a profile says what its tokens cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// An amount of money, in the user's currency, exact to a billionth: sums do not depend on their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Cost(u64);
+
+impl Cost {
+    const BILLIONTHS: f64 = 1e9;
+
+    /// So much; nothing if it is no number or less than nothing.
+    pub fn of(amount: f64) -> Self {
+        Self((amount * Self::BILLIONTHS).round() as u64)
+    }
+
+    /// As a number.
+    pub fn amount(self) -> f64 {
+        self.0 as f64 / Self::BILLIONTHS
+    }
+}
+
+impl std::ops::Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+/// Without more digits than it needs: `0.0042`.
+impl std::fmt::Display for Cost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.amount())
+    }
+}
+
+/// A number.
+impl Serialize for Cost {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.amount())
+    }
+}
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        f64::deserialize(deserializer).map(Self::of)
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over so")]
@@ -148,10 +200,15 @@ impl std::ops::Add for Usage {
     fn add(self, other: Self) -> Self {
         Self {
             requests: self.requests + other.requests,
+            cached: self.cached + other.cached,
             by_tools: self.by_tools + other.by_tools,
             input_tokens: self.input_tokens + other.input_tokens,
             output_tokens: self.output_tokens + other.output_tokens,
             estimated: self.estimated || other.estimated,
+            cost: match (self.cost, other.cost) {
+                (Some(one), Some(other)) => Some(one + other),
+                (one, other) => one.or(other),
+            },
         }
     }
 }

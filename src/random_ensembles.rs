@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::ensemble::{
-    Agent, AgentKind, Conversation, Declared, Dependency, Ending, Ensemble, Limits, OnError, Retry, Trigger,
+    Agent, AgentKind, Conversation, Declared, Dependency, Ending, Ensemble, Limits, OnError, OnResume, Retry, Trigger,
 };
 use crate::plan::Plan;
 
@@ -55,6 +55,7 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
                 state_key: None,
                 triggers_conversation: triggers,
                 trigger: if every_turn { Trigger::EveryTurn } else { Trigger::News },
+                on_resume: OnResume::Reuse,
             },
             output_schema: None,
             timeout: None,

@@ -131,7 +131,7 @@ fn an_invalid_ensemble_is_not_walked_through() {
 #[test]
 fn a_long_way_is_told_without_its_middle() {
     let workspace = workspace();
-    workspace.write("long.yaml", &LOOP.replace("max_total_turns: 4", "max_total_turns: 16"));
+    workspace.write("long.yaml", LOOP.replace("max_total_turns: 4", "max_total_turns: 16"));
     let told = workspace.run(["check", "long.yaml"]).expect_code(0).stdout;
     assert!(told.contains("  turn 6   reviewer #3\n"), "{told}");
     assert!(told.contains(" more turns\n"), "{told}");

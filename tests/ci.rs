@@ -108,8 +108,7 @@ fn hooks_check_ensembles_and_nothing_else() {
         .iter()
         .map(|hook| &hook["id"])
         .collect();
-    assert_eq!(ids, ["ensemble-validate", "ensemble-validate-src"]);
-    assert!(ids.contains(&&shown) && read(PAGE).contains("`ensemble-validate-src`"));
+    assert_eq!(ids, [&shown]);
     let workspace = with_shipped_ensembles();
     workspace.write(
         "ensembles/warned.yaml",

@@ -43,6 +43,11 @@ fn editor() -> Option<(Server, Workspace)> {
     let program = program()?;
     let workspace = Workspace::new();
     workspace.run(["init", "tea"]).expect_code(0);
+    // Some texts of the documents name the schema beside them.
+    workspace.write(
+        "plain/ensemble.schema.json",
+        workspace.read("ensembles/ensemble.schema.json"),
+    );
     // Files in `plain` have no line that names a schema: the settings name it.
     let schema = address(&workspace.path().join("ensembles/ensemble.schema.json"));
     // The whole path, since `**` passes over the dot that a temporary folder's name begins with.

@@ -4,6 +4,11 @@ mod support;
 
 #[path = "features/given.rs"]
 mod given;
+#[path = "features/models.rs"]
+mod models;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/server.rs"]
+mod server;
 #[path = "features/then.rs"]
 mod then;
 #[path = "features/tools.rs"]

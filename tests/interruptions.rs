@@ -331,7 +331,7 @@ fn a_journal_of_another_version_is_refused() {
     let text = std::fs::read_to_string(original.runs()[0].join("journal.jsonl")).expect("the journal");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let (body, _) = lines[0]
-        .replace("\"format\":1", "\"format\":999")
+        .replace("\"format\":2", "\"format\":999")
         .rsplit_once(",\"crc\"")
         .map(|(a, b)| (a.to_owned(), b.to_owned()))
         .expect("a checksum");

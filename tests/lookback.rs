@@ -62,7 +62,7 @@ fn two_runs_that_did_the_same_are_the_same() {
     for other in ["saved.json", &journal, "moved.jsonl", &format!(".ensemble/runs/{b}")] {
         says(
             &workspace.run(["runs", "diff", &a, other]).expect_code(0),
-            &["✓ the same"],
+            &["✓ the same: 2 executions"],
         );
     }
     let document = workspace

@@ -155,7 +155,7 @@ fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
         ),
         (agent("    input: {prompt: q, responses: {}}"), false),
         (agent("    model: /x"), false),
-        (agent("    model: a/b/c"), true),
+        (agent("    model: ollama/b/c"), true),
         (
             agent("    script: x\n    dependencies: [{agent_name: a, feedback: true, condition: true}]"),
             true,
@@ -165,6 +165,38 @@ fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
             false,
         ),
         (agent("    script: x\n    dependencies: [a]"), false),
+        (agent("    model: o/x\n    context_window: {max_tokens: 100}"), true),
+        (agent("    model: o/x\n    context_window: {}"), false),
+        (
+            agent("    model: o/x\n    context_window: {min_recent_turns: 2}"),
+            false,
+        ),
+        (agent("    model: o/x\n    context_window: {max_messages: 0}"), false),
+        (agent("    script: x\n    context_window: {max_tokens: 100}"), false),
+        (
+            agent("    model: o/x\n    context_window: {max_tokens: 9, strategy: summarize}"),
+            true,
+        ),
+        (
+            agent("    model: o/x\n    context_window: {max_tokens: 9, strategy: custom}"),
+            false,
+        ),
+        (
+            agent("    model: o/x\n    context_window: {strategy: {summarize: p}}"),
+            false,
+        ),
+        (
+            agent("    model: o/x\n    context_window: {strategy: {recent_turns_only: 2}}"),
+            true,
+        ),
+        (
+            agent("    model: o/x\n    context_window: {strategy: {custom: k.rhai}}"),
+            true,
+        ),
+        (
+            agent("    model: o/x\n    context_window: {max_tokens: 9, strategy: {custom: k, summarize: p}}"),
+            false,
+        ),
         (agent("    script: x\nmodel_profiles:"), true),
         (
             agent("    script: x\nconversation_limits: {max_agent_executions: {a: 0}}"),
@@ -216,6 +248,25 @@ fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
         (tool("{mcp: {url: x}}"), false),
         (profile("{provider: ollama, model: m, api_key_env: sk-1}"), false),
         (profile("{provider: ollama, model: m, top_p: 1.5}"), false),
+        (profile("{provider: olama, model: m}"), false),
+        (profile("{provider: openai, model: m, base_url: 'host:1'}"), false),
+        (
+            profile("{provider: openai, model: m, base_url: 'http://a@host'}"),
+            false,
+        ),
+        (
+            profile("{provider: openai, model: m, base_url: 'http://host:1/v1/'}"),
+            true,
+        ),
+        (
+            profile("{provider: openai, model: m, headers: {X-A: b, X-C: {env: D}}}"),
+            true,
+        ),
+        (profile("{provider: openai, model: m, headers: {X-A: {env: 1}}}"), false),
+        (
+            profile("{provider: openai, model: m, cost: {input_per_million: 1}}"),
+            false,
+        ),
         (profile("{provider: ollama, model: m, seed: -5, temperature: 0}"), true),
     ];
     let validator = validator();

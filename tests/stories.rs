@@ -10,6 +10,8 @@ mod support;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::{Outcome, Running, Workspace, eventually};
@@ -308,13 +310,53 @@ fn begun(workspace: &Workspace) {
     });
 }
 
-/// Reads lines until one holds this.
-fn read_until(lines: &mut impl BufRead, says: &str) -> String {
-    let mut text = String::new();
-    while !text.contains(says) {
-        assert!(lines.read_line(&mut text).expect("a line") > 0, "{says} in {text}");
+/// What a program prints, line by line; a test that waits in vain fails and does not hang.
+struct Lines(Receiver<Vec<u8>>);
+
+impl Lines {
+    fn of(running: &mut Running) -> Self {
+        let mut stdout = BufReader::new(running.0.stdout.take().expect("standard output"));
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            let mut line = Vec::new();
+            while let Ok(1..) = stdout.read_until(b'\n', &mut line) {
+                // Whoever has seen enough closes the pipe.
+                if sender.send(std::mem::take(&mut line)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(lines)
     }
-    text
+
+    /// The next line; nothing at the end.
+    #[track_caller]
+    fn next(&self) -> Vec<u8> {
+        match self.0.recv_timeout(Duration::from_secs(20)) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => Vec::new(),
+            Err(RecvTimeoutError::Timeout) => panic!("no line comes"),
+        }
+    }
+
+    /// All lines up to one that holds this.
+    #[track_caller]
+    fn until(&self, says: &str) -> String {
+        let mut text = String::new();
+        while !text.contains(says) {
+            let line = self.next();
+            assert!(!line.is_empty(), "{says} in {text}");
+            text.push_str(&String::from_utf8_lossy(&line));
+        }
+        text
+    }
+
+    /// All lines up to the end.
+    #[track_caller]
+    fn rest(&self) -> String {
+        let lines = std::iter::repeat_with(|| self.next()).take_while(|line| !line.is_empty());
+        lines.map(|line| String::from_utf8_lossy(&line).into_owned()).collect()
+    }
 }
 
 #[test]
@@ -324,19 +366,18 @@ fn a_follower_tells_what_happens_and_ends_with_the_run() {
     begun(&workspace);
     let mut events = workspace.spawn(["runs", "show", "--follow", "--output", "events"]);
     let mut human = workspace.spawn(["runs", "show", "--follow"]);
-    let mut lines = BufReader::new(events.0.stdout.take().expect("standard output"));
-    let mut text = read_until(&mut lines, "execution_started");
-    let mut story = BufReader::new(human.0.stdout.take().expect("standard output"));
-    read_until(&mut story, "at work: first");
+    let lines = Lines::of(&mut events);
+    let mut text = lines.until("execution_started");
+    let story = Lines::of(&mut human);
+    story.until("at work: first");
     assert!(running.is_alive() && events.is_alive() && human.is_alive());
     workspace.write("go", "");
     running.finish().expect_code(0);
-    lines.read_to_string(&mut text).expect("the rest");
+    text.push_str(&lines.rest());
     events.finish().expect_code(0);
     let journal = workspace.runs()[0].join("journal.jsonl");
     assert_eq!(text, std::fs::read_to_string(journal).expect("a journal"));
-    let mut rest = String::new();
-    story.read_to_string(&mut rest).expect("the rest");
+    let rest = story.rest();
     assert!(
         rest.contains("heard: through") && rest.contains("✓ completed"),
         "{rest}"
@@ -362,16 +403,15 @@ fn a_follower_that_does_not_move_holds_nobody_up() {
     let running = workspace.spawn(["run", "a.yaml"]);
     begun(&workspace);
     let mut follower = workspace.spawn(["runs", "show", "--follow", "--output", "events"]);
-    let mut lines = BufReader::new(follower.0.stdout.take().expect("standard output"));
-    read_until(&mut lines, "execution_started");
+    let lines = Lines::of(&mut follower);
+    lines.until("execution_started");
     follower.signal("STOP");
     workspace.write("go", "");
     running.finish().expect_code(0);
     // Another driver takes the lock while the follower sleeps.
     workspace.run(["continue", &id(&workspace), "more"]).expect_code(0);
     follower.signal("CONT");
-    let mut rest = String::new();
-    lines.read_to_string(&mut rest).expect("the rest");
+    let rest = lines.rest();
     assert_eq!(rest.matches("run_ended").count(), 2, "{rest}");
     follower.finish().expect_code(0);
 }
@@ -387,9 +427,9 @@ fn a_follower_ends_when_nobody_listens() {
     let running = workspace.spawn(["run", "a.yaml"]);
     begun(&workspace);
     let mut follower = workspace.spawn(["runs", "show", "--follow"]);
-    let mut lines = BufReader::new(follower.0.stdout.take().expect("standard output"));
-    read_until(&mut lines, "turn 1");
-    drop(lines);
+    let mut stdout = follower.0.stdout.take().expect("standard output");
+    stdout.read_exact(&mut [0; 4]).expect("it has begun");
+    drop(stdout);
     workspace.write("go", "");
     follower.finish().expect_code(0);
     assert!(running.is_alive(), "the run has not ended");
@@ -433,12 +473,9 @@ fn a_line_that_comes_in_pieces_is_told_once_and_whole() {
     driver.write(lines[0]);
     let mut command = workspace.command(["runs", "show", "--follow", "--output", "events"]);
     let mut follower = Running(command.stdout(Stdio::piped()).spawn().expect("the program starts"));
-    let mut told = BufReader::new(follower.0.stdout.take().expect("standard output"));
-    let mut line = Vec::new();
+    let told = Lines::of(&mut follower);
     for (at, whole) in lines.iter().enumerate() {
-        line.clear();
-        told.read_until(b'\n', &mut line).expect("a line");
-        assert_eq!(line, *whole);
+        assert_eq!(told.next(), *whole);
         // Half of the next line, which is told only with its other half.
         let Some(next) = lines.get(at + 1) else { break };
         let (half, rest) = next.split_at(next.len() / 2);
@@ -447,8 +484,6 @@ fn a_line_that_comes_in_pieces_is_told_once_and_whole() {
         driver.write(rest);
     }
     drop(driver.lock);
-    line.clear();
-    told.read_to_end(&mut line).expect("the end");
-    assert!(line.is_empty(), "{}", String::from_utf8_lossy(&line));
+    assert_eq!(told.rest(), "");
     follower.finish().expect_code(0);
 }

@@ -181,9 +181,9 @@ fn a_question_of_an_inner_conversation_waits_and_is_answered_by_the_inner_agents
     let result = resumed.expect_code(0).json();
     assert_eq!(result["final_state"]["after"]["response"], "it is Ada");
 
-    let sub = workspace.runs()[0].join("sub/inner-1-2");
+    let sub = workspace.runs()[0].join("sub/inner-1-1");
     for file in ["journal.jsonl", "ensemble.yaml"] {
-        assert!(sub.join(file).is_file(), "the inner run's {file} goes with it");
+        assert!(sub.join(file).is_file(), "the inner run's {file} stands where it began");
     }
 }
 

@@ -62,7 +62,7 @@ fn patterns_mean_files_and_folders() {
 fn what_cannot_be_read_is_named_and_the_rest_is_checked() {
     let workspace = Workspace::new();
     workspace.write("e/a.yaml", FAULTY);
-    std::fs::write(workspace.path().join("e/b.yaml"), b"name: \xff\n").expect("written");
+    workspace.write("e/b.yaml", b"name: \xff\n");
     workspace.write("e/c.yaml", FAULTY);
     let outcome = workspace.run(["validate", "e", "--format", "json"]).expect_code(2);
     assert_eq!(files(&outcome), ["e/a.yaml", "e/c.yaml"]);
@@ -131,7 +131,7 @@ fn scripts_that_cannot_be_started() {
     script("no-one", "#!/nowhere/interpreter -x\n", 0o755);
     let names = ["good", "by-env", "no-bit", "no-line", "no-one"];
     let agents = names.map(|name| format!("  - {{name: {name}, script: ./{name}}}\n"));
-    workspace.write("team.yaml", &format!("name: team\nagents:\n{}", agents.concat()));
+    workspace.write("team.yaml", format!("name: team\nagents:\n{}", agents.concat()));
     let outcome = workspace
         .run(["validate", "team.yaml", "--format", "json"])
         .expect_code(0);
@@ -200,7 +200,7 @@ fn secrets_show_in_no_format_and_not_in_a_run() {
         assert!(outcome.stdout.contains("W014"), "{}", outcome.stdout);
         assert!(!outcome.stdout.contains("sk-proj"), "{format}: {}", outcome.stdout);
     }
-    workspace.write("e.yaml", &text.replace(", scirpt: 1", ""));
+    workspace.write("e.yaml", text.replace(", scirpt: 1", ""));
     let outcome = workspace.run(["run", "e.yaml"]).expect_code(0);
     assert!(
         outcome.stderr.contains("W014") && !outcome.stderr.contains("sk-proj"),

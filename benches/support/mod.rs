@@ -122,7 +122,8 @@ pub fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
     }
 }
 
-fn started(plan: &Plan) -> RunStarted {
+/// The first event of a run.
+pub fn started(plan: &Plan) -> RunStarted {
     RunStarted {
         format: FORMAT,
         run_id: "20261121-120000-abcd".into(),
@@ -186,7 +187,7 @@ pub fn say(line: &str) {
 }
 
 /// Time that this thread has had on a processor.
-fn processor_time() -> Duration {
+pub fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(
         time.tv_sec.unsigned_abs(),

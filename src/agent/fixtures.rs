@@ -46,6 +46,7 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
         request: None,
         thread: Arc::default(),
         requests_made: 0,
+        lost_attempts: 0,
         tokens_left: None,
         last_failure: None,
         notes: Notes::default(),

@@ -13,12 +13,14 @@ pub mod output;
 pub mod process;
 mod recorded;
 pub mod reply;
+mod reused;
 pub mod rhai_script;
 pub mod schema;
 mod scope;
 pub mod script;
 pub mod sub_ensemble;
 pub mod tool;
+pub mod window;
 
 use std::sync::{Arc, Mutex};
 
@@ -29,7 +31,8 @@ use crate::data::{Context, Failure, FailureKind, JsonMap, Question, Request, Usa
 use crate::thread::{Iteration, Thread};
 
 pub use crate::model::BoxFuture;
-pub use recorded::{Recorded, RecordedRunner, Recording};
+pub use recorded::{Recorded, RecordedRunner, RecordedTurn, Recording};
+pub use reused::{Reusable, Reusing, digest_of_reads};
 
 /// Performs the executions of one agent.
 pub trait Runner: Send + Sync {
@@ -64,6 +67,8 @@ pub struct Execution {
     pub thread: Arc<Thread>,
     /// LLM: requests that the agent has made of its model before this attempt.
     pub requests_made: u64,
+    /// So many attempts right before this one were cut short: what they left may be gone on with.
+    pub lost_attempts: u32,
     /// LLM: tokens that the run may still use, where it has a budget.
     pub tokens_left: Option<u64>,
     /// Why the attempt before this one failed, for a model to be told.
@@ -79,6 +84,8 @@ pub enum Observed {
     Finished(Observation),
     /// The execution ended so in a record, after all its attempts.
     Recorded(Observation),
+    /// Likewise, and the result is taken over into another run.
+    Reused(Observation),
     /// Nobody is there to answer; the run has to wait.
     NeedsInput(Question),
     /// The record that answers in its place was interrupted here.

@@ -1,7 +1,7 @@
 //! Answers executions from a record: by turn and agent, never by position.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::conversation::Interruption;
@@ -16,33 +16,42 @@ pub enum Recorded {
     Asked(Question),
 }
 
-/// What a record says of every execution.
-#[derive(Debug, Default)]
-pub struct Recording {
-    executions: HashMap<(u32, Arc<str>), Recorded>,
-    /// What ended the recorded run while executions were under way.
+/// What a record says of the executions of one turn.
+#[derive(Debug, Clone, Default)]
+pub struct RecordedTurn {
+    /// What each came to.
+    pub executions: HashMap<Arc<str>, Recorded>,
+    /// What ended the recorded run while others were under way.
     pub cut_by: Option<Interruption>,
 }
 
+/// The turn of a record that is being decided again. Whoever reads the record sets it.
+#[derive(Debug, Clone, Default)]
+pub struct Recording(Arc<Mutex<RecordedTurn>>);
+
 /// Answers for every agent from one recording.
-pub struct RecordedRunner(pub Arc<Recording>);
+pub struct RecordedRunner(pub Recording);
 
 impl Recording {
-    /// Keeps what the execution of `agent` in `turn` came to; a later entry replaces an earlier one.
-    pub fn insert(&mut self, turn: u32, agent: Arc<str>, recorded: Recorded) {
-        self.executions.insert((turn, agent), recorded);
+    /// From now on this turn is told of.
+    pub fn set(&self, turn: RecordedTurn) {
+        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = turn;
+    }
+
+    /// What the agent came to in this turn; a recording gives it once.
+    fn take(&self, agent: &str) -> Observed {
+        let mut turn = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match turn.executions.remove(agent) {
+            Some(Recorded::Ended(observation)) => Observed::Recorded(observation),
+            Some(Recorded::Asked(question)) => Observed::NeedsInput(question),
+            // Executions that were under way when the record was cut have no end in it.
+            None => Observed::Interrupted(turn.cut_by.unwrap_or(Interruption::Terminated)),
+        }
     }
 }
 
 impl Runner for RecordedRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
-        let turn = execution.turn_count + 1;
-        let observed = match self.0.executions.get(&(turn, execution.agent_name)) {
-            Some(Recorded::Ended(observation)) => Observed::Recorded(observation.clone()),
-            Some(Recorded::Asked(question)) => Observed::NeedsInput(question.clone()),
-            // Executions that were under way when the record was cut have no end in it.
-            None => Observed::Interrupted(self.0.cut_by.unwrap_or(Interruption::Terminated)),
-        };
-        Box::pin(std::future::ready(observed))
+        Box::pin(std::future::ready(self.0.take(&execution.agent_name)))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::diagnostic::{Finding, did_you_mean};
-use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Responses};
+use crate::ensemble::{Agent, AgentKind, ContextWindow, Ensemble, Llm, ModelChoice, Profile, Responses, Strategy};
 use crate::loader::codes;
 use crate::source::{At, Route};
 
@@ -110,5 +110,24 @@ fn named(ensemble: &Ensemble) -> impl Iterator<Item = (&str, At)> {
         let route = Route::root().key("model_profiles").key(name.clone()).key("fallback");
         Some((&**profile.fallback.as_ref()?, route.value()))
     });
-    agents.chain(fallbacks)
+    agents.chain(summing_up(ensemble)).chain(fallbacks)
+}
+
+/// Profiles that sum up what a context window leaves out.
+fn summing_up(ensemble: &Ensemble) -> impl Iterator<Item = (&str, At)> {
+    let agents = ensemble.agents.iter().enumerate();
+    agents.filter_map(|(index, agent)| match &agent.kind {
+        AgentKind::Llm(Llm {
+            context_window:
+                Some(ContextWindow {
+                    strategy: Strategy::Summarize(Some(name)),
+                    ..
+                }),
+            ..
+        }) => {
+            let route = Agent::route(index).key("context_window").key("strategy");
+            Some((&**name, route.key("summarize").value()))
+        }
+        _ => None,
+    })
 }

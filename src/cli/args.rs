@@ -63,9 +63,14 @@ pub enum Command {
     Fork(ForkArgs),
     /// Tell what a run would take, from what a recorded one took
     Estimate(EstimateArgs),
+    /// Repeat an execution of a run and what followed from it, in a new run
+    Rerun(RerunArgs),
     /// Look at recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Try the models that profiles name, or list what their providers offer
+    #[command(subcommand)]
+    Models(ModelsCommand),
     /// Print the JSON Schema of ensemble files, for editors
     Schema,
     /// Print a completion script for a shell
@@ -147,6 +152,12 @@ pub struct AnsweringArgs {
     /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
     #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
     pub model: Vec<String>,
+    /// Answer requests to models from this folder where it has the reply, and keep new replies there
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+    /// Ask no model: a request that --cache has no reply to fails
+    #[arg(long, requires = "cache")]
+    pub cache_only: bool,
     /// Let models call this tool without asking ('*': every tool); a server's tool is SERVER.TOOL
     #[arg(long = "allow-tool", value_name = "NAME", action = ArgAction::Append)]
     pub allow_tool: Vec<String>,
@@ -172,7 +183,7 @@ pub struct ShowingArgs {
     /// Only the last word
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Also why agents did not run, and what they wrote to stderr
+    /// Also why agents did not run, what they wrote to stderr, and what a context window left out
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -347,12 +358,15 @@ pub struct ReplayArgs {
 /// `ensemble resume`.
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
-    /// The run's id, or the beginning of it
+    /// The run: its id, the beginning of it, or the path of its folder or journal
     #[arg(value_name = "RUN", required_unless_present = "last")]
     pub run: Option<String>,
     /// The latest run
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
+    /// Go on with this ensemble instead of the recorded one, in a new run
+    #[arg(long, value_name = "FILE|NAME")]
+    pub ensemble: Option<String>,
     /// Who answers, and which models.
     #[command(flatten)]
     pub answering: AnsweringArgs,
@@ -367,7 +381,7 @@ pub struct ResumeArgs {
 /// `ensemble continue`.
 #[derive(Debug, Args)]
 pub struct ContinueArgs {
-    /// The run's id, or the beginning of it
+    /// The run: its id, the beginning of it, or the path of its folder or journal
     #[arg(value_name = "RUN")]
     pub run: String,
     /// What is said: a text, @FILE, or - for standard input
@@ -390,12 +404,38 @@ pub struct ContinueArgs {
 /// `ensemble fork`.
 #[derive(Debug, Args)]
 pub struct ForkArgs {
-    /// The run's id, or the beginning of it
+    /// The run: its id, the beginning of it, or the path of its folder or journal
     #[arg(value_name = "RUN")]
     pub run: String,
     /// The last turn to keep; 0 keeps only the input
     #[arg(long, value_name = "N")]
     pub at_turn: u32,
+    /// Put KEY into the context before it goes on; VALUE is JSON if it parses, else text
+    #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
+    pub set: Vec<String>,
+    /// Go on with this ensemble instead of the recorded one
+    #[arg(long, value_name = "FILE|NAME")]
+    pub ensemble: Option<String>,
+    /// Who answers, and which models.
+    #[command(flatten)]
+    pub answering: AnsweringArgs,
+    /// What is shown.
+    #[command(flatten)]
+    pub showing: ShowingArgs,
+    /// How it is driven.
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+}
+
+/// `ensemble rerun`.
+#[derive(Debug, Args)]
+pub struct RerunArgs {
+    /// The run: its id, the beginning of it, or the path of its folder or journal
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// The execution that is repeated: the agent, and the turn in which it ran
+    #[arg(long, value_name = "AGENT@TURN")]
+    pub from: String,
     /// Go on with this ensemble instead of the recorded one
     #[arg(long, value_name = "FILE|NAME")]
     pub ensemble: Option<String>,
@@ -433,4 +473,37 @@ pub enum RunsCommand {
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
     },
+}
+
+/// `ensemble models`.
+#[derive(Debug, Subcommand)]
+pub enum ModelsCommand {
+    /// Ask every model for one word, and say what is wrong: no key, no server, no such model
+    Check(ModelsArgs),
+    /// List the models that each provider offers
+    List(ModelsArgs),
+}
+
+/// Which models.
+#[derive(Debug, Args)]
+pub struct ModelsArgs {
+    /// The ensemble whose models are meant: a file, or the name of one; default: all profiles of the configuration
+    #[arg(value_name = "FILE|NAME")]
+    pub ensemble: Option<String>,
+    /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
+    #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
+    pub model: Vec<String>,
+    /// How the answers are shown
+    #[arg(long, value_enum, default_value_t = ModelsFormat::Human, value_name = "FORM")]
+    pub format: ModelsFormat,
+}
+
+/// How the answers of models are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ModelsFormat {
+    /// A line for each.
+    #[default]
+    Human,
+    /// One JSON document.
+    Json,
 }

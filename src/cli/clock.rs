@@ -1,6 +1,6 @@
 //! The clock on the wall.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound, Utc};
 
 use crate::executor::Clock;
 
@@ -9,6 +9,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> DateTime<Utc> {
-        Utc::now()
+        // As exactly as a journal keeps it, so that a run and its record tell the same.
+        Utc::now().trunc_subsecs(6)
     }
 }

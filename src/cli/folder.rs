@@ -18,7 +18,7 @@ use crate::check::{Around, OutputKeys};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Profile, Tool, ToolKind};
 use crate::loader::codes;
-use crate::source::At;
+use crate::source::{At, Route};
 
 /// Most scripts that are remembered.
 const MOST: usize = 2000;
@@ -107,17 +107,25 @@ impl<'s> Folder<'s> {
     }
 
     fn script(&self, script: &str, at: At) -> Option<Finding> {
-        let unavailable = self.resolved(script).err()?;
-        Some(Finding::warning(codes::NO_SCRIPT, at, unavailable.message).help(unavailable.help))
+        unavailable(self.resolved(script).err()?, at)
     }
 
-    fn command(&self, command: &CommandLine, at: At) -> Option<Finding> {
-        match command {
-            CommandLine::Text(text) => self.script(text, at),
-            CommandLine::Words(words) => {
-                let unavailable = resolve_words(words, &self.places).and_then(can_be_started).err()?;
-                Some(Finding::warning(codes::NO_SCRIPT, at, unavailable.message).help(unavailable.help))
+    /// The program or script of a tool.
+    fn tool(&self, tool: &Tool, route: &Route) -> Option<Finding> {
+        match &tool.kind {
+            ToolKind::Script { script, .. } => self.script(script, route.key("script").value()),
+            ToolKind::Ensemble { ensemble, .. } => self.ensemble(ensemble, route.key("ensemble").value()),
+            ToolKind::Mcp(McpServer::Command { command, .. }) => {
+                let at = route.key("mcp").key("command").value();
+                match command {
+                    CommandLine::Text(text) => self.script(text, at),
+                    CommandLine::Words(words) => {
+                        let resolved = resolve_words(words, &self.places).and_then(can_be_started);
+                        unavailable(resolved.err()?, at)
+                    }
+                }
             }
+            ToolKind::Agent { .. } | ToolKind::Mcp(McpServer::Url { .. }) => None,
         }
     }
 
@@ -154,28 +162,22 @@ impl Around for Folder<'_> {
 
     /// Scripts, ensembles and programs that agents and tools name and that are not there, or not usable.
     fn files(&self, ensemble: &Ensemble) -> Vec<Finding> {
-        let agents = ensemble.agents.iter().enumerate();
-        let of_agents = agents.filter_map(|(at, agent)| {
+        let of_agent = |(at, agent): (usize, &Agent)| {
             let route = Agent::route(at);
             match &agent.kind {
                 AgentKind::Script { script } => self.script(script, route.key("script").value()),
                 AgentKind::Ensemble { ensemble } => self.ensemble(ensemble, route.key("ensemble").value()),
                 AgentKind::Llm(_) | AgentKind::Input(_) => None,
             }
-        });
-        let of_tools = ensemble.tools.iter().filter_map(|(name, tool)| {
-            let route = Tool::route(name);
-            match &tool.kind {
-                ToolKind::Script { script, .. } => self.script(script, route.key("script").value()),
-                ToolKind::Ensemble { ensemble, .. } => self.ensemble(ensemble, route.key("ensemble").value()),
-                ToolKind::Mcp(McpServer::Command { command, .. }) => {
-                    self.command(command, route.key("mcp").key("command").value())
-                }
-                ToolKind::Agent { .. } | ToolKind::Mcp(McpServer::Url { .. }) => None,
-            }
-        });
-        of_agents.chain(of_tools).collect()
+        };
+        let of_tool = |(name, tool): &(Arc<str>, Tool)| self.tool(tool, &Tool::route(name));
+        let agents = ensemble.agents.iter().enumerate().filter_map(of_agent);
+        agents.chain(ensemble.tools.iter().filter_map(of_tool)).collect()
     }
+}
+
+fn unavailable(unavailable: Unavailable, at: At) -> Option<Finding> {
+    Some(Finding::warning(codes::NO_SCRIPT, at, unavailable.message).help(unavailable.help))
 }
 
 fn given(file: &Path) -> PathBuf {

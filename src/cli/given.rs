@@ -13,7 +13,7 @@ use crate::data::Context;
 use crate::diagnostic::did_you_mean;
 use crate::ensemble::{Ensemble, Tool, ToolKind};
 use crate::loader;
-use crate::model::Override;
+use crate::model::{Cache, Override};
 
 /// The run's input: what was given, else the ensemble's `default_task`, else nothing.
 pub fn input(args: &RunArgs, ensemble: &Ensemble, surroundings: &Surroundings) -> Result<Arc<str>, CliError> {
@@ -43,7 +43,16 @@ pub fn context(file: Option<&Path>, set: &[String], surroundings: &Surroundings)
             context.insert(key.into(), Arc::new(value));
         }
     }
-    for set in set {
+    for (key, value) in self::set(set)?.iter() {
+        context.insert(key.clone(), value.clone());
+    }
+    Ok(context)
+}
+
+/// Every `--set`.
+pub fn set(given: &[String]) -> Result<Context, CliError> {
+    let mut context = Context::default();
+    for set in given {
         let (key, value) = pair(set, "--set", "KEY=VALUE")?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         context.insert(key.into(), Arc::new(value));
@@ -78,6 +87,24 @@ pub fn overrides(models: &[String]) -> Result<Vec<Override>, CliError> {
         read.map_err(|error| CliError::usage(format!("--model {model}: {error}")))
     };
     models.iter().map(parse).collect()
+}
+
+/// `--cache` and `--cache-only`.
+pub fn cache(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Option<Cache>, CliError> {
+    let Some(given) = &args.cache else {
+        return Ok(None);
+    };
+    let folder = surroundings.relative(&surroundings.folder.join(given)).to_owned();
+    let shown = given.display();
+    if !args.cache_only {
+        let cache = Cache::filled(folder).map_err(|error| CliError::usage(format!("--cache {shown}: {error}")))?;
+        return Ok(Some(cache));
+    }
+    let cache = Cache::only(folder).map_err(|error| {
+        let help = "run once without --cache-only to fill it";
+        CliError::usage_with_help(format!("--cache {shown}: {error}"), help)
+    });
+    cache.map(Some)
 }
 
 /// Complains about answers for agents that ask nobody.

@@ -13,6 +13,7 @@ mod error;
 mod estimate;
 mod exit;
 mod explain;
+mod fault;
 mod folder;
 mod fork;
 mod given;
@@ -23,6 +24,8 @@ mod init;
 mod inputs;
 mod lines;
 mod man;
+mod models;
+mod network;
 mod outputs;
 mod picture;
 mod policy;
@@ -30,7 +33,9 @@ mod prepare;
 mod project;
 mod recordings;
 mod replay;
+mod rerun;
 mod resume;
+mod reuse;
 mod run;
 mod runs;
 mod saved;
@@ -59,7 +64,7 @@ pub fn main() -> ExitCode {
     }
     let cli = Cli::parse();
     let surroundings = Surroundings::capture(cli.color);
-    let code = match dispatch(cli.command, &surroundings) {
+    let code = match fault::arm().and_then(|()| dispatch(cli.command, &surroundings)) {
         Ok(code) => code,
         Err(error) => {
             surroundings.complain(&error.render(surroundings.colors_on_stderr()));
@@ -83,8 +88,10 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Resume(args) => resume::resume(&args, surroundings),
         Command::Continue(args) => resume::go_on(&args, surroundings),
         Command::Fork(args) => fork::fork(&args, surroundings),
+        Command::Rerun(args) => rerun::rerun(&args, surroundings),
         Command::Estimate(args) => estimate::estimate(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
+        Command::Models(command) => models::models(&command, surroundings),
         Command::Schema => {
             surroundings.print(crate::loader::schema::SCHEMA);
             Ok(exit::SUCCESS)

@@ -32,6 +32,7 @@ fn of_replies(profile: &Profile) -> Option<OutputKeys> {
     };
     let texts = replies.iter().filter_map(|reply| match reply {
         Reply::Text(text) => Some(text),
+        // One that calls tools is not the last word.
         Reply::Error(_) | Reply::Calls { .. } => None,
     });
     let fails = replies.iter().any(|reply| matches!(reply, Reply::Error(_)));

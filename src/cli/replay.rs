@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::args::{Output, ReplayArgs};
@@ -11,22 +12,22 @@ use super::error::CliError;
 use super::exit;
 use super::prepare::{Prepared, prepare};
 use super::project::Surroundings;
-use super::recordings::{Leg, Recordings, of_journal};
-use super::resume::{recorded_ensemble, started};
+use super::recordings::Recordings;
+use super::resume::recorded_ensemble;
 use super::run::showing;
 use super::saved::saved_result;
 use super::wiring::{Shared, wire};
 use crate::agent::{RecordedRunner, Recording, Runner};
-use crate::conversation::{ConversationState, Event, MessageAdded, Reason, RunStarted};
-use crate::executor::Executor;
-use crate::journal::{ComparingLedger, Divergence, Durability, LedgerError, RunFolder, Store, read};
+use crate::conversation::{ConversationState, Event, MessageAdded, Reason, Record};
+use crate::executor::{Clock, Executor};
+use crate::journal::{ComparingLedger, Divergence, Durability, LedgerError, RunFolder, Store};
 use crate::report::{Reporter, RunResult, Silent, count};
 use crate::resolver::{Readiness, readiness};
 
 /// `ensemble replay`.
 pub fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let (recordings, prepared) = open(args, surroundings)?;
-    let mut runners = recorded_runners(&prepared, recordings.recording);
+    let (mut recordings, prepared) = open(args, surroundings)?;
+    let mut runners = recorded_runners(&prepared, &recordings.recording);
     let told = showing(&args.showing, surroundings);
     if !args.live.is_empty() {
         let shared = Shared::given(
@@ -42,7 +43,11 @@ pub fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliE
     let is_story = args.showing.verbose || args.showing.output == Output::Events;
     let mut reporter: Box<dyn Reporter + Send> = if is_story { told.reporter } else { Box::new(Silent) };
     let mut state = ConversationState::new(prepared.plan.clone());
-    let (outcome, compared) = decide_again(&mut state, recordings.legs, runners, &mut *reporter, recordings.started)?;
+    if !is_story && args.showing.output == Output::Human && args.live.is_empty() && !prepared.plan.reads_history() {
+        state = state.lean();
+    }
+    let (outcome, compared) = decide_again(&mut state, &mut recordings, &runners, &mut *reporter)?;
+    recordings.done();
     show(&outcome, &state, compared, args, surroundings);
     Ok(match outcome {
         Outcome::Diverged(_) => exit::DIVERGED,
@@ -63,35 +68,42 @@ enum Outcome {
     Diverged(Box<Divergence>),
 }
 
-/// Decides every leg again; also how many decisions were the same.
+/// Decides every turn again; also how many decisions were the same.
 fn decide_again(
     state: &mut ConversationState,
-    legs: Vec<Leg>,
-    runners: Vec<Arc<dyn Runner>>,
+    recordings: &mut Recordings,
+    runners: &[Arc<dyn Runner>],
     reporter: &mut (dyn Reporter + Send),
-    started: RunStarted,
 ) -> Result<(Outcome, u64), CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
+    let first = Record {
+        seq: 0,
+        at: SystemClock.now(),
+        event: Event::RunStarted(recordings.started.clone()),
+    };
+    let mut stands = |record: &Record, state: &mut ConversationState| {
+        state.apply(record);
+        reporter.report(record, state);
+    };
+    stands(&first, state);
+    recordings.given(|record| stands(record, state))?;
     let mut compared = 0;
-    let mut started = Some(started);
-    for leg in legs {
-        let first = match (leg.message, started.take()) {
-            (Some(text), _) => Event::MessageAdded(MessageAdded { text }),
-            (None, Some(started)) => Event::RunStarted(started),
-            (None, None) => continue,
-        };
-        let mut ledger = ComparingLedger::new(leg.decisions, state.turn_count());
+    let mut message = None;
+    loop {
+        let mut ledger = ComparingLedger::new(recordings, state.turn_count());
         let ended = runtime.block_on(async {
             let mut executor = Executor {
-                runners: runners.clone(),
+                runners: runners.to_vec(),
                 ledger: &mut ledger,
                 reporter,
                 clock: &SystemClock,
                 interruptions: super::signals::listen("replay".into()),
                 timeout: None,
             };
-            executor.commit(state, first)?;
+            if let Some(text) = message.take() {
+                executor.commit(state, Event::MessageAdded(MessageAdded { text }))?;
+            }
             executor.drive(state).await
         });
         compared += ledger.compared;
@@ -99,15 +111,20 @@ fn decide_again(
             Ok(_) => {}
             Err(LedgerError::EndOfRecord { turn }) => return Ok((Outcome::Cut { turn }, compared)),
             Err(LedgerError::Diverged(divergence)) => return Ok((Outcome::Diverged(divergence), compared)),
+            Err(LedgerError::Record(error)) => return Err((*error).into()),
             Err(error) => return Err(error.into()),
+        }
+        message = recordings.message();
+        if message.is_none() {
+            break;
         }
     }
     runtime.shutdown_background();
     Ok((Outcome::Same, compared))
 }
 
-fn recorded_runners(prepared: &Prepared, recording: Recording) -> Vec<Arc<dyn Runner>> {
-    let runner: Arc<dyn Runner> = Arc::new(RecordedRunner(Arc::new(recording)));
+fn recorded_runners(prepared: &Prepared, recording: &Recording) -> Vec<Arc<dyn Runner>> {
+    let runner: Arc<dyn Runner> = Arc::new(RecordedRunner(recording.clone()));
     vec![runner; prepared.plan.len()]
 }
 
@@ -135,23 +152,23 @@ fn open(args: &ReplayArgs, surroundings: &Surroundings) -> Result<(Recordings, P
     };
     match record(args.record.as_deref(), surroundings)? {
         Form::Run(folder) => {
-            let journal = read(&folder.journal())?;
+            let recordings = of_journal(&folder.journal(), args, surroundings)?;
             let prepared = match edited {
                 Some(prepared) => prepared,
-                None => recorded_ensemble(&folder, started(&journal)?, surroundings)?,
+                None => recorded_ensemble(&folder, &recordings.started, surroundings)?,
             };
-            Ok((of_journal(&journal)?, prepared))
+            Ok((recordings, prepared))
         }
         Form::Journal(path) => {
-            let journal = read(&path)?;
+            let recordings = of_journal(&path, args, surroundings)?;
             let prepared = match edited {
                 Some(prepared) => prepared,
                 None => {
-                    let file = started(&journal)?.ensemble_file.clone();
-                    prepare(&surroundings.relative(Path::new(&file)), surroundings)?
+                    let file = Path::new(&recordings.started.ensemble_file);
+                    prepare(&surroundings.relative(file), surroundings)?
                 }
             };
-            Ok((of_journal(&journal)?, prepared))
+            Ok((recordings, prepared))
         }
         Form::Result(path) => {
             let (recordings, name) = saved_result(&path)?;
@@ -166,6 +183,21 @@ fn open(args: &ReplayArgs, surroundings: &Surroundings) -> Result<(Recordings, P
             Ok((recordings, prepared))
         }
     }
+}
+
+/// What a journal says, with progress on a terminal where it is long.
+fn of_journal(path: &Path, args: &ReplayArgs, surroundings: &Surroundings) -> Result<Recordings, CliError> {
+    const LONG: u64 = 16 << 20;
+    let length = std::fs::metadata(path).map_or(0, |file| file.len());
+    let mut progress = ProgressBar::hidden();
+    if length > LONG && surroundings.streams.err_is_terminal && !args.showing.quiet {
+        progress = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{bar:40.cyan} {percent}% of {total_bytes} · {eta} left");
+        if let Ok(style) = style {
+            progress.set_style(style);
+        }
+    }
+    Recordings::of_journal(path, !args.live.is_empty(), progress)
 }
 
 /// In which form a record was given.

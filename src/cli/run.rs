@@ -156,6 +156,12 @@ impl Then {
     }
 }
 
+impl FromIterator<Arc<str>> for Then {
+    fn from_iter<I: IntoIterator<Item = Arc<str>>>(texts: I) -> Self {
+        Self(texts.into_iter().collect())
+    }
+}
+
 impl Messages for Then {
     fn next<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
         let well = ended.completion_reason == CompletionReason::Completed || ended.completion_reason.is_limit();

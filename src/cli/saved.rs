@@ -1,6 +1,6 @@
 //! A saved result as a record: the JSON document of a run, or a `conversation_history` in ADR-005's shape.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::CliError;
-use super::recordings::{Leg, Recordings};
-use crate::agent::{Observation, Recorded, Recording};
+use super::recordings::{Recordings, TurnsInMemory};
+use crate::agent::{Observation, Recorded, RecordedTurn};
 use crate::conversation::{
     CompletionReason, Event, ExecutionFinished, Record, RunEnded, RunStarted, Start, TurnFinished, TurnStarted,
 };
 use crate::data::{Context, Failure, FailureKind, JsonMap, Usage};
-use crate::journal::{FORMAT, RecordedDecisions};
+use crate::journal::{FORMAT, RecordedDecision};
 use crate::story::Story;
 
 #[derive(Deserialize)]
@@ -137,30 +137,30 @@ fn turn_events(
 }
 
 fn recordings(mut saved: Saved) -> Recordings {
-    let mut recording = Recording::default();
-    let mut decisions = RecordedDecisions {
-        reason: saved.completion_reason.as_deref().and_then(reason),
-        ..RecordedDecisions::default()
-    };
-    let cut = decisions.reason.is_some_and(CompletionReason::is_resumable);
-    decisions.is_cut = cut;
-    decisions.last_turn_is_partial = cut;
+    let reason = saved.completion_reason.as_deref().and_then(reason);
+    let is_cut = reason.is_some_and(CompletionReason::is_resumable);
     // Turns count from 1; a record that counts from 0 is shifted.
     let shift = u32::from(saved.conversation_history.iter().any(|entry| entry.turn_number == 0));
+    let mut turns: BTreeMap<u32, RecordedTurn> = BTreeMap::new();
     for entry in std::mem::take(&mut saved.conversation_history) {
-        let turn = entry.turn_number + shift;
-        let agents: &mut BTreeSet<Arc<str>> = decisions.turns.entry(turn).or_default();
-        agents.insert(entry.agent_name.clone());
-        recording.insert(turn, entry.agent_name.clone(), Recorded::Ended(entry.observation()));
+        let turn = turns.entry(entry.turn_number + shift).or_default();
+        let agent = entry.agent_name.clone();
+        turn.executions.insert(agent, Recorded::Ended(entry.observation()));
     }
-    Recordings {
-        started: run_started(saved),
-        recording,
-        legs: vec![Leg {
-            message: None,
-            decisions,
-        }],
-    }
+    let last = turns.keys().next_back().copied();
+    let decided = |(turn, told): (u32, RecordedTurn)| {
+        let decision = RecordedDecision::Turn {
+            turn,
+            agents: told.executions.keys().cloned().collect(),
+            is_partial: is_cut && Some(turn) == last,
+        };
+        (decision, told)
+    };
+    let turns = TurnsInMemory {
+        turns: turns.into_iter().map(decided).collect(),
+        end: RecordedDecision::Ended { reason, is_cut },
+    };
+    Recordings::new(run_started(saved), Box::new(turns))
 }
 
 fn run_started(saved: Saved) -> RunStarted {
@@ -211,6 +211,7 @@ impl Entry {
             stderr: String::new(),
             warnings: Vec::new(),
             exchange: Vec::new(),
+            reused: false,
         }
     }
 

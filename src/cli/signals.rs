@@ -16,6 +16,7 @@ pub fn listen(run_id: Arc<str>) -> UnboundedReceiver<Interruption> {
     else {
         return receiver;
     };
+    fail_instead_of_dying();
     tokio::spawn(async move {
         for already in [false, true] {
             let cause = tokio::select! {
@@ -29,6 +30,14 @@ pub fn listen(run_id: Arc<str>) -> UnboundedReceiver<Interruption> {
         }
     });
     receiver
+}
+
+/// A journal that may not grow any more (`ulimit -f`) is a write that fails, as on a full disk, and not the end.
+#[cfg(unix)]
+fn fail_instead_of_dying() {
+    use tokio::signal::unix::{SignalKind, signal};
+    // That somebody listened once is all it takes.
+    let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 
 /// Ends the process at once. The journal needs no farewell: every line in it is whole.

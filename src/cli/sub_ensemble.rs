@@ -13,7 +13,7 @@ use crate::agent::{BoxFuture, Execution};
 use crate::conversation::{ConversationState, Event, RunResumed, RunStarted};
 use crate::data::{Context, digest};
 use crate::executor::{Executor, run_timeout};
-use crate::journal::{self, Durability, FORMAT, JournalWriter, RunFolder, Store};
+use crate::journal::{self, Durability, FORMAT, JournalWriter, ReadError, RunFolder, Store};
 use crate::report::Silent;
 use crate::thread::Silence;
 
@@ -93,6 +93,11 @@ impl Conversations for InnerEnsemble {
 impl InnerEnsemble {
     async fn converse(&self, execution: &Execution, context: Context) -> Result<ConversationState, CliError> {
         let (folder, mut state, mut writer, is_new) = self.open(execution)?;
+        let ended = state.ended();
+        if ended.is_some_and(|ended| !ended.completion_reason.is_resumable()) {
+            // It came to its end, and the outer run was cut short before it could hear of that.
+            return Ok(state);
+        }
         let (_sender, interruptions) = tokio::sync::mpsc::unbounded_channel();
         let mut executor = Executor {
             runners: self.wired.runners.clone(),
@@ -119,7 +124,10 @@ impl InnerEnsemble {
                 program,
             })
         } else {
-            Event::RunResumed(RunResumed { program })
+            Event::RunResumed(RunResumed {
+                program,
+                ..RunResumed::default()
+            })
         };
         executor.commit(&mut state, first)?;
         executor.drive(&mut state).await?;
@@ -132,37 +140,49 @@ impl InnerEnsemble {
         let outer = RunFolder::at(&outer)
             .ok_or_else(|| CliError::Internal(format!("no run is in {}", outer.display())))?
             .known_as(&execution.run_id);
-        let mut state = ConversationState::new(self.prepared.plan.clone());
         let name = |attempt: u32| format!("{}-{}-{attempt}", execution.agent_name, execution.execution);
-        if execution.attempt > 1
-            && let Some(before) = RunFolder::at(&outer.path().join("sub").join(name(execution.attempt - 1)))
+        // An attempt that was cut short before it came to its conversation has no folder.
+        let before = (execution.attempt - execution.lost_attempts..execution.attempt)
+            .rev()
+            .find_map(|attempt| RunFolder::at(&outer.path().join("sub").join(name(attempt))));
+        if let Some(folder) = before
+            && let Some((state, writer)) = self.go_on(&folder, execution)?
         {
-            let journal = journal::read(&before.journal())?;
-            journal.records.iter().for_each(|record| state.apply(record));
-            let is_open = state.ended().is_none_or(|ended| ended.completion_reason.is_resumable());
-            let began_with = state.started().map(|started| started.ensemble_digest.as_str());
-            let is_same = began_with == Some(digest(self.prepared.source.text()).as_str());
-            if is_open && !is_same {
-                let file = self.prepared.source.name();
-                execution
-                    .notes
-                    .warn(format!("{file} has changed, so its conversation starts afresh"));
-            }
-            if is_open && is_same {
-                let folder = outer.nested(&name(execution.attempt))?;
-                std::fs::rename(before.journal(), folder.journal()).map_err(|error| {
-                    CliError::Internal(format!("cannot move {}: {error}", before.journal().display()))
-                })?;
-                folder.keep_ensemble(self.prepared.source.text())?;
-                let writer = JournalWriter::resume(&folder.journal(), journal.length, self.durability);
-                return Ok((folder.clone(), state, opened(writer, &folder)?, false));
-            }
-            state = ConversationState::new(self.prepared.plan.clone());
+            return Ok((folder, state, writer, false));
         }
         let folder = outer.nested(&name(execution.attempt))?;
         folder.keep_ensemble(self.prepared.source.text())?;
         let writer = JournalWriter::create(&folder.journal(), self.durability);
+        let state = ConversationState::new(self.prepared.plan.clone());
         Ok((folder.clone(), state, opened(writer, &folder)?, true))
+    }
+
+    /// The inner run in this folder, if it can go on: it stays where it began, so that no crash can part it.
+    fn go_on(
+        &self,
+        folder: &RunFolder,
+        execution: &Execution,
+    ) -> Result<Option<(ConversationState, JournalWriter)>, CliError> {
+        let mut state = ConversationState::new(self.prepared.plan.clone());
+        let mut records = journal::open(&folder.journal())?;
+        for record in records.by_ref() {
+            match record {
+                Ok(record) => state.apply(&record),
+                // It was cut short before its first event.
+                Err(ReadError::Empty(_)) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let began_with = state.started().map(|started| started.ensemble_digest.as_str());
+        if began_with != Some(digest(self.prepared.source.text()).as_str()) {
+            let file = self.prepared.source.name();
+            execution
+                .notes
+                .warn(format!("{file} has changed, so its conversation starts afresh"));
+            return Ok(None);
+        }
+        let writer = JournalWriter::resume(&folder.journal(), records.length(), records.format(), self.durability);
+        Ok(Some((state, opened(writer, folder)?)))
     }
 }
 

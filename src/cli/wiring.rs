@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::args::AnsweringArgs;
 use super::error::CliError;
+use super::network::network;
 use super::prepare::{Prepared, profiles};
 use super::project::Surroundings;
 use super::run::Showing;
@@ -14,6 +15,7 @@ use super::sub_ensemble::{Inner, inner};
 use super::tools::equip;
 use super::{given, watchdog};
 use crate::agent::Runner;
+use crate::agent::dialogue::Window;
 use crate::agent::guarded::Guarded;
 use crate::agent::input::{Answers, InputRunner, Person, Wiring};
 use crate::agent::llm::{self, BuildError, LlmRunner};
@@ -23,12 +25,13 @@ use crate::agent::script::{self, Places};
 use crate::agent::sub_ensemble::SubEnsembleRunner;
 use crate::agent::tool::Permits;
 use crate::agent::tool::mcp::Servers;
+use crate::agent::window::{AgentWindow, Outside};
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, ModelChoice};
+use crate::ensemble::{Agent, AgentKind, Llm, ModelChoice};
 use crate::journal::Durability;
 use crate::loader;
 use crate::loader::codes::NOT_READY;
-use crate::model::{Model, Override, Profiles};
+use crate::model::{Cache, Model, Network, Override, ProfileError, Profiles};
 use crate::source::Route;
 use crate::thread::Listener;
 
@@ -56,8 +59,12 @@ pub struct Shared {
     pub outer: Vec<PathBuf>,
     /// How surely inner journals are kept.
     pub durability: Durability,
+    /// Replies that need not be asked for again.
+    pub cache: Option<Cache>,
     /// Who kills child processes should we be killed.
     pub watchdog: Option<Arc<Watchdog>>,
+    /// The way to models.
+    pub network: Network,
 }
 
 impl Shared {
@@ -91,8 +98,20 @@ impl Shared {
             surroundings: Arc::new(surroundings.clone()),
             outer: vec![file.canonicalize().unwrap_or(file)],
             durability,
+            cache: given::cache(answering, surroundings)?,
             watchdog,
+            network: network(),
         })
+    }
+}
+
+impl Shared {
+    /// For the ensemble that this agent stands for.
+    fn within(&self, agent: &str) -> Self {
+        Self {
+            cache: self.cache.as_ref().map(|cache| cache.within(agent)),
+            ..self.clone()
+        }
     }
 }
 
@@ -196,14 +215,18 @@ impl Wires<'_> {
         Ok(match &agent.kind {
             AgentKind::Script { script } => (script::runner(script, &self.places, self.bounds()), false),
             AgentKind::Llm(llm) => {
+                let model = self.connect(&llm.model)?;
+                let window = self.window(llm, &model)?;
+                let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
                 let equipment = equip(llm, self)?;
                 let wiring = llm::Wiring {
                     toolbox: equipment.kit.map(|kit| kit as Arc<dyn llm::Toolbox>),
                     listener: self.shared.listener.clone(),
-                    ..llm::Wiring::of(self.model(&llm.model)?)
+                    window: window.map(|window| Arc::new(window) as Arc<dyn Window>),
+                    ..llm::Wiring::of(model)
                 };
                 let runner = LlmRunner::new(agent, llm, wiring)?;
-                let simulated = runner.is_simulated() || equipment.simulated;
+                let simulated = runner.is_simulated() || sums_up || equipment.simulated;
                 (Arc::new(runner), simulated)
             }
             AgentKind::Input(spec) => {
@@ -211,10 +234,7 @@ impl Wires<'_> {
                     answers: self.shared.answers.clone(),
                     person: self.shared.person.clone(),
                     load: &self.load(),
-                    connect: &|profile| {
-                        let resolved = self.profiles.resolve(&ModelChoice::Profile(profile.clone()))?;
-                        Model::connect(&resolved, &self.load())
-                    },
+                    connect: &|profile| self.connect(&ModelChoice::Profile(profile.clone())),
                 };
                 let runner = InputRunner::new(agent, spec, wiring)?;
                 let simulated = runner.is_simulated();
@@ -224,7 +244,7 @@ impl Wires<'_> {
                 let Inner {
                     conversations,
                     simulated,
-                } = inner(ensemble, self.prepared, self.shared)?;
+                } = inner(ensemble, self.prepared, &self.shared.within(&agent.name))?;
                 (Arc::new(SubEnsembleRunner(conversations)), simulated)
             }
         })
@@ -238,9 +258,27 @@ impl Wires<'_> {
         }
     }
 
-    fn model(&self, choice: &ModelChoice) -> Result<Model, Unready> {
-        let resolved = self.profiles.resolve(choice)?;
-        Ok(Model::connect(&resolved, &self.load())?)
+    fn connect(&self, choice: &ModelChoice) -> Result<Model, ProfileError> {
+        let model = Model::connect(&self.profiles.resolve(choice)?, &self.load(), &self.shared.network)?;
+        Ok(match &self.shared.cache {
+            Some(cache) => model.cached(cache),
+            None => model,
+        })
+    }
+
+    /// What keeps the agent's thread within its context window.
+    fn window(&self, llm: &Llm, model: &Model) -> Result<Option<AgentWindow>, Unready> {
+        let Some(window) = &llm.context_window else {
+            return Ok(None);
+        };
+        let link = model.profiles().next();
+        let outside = Outside {
+            model: &llm.model,
+            model_name: link.map_or("", |link| &link.profile.model),
+            load: &self.load(),
+            connect: &|choice| self.connect(choice),
+        };
+        Ok(Some(AgentWindow::new(window, &outside)?))
     }
 
     /// Reads a script that the ensemble names, from where scripts stand.
@@ -335,8 +373,8 @@ impl From<BuildError> for Unready {
     }
 }
 
-impl From<crate::model::ProfileError> for Unready {
-    fn from(error: crate::model::ProfileError) -> Self {
+impl From<ProfileError> for Unready {
+    fn from(error: ProfileError) -> Self {
         Self {
             help: error.help(),
             ..Self::new(error.to_string())

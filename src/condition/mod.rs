@@ -197,6 +197,11 @@ fn parse(text: &str) -> Result<Expr, CompileError> {
 }
 
 impl Condition {
+    /// Does it look at the history?
+    pub fn reads_history(&self) -> bool {
+        self.variables.contains(&Variable::History)
+    }
+
     /// Is the text a condition? Everything that a user can get wrong is found by the parser, at a fraction of the cost.
     pub fn check(text: &str) -> Result<(), CompileError> {
         parse(text).map(drop)

@@ -38,6 +38,8 @@ pub enum Event {
     RunResumed(RunResumed),
     /// A user message opens another leg of a conversation that had ended.
     MessageAdded(MessageAdded),
+    /// Whoever forked the run put these values into the context.
+    ContextSet(Context),
     /// Decision: these agents run side by side.
     TurnStarted(TurnStarted),
     /// An attempt begins.
@@ -96,13 +98,22 @@ pub struct ForkedFrom {
     pub run_id: Arc<str>,
     /// The last turn that both have.
     pub turn: u32,
+    /// The execution that is repeated after it, as `agent@turn`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<Arc<str>>,
+    /// So many records were decided by another text or another context: a replay takes them as given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<u64>,
 }
 
 /// A process takes the run over.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunResumed {
     /// Version of the program.
     pub program: String,
+    /// Agents whose finished execution in the open turn does not count, since they have `on_resume: rerun`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub again: Vec<Arc<str>>,
 }
 
 /// A user message after the end.
@@ -262,6 +273,9 @@ pub struct ExecutionFinished {
         deserialize_with = "crate::thread::exchange"
     )]
     pub exchange: Vec<Iteration>,
+    /// It was taken over from the run of which this is a fork, and nothing was executed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub reused: bool,
 }
 
 /// A question waits for an answer.
@@ -347,6 +361,10 @@ pub struct NotRun {
     pub reason: String,
 }
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 impl Event {
     /// Its name in the journal.
     pub fn name(&self) -> &'static str {
@@ -354,6 +372,7 @@ impl Event {
             Self::RunStarted(_) => "run_started",
             Self::RunResumed(_) => "run_resumed",
             Self::MessageAdded(_) => "message_added",
+            Self::ContextSet(_) => "context_set",
             Self::TurnStarted(_) => "turn_started",
             Self::ExecutionStarted(_) => "execution_started",
             Self::AttemptFailed(_) => "attempt_failed",

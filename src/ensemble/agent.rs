@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::ToolUse;
+use super::{ContextWindow, ToolUse};
 use crate::data::JsonMap;
 use crate::source::Route;
 
@@ -65,6 +65,8 @@ pub struct Llm {
     pub system_prompt: Option<String>,
     /// Does it remember its own earlier executions?
     pub memory: Memory,
+    /// How much of its thread is sent; `None`: all of it.
+    pub context_window: Option<ContextWindow>,
     /// What its model may call.
     pub tools: Vec<ToolUse>,
     /// Most requests of one execution while the model calls tools.
@@ -177,6 +179,8 @@ pub struct Conversation {
     pub triggers_conversation: bool,
     /// What starts it again.
     pub trigger: Trigger,
+    /// Does what it said still hold when the run goes on later?
+    pub on_resume: OnResume,
 }
 
 impl Default for Conversation {
@@ -187,6 +191,7 @@ impl Default for Conversation {
             state_key: None,
             triggers_conversation: false,
             trigger: Trigger::News,
+            on_resume: OnResume::Reuse,
         }
     }
 }
@@ -199,6 +204,16 @@ pub enum Trigger {
     News,
     /// Every turn in which its dependencies hold.
     EveryTurn,
+}
+
+/// `conversation.on_resume`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnResume {
+    /// What it said stands.
+    #[default]
+    Reuse,
+    /// What it said in the turn from which the run goes on is said again.
+    Rerun,
 }
 
 /// `retry`.

@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::data::Cost;
+
 /// `conversation_limits`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
@@ -19,6 +21,8 @@ pub struct Limits {
     pub parallel_agents: Option<NonZeroU32>,
     /// Tokens over all LLM executions.
     pub max_total_tokens: Option<u64>,
+    /// What all LLM executions may cost, in the currency of the profiles' `cost`.
+    pub max_cost: Option<Cost>,
 }
 
 impl Default for Limits {
@@ -31,6 +35,7 @@ impl Default for Limits {
             turn_timeout: None,
             parallel_agents: None,
             max_total_tokens: None,
+            max_cost: None,
         }
     }
 }

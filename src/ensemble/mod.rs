@@ -5,16 +5,20 @@
 
 mod agent;
 mod compare;
+mod context_window;
 mod limits;
 mod profile;
+mod provider;
 mod tool;
 
 pub use agent::{
     Agent, AgentKind, Backoff, Conversation, Declared, Dependency, Ending, InputSpec, Llm, Memory, ModelChoice,
-    OnError, Responses, Retry, Trigger,
+    OnError, OnResume, Responses, Retry, Trigger,
 };
+pub use context_window::{ContextWindow, Strategy};
 pub use limits::Limits;
-pub use profile::{CalledTool, Profile, Reply, Simulated};
+pub use profile::{CalledTool, HeaderText, Price, Profile, Reply, Simulated};
+pub use provider::{Dialect, PROVIDERS, Provider, SIMULATED, provider_names};
 pub use tool::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
 
 use std::sync::Arc;

@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Retry;
-use crate::data::JsonMap;
+use crate::data::{Cost, JsonMap};
 
 /// `model_profiles.<name>`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Profile {
-    /// `simulated`, `openai`, `anthropic`, `ollama`, `gemini`, …
+    /// `simulated`, or one of [`PROVIDERS`](super::PROVIDERS).
     pub provider: Arc<str>,
     /// The provider's name of the model; empty where the provider needs none.
     pub model: Arc<str>,
-    /// Another address of the provider.
+    /// Another address of the provider. The provider's own key is not sent there.
     pub base_url: Option<String>,
     /// The environment variable that holds the key.
     pub api_key_env: Option<String>,
+    /// Sent with every request, in file order.
+    pub headers: Vec<(String, HeaderText)>,
     /// Comes before the agent's own system prompt.
     pub system_prompt: Option<String>,
     /// Sampling temperature.
@@ -33,8 +35,36 @@ pub struct Profile {
     pub retry: Option<Retry>,
     /// The profile that answers when this one cannot.
     pub fallback: Option<Arc<str>>,
+    /// What tokens cost.
+    pub cost: Option<Price>,
     /// What the `simulated` provider answers.
     pub simulated: Option<Simulated>,
+}
+
+/// What stands in a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeaderText {
+    /// This text.
+    Text(String),
+    /// The value of this environment variable.
+    Env(String),
+}
+
+/// What a model's tokens cost, in the user's currency.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    /// A million tokens read.
+    pub input_per_million: f64,
+    /// A million tokens written.
+    pub output_per_million: f64,
+}
+
+impl Price {
+    /// What that many tokens cost.
+    pub fn of(self, input_tokens: u64, output_tokens: u64) -> Cost {
+        let millions = input_tokens as f64 * self.input_per_million + output_tokens as f64 * self.output_per_million;
+        Cost::of(millions / 1e6)
+    }
 }
 
 /// How the embedded `simulated` provider answers.

@@ -23,6 +23,8 @@ use crate::plan::Plan;
 use crate::report::Reporter;
 use crate::resolver::{Decision, decide};
 
+pub use turn::execution;
+
 /// The wall clock, passed in so that nothing else knows the time.
 pub trait Clock: Sync {
     /// The time now.

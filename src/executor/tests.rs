@@ -165,7 +165,7 @@ proptest! {
         let (whole, records) = drive(&plan, &fate, 3, &[], started());
         let ended = records.len() - 1;
         for cut in 1..ended {
-            let resumed = Event::RunResumed(RunResumed { program: String::new() });
+            let resumed = Event::RunResumed(RunResumed::default());
             let (state, all) = drive(&plan, &fate, 3, &records[..cut], resumed);
             prop_assert_eq!(result(&state), result(&whole), "cut after {} of {} records", cut, records.len());
             prop_assert_eq!(repeated(&all), Vec::<String>::new(), "cut after {} of {} records", cut, records.len());

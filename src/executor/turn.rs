@@ -178,9 +178,10 @@ impl Executor<'_> {
         ended: Ended,
     ) -> Result<Option<(AgentId, Duration)>, LedgerError> {
         let agent = ended.agent;
+        let reused = matches!(ended.observed, Observed::Reused(_));
         let (observation, may_retry) = match ended.observed {
             Observed::Finished(observation) => (observation, true),
-            Observed::Recorded(observation) => (observation, false),
+            Observed::Recorded(observation) | Observed::Reused(observation) => (observation, false),
             Observed::Interrupted(cause) => {
                 self.commit(state, Event::Interrupted(cause))?;
                 return Ok(None);
@@ -201,7 +202,10 @@ impl Executor<'_> {
             self.attempt_failed(plan, state, agent, observation, (stderr, warnings), pause)?;
             return Ok(Some((agent, pause)));
         }
-        let finished = finished(plan, state, agent, observation, ended.took, (stderr, warnings));
+        let finished = ExecutionFinished {
+            reused,
+            ..finished(plan, state, agent, observation, ended.took, (stderr, warnings))
+        };
         self.commit(state, Event::ExecutionFinished(finished))?;
         Ok(None)
     }
@@ -274,7 +278,7 @@ fn slot(state: &ConversationState, agent: AgentId) -> Option<&Slot> {
 }
 
 /// What the agent's next attempt may know.
-fn execution(plan: &Plan, state: &ConversationState, slot: &Slot) -> Execution {
+pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot) -> Execution {
     let agent = plan.agent(slot.agent);
     let known = state.agent(slot.agent);
     Execution {
@@ -296,6 +300,7 @@ fn execution(plan: &Plan, state: &ConversationState, slot: &Slot) -> Execution {
         request: slot.start.request.clone(),
         thread: known.thread().clone(),
         requests_made: known.requests_made() + slot.usage.map_or(0, |usage| usage.own_requests()),
+        lost_attempts: slot.attempt - slot.last_ended,
         tokens_left: tokens_left(plan, state),
         last_failure: slot.last_failure.clone(),
         notes: Notes::default(),
@@ -349,6 +354,7 @@ fn finished(
         stderr,
         warnings,
         exchange: observation.exchange,
+        reused: false,
     }
 }
 

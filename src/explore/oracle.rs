@@ -38,6 +38,9 @@ struct Asked {
     list: Vec<(ClaimId, Claim)>,
 }
 
+/// What is claimed, and of whose output.
+type Identity = (Arc<str>, Option<(AgentId, Ending)>);
+
 /// A claim, wherever it is made.
 struct Known {
     reads: Sources,
@@ -48,7 +51,7 @@ struct Known {
 impl World {
     /// Takes all conditions apart.
     pub fn new(plan: Arc<Plan>) -> Self {
-        let mut numbers: HashMap<(Arc<str>, Option<(AgentId, Ending)>), ClaimId> = HashMap::new();
+        let mut numbers: HashMap<Identity, ClaimId> = HashMap::new();
         let mut known: Vec<Known> = Vec::new();
         let mut edges = Vec::with_capacity(plan.edge_count());
         for (id, edge) in plan.ids().flat_map(|to| plan.incoming(to)) {

@@ -225,6 +225,7 @@ fn result(turn: u32, start: &Start, ran: &Ran, tokens: Option<u64>) -> Event {
         stderr: String::new(),
         warnings: Vec::new(),
         exchange: Vec::new(),
+        reused: false,
     })
 }
 

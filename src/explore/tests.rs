@@ -159,6 +159,68 @@ fn conditions_that_count_are_really_asked() {
 }
 
 #[test]
+fn a_success_may_have_changed_the_context() {
+    let text = agent("a", "")
+        + &*agent("b", ", dependencies: [{agent_name: a, condition: context.x}]")
+        + &*agent(
+            "c",
+            ", dependencies: [{agent_name: b}, {agent_name: a, condition: not context.x}]",
+        );
+    assert_eq!(most(&found(&text), "c"), 1);
+}
+
+#[test]
+fn what_was_said_makes_two_states() {
+    // `e` does not run because of `ok`, or because of `y`: only then may `f` run.
+    let text = agent("a", "")
+        + &*agent("w", "")
+        + &*agent(
+            "e",
+            ", dependencies: [{agent_name: a, condition: output.ok}, {agent_name: w, condition: output.y}]",
+        )
+        + &*agent("g", ", depends_on: [a]")
+        + &*agent(
+            "f",
+            ", dependencies: [{agent_name: g}, {agent_name: a, condition: executions.e == 0 and output.ok}]",
+        );
+    assert_eq!(most(&found(&text), "f"), 1);
+}
+
+#[test]
+fn who_has_seen_what_makes_two_states() {
+    // `a` and then `b`, or `b` and then `a`: only the second way leaves something that `b` has not seen.
+    let either = agent("s", "")
+        + &*agent(
+            "a",
+            ", dependencies: [{agent_name: s, requires_all: false, condition: context.x}, {agent_name: b, requires_all: false}]",
+        )
+        + &*agent(
+            "b",
+            ", conversation: {max_turns: 2}, dependencies: [{agent_name: s, requires_all: false, condition: not context.x}, {agent_name: a, requires_all: false}]",
+        );
+    assert_eq!(most(&found(&either), "b"), 2);
+}
+
+#[test]
+fn how_many_turns_have_gone_makes_two_states_where_the_limit_is_near() {
+    // `a` and `b` side by side, or one after the other: only the second way comes to the limit before `c`.
+    let text = agent("s", "")
+        + &*agent("a", ", depends_on: [s]")
+        + &*agent(
+            "b",
+            ", dependencies: [{agent_name: s, requires_all: false, condition: context.x}, {agent_name: a, requires_all: false}]",
+        )
+        + &*agent("c", ", depends_on: [a, b]")
+        + "conversation_limits: {max_total_turns: 3}\n";
+    let ends = ends(&found(&text));
+    assert!(
+        ends.contains(&"max_total_turns 3: s | a | b, never c".to_owned()),
+        "{ends:?}"
+    );
+    assert!(ends.contains(&"completed 3: s | a b | c".to_owned()), "{ends:?}");
+}
+
+#[test]
 fn limits_end_what_would_go_on() {
     let pair = agent(
         "a",

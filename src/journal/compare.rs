@@ -1,108 +1,133 @@
 //! The ledger of a replay: it writes nothing and compares every decision with the record.
+//!
+//! The record is asked for one decision at a time, so it need not be in memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Divergence, Ledger, LedgerError, SyncPoint};
+use super::{Divergence, Ledger, LedgerError, ReadError, SyncPoint};
 use crate::conversation::{CompletionReason, Event, Record, TurnStarted};
 
-/// The decisions of a record.
-#[derive(Debug, Default)]
-pub struct RecordedDecisions {
-    /// Who ran in each turn.
-    pub turns: BTreeMap<u32, BTreeSet<Arc<str>>>,
-    /// The last turn lists only those who had ended: others may have been under way.
-    pub last_turn_is_partial: bool,
-    /// Why the run ended; `None`: the record was cut, or does not say.
-    pub reason: Option<CompletionReason>,
-    /// Nothing is known of what came after the last turn.
-    pub is_cut: bool,
+/// Tells what was decided, in order.
+pub trait RecordedDecisions: Send {
+    /// The next decision. After [`RecordedDecision::Ended`] it is not asked again.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    fn next_decision(&mut self) -> Result<RecordedDecision, ReadError>;
+}
+
+/// What was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordedDecision {
+    /// A turn began.
+    Turn {
+        /// Its number.
+        turn: u32,
+        /// Who ran in it.
+        agents: BTreeSet<Arc<str>>,
+        /// Only those are known who had ended; others may have been under way.
+        is_partial: bool,
+    },
+    /// The conversation ended.
+    Ended {
+        /// Why; `None`: the record does not say.
+        reason: Option<CompletionReason>,
+        /// Nothing is known of what came after the last turn.
+        is_cut: bool,
+    },
 }
 
 /// Compares instead of writing.
-#[derive(Debug)]
-pub struct ComparingLedger {
-    decisions: RecordedDecisions,
+pub struct ComparingLedger<'a> {
+    recorded: &'a mut dyn RecordedDecisions,
     /// Decisions that were the same.
     pub compared: u64,
     /// The last turn that began.
     last_turn: u32,
 }
 
-impl ComparingLedger {
+impl<'a> ComparingLedger<'a> {
     /// Compares with these, which follow `last_turn`.
-    pub fn new(decisions: RecordedDecisions, last_turn: u32) -> Self {
+    pub fn new(recorded: &'a mut dyn RecordedDecisions, last_turn: u32) -> Self {
         Self {
-            decisions,
+            recorded,
             compared: 0,
             last_turn,
         }
     }
 
-    fn turn(&mut self, decided: &TurnStarted) -> Result<(), LedgerError> {
-        let agents: BTreeSet<Arc<str>> = decided.starts.iter().map(|start| start.agent.clone()).collect();
-        let last = self.decisions.turns.keys().next_back().copied().unwrap_or(0);
-        let Some(recorded) = self.decisions.turns.get(&decided.turn) else {
-            if self.decisions.is_cut {
-                return Err(LedgerError::EndOfRecord { turn: decided.turn });
-            }
-            return self.diverge(decided.turn, self.end(), listed(&agents));
-        };
-        let partial = self.decisions.last_turn_is_partial && decided.turn == last;
-        let same = if partial {
-            recorded.is_subset(&agents)
-        } else {
-            *recorded == agents
-        };
-        if !same {
-            return self.diverge(decided.turn, listed(recorded), listed(&agents));
-        }
-        self.compared += 1;
-        self.last_turn = decided.turn;
-        Ok(())
+    fn next(&mut self) -> Result<RecordedDecision, LedgerError> {
+        let next = self.recorded.next_decision();
+        next.map_err(|error| LedgerError::Record(Box::new(error)))
     }
 
-    fn ended(&mut self, turn: u32, reason: CompletionReason) -> Result<(), LedgerError> {
-        let decided = format!("the run ends: {reason}");
-        if let Some((_, recorded)) = self.decisions.turns.range(turn..).next() {
-            return self.diverge(turn, listed(recorded), decided);
-        }
-        match self.decisions.reason {
-            Some(recorded) if recorded != reason => self.diverge(turn, self.end(), decided),
-            _ => {
+    fn turn(&mut self, decided: &TurnStarted) -> Result<(), LedgerError> {
+        let agents: BTreeSet<Arc<str>> = decided.starts.iter().map(|start| start.agent.clone()).collect();
+        match self.next()? {
+            RecordedDecision::Ended { is_cut: true, .. } => Err(LedgerError::EndOfRecord { turn: decided.turn }),
+            RecordedDecision::Ended { reason, .. } => diverge(decided.turn, ended(reason), listed(&agents)),
+            RecordedDecision::Turn {
+                turn,
+                agents: recorded,
+                is_partial,
+            } => {
+                let same = if is_partial {
+                    recorded.is_subset(&agents)
+                } else {
+                    recorded == agents
+                };
+                if !same || turn != decided.turn {
+                    return diverge(decided.turn, listed(&recorded), listed(&agents));
+                }
                 self.compared += 1;
+                self.last_turn = decided.turn;
                 Ok(())
             }
         }
     }
 
-    fn end(&self) -> String {
-        match self.decisions.reason {
-            Some(reason) => format!("the run ends: {reason}"),
-            None => "the run ends".to_owned(),
+    fn ended(&mut self, decided: CompletionReason) -> Result<(), LedgerError> {
+        let turn = self.last_turn + 1;
+        match self.next()? {
+            RecordedDecision::Turn { agents, .. } => diverge(turn, listed(&agents), ended(Some(decided))),
+            RecordedDecision::Ended { reason, .. } if reason.is_some_and(|recorded| recorded != decided) => {
+                diverge(turn, ended(reason), ended(Some(decided)))
+            }
+            RecordedDecision::Ended { .. } => {
+                self.compared += 1;
+                Ok(())
+            }
         }
-    }
-
-    fn diverge<T>(&self, turn: u32, recorded: String, decided: String) -> Result<T, LedgerError> {
-        Err(LedgerError::Diverged(Box::new(Divergence {
-            turn,
-            recorded,
-            decided,
-        })))
     }
 }
 
-impl Ledger for ComparingLedger {
+impl Ledger for ComparingLedger<'_> {
     fn append(&mut self, record: &Record) -> Result<(), LedgerError> {
         match &record.event {
             Event::TurnStarted(turn) => self.turn(turn),
-            Event::RunEnded(ended) => self.ended(self.last_turn + 1, ended.completion_reason),
+            Event::RunEnded(ended) => self.ended(ended.completion_reason),
             _ => Ok(()),
         }
     }
 
     fn sync(&mut self, _point: SyncPoint) -> Result<(), LedgerError> {
         Ok(())
+    }
+}
+
+fn diverge<T>(turn: u32, recorded: String, decided: String) -> Result<T, LedgerError> {
+    Err(LedgerError::Diverged(Box::new(Divergence {
+        turn,
+        recorded,
+        decided,
+    })))
+}
+
+fn ended(reason: Option<CompletionReason>) -> String {
+    match reason {
+        Some(reason) => format!("the run ends: {reason}"),
+        None => "the run ends".to_owned(),
     }
 }
 

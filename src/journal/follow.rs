@@ -9,7 +9,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::line::decode;
+use super::blobs::Blobs;
+use super::line::decode_beside;
 use super::read::ReadError;
 use super::store::RunFolder;
 use crate::conversation::Record;
@@ -49,12 +50,13 @@ impl Follower {
         file.seek(SeekFrom::Start(self.offset)).map_err(io)?;
         let mut lines = BufReader::with_capacity(1 << 16, file);
         let before = self.next_seq;
+        let blobs = Blobs::beside(&self.path);
         let mut line = Vec::new();
         loop {
             line.clear();
             let length = lines.read_until(b'\n', &mut line).map_err(io)? as u64;
             let Some(whole) = line.strip_suffix(b"\n") else { break };
-            let error = match decode(whole) {
+            let error = match decode_beside(whole, Some(&blobs)) {
                 Ok(record) if record.seq == self.next_seq => {
                     self.offset += length;
                     self.next_seq += 1;

@@ -1,12 +1,16 @@
 //! One line of a journal: `{"seq":3,"at":"…","event":"turn_started","data":{…},"crc":"1a2b3c4d"}`.
 //!
+//! A field of `data` that is large may stand in a file beside the journal. Then `"blobs":{"output":"<sha-256>"}` follows.
 //! The checksum is CRC-32 over the line's bytes before `,"crc"`, so that it can be checked without parsing.
+
+use std::io;
 
 use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use super::blobs::{Blobs, Moved};
 use crate::conversation::{Event, Record};
 
 /// Length of `,"crc":"00000000"}`.
@@ -24,6 +28,9 @@ pub enum LineError {
     /// The checksum matches, and still it cannot be understood: another version wrote it.
     #[error("the record cannot be read: {0}")]
     Content(String),
+    /// A field that stands beside the journal cannot be had.
+    #[error("a large field is lost: {0}")]
+    Blob(String),
 }
 
 #[derive(Deserialize)]
@@ -33,10 +40,20 @@ struct Head<'a> {
     event: &'a str,
     #[serde(borrow)]
     data: &'a RawValue,
+    #[serde(default)]
+    blobs: Moved,
 }
 
 /// Appends the record's line, with its line break, to `buffer`.
 pub fn encode(record: &Record, buffer: &mut Vec<u8>) {
+    encode_beside(record, buffer, None).expect("events have string keys and are written to memory");
+}
+
+/// Likewise, with large fields moved beside the journal.
+///
+/// # Errors
+/// A large field cannot be stored.
+pub(super) fn encode_beside(record: &Record, buffer: &mut Vec<u8>, blobs: Option<&Blobs>) -> io::Result<()> {
     let start = buffer.len();
     buffer.extend_from_slice(b"{\"seq\":");
     number(buffer, record.seq);
@@ -45,13 +62,22 @@ pub fn encode(record: &Record, buffer: &mut Vec<u8>) {
     buffer.extend_from_slice(b"\",\"event\":\"");
     buffer.extend_from_slice(record.event.name().as_bytes());
     buffer.extend_from_slice(b"\",\"data\":");
+    let data = buffer.len();
     encode_data(&record.event, buffer);
+    if let Some(blobs) = blobs {
+        let moved = blobs.take_out(record.event.name(), buffer, data)?;
+        if !moved.is_empty() {
+            buffer.extend_from_slice(b",\"blobs\":");
+            serde_json::to_writer(&mut *buffer, &moved)?;
+        }
+    }
     let crc = crc32fast::hash(&buffer[start..]);
     buffer.extend_from_slice(b",\"crc\":\"");
     for nibble in (0..8).rev() {
         buffer.push(b"0123456789abcdef"[(crc >> (4 * nibble) & 0xf) as usize]);
     }
     buffer.extend_from_slice(b"\"}\n");
+    Ok(())
 }
 
 fn number(buffer: &mut Vec<u8>, number: u64) {
@@ -91,6 +117,7 @@ fn encode_data(event: &Event, buffer: &mut Vec<u8>) {
         Event::RunStarted(data) => serde_json::to_writer(buffer, data),
         Event::RunResumed(data) => serde_json::to_writer(buffer, data),
         Event::MessageAdded(data) => serde_json::to_writer(buffer, data),
+        Event::ContextSet(data) => serde_json::to_writer(buffer, data),
         Event::TurnStarted(data) => serde_json::to_writer(buffer, data),
         Event::ExecutionStarted(data) => serde_json::to_writer(buffer, data),
         Event::AttemptFailed(data) => serde_json::to_writer(buffer, data),
@@ -103,8 +130,13 @@ fn encode_data(event: &Event, buffer: &mut Vec<u8>) {
     result.expect("events have string keys and are written to memory");
 }
 
-/// Reads one line, without its line break.
+/// Reads one line, without its line break, that has nothing beside the journal.
 pub fn decode(line: &[u8]) -> Result<Record, LineError> {
+    decode_beside(line, None)
+}
+
+/// Reads one line, without its line break; large fields are put back from where they stand.
+pub fn decode_beside(line: &[u8], blobs: Option<&Blobs>) -> Result<Record, LineError> {
     let body_end = line.len().checked_sub(TAIL).ok_or(LineError::Incomplete)?;
     let (body, tail) = line.split_at(body_end);
     let crc = tail
@@ -117,10 +149,18 @@ pub fn decode(line: &[u8]) -> Result<Record, LineError> {
         return Err(LineError::Checksum);
     }
     let head: Head = serde_json::from_slice(line).map_err(content)?;
+    let event = match (head.blobs.is_empty(), blobs) {
+        (true, _) => decode_event(head.event, head.data)?,
+        (false, Some(blobs)) => {
+            let whole = blobs.put_back(head.data, &head.blobs).map_err(LineError::Blob)?;
+            decode_event(head.event, &whole)?
+        }
+        (false, None) => return Err(LineError::Blob("the line was read without its journal".to_owned())),
+    };
     Ok(Record {
         seq: head.seq,
         at: head.at,
-        event: decode_event(head.event, head.data)?,
+        event,
     })
 }
 
@@ -129,6 +169,7 @@ fn decode_event(name: &str, data: &RawValue) -> Result<Event, LineError> {
         "run_started" => Event::RunStarted(parse(data)?),
         "run_resumed" => Event::RunResumed(parse(data)?),
         "message_added" => Event::MessageAdded(parse(data)?),
+        "context_set" => Event::ContextSet(parse(data)?),
         "turn_started" => Event::TurnStarted(parse(data)?),
         "execution_started" => Event::ExecutionStarted(parse(data)?),
         "attempt_failed" => Event::AttemptFailed(parse(data)?),

@@ -4,7 +4,9 @@
 //! A line is written in one piece with its sequence number and a checksum; a line torn by a crash can only be
 //! the last one, and is dropped with a warning when the journal is read.
 
+mod blobs;
 mod compare;
+mod fault;
 mod follow;
 mod line;
 mod read;
@@ -16,17 +18,21 @@ use std::path::PathBuf;
 
 use crate::conversation::Record;
 
-pub use compare::{ComparingLedger, RecordedDecisions};
+pub use blobs::{Blobs, LARGE};
+pub use compare::{ComparingLedger, RecordedDecision, RecordedDecisions};
+pub use fault::Fault;
 pub use follow::Follower;
-pub use line::{LineError, decode, encode};
-pub use read::{Journal, ReadError, read, read_from};
+pub use line::{LineError, decode, decode_beside, encode};
+pub use read::{Journal, ReadError, Records, open, read, read_from};
 pub use store::{Lock, RunFolder, Store, StoreError};
 pub use write::{Durability, JournalWriter};
 
 /// Version of the journal's format, in the first record of every journal.
 ///
 /// - 1: the first.
-pub const FORMAT: u32 = 1;
+/// - 2: a field of more than [`LARGE`] bytes stands in a file beside the journal, under `blobs`. A program of format 1
+///   would take such an output for an empty one.
+pub const FORMAT: u32 = 2;
 
 /// Where events go before they are applied.
 pub trait Ledger {
@@ -62,6 +68,9 @@ pub enum LedgerError {
         /// The turn that the record knows nothing of.
         turn: u32,
     },
+    /// A replay cannot read its record any further.
+    #[error(transparent)]
+    Record(Box<ReadError>),
     /// A replay decides differently from its record.
     #[error("the decision differs from the record in turn {}", .0.turn)]
     Diverged(Box<Divergence>),

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use super::blobs::create_private_folder;
+
 /// The folder of all runs of a project.
 #[derive(Debug, Clone)]
 pub struct Store {
@@ -96,7 +98,7 @@ impl Store {
         loop {
             let id = new_id(now);
             let path = self.folder.join(&id);
-            match create_private(&path) {
+            match create_private_folder(&path) {
                 Ok(()) => return Ok(RunFolder { id, path }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(source) => return Err(failed("create the folder", &path, source)),
@@ -104,8 +106,12 @@ impl Store {
         }
     }
 
-    /// The run whose id is `id` or alone begins with it.
+    /// The run whose id is `id` or alone begins with it; or the run, of whatever project, whose folder or journal stands
+    /// at the path `id`.
     pub fn find(&self, id: &str) -> Result<RunFolder, StoreError> {
+        if let Some(run) = RunFolder::at_path(Path::new(id)) {
+            return Ok(run);
+        }
         let all = self.list()?;
         if let Some(exact) = all.iter().find(|run| run.id == id) {
             return Ok(exact.clone());
@@ -162,6 +168,14 @@ impl RunFolder {
             id,
             path: path.to_owned(),
         })
+    }
+
+    /// The run whose folder or journal has that path.
+    fn at_path(path: &Path) -> Option<Self> {
+        let path = path.canonicalize().ok()?;
+        let folder = if path.is_file() { path.parent()? } else { &path };
+        let run = Self::at(folder).filter(|run| run.ensemble().is_file())?;
+        (path == *folder || path == run.journal()).then_some(run)
     }
 
     /// The same folder under the id by which its run knows itself: inner runs have long ones.
@@ -254,17 +268,6 @@ fn failed(action: &'static str, path: &Path, source: io::Error) -> StoreError {
         path: path.to_owned(),
         source,
     }
-}
-
-#[cfg(unix)]
-fn create_private(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().mode(0o700).create(path)
-}
-
-#[cfg(not(unix))]
-fn create_private(path: &Path) -> io::Result<()> {
-    fs::create_dir(path)
 }
 
 #[cfg(test)]

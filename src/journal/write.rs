@@ -6,8 +6,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::line::encode;
-use super::{Ledger, LedgerError, SyncPoint};
+use super::blobs::{Blobs, private, sync_folder};
+use super::fault::{FaultPoint, crash, of_this_append};
+use super::line::encode_beside;
+use super::{FORMAT, Ledger, LedgerError, SyncPoint};
 use crate::conversation::Record;
 
 /// How much a power failure may take. A killed process loses nothing in any case.
@@ -31,7 +33,11 @@ pub struct JournalWriter {
     length: u64,
     dirty: bool,
     durability: Durability,
+    /// Where large fields go; `None` in a journal of a format that does not know them.
+    blobs: Option<Blobs>,
     buffer: Vec<u8>,
+    /// The process kills itself after the next sync.
+    doomed: bool,
 }
 
 impl JournalWriter {
@@ -40,25 +46,40 @@ impl JournalWriter {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         private(&mut options);
-        Ok(Self::new(path, options.open(path)?, 0, durability))
+        let file = options.open(path)?;
+        if durability != Durability::None
+            && let Some(folder) = path.parent()
+        {
+            sync_folder(folder)?;
+        }
+        Ok(Self::new(path, file, 0, FORMAT, durability))
     }
 
-    /// Goes on with a journal whose whole records are `length` bytes long; anything after them is cut off.
-    pub fn resume(path: &Path, length: u64, durability: Durability) -> io::Result<Self> {
+    /// Goes on with a journal of that format whose whole records are `length` bytes long; anything after them is
+    /// cut off.
+    pub fn resume(path: &Path, length: u64, format: u32, durability: Durability) -> io::Result<Self> {
         let mut file = OpenOptions::new().write(true).open(path)?;
         file.set_len(length)?;
         file.seek(SeekFrom::Start(length))?;
-        Ok(Self::new(path, file, length, durability))
+        Ok(Self::new(path, file, length, format, durability))
     }
 
-    fn new(path: &Path, file: File, length: u64, durability: Durability) -> Self {
+    fn new(path: &Path, file: File, length: u64, format: u32, durability: Durability) -> Self {
+        let blobs = Blobs::beside(path);
+        let blobs = if durability == Durability::None {
+            blobs.unsynced()
+        } else {
+            blobs
+        };
         Self {
             path: path.to_owned(),
             file,
             length,
             dirty: false,
             durability,
+            blobs: (format >= 2).then_some(blobs),
             buffer: Vec::with_capacity(4096),
+            doomed: false,
         }
     }
 
@@ -72,13 +93,27 @@ impl JournalWriter {
 
 impl Ledger for JournalWriter {
     fn append(&mut self, record: &Record) -> Result<(), LedgerError> {
+        let fault = of_this_append();
+        if fault == Some(FaultPoint::Before) {
+            crash();
+        }
         self.buffer.clear();
-        encode(record, &mut self.buffer);
+        let encoded = encode_beside(record, &mut self.buffer, self.blobs.as_ref());
+        encoded.map_err(|error| self.failed(error))?;
+        if fault == Some(FaultPoint::Torn) {
+            let _ = self.file.write_all(&self.buffer[..self.buffer.len() / 2]);
+            crash();
+        }
         if let Err(error) = self.file.write_all(&self.buffer) {
             // Half a line must not stay in the way of a later resume; if this fails too, reading drops it.
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
             return Err(self.failed(error));
+        }
+        match fault {
+            Some(FaultPoint::Written) => crash(),
+            Some(FaultPoint::Synced) => self.doomed = true,
+            _ => {}
         }
         self.length += self.buffer.len() as u64;
         self.dirty = true;
@@ -95,16 +130,9 @@ impl Ledger for JournalWriter {
             self.file.sync_data().map_err(|error| self.failed(error))?;
             self.dirty = false;
         }
+        if self.doomed {
+            crash();
+        }
         Ok(())
     }
 }
-
-/// Only the user may read what agents said.
-#[cfg(unix)]
-fn private(options: &mut OpenOptions) {
-    use std::os::unix::fs::OpenOptionsExt;
-    options.mode(0o600);
-}
-
-#[cfg(not(unix))]
-fn private(_options: &mut OpenOptions) {}

@@ -26,7 +26,6 @@ codes! {
     NOT_JSON = "E008", "A value has no form in JSON.";
     UNKNOWN_KEY = "E010", "A key is unknown here.";
     FOREIGN_KEY = "E011", "A key belongs to llm-orc's ensembles, not to this language.";
-    UNSUPPORTED = "E012", "A part of the language is not supported by this version.";
     MISSING = "E013", "Something required is missing.";
     WRONG_TYPE = "E014", "A value has the wrong type.";
     OUT_OF_RANGE = "E015", "A number is outside its range.";
@@ -50,6 +49,8 @@ codes! {
     BAD_MODEL = "E033", "A `model` does not read `provider/model`.";
     UNKNOWN_TOOL = "E034", "An agent uses a tool that the ensemble does not have.";
     TOOL_KIND = "E035", "A tool does not say, or says twice, who performs it.";
+    BAD_ADDRESS = "E036", "A `base_url` is not an address, or holds credentials.";
+    KEY_IN_FILE = "E037", "A header that carries a key stands in the file in plain text.";
     DEAD_CIRCLE = "E040", "Agents wait for each other in a circle that none can enter.";
     CONDITION = "E041", "A condition does not compile.";
     CONDITION_AGENT = "E042", "A condition names an agent that the ensemble does not have.";

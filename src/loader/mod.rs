@@ -6,6 +6,7 @@
 
 mod align;
 mod build;
+mod changes;
 pub mod codes;
 mod comments;
 mod decode;
@@ -30,6 +31,7 @@ use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::{Ensemble, Profile};
 use crate::source::{At, Part, Source, Span};
 
+pub use changes::{Changes, changes};
 pub use decode::Answers;
 pub use document::{Document, MAX_BYTES};
 pub use findings::MAX_FINDINGS;

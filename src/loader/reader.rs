@@ -286,6 +286,11 @@ pub(super) fn number_within(at: &Cursor<'_>, low: f64, high: f64, findings: &mut
     None
 }
 
+/// An amount of money: a number of at least 0.
+pub(super) fn amount(at: &Cursor<'_>, findings: &mut Findings) -> Option<f64> {
+    number_within(at, 0.0, 1e9, findings)
+}
+
 fn number(at: &Cursor<'_>, expected: &str, findings: &mut Findings) -> Option<f64> {
     if let Content::Scalar(scalar) = &at.node.content {
         match scalar.value {

@@ -30,12 +30,16 @@ mod tests {
             Section::Retry => "retry",
             Section::Input => "question",
             Section::Responses => "responses",
+            Section::ContextWindow => "context_window",
+            Section::Strategy => "strategy",
             Section::Profile => "profile",
             Section::Reply => "reply",
             Section::CalledTool => "tool_call",
             Section::Tool => "tool",
             Section::Mcp => "mcp",
             Section::Setting => "setting",
+            Section::Cost => "cost",
+            Section::Header => "header",
         };
         Some(&schema["$defs"][name])
     }

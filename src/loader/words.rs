@@ -15,18 +15,22 @@ pub(super) enum Section {
     Retry,
     Input,
     Responses,
+    ContextWindow,
+    Strategy,
     Profile,
     Reply,
     CalledTool,
     Tool,
     Mcp,
     Setting,
+    Cost,
+    Header,
     Config,
 }
 
 impl Section {
     /// All of them.
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::Ensemble,
         Self::Agent,
         Self::Conversation,
@@ -36,11 +40,15 @@ impl Section {
         Self::Retry,
         Self::Input,
         Self::Responses,
+        Self::ContextWindow,
+        Self::Strategy,
         Self::Reply,
         Self::CalledTool,
         Self::Tool,
         Self::Mcp,
         Self::Setting,
+        Self::Cost,
+        Self::Header,
         Self::Config,
     ];
 
@@ -63,6 +71,7 @@ impl Section {
                 "turn_timeout_seconds",
                 "parallel_agent_limit",
                 "max_total_tokens",
+                "max_cost",
             ],
             Self::Agent => &[
                 "name",
@@ -83,6 +92,7 @@ impl Section {
                 "dependencies",
                 "conversation",
                 "output_schema",
+                "context_window",
                 "timeout_seconds",
                 "retry",
                 "on_error",
@@ -95,15 +105,31 @@ impl Section {
                 "feedback",
                 "on",
             ],
-            Self::Conversation => &["max_turns", "state_key", "triggers_conversation", "trigger", "memory"],
+            Self::Conversation => &[
+                "max_turns",
+                "state_key",
+                "triggers_conversation",
+                "trigger",
+                "memory",
+                "on_resume",
+            ],
             Self::Retry => &["max_attempts", "delay_seconds", "backoff"],
             Self::Input => &["prompt", "choices", "default", "timeout_seconds", "responses"],
             Self::Responses => &["script", "model_profile"],
+            Self::ContextWindow => &[
+                "max_tokens",
+                "max_messages",
+                "preserve_system_message",
+                "min_recent_turns",
+                "strategy",
+            ],
+            Self::Strategy => &["recent_turns_only", "custom", "summarize"],
             Self::Profile => &[
                 "provider",
                 "model",
                 "base_url",
                 "api_key_env",
+                "headers",
                 "system_prompt",
                 "temperature",
                 "top_p",
@@ -112,6 +138,7 @@ impl Section {
                 "timeout_seconds",
                 "retry",
                 "fallback",
+                "cost",
                 "replies",
                 "script",
             ],
@@ -130,6 +157,8 @@ impl Section {
             ],
             Self::Mcp => &["command", "env", "cwd", "url", "headers"],
             Self::Setting => &["env", "prefix"],
+            Self::Cost => &["input_per_million", "output_per_million"],
+            Self::Header => &["env"],
             Self::Config => &["model_profiles"],
         }
     }
@@ -145,22 +174,18 @@ impl Section {
             Self::Retry => "`retry`",
             Self::Input => "`input`",
             Self::Responses => "`responses`",
+            Self::ContextWindow => "`context_window`",
+            Self::Strategy => "`strategy`",
             Self::Profile => "a model profile",
             Self::Reply => "a reply",
             Self::CalledTool => "an item of `tool_calls`",
             Self::Tool => "a tool",
             Self::Mcp => "`mcp`",
             Self::Setting => "a value that is taken from the environment",
+            Self::Cost => "`cost`",
+            Self::Header => "a header",
             Self::Config => "the configuration",
         }
-    }
-}
-
-/// Parts of the language that this version does not have.
-fn unsupported(key: &str, section: Section) -> bool {
-    match section {
-        Section::Agent => key == "context_window",
-        _ => false,
     }
 }
 
@@ -197,7 +222,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("coordinator", "add an agent that depends on the others"),
     (
         "cache",
-        "leave it out: nothing is cached between runs; `replay` answers from a recorded run",
+        "leave it out: `run --cache DIR` keeps the replies of models; `replay` answers from a recorded run",
     ),
     ("fallback_model", "write `fallback: profile` in the model profile"),
     (
@@ -215,12 +240,13 @@ const FOREIGN: &[(&str, &str)] = &[
 
 /// What to say about a key that `section` does not have.
 pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
-    if unsupported(key, section) {
-        let message = format!("`{key}` is not supported by this version of ensemble");
-        return Finding::error(codes::UNSUPPORTED, at, message).help("leave it out");
-    }
     let foreign = FOREIGN.iter().find(|(word, _)| *word == key);
-    if let Some((_, advice)) = foreign.filter(|_| !matches!(section, Section::Reply | Section::Responses)) {
+    if let Some((_, advice)) = foreign.filter(|_| {
+        !matches!(
+            section,
+            Section::Reply | Section::Responses | Section::Cost | Section::Header
+        )
+    }) {
         let message = format!("`{key}` belongs to llm-orc's ensembles, not to this language");
         return Finding::error(codes::FOREIGN_KEY, at, message).help(*advice);
     }

@@ -1,21 +1,37 @@
 //! One question put to a chain of profiles: retries first, then the fallback.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{
-    LoadScript, ModelError, ModelReply, ModelRequest, ProfileError, Provider, Resolved, Simulator, ToolSpec,
-    profiles::Link,
+    LoadScript, ModelError, ModelReply, ModelRequest, Network, ProfileError, Provider, Remote, Resolved, Simulator,
+    ToolSpec, key_variable,
+    profiles::{Link, exists},
 };
-use crate::ensemble::{Profile, Retry};
+use crate::ensemble::{self, Price, Profile, Retry};
 use crate::thread::{Listener, Message, Role, Said, Speaker};
+
+/// Attempts of one request to a real provider where the profile has no `retry`.
+const ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
+
+/// A provider that asks to be left alone for longer is not waited for, if there is a fallback.
+const PATIENCE_WITH_FALLBACK: Duration = Duration::from_secs(60);
+
+/// Nor is one that asks for longer than this, if there is none.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A pause that is worth a word.
+const LONG_PAUSE: Duration = Duration::from_secs(5);
 
 /// A model that can be asked: profiles with their providers.
 pub struct Model {
-    links: Vec<(Link, Arc<dyn Provider>)>,
+    pub(super) links: Vec<(Link, Arc<dyn Provider>)>,
     simulated: bool,
+    network: Network,
 }
 
 /// What is asked, whoever answers.
@@ -44,12 +60,23 @@ pub struct Asked {
     pub requests: u64,
     /// What the person who runs the ensemble should know.
     pub warnings: Vec<String>,
+    /// What the tokens of the profile that answered cost, if it says.
+    pub price: Option<Price>,
 }
 
 impl Model {
-    /// Readies the providers of a chain. A provider does its costly work when it is first asked, not here.
-    pub fn connect(resolved: &Resolved, load: &LoadScript) -> Result<Self, ProfileError> {
+    /// Readies the providers of a chain. A provider does its costly work when it is first asked, not here; but where nobody
+    /// has a key, that is told before anything is done.
+    pub fn connect(resolved: &Resolved, load: &LoadScript, network: &Network) -> Result<Self, ProfileError> {
+        let missing = resolved.chain.iter().map(|link| missing_key(link, network));
+        if let Some(Some(first)) = missing.reduce(|first, next| first.filter(|_| next.is_some())) {
+            return Err(first);
+        }
         let connect = |link: &Link| -> Result<(Link, Arc<dyn Provider>), ProfileError> {
+            exists(link)?;
+            if let Some(provider) = ensemble::Provider::named(&link.profile.provider) {
+                return Ok((link.clone(), Arc::new(Remote::new(provider, network.clone()))));
+            }
             let simulator = Simulator::new(link.profile.simulated.as_ref(), load);
             let simulator = simulator.map_err(|message| ProfileError::Script {
                 profile: Arc::clone(&link.name),
@@ -61,22 +88,30 @@ impl Model {
         Ok(Self {
             links,
             simulated: resolved.is_simulated(),
+            network: network.clone(),
         })
     }
 
-    /// A model without an ensemble: one profile, and no fallback.
+    /// A model without an ensemble: one profile, and no fallback. It has no way to keys.
     ///
     /// # Errors
-    /// The profile cannot be used: an unknown provider, a script where no file may be read.
+    /// The profile cannot be used: a script where no file may be read.
     pub fn of(profile: Profile) -> Result<Self, ProfileError> {
+        Self::reached(profile, &Network::default())
+    }
+
+    /// Likewise, with a way to keys and to providers.
+    ///
+    /// # Errors
+    /// The profile cannot be used: a script where no file may be read.
+    pub fn reached(profile: Profile, network: &Network) -> Result<Self, ProfileError> {
         let link = Link {
             name: "model".into(),
             profile: Arc::new(profile),
         };
         let resolved = Resolved { chain: vec![link] };
-        Self::connect(&resolved, &|path| {
-            Err(format!("{path}: a model without an ensemble has no scripts"))
-        })
+        let load = |path: &str| Err(format!("{path}: a model without an ensemble has no scripts"));
+        Self::connect(&resolved, &load, network)
     }
 
     /// A chain with providers of one's own, asked in this order.
@@ -84,6 +119,7 @@ impl Model {
         Self {
             links,
             simulated: false,
+            network: Network::default(),
         }
     }
 
@@ -99,16 +135,26 @@ impl Model {
 
     /// Asks until someone answers, or nobody is left. `listener` hears the reply as it comes.
     pub async fn ask(&self, ask: Ask, listener: &dyn Listener) -> Asked {
-        let mut requests = 0;
+        let mut asking = Asking {
+            ask: &ask,
+            network: &self.network,
+            voice: Voice::new(&ask.speaker, listener),
+            requests: 0,
+            warnings: Vec::new(),
+        };
         let mut failed: Vec<(&Link, ModelError)> = Vec::new();
         for (at, (link, provider)) in self.links.iter().enumerate() {
-            let voice = Voice::new(&ask.speaker, listener);
-            match retried(&ask, at, link, &**provider, &mut requests, &voice).await {
-                Ok(reply) => {
+            let is_last = at + 1 == self.links.len();
+            match asking.retried(at, link, &**provider, is_last).await {
+                Ok(mut reply) => {
+                    let mut warnings = fell_back(&failed, link);
+                    warnings.append(&mut asking.warnings);
+                    warnings.append(&mut reply.warnings);
                     return Asked {
                         result: Ok(reply),
-                        requests,
-                        warnings: fell_back(&failed, link),
+                        requests: asking.requests,
+                        warnings,
+                        price: link.profile.cost,
                     };
                 }
                 Err(error) => failed.push((link, error)),
@@ -116,8 +162,9 @@ impl Model {
         }
         Asked {
             result: Err(nobody(failed)),
-            requests,
-            warnings: Vec::new(),
+            requests: asking.requests,
+            warnings: asking.warnings,
+            price: None,
         }
     }
 }
@@ -141,38 +188,112 @@ fn nobody(mut failed: Vec<(&Link, ModelError)>) -> ModelError {
     ModelError {
         message: errors.join("; "),
         retryable: failed.iter().any(|(_, error)| error.retryable),
-        retry_after: None,
+        ..ModelError::fatal("")
     }
 }
 
-/// One profile, as often as its `retry` allows.
-async fn retried(
-    ask: &Ask,
-    at: usize,
-    link: &Link,
-    provider: &dyn Provider,
-    requests: &mut u64,
-    voice: &Voice<'_>,
-) -> Result<ModelReply, ModelError> {
-    let retry = link.profile.retry.clone().unwrap_or_default();
-    let mut attempt = 1;
-    loop {
-        *requests += 1;
-        let request = request(ask, at, link, ask.requests_made + *requests);
-        let end = once(link, provider, request, voice).await;
-        if end.is_err() {
-            voice.again();
+/// The key that is not in the environment.
+fn missing_key(link: &Link, network: &Network) -> Option<ProfileError> {
+    let provider = ensemble::Provider::named(&link.profile.provider)?;
+    let variable = key_variable(&link.profile, provider)?;
+    network.variable(variable).is_none().then(|| ProfileError::NoKey {
+        profile: Arc::clone(&link.name),
+        provider: provider.name,
+        variable: variable.to_owned(),
+    })
+}
+
+/// A question on its way through the chain.
+struct Asking<'a> {
+    ask: &'a Ask,
+    network: &'a Network,
+    voice: Voice<'a>,
+    requests: u64,
+    warnings: Vec<String>,
+}
+
+impl Asking<'_> {
+    /// One profile, as often as its `retry` allows.
+    async fn retried(
+        &mut self,
+        at: usize,
+        link: &Link,
+        provider: &dyn Provider,
+        is_last: bool,
+    ) -> Result<ModelReply, ModelError> {
+        let retry = retry(&link.profile);
+        let mut attempt = 1;
+        let mut with_schema = true;
+        loop {
+            self.requests += 1;
+            let mut request = request(self.ask, at, link, self.ask.requests_made + self.requests);
+            request.output_schema = request.output_schema.filter(|_| with_schema);
+            let error = match once(link, provider, request, &self.voice).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let was_heard = self.voice.again();
+            if error.refused_schema && with_schema {
+                let name = &link.name;
+                self.warnings.push(format!(
+                    "model profile `{name}` was asked again without the output schema, which it does not take ({error})"
+                ));
+                with_schema = false;
+                continue;
+            }
+            if !error.retryable || attempt >= retry.max_attempts.get() {
+                return Err(error);
+            }
+            let pause = self.pause(&retry, attempt, link, &error, is_last);
+            let pause = pause.ok_or_else(|| too_long(error.clone()))?;
+            if was_heard || pause >= LONG_PAUSE {
+                self.warn(link, &error, was_heard, pause);
+            }
+            tokio::time::sleep(pause).await;
+            attempt += 1;
         }
-        match end {
-            Err(error) if error.retryable && attempt < retry.max_attempts.get() => pause(&retry, attempt).await,
-            end => return end,
+    }
+
+    /// How long to wait before the next attempt; nothing if that would be too long.
+    fn pause(&self, retry: &Retry, attempt: u32, link: &Link, error: &ModelError, is_last: bool) -> Option<Duration> {
+        let patience = if is_last { PATIENCE } else { PATIENCE_WITH_FALLBACK };
+        match error.retry_after {
+            Some(told) => (told <= patience).then_some(told),
+            None if &*link.profile.provider == ensemble::SIMULATED => Some(retry.pause_after(attempt)),
+            None => Some(self.network.jittered(retry.pause_after(attempt))),
         }
-        attempt += 1;
+    }
+
+    fn warn(&mut self, link: &Link, error: &ModelError, was_heard: bool, pause: Duration) {
+        let name = &link.name;
+        let what = match was_heard {
+            true => "had begun its reply and was asked again".to_owned(),
+            false => format!("was asked again after {:.0} s", pause.as_secs_f64()),
+        };
+        self.warnings.push(format!("model profile `{name}` {what} ({error})"));
     }
 }
 
-async fn pause(retry: &Retry, attempt: u32) {
-    tokio::time::sleep(retry.pause_after(attempt)).await;
+/// The profile's `retry`; without one, real providers are asked more than once.
+fn retry(profile: &Profile) -> Retry {
+    profile
+        .retry
+        .clone()
+        .unwrap_or_else(|| match ensemble::Provider::named(&profile.provider) {
+            Some(_) => Retry {
+                max_attempts: ATTEMPTS,
+                ..Retry::default()
+            },
+            None => Retry::default(),
+        })
+}
+
+fn too_long(error: ModelError) -> ModelError {
+    let seconds = error.retry_after.unwrap_or_default().as_secs();
+    ModelError {
+        message: format!("{error}; it asks to be left alone for {seconds} s, which is too long to wait"),
+        ..error
+    }
 }
 
 async fn once(
@@ -213,11 +334,13 @@ impl<'a> Voice<'a> {
         self.listener.hear(self.speaker, Said::Text(text));
     }
 
-    /// The reply so far does not count; whoever has heard of it is told.
-    fn again(&self) {
-        if self.was_heard.swap(false, Ordering::Relaxed) {
+    /// The reply so far does not count; whoever has heard of it is told. Had anything been heard?
+    fn again(&self) -> bool {
+        let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
+        if was_heard {
             self.listener.hear(self.speaker, Said::Again);
         }
+        was_heard
     }
 }
 

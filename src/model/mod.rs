@@ -1,16 +1,23 @@
 //! Language models: which one answers (profiles), who is asked when it cannot (the chain), and providers.
 //!
 //! A provider answers one request and knows nothing of agents' outputs, schemas or memory; those belong to the
-//! agent that asks. **Invariant:** nothing here remembers a request. The number of a request comes with it, so a
-//! run that was interrupted and resumed asks exactly what an uninterrupted one would have asked.
+//! agent that asks. **Invariant:** nothing here remembers a request, save the cache on disk that a user asks for. The
+//! number of a request comes with it, so a run that was interrupted and resumed asks exactly what an uninterrupted one
+//! would have asked.
 
+mod cache;
 mod chain;
+mod network;
 mod profiles;
+mod remote;
 mod script;
 mod simulated;
 
+pub use cache::Cache;
 pub use chain::{Ask, Asked, Model};
+pub use network::{Environment, Network};
 pub use profiles::{Link, Override, ProfileError, Profiles, Resolved};
+pub use remote::{Remote, key_variable};
 pub use script::{describe, run};
 pub use simulated::Simulator;
 
@@ -88,6 +95,10 @@ pub struct ModelReply {
     pub tokens: Option<Tokens>,
     /// Why the model stopped there.
     pub stop_reason: StopReason,
+    /// Does it come from a cache? Then nothing was paid for it.
+    pub cached: bool,
+    /// What the person who runs the ensemble should know.
+    pub warnings: Vec<String>,
 }
 
 /// Tokens of one request.
@@ -109,6 +120,8 @@ pub struct ModelError {
     pub retryable: bool,
     /// How long the provider asks to be left alone, if it does.
     pub retry_after: Option<Duration>,
+    /// Is it the schema that the provider does not take? Without it the request may succeed.
+    pub refused_schema: bool,
 }
 
 impl ModelError {
@@ -118,6 +131,7 @@ impl ModelError {
             message: message.into(),
             retryable: false,
             retry_after: None,
+            refused_schema: false,
         }
     }
 
@@ -138,6 +152,8 @@ impl ModelReply {
             tool_calls: Vec::new(),
             tokens: None,
             stop_reason: StopReason::EndTurn,
+            cached: false,
+            warnings: Vec::new(),
         }
     }
 }

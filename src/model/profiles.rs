@@ -4,10 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::diagnostic::did_you_mean;
-use crate::ensemble::{ModelChoice, Profile};
-
-/// The only provider of this build, and the name of the profile that always exists.
-const SIMULATED: &str = "simulated";
+use crate::ensemble::{ModelChoice, Profile, Provider, SIMULATED, provider_names};
 
 /// All profiles that a run can use.
 #[derive(Debug, Clone, Default)]
@@ -26,7 +23,7 @@ struct Place {
 /// `--model profile=provider/model`, `--model '*=provider/model'`.
 ///
 /// It replaces provider and model. What belongs to the replaced provider goes with it (`base_url`, `api_key_env`,
-/// prepared replies), and so does the fallback: whoever overrides says who answers, and nobody else does. A profile
+/// `headers`, prepared replies), the price goes with the model, and so does the fallback: whoever overrides says who answers, and nobody else does. A profile
 /// of that provider already keeps all of these, so that `'*=simulated'` runs everything offline as prepared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Override {
@@ -69,16 +66,23 @@ pub enum ProfileError {
         /// Where profiles were looked for.
         places: Vec<String>,
     },
-    /// The provider is none of this build's.
-    #[error(
-        "model profile `{profile}` asks for provider `{provider}`, and this build has only `simulated`; \
-         `--model {profile}=simulated` runs it on simulated answers"
-    )]
-    UnsupportedProvider {
+    /// There is no such provider.
+    #[error("model profile `{profile}` asks for provider `{provider}`, which does not exist")]
+    UnknownProvider {
         /// The profile, or `provider/model`.
         profile: Arc<str>,
         /// What it asks for.
         provider: Arc<str>,
+    },
+    /// Nobody in the chain can be asked, since keys are missing; told of the first.
+    #[error("model profile `{profile}` has no key for {provider}: set the environment variable {variable}")]
+    NoKey {
+        /// The profile.
+        profile: Arc<str>,
+        /// Who wants the key.
+        provider: &'static str,
+        /// Where it is looked for.
+        variable: String,
     },
     /// The script of a simulated profile cannot be used.
     #[error("model profile `{profile}`: {message}")]
@@ -97,8 +101,14 @@ impl ProfileError {
             Self::Unknown {
                 suggestion: Some(name), ..
             } => Some(format!("did you mean `{name}`?")),
-            Self::Unknown { name, .. } => Some(format!("`--model {name}=simulated` runs it on simulated answers")),
-            Self::UnsupportedProvider { .. } | Self::Script { .. } => None,
+            Self::Unknown { name, .. } | Self::NoKey { profile: name, .. } => {
+                Some(format!("`--model {name}=simulated` runs it on simulated answers"))
+            }
+            Self::UnknownProvider { provider, .. } => Some(match did_you_mean(provider, provider_names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", provider_names().collect::<Vec<_>>().join(", ")),
+            }),
+            Self::Script { .. } => None,
         }
     }
 }
@@ -139,7 +149,7 @@ impl Profiles {
         let mut chain: Vec<Link> = Vec::new();
         let mut next = Some(self.first(choice)?);
         while let Some(link) = next {
-            supported(&link)?;
+            exists(&link)?;
             let fallback = link.profile.fallback.clone();
             let fallback_of = Arc::clone(&link.name);
             chain.push(link);
@@ -209,6 +219,8 @@ impl Override {
             model: Arc::clone(&self.model),
             base_url: profile.base_url.filter(|_| stays),
             api_key_env: profile.api_key_env.filter(|_| stays),
+            headers: if stays { profile.headers } else { Vec::new() },
+            cost: profile.cost.filter(|_| stays && profile.model == self.model),
             simulated: profile.simulated.filter(|_| stays),
             fallback: profile.fallback.filter(|_| stays),
             ..profile
@@ -252,11 +264,12 @@ fn built_in(name: &str) -> Option<Profile> {
     })
 }
 
-fn supported(link: &Link) -> Result<(), ProfileError> {
-    if &*link.profile.provider == SIMULATED {
+/// Is there such a provider?
+pub(super) fn exists(link: &Link) -> Result<(), ProfileError> {
+    if &*link.profile.provider == SIMULATED || Provider::named(&link.profile.provider).is_some() {
         return Ok(());
     }
-    Err(ProfileError::UnsupportedProvider {
+    Err(ProfileError::UnknownProvider {
         profile: Arc::clone(&link.name),
         provider: Arc::clone(&link.profile.provider),
     })
@@ -363,8 +376,10 @@ mod tests {
             "all"
         );
 
-        let error = profiles(&["fast=openai/gpt/5"]).resolve(&named("fast")).unwrap_err();
-        assert!(matches!(error, ProfileError::UnsupportedProvider { .. }), "{error}");
+        let other = profiles(&["fast=openai/gpt/5"]).resolve(&named("fast")).unwrap();
+        assert_eq!(&*other.chain[0].profile.model, "gpt/5");
+        let error = profiles(&["fast=opneai/gpt/5"]).resolve(&named("fast")).unwrap_err();
+        assert_eq!(error.help().as_deref(), Some("did you mean `openai`?"), "{error}");
     }
 
     #[test]
@@ -373,12 +388,7 @@ mod tests {
             provider: "ollama".into(),
             model: "llama3.2:1b".into(),
         };
-        let error = profiles(&[]).resolve(&choice).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "model profile `ollama/llama3.2:1b` asks for provider `ollama`, and this build has only `simulated`; \
-             `--model ollama/llama3.2:1b=simulated` runs it on simulated answers"
-        );
+        assert!(!profiles(&[]).resolve(&choice).unwrap().is_simulated());
         for over in ["*=simulated", "ollama/llama3.2:1b=simulated"] {
             assert!(profiles(&[over]).resolve(&choice).unwrap().is_simulated(), "{over}");
         }

@@ -134,7 +134,7 @@ async fn scripted(script: Arc<Script>, request: &ModelRequest) -> Result<ModelRe
         Err(failure) => Err(ModelError {
             message: describe(&failure),
             retryable: matches!(failure, ScriptFailure::Reported(_)),
-            retry_after: None,
+            ..ModelError::fatal("")
         }),
     }
 }

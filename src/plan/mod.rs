@@ -207,6 +207,12 @@ impl Plan {
         self.edges.len()
     }
 
+    /// Does any condition look at the history?
+    pub fn reads_history(&self) -> bool {
+        let conditions = self.edges.iter().filter_map(|edge| edge.condition.as_ref());
+        conditions.into_iter().any(Condition::reads_history)
+    }
+
     /// Agents without dependencies that may run more than once: everything is news to them.
     pub fn listeners(&self) -> &[AgentId] {
         &self.listeners

@@ -8,6 +8,7 @@ use super::stage::{Stage, called, ended};
 use crate::conversation::{
     CompletionReason, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
 };
+use crate::data::Usage;
 
 pub(super) const NAME: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
@@ -113,7 +114,11 @@ impl Human {
         } else {
             String::new()
         };
-        let took = duration(finished.execution_time);
+        let took = if finished.reused {
+            "taken over".to_owned()
+        } else {
+            duration(finished.execution_time)
+        };
         let title = match shown.title {
             true => format!("    {DIM}{took}{DIM:#}\n"),
             false => format!(
@@ -152,6 +157,10 @@ impl Human {
                 "{DIM}{}{DIM:#}",
                 indent(&format!("stderr:\n{}", finished.stderr.trim_end()))
             ));
+        }
+        let line = super::window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose);
+        if let Some(line) = line {
+            self.note(&format!("{DIM}{}{DIM:#}", indent(&line)));
         }
         for warning in &finished.warnings {
             self.note(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
@@ -216,13 +225,13 @@ impl Human {
         let simulated = state.started().map_or(&[][..], |started| &started.simulated);
         let mut text = String::new();
         if usage.requests > 0 {
-            let estimated = if usage.estimated { ", estimated" } else { "" };
-            text.push_str(&format!(
-                "  {} · {} tokens in, {} out{estimated}\n",
-                count(usage.requests, "model request"),
-                usage.input_tokens,
-                usage.output_tokens
-            ));
+            text.push_str(&format!("  {}\n", used(&usage)));
+        }
+        let by_agent = super::usage_by_agent(state);
+        if self.verbosity == Verbosity::Verbose && by_agent.len() > 1 {
+            for (name, usage) in &by_agent {
+                text.push_str(&format!("    {DIM}{name}: {}{DIM:#}\n", used(usage)));
+            }
         }
         if !simulated.is_empty() {
             text.push_str(&format!(
@@ -241,8 +250,12 @@ impl Reporter for Human {
                 self.begun = Some(record.at);
                 if self.verbosity > Verbosity::Quiet {
                     let agents = count(state.plan().len() as u64, "agent");
+                    let from = match &started.forked_from {
+                        Some(from) => format!(", from turn {} of {}", from.turn, from.run_id),
+                        None => String::new(),
+                    };
                     self.note(&format!(
-                        "{NAME}{}{NAME:#} {DIM}· {agents} · run {}{DIM:#}\n",
+                        "{NAME}{}{NAME:#} {DIM}· {agents} · run {}{from}{DIM:#}\n",
                         started.ensemble, started.run_id
                     ));
                 }
@@ -292,6 +305,22 @@ impl Reporter for Human {
 }
 
 /// What to type next.
+/// Requests, tokens and what they cost, in a few words.
+fn used(usage: &Usage) -> String {
+    let estimated = if usage.estimated { ", estimated" } else { "" };
+    let cached = match usage.cached {
+        0 => String::new(),
+        cached => format!(" ({cached} from the cache)"),
+    };
+    let cost = usage.cost.map_or_else(String::new, |cost| format!(" · cost {cost}"));
+    format!(
+        "{}{cached} · {} tokens in, {} out{estimated}{cost}",
+        count(usage.requests, "model request"),
+        usage.input_tokens,
+        usage.output_tokens
+    )
+}
+
 fn hints(reason: CompletionReason, state: &ConversationState) -> String {
     let Some(started) = state.started() else {
         return String::new();

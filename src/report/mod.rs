@@ -15,9 +15,14 @@ mod result;
 mod sarif;
 mod stage;
 pub mod story;
+mod window;
 mod xml;
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use crate::conversation::{ConversationState, Record};
+use crate::data::Usage;
 
 pub use events::Events;
 pub use form::{CheckedFile, Form, Totals};
@@ -40,4 +45,18 @@ pub struct Silent;
 
 impl Reporter for Silent {
     fn report(&mut self, _record: &Record, _state: &ConversationState) {}
+}
+
+/// What each agent has used of models, in the order of the file; agents that asked none are left out.
+pub(crate) fn usage_by_agent(state: &ConversationState) -> Vec<(&str, Usage)> {
+    let mut used: HashMap<Arc<str>, Usage> = HashMap::new();
+    for entry in state.history() {
+        if let Some(usage) = entry.usage {
+            let sum = used.entry(Arc::clone(&entry.agent_name)).or_default();
+            *sum = *sum + usage;
+        }
+    }
+    let plan = state.plan();
+    let names = plan.ids().map(|id| &**plan.name(id));
+    names.filter_map(|name| Some((name, used.remove(name)?))).collect()
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
 use crate::conversation::ConversationState;
+use crate::data;
 
 /// A state seen as the result of its run.
 pub struct RunResult<'a>(pub &'a ConversationState);
@@ -61,13 +62,41 @@ struct Usage<'a>(&'a ConversationState);
 
 impl Serialize for Usage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let usage = self.0.usage();
+        let by_agent = ByAgent(super::usage_by_agent(self.0));
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("requests", &usage.requests)?;
-        map.serialize_entry("input_tokens", &usage.input_tokens)?;
-        map.serialize_entry("output_tokens", &usage.output_tokens)?;
-        map.serialize_entry("total_tokens", &(usage.input_tokens + usage.output_tokens))?;
-        map.serialize_entry("estimated", &usage.estimated)?;
+        entries(&mut map, &self.0.usage())?;
+        map.serialize_entry("by_agent", &by_agent)?;
         map.end()
+    }
+}
+
+struct ByAgent<'a>(Vec<(&'a str, data::Usage)>);
+
+impl Serialize for ByAgent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, usage)| (name, One(usage))))
+    }
+}
+
+struct One<'a>(&'a data::Usage);
+
+impl Serialize for One<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        entries(&mut map, self.0)?;
+        map.end()
+    }
+}
+
+fn entries<M: SerializeMap>(map: &mut M, usage: &data::Usage) -> Result<(), M::Error> {
+    map.serialize_entry("requests", &usage.requests)?;
+    map.serialize_entry("cached", &usage.cached)?;
+    map.serialize_entry("input_tokens", &usage.input_tokens)?;
+    map.serialize_entry("output_tokens", &usage.output_tokens)?;
+    map.serialize_entry("total_tokens", &(usage.input_tokens + usage.output_tokens))?;
+    map.serialize_entry("estimated", &usage.estimated)?;
+    match usage.cost {
+        Some(cost) => map.serialize_entry("cost", &cost),
+        None => Ok(()),
     }
 }

@@ -41,6 +41,11 @@ fn limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, St
         let detail = format!("max_total_tokens {budget} was reached: {tokens} tokens");
         return Some((CompletionReason::TokenBudget, detail));
     }
+    let cost = usage.cost.unwrap_or_default();
+    if let Some(budget) = limits.max_cost.filter(|budget| cost >= *budget) {
+        let detail = format!("max_cost {budget} was reached: {cost}");
+        return Some((CompletionReason::TokenBudget, detail));
+    }
     if let Some(agent) = state.first_capped() {
         let cap = plan.cap(agent).map_or(0, std::num::NonZeroU32::get);
         let detail = format!("max_agent_executions of {} was reached: {cap}", plan.name(agent));

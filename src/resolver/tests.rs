@@ -129,6 +129,7 @@ impl Driver {
             stderr: String::new(),
             warnings: Vec::new(),
             exchange: Vec::new(),
+            reused: false,
         }));
     }
 }

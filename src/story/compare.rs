@@ -146,6 +146,7 @@ fn said(story: &Story) -> Vec<Arc<str>> {
     let input = story.started.iter().map(|started| started.input.clone());
     let messages = story.chapters.iter().filter_map(|chapter| match chapter {
         Chapter::Message { text, .. } => Some(text.clone()),
+        Chapter::Given { context, .. } => Some(format!("context: {}", serde_json::json!(context)).into()),
         _ => None,
     });
     input.chain(messages).collect()

@@ -33,6 +33,10 @@ impl Story {
                 let text = message.text.clone();
                 self.chapters.push(Chapter::Message { text, at });
             }
+            Event::ContextSet(context) => {
+                let context = context.clone();
+                self.chapters.push(Chapter::Given { context, at });
+            }
             Event::TurnStarted(turn) => self.chapters.push(Chapter::Turn(Box::new(opened(turn, at)))),
             Event::ExecutionStarted(started) => {
                 if let Some(execution) = self.execution(&started.agent) {
@@ -103,6 +107,10 @@ impl Story {
             execution.end_attempt(AttemptEnd::Final, Some(at));
             let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
             execution.tool_calls = calls.cloned().collect();
+            let mut iterations = finished.exchange.iter().rev();
+            execution.dropped = iterations
+                .find_map(|iteration| iteration.metadata.get("dropped"))
+                .cloned();
             execution.finished = Some(ExecutionFinished {
                 exchange: Vec::new(),
                 ..finished.clone()
@@ -152,6 +160,7 @@ impl Execution {
             question: None,
             finished: None,
             tool_calls: Vec::new(),
+            dropped: None,
             usage: None,
         }
     }

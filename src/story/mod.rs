@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::conversation::{
     CompletionReason, ExecutionFinished, Interruption, RunEnded, RunStarted, TurnFinished, Waiting,
 };
-use crate::data::{Failure, Question, Request, Usage};
+use crate::data::{Context, Failure, Question, Request, Usage};
 use crate::thread::ToolCall;
 
 pub use compare::{Comparison, ContextChange, Decision, Difference, Outcome, Parting, Side, Sides, compare};
@@ -55,6 +55,13 @@ pub enum Chapter {
     Message {
         /// What was said.
         text: Arc<str>,
+        /// When.
+        at: DateTime<Utc>,
+    },
+    /// Whoever forked the run put these values into the context.
+    Given {
+        /// The values.
+        context: Context,
         /// When.
         at: DateTime<Utc>,
     },
@@ -119,6 +126,8 @@ pub struct Execution {
     pub finished: Option<ExecutionFinished>,
     /// The tools that its model has called.
     pub tool_calls: Vec<ToolCall>,
+    /// What its model was not shown, as the thread notes it.
+    pub dropped: Option<Value>,
     /// What all its attempts cost.
     pub usage: Option<Usage>,
 }

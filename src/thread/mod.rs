@@ -9,7 +9,9 @@ mod listener;
 mod saved;
 #[cfg(test)]
 mod tests;
+pub mod tokens;
 mod tool_call;
+pub mod window;
 
 pub use listener::{Listener, Said, Silence, Speaker};
 pub use saved::exchange;

@@ -3,6 +3,7 @@
 use cucumber::gherkin::Step;
 use cucumber::{given, when};
 
+use crate::server::Server;
 use crate::world::World;
 
 /// The text under a step, without the line break that Gherkin puts before it.
@@ -14,7 +15,10 @@ pub fn text(step: &Step) -> String {
 
 #[given(regex = r#"^the (?:ensemble|file|Rhai script|answers|saved result) "([^"]+)":$"#)]
 fn file(world: &mut World, name: String, step: &Step) {
-    world.workspace.write(&name, text(step));
+    let addressed =
+        |text: String, (name, server): &(String, Server)| text.replace(&format!("{{{name}}}"), &server.url());
+    let text = world.servers.iter().fold(text(step), addressed);
+    world.workspace.write(&name, text);
 }
 
 #[given(regex = r#"^the program "([^"]+)":$"#)]

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::server::Server;
 use crate::support::{Outcome, Workspace};
 
 /// One scenario's world.
@@ -12,6 +13,8 @@ pub struct World {
     pub workspace: Workspace,
     /// Variables that the program finds in its environment, beside the scrubbed ones.
     pub environment: Vec<(String, String)>,
+    /// Model servers by their names; `{name}` in a file stands for the address.
+    pub servers: Vec<(String, Server)>,
     /// What the program did last.
     pub outcome: Option<Outcome>,
     /// How long that took.
@@ -23,6 +26,7 @@ impl World {
         Self {
             workspace: Workspace::new(),
             environment: Vec::new(),
+            servers: Vec::new(),
             outcome: None,
             took: std::time::Duration::ZERO,
         }

@@ -48,6 +48,7 @@ mod stream;
 mod tests;
 mod tools;
 
+pub(in crate::agent) use round::count;
 pub use round::{Conversed, Ended, Opening, Progress};
 pub use stream::{DialogueStream, Piece};
 pub use tools::{NoTools, Tools};
@@ -58,8 +59,9 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::BoxFuture;
+use crate::data::Usage;
 use crate::model::Model;
-use crate::thread::{Message, StopReason, Thread};
+use crate::thread::{Message, Speaker, StopReason, Thread};
 
 /// Most requests of one round where nothing else is said.
 pub const MAX_ITERATIONS: u32 = 10;
@@ -69,8 +71,23 @@ pub type Now = dyn Fn() -> DateTime<Utc> + Send + Sync;
 
 /// Keeps what is sent within the model's context window.
 pub trait Window: Send + Sync {
-    /// What of the messages is sent. `system` is sent beside them and counts.
-    fn fit<'a>(&'a self, system: Option<&'a str>, messages: Vec<Message>) -> BoxFuture<'a, Result<Fitted, String>>;
+    /// What of it is sent.
+    fn fit<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Fitted, Unfitted>>;
+}
+
+/// What would be sent without a window.
+#[derive(Debug, Clone)]
+pub struct Sending<'a> {
+    /// The instructions; they are sent beside the messages, and count.
+    pub system: Option<&'a str>,
+    /// The thread, the present user message included.
+    pub messages: Vec<Message>,
+    /// Who asks.
+    pub speaker: &'a Speaker,
+    /// Requests that the agent has made before.
+    pub requests_made: u64,
+    /// What was left out of the last request that left something out, as the thread keeps it.
+    pub before: Option<Value>,
 }
 
 /// What is sent, and what is not.
@@ -78,10 +95,23 @@ pub trait Window: Send + Sync {
 pub struct Fitted {
     /// What is sent, in order.
     pub messages: Vec<Message>,
+    /// Are the instructions left out?
+    pub drops_system: bool,
     /// What was left out, in the form in which the thread keeps it; nothing if everything is sent.
     pub dropped: Option<Value>,
     /// What summing up has cost.
-    pub usage: crate::data::Usage,
+    pub usage: Usage,
+    /// What the person who listens should know.
+    pub warnings: Vec<String>,
+}
+
+/// Why nothing can be sent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Unfitted {
+    /// In words.
+    pub error: String,
+    /// What it has cost to learn that.
+    pub usage: Usage,
 }
 
 /// A model with its tools, ready to be talked to.

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::tools::perform;
-use super::{Dialogue, DialogueError, Fitted, Tools};
+use super::{Dialogue, DialogueError, Fitted, Sending, Tools};
 use crate::data::Usage;
 use crate::model::{Ask, ModelReply, ToolSpec, estimate_tokens};
 use crate::thread::{Listener, Message, Speaker, StopReason, Thread, ToolCall};
@@ -122,7 +122,11 @@ impl Dialogue {
             systems => systems.to_vec(),
         };
         let system = systems.first().cloned().flatten();
-        let messages = self.fitted(system.as_deref(), messages, progress).await?;
+        let fitted = self.fitted(opening, system.as_deref(), messages, progress).await?;
+        let (messages, systems, system) = match fitted.drops_system {
+            false => (fitted.messages, systems, system),
+            true => (fitted.messages, vec![None; systems.len()], None),
+        };
         let ask = Ask {
             systems,
             messages: messages.clone(),
@@ -136,32 +140,67 @@ impl Dialogue {
         conversed.usage.requests += asked.requests;
         conversed.warnings.extend(asked.warnings);
         let reply = asked.result.map_err(|error| DialogueError::Model(error.message))?;
-        count(&reply, system.as_deref(), &messages, &mut conversed.usage);
+        let mut used = Usage::default();
+        count(&reply, system.as_deref(), &messages, &mut used);
+        // What comes from the cache is paid for.
+        used.cost = asked
+            .price
+            .filter(|_| !reply.cached)
+            .map(|price| price.of(used.input_tokens, used.output_tokens));
+        conversed.usage = conversed.usage + used;
         Ok(reply)
     }
 
     async fn fitted(
         &self,
+        opening: &Opening,
         system: Option<&str>,
         messages: Vec<Message>,
         progress: &Progress,
-    ) -> Result<Vec<Message>, DialogueError> {
+    ) -> Result<Fitted, DialogueError> {
         let Some(window) = &self.window else {
-            return Ok(messages);
+            return Ok(Fitted {
+                messages,
+                ..Fitted::default()
+            });
         };
-        let Fitted {
-            messages,
-            dropped,
-            usage,
-        } = window.fit(system, messages).await.map_err(DialogueError::Model)?;
+        let sending = {
+            let conversed = progress.lock();
+            Sending {
+                system,
+                messages,
+                speaker: &opening.speaker,
+                requests_made: opening.requests_made + conversed.usage.requests,
+                before: last_dropped(&conversed.exchange).or_else(|| last_dropped(&opening.thread)),
+            }
+        };
+        let fitted = window.fit(sending).await;
         let mut conversed = progress.lock();
-        conversed.usage = conversed.usage + usage;
-        drop(conversed);
-        if let Some(dropped) = dropped {
-            progress.change(|exchange| exchange.noted("dropped", dropped));
+        let fitted = fitted.map_err(|unfitted| {
+            conversed.usage = conversed.usage + unfitted.usage;
+            DialogueError::Model(unfitted.error)
+        })?;
+        conversed.usage = conversed.usage + fitted.usage;
+        for warning in &fitted.warnings {
+            // The requests of one round tend to have the same trouble.
+            if !conversed.warnings.contains(warning) {
+                conversed.warnings.push(warning.clone());
+            }
         }
-        Ok(messages)
+        drop(conversed);
+        if let Some(dropped) = &fitted.dropped {
+            progress.change(|exchange| exchange.noted(DROPPED, dropped.clone()));
+        }
+        Ok(fitted)
     }
+}
+
+/// Under which an iteration notes what its request left out.
+const DROPPED: &str = "dropped";
+
+fn last_dropped(thread: &Thread) -> Option<Value> {
+    let mut iterations = thread.iterations().iter().rev();
+    iterations.find_map(|iteration| iteration.metadata.get(DROPPED).cloned())
 }
 
 /// A round while it is held, for whoever holds it and whoever may stop it.
@@ -199,6 +238,7 @@ impl Progress {
 
 /// What the provider counted, else an estimate.
 pub(in crate::agent) fn count(reply: &ModelReply, system: Option<&str>, messages: &[Message], spent: &mut Usage) {
+    spent.cached += u64::from(reply.cached);
     if let Some(tokens) = reply.tokens {
         spent.input_tokens += tokens.input;
         spent.output_tokens += tokens.output;

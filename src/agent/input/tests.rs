@@ -5,7 +5,7 @@ use super::*;
 use crate::agent::fixtures;
 use crate::data::Context;
 use crate::ensemble::{AgentKind, Profile, Reply, Responses, Simulated};
-use crate::model::Profiles;
+use crate::model::{Network, Profiles};
 use crate::thread::Thread;
 
 /// Answers as prepared, then nobody is there; keeps what it was asked.
@@ -98,7 +98,11 @@ impl Setup {
         };
         let profiles = Profiles::default().with_place("here", vec![("user".into(), user)]);
         let choice = crate::ensemble::ModelChoice::Profile(Arc::clone(name));
-        Model::connect(&profiles.resolve(&choice)?, &|_| Err("no script".into()))
+        Model::connect(
+            &profiles.resolve(&choice)?,
+            &|_| Err("no script".into()),
+            &Network::default(),
+        )
     }
 
     async fn result(&self, number: u32) -> Told {

@@ -47,6 +47,7 @@ fn llm() -> Llm {
         prompt: Some("Judge {{ writer }}".into()),
         system_prompt: Some("You are {{ parameters.role }}.".into()),
         memory: Memory::Conversation,
+        context_window: None,
         tools: Vec::new(),
         max_iterations: Llm::MAX_ITERATIONS,
     }

@@ -33,6 +33,7 @@ pub(in crate::agent) fn an_execution() -> Execution {
         thread: Arc::default(),
         tokens_left: None,
         requests_made: 0,
+        lost_attempts: 0,
         last_failure: None,
         notes: Notes::default(),
     }

@@ -12,8 +12,9 @@ const RESPONSE: &str = "response";
 /// The end of a call that a runner has performed.
 pub(super) fn end_of(observed: Observed) -> ToolEnd {
     match observed {
-        Observed::Finished(Observation { result, .. }) | Observed::Recorded(Observation { result, .. }) => match result
-        {
+        Observed::Finished(Observation { result, .. })
+        | Observed::Recorded(Observation { result, .. })
+        | Observed::Reused(Observation { result, .. }) => match result {
             Ok(output) => ToolEnd::Result(plain(output)),
             Err(failure) => ToolEnd::Error(failure.error),
         },

@@ -204,7 +204,7 @@ fn caps_and_state_keys() {
 
 #[test]
 fn profiles() {
-    let agents = "- {name: a, model_profile: p}\n- {name: b, model_profile: q}\n- {name: c, model: x/y}\n- {name: d, input: {prompt: q, responses: {model_profile: r}}}\nmodel_profiles:\n  p: {provider: simulated, replies: [a], fallback: s}";
+    let agents = "- {name: a, model_profile: p}\n- {name: b, model_profile: q}\n- {name: c, model: ollama/y}\n- {name: d, input: {prompt: q, responses: {model_profile: r}}}\nmodel_profiles:\n  p: {provider: simulated, replies: [a], fallback: s}";
     let found = show(&found(agents, |ensemble| {
         super::profiles::unknown(ensemble, &|name| name == "q")
     }));

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::turn::{OpenExecution, OpenTurn, Slot};
 use super::{AgentState, ConversationState};
 use crate::conversation::event::{
-    AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, Record, RunStarted, TurnFinished,
-    TurnStarted,
+    AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, Record, RunResumed, RunStarted,
+    TurnFinished, TurnStarted,
 };
 use crate::conversation::history::HistoryEntry;
 use crate::conversation::standing::{Standing, standing};
-use crate::data::{Failure, Usage, digest};
+use crate::data::{Context, Failure, Usage, digest};
 use crate::ensemble::{AgentKind, Memory, OnError};
 use crate::plan::{AgentId, Plan};
 
@@ -26,8 +26,9 @@ impl ConversationState {
         self.next_seq = record.seq + 1;
         match &record.event {
             Event::RunStarted(event) => self.run_started(event),
-            Event::RunResumed(_) => self.run_resumed(),
+            Event::RunResumed(event) => self.run_resumed(event),
             Event::MessageAdded(event) => self.open_leg(event.text.clone()),
+            Event::ContextSet(context) => self.set_context(context),
             Event::TurnStarted(event) => self.turn_started(event),
             Event::ExecutionStarted(event) => self.execution_started(event),
             Event::AttemptFailed(event) => self.attempt_failed(event),
@@ -72,13 +73,30 @@ impl ConversationState {
         }
     }
 
-    fn run_resumed(&mut self) {
+    fn run_resumed(&mut self, event: &RunResumed) {
         self.interrupted = None;
         self.ended = None;
         for slot in self.open_turn.iter_mut().flat_map(|turn| &mut turn.slots) {
-            if matches!(slot.progress, OpenExecution::Waiting(_)) {
+            let again = match &slot.progress {
+                OpenExecution::Waiting(_) => true,
+                OpenExecution::Finished(_) => event.again.contains(&slot.start.agent),
+                OpenExecution::Pending => false,
+            };
+            if again {
+                if matches!(slot.progress, OpenExecution::Finished(_)) {
+                    // Nothing is gone on with: it starts afresh, with all its attempts.
+                    (slot.last_ended, slot.failed_attempts, slot.last_failure) = (slot.attempt, 0, None);
+                }
                 slot.progress = OpenExecution::Pending;
             }
+        }
+    }
+
+    /// A person puts values into the context; agents' own give way.
+    fn set_context(&mut self, values: &Context) {
+        let context = Arc::make_mut(&mut self.context);
+        for (key, value) in values.iter() {
+            context.insert(key.clone(), value.clone());
         }
     }
 
@@ -102,6 +120,7 @@ impl ConversationState {
                 start: start.clone(),
                 attempt: 0,
                 failed_attempts: 0,
+                last_ended: 0,
                 last_failure: None,
                 usage: None,
                 progress: OpenExecution::Pending,
@@ -126,11 +145,12 @@ impl ConversationState {
     fn attempt_failed(&mut self, event: &AttemptFailed) {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.failed_attempts += 1;
+            slot.last_ended = event.attempt;
             slot.last_failure = Some(event.failure.clone());
             slot.usage = add_usage(slot.usage, event.usage);
         }
         let warn = |warning: &String| format!("{}: {warning}", event.agent);
-        self.warnings.extend(event.warnings.iter().map(warn));
+        self.warn(event.warnings.iter().map(warn));
     }
 
     fn execution_finished(&mut self, event: &ExecutionFinished, at: DateTime<Utc>) {
@@ -165,7 +185,7 @@ impl ConversationState {
                 self.requests.insert(id, request.clone());
             }
         }
-        self.warnings.extend(event.warnings.iter().cloned());
+        self.warn(event.warnings.iter().cloned());
         touched.sort_unstable();
         touched.dedup();
         for agent in touched {
@@ -218,10 +238,18 @@ impl ConversationState {
             self.usage = self.usage + usage;
         }
         let warn = |warning: String| format!("{}: {warning}", plan.name(id));
-        self.warnings.extend(event.warnings.into_iter().map(warn));
+        self.warn(event.warnings.into_iter().map(warn));
         Arc::make_mut(&mut self.counts).add(id);
-        Arc::make_mut(&mut self.history).0.push(entry);
+        if self.keeps_account {
+            Arc::make_mut(&mut self.history).0.push(entry);
+        }
         success
+    }
+
+    fn warn(&mut self, warnings: impl Iterator<Item = String>) {
+        if self.keeps_account {
+            self.warnings.extend(warnings);
+        }
     }
 
     /// The output under its state key, and its top-level keys beside it, save reserved ones.

@@ -80,6 +80,8 @@ pub struct ConversationState {
     failed: BTreeSet<AgentId>,
     /// Agents that have reached their `max_agent_executions`.
     capped: BTreeSet<AgentId>,
+    /// Are history and warnings kept?
+    keeps_account: bool,
 }
 
 impl ConversationState {
@@ -109,7 +111,18 @@ impl ConversationState {
             stirred: BTreeSet::new(),
             failed: BTreeSet::new(),
             capped: BTreeSet::new(),
+            keeps_account: true,
             plan,
+        }
+    }
+
+    /// The same without history and warnings, which grow with the conversation: for whoever only wants decisions of a
+    /// plan that does not look at the history.
+    #[must_use]
+    pub fn lean(self) -> Self {
+        Self {
+            keeps_account: false,
+            ..self
         }
     }
 }

@@ -26,6 +26,8 @@ pub struct Slot {
     pub attempt: u32,
     /// Attempts that failed; those lost to a crash are not among them.
     pub failed_attempts: u32,
+    /// The number of the last attempt that was not cut short; 0: none.
+    pub last_ended: u32,
     /// Why the last of them failed.
     pub last_failure: Option<Failure>,
     /// What its failed attempts cost.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::tool::Tools;
-use super::{Names, dependency, input, limits, reference};
+use super::{Names, context_window, dependency, input, limits, reference, remote};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, Trigger};
+use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Trigger};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, count, flag, name, seconds, text, twice, word};
 use crate::loader::words::{Section, quoted};
@@ -157,7 +157,7 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
     let conversation = fields.get("conversation");
     let memory = conversation.is_some_and(|at| at.node.get("memory").is_some());
     let mut places = Vec::new();
-    for key in ["prompt", "system_prompt", "tools", "max_iterations"] {
+    for key in ["prompt", "system_prompt", "context_window", "tools", "max_iterations"] {
         if fields.get(key).is_some() {
             places.push((key, route.key(key)));
         }
@@ -210,6 +210,7 @@ fn llm(
         prompt,
         system_prompt,
         memory: memory.unwrap_or_default(),
+        context_window: fields.read("context_window", findings, context_window::read),
         tools: used?,
         max_iterations: max_iterations.unwrap_or(Llm::MAX_ITERATIONS),
     }))
@@ -219,6 +220,10 @@ fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {
     let text = reference(at, findings)?;
     match text.split_once('/') {
         Some((provider, model)) if !provider.trim().is_empty() && !model.trim().is_empty() => {
+            if !remote::is_provider(provider.trim()) {
+                findings.push(remote::unknown_provider(provider.trim(), at));
+                return None;
+            }
             Some(ModelChoice::Model {
                 provider: provider.trim().into(),
                 model: model.trim().into(),
@@ -261,12 +266,16 @@ fn conversation(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut
             findings,
         )
     });
+    let on_resume = fields.read("on_resume", findings, |at, findings| {
+        word(at, &[("reuse", OnResume::Reuse), ("rerun", OnResume::Rerun)], findings)
+    });
     let defaults = Conversation::default();
     Some(Conversation {
         max_turns: max_turns.unwrap_or(defaults.max_turns),
         state_key,
         triggers_conversation: triggers_conversation.unwrap_or(defaults.triggers_conversation),
         trigger: trigger.unwrap_or(defaults.trigger),
+        on_resume: on_resume.unwrap_or(defaults.on_resume),
     })
 }
 

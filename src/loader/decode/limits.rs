@@ -1,9 +1,10 @@
 //! `conversation_limits`, and the `retry` that agents and profiles share.
 
 use super::Names;
+use crate::data::Cost;
 use crate::ensemble::{Backoff, Limits, Retry};
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, count, delay, seconds, whole, word};
+use crate::loader::reader::{Cursor, Fields, amount, count, delay, seconds, whole, word};
 use crate::loader::words::Section;
 
 /// Reads `conversation_limits`.
@@ -31,6 +32,7 @@ pub(super) fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) 
         turn_timeout: fields.read("turn_timeout_seconds", findings, seconds),
         parallel_agents: fields.read("parallel_agent_limit", findings, count),
         max_total_tokens: fields.read("max_total_tokens", findings, whole),
+        max_cost: fields.read("max_cost", findings, |at, findings| amount(at, findings).map(Cost::of)),
     })
 }
 

@@ -1,10 +1,12 @@
 //! From the tree to the typed ensemble: one file for each part of the schema.
 
 mod agent;
+mod context_window;
 mod dependency;
 mod input;
 mod limits;
 mod profile;
+mod remote;
 mod side;
 mod tool;
 

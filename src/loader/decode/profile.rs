@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{limits, reference};
+use super::{limits, reference, remote};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{CalledTool, Profile, Reply, Simulated};
@@ -46,7 +46,7 @@ pub(super) fn all(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profiles> 
 fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
     let fields = Fields::open(at, Section::Profile, findings)?;
     let help = "write for instance `provider: ollama`; `provider: simulated` needs no network";
-    let provider = fields.required("provider", help, findings, reference);
+    let provider = fields.required("provider", help, findings, remote::provider);
     let simulated = provider.as_deref() == Some("simulated");
     let model = match fields.get("model") {
         Some(at) => reference(&at, findings),
@@ -57,8 +57,11 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
     let profile = Profile {
         provider: provider.clone().unwrap_or_default(),
         model: model.clone().unwrap_or_default(),
-        base_url: fields.read("base_url", findings, text),
-        api_key_env: fields.read("api_key_env", findings, api_key_env),
+        base_url: fields.read("base_url", findings, remote::base_url),
+        api_key_env: fields.read("api_key_env", findings, |at, findings| {
+            environment_variable("api_key_env", at, findings)
+        }),
+        headers: fields.read("headers", findings, remote::headers).unwrap_or_default(),
         system_prompt: fields.read("system_prompt", findings, text),
         temperature: fields.read("temperature", findings, |at, f| number_within(at, 0.0, 10.0, f)),
         top_p: fields.read("top_p", findings, |at, f| number_within(at, 0.0, 1.0, f)),
@@ -67,6 +70,7 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
         timeout: fields.read("timeout_seconds", findings, seconds),
         retry: fields.read("retry", findings, limits::retry),
         fallback: fields.read("fallback", findings, reference),
+        cost: fields.read("cost", findings, remote::cost),
         simulated: answers,
     };
     (provider.is_some() && model.is_some() && (profile.simulated.is_some() || !simulated)).then_some(profile)
@@ -165,12 +169,7 @@ fn called_tool(at: &Cursor<'_>, findings: &mut Findings) -> Option<CalledTool> {
 }
 
 /// The name of an environment variable. What is no name may be a key, so it is not repeated.
-fn api_key_env(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
-    environment_variable(at, "api_key_env", findings)
-}
-
-/// Likewise, under that key.
-pub(super) fn environment_variable(at: &Cursor<'_>, key: &str, findings: &mut Findings) -> Option<String> {
+pub(super) fn environment_variable(key: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     let name = text(at, findings)?;
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.starts_with(|c: char| word(c) && !c.is_ascii_digit()) && name.chars().all(word) {

@@ -215,7 +215,7 @@ fn setting(at: &Cursor<'_>, findings: &mut Findings) -> Option<Setting> {
     let fields = Fields::open(at, Section::Setting, findings)?;
     let help = "write the name of an environment variable";
     let variable = fields.required("env", help, findings, |at, findings| {
-        environment_variable(at, "env", findings)
+        environment_variable("env", at, findings)
     });
     let prefix = fields.read("prefix", findings, text);
     Some(Setting::FromEnvironment {

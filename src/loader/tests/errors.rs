@@ -112,11 +112,51 @@ fn agents() {
             &["E012 7:5 `context_window` is not supported"],
         ),
         (
-            "model: ollama/x\ncontext_window: {max_tokens: 1}",
-            &["E012 7:5 `context_window` is not supported"],
+            "script: x\ncontext_window: {max_tokens: 1}",
+            &["E025 7:5 `context_window` does not belong to an agent of type script"],
+        ),
+        (
+            "model: o/x\ncontext_window: 5",
+            &["E014 7:21 expected a map (`context_window`)"],
+        ),
+        (
+            "model: o/x\ncontext_window: {}",
+            &["E013 7:21 `context_window` has no limit"],
+        ),
+        (
+            "model: o/x\ncontext_window: {strategy: middle_out}",
+            &["E013 7:21 `context_window` has no limit"],
+        ),
+        (
+            "model: o/x\ncontext_window: {max_tokens: 0, max_message: 3}",
+            &[
+                "E015 7:34 expected a whole number of at least 1",
+                "E010 7:37 unknown key 'max_message'",
+            ],
+        ),
+        (
+            "model: o/x\ncontext_window: {max_tokens: 9, strategy: oldest}",
+            &["E016 7:47 expected `oldest_first`, `middle_out` or `summarize`, found the text 'oldest'"],
+        ),
+        (
+            "model: o/x\ncontext_window: {max_tokens: 9, strategy: custom}",
+            &["E013 7:47 this strategy needs to know more"],
+        ),
+        (
+            "model: o/x\ncontext_window: {max_tokens: 9, strategy: {}}",
+            &["E013 7:47 `strategy` does not say which"],
+        ),
+        (
+            "model: o/x\ncontext_window: {max_tokens: 9, strategy: {custom: a.rhai, summarize: p}}",
+            &["E023 7:64 `strategy` names two strategies"],
+        ),
+        (
+            "model: o/x\ncontext_window: {min_recent_turns: 3, strategy: {recent_turns_only: 2}}",
+            &["E015 7:40 expected at most 2, since `recent_turns_only` keeps no more"],
         ),
         ("model: llama", &["E033 6:12 'llama' does not read `provider/model`"]),
         ("model: /x", &["E033 6:12"]),
+        ("model: opneai/x", &["E016 6:12 there is no provider 'opneai'"]),
         (
             "script: x\nconfig: {a: 1}\nparameters: {b: 2}",
             &["E019 8:5 `parameters` is another word for `config`"],
@@ -183,7 +223,7 @@ fn agents() {
             &["E016 7:29 expected `news` or `every_turn`"],
         ),
         (
-            "model: a/b\nconversation: {memory: all}",
+            "model: ollama/b\nconversation: {memory: all}",
             &["E016 7:28 expected `conversation` or `none`"],
         ),
         (
@@ -338,6 +378,33 @@ fn limits() {
 fn model_profiles() {
     let rows: &[(&str, &[&str])] = &[
         ("{provider: ollama}", &["E013 2:6 `model` is missing"]),
+        (
+            "{provider: olama, model: x}",
+            &["E016 2:17 there is no provider 'olama'"],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'localhost:1'}",
+            &["E036 2:45 'localhost:1' is not the address of a server"],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'http://me:pass@host'}",
+            &["E036 2:45 this `base_url` holds credentials"],
+        ),
+        (
+            "{provider: openai, model: x, headers: {authorization: k}}",
+            &["E037 2:45 the header `authorization` carries a key"],
+        ),
+        (
+            "{provider: openai, model: x, headers: {A b: c, X-Y: {env: 1x}, X-Z: {env: A}, X-A: b}}",
+            &[
+                "E017 2:45 'A b' is not the name of a header",
+                "E017 2:59 `env` is not the name",
+            ],
+        ),
+        (
+            "{provider: openai, model: x, cost: {input_per_million: -1}}",
+            &["E013 2:41 `output_per_million` is missing", "E015 2:61"],
+        ),
         ("{model: x}", &["E013 2:6 `provider` is missing"]),
         (
             "{provider: simulated}",
@@ -519,7 +586,7 @@ fn every_help_is_there() {
             agent("description: x"),
             "`script`, `model_profile` (or `model`), `input` or `ensemble`",
         ),
-        (agent("model: a/b\nprompt: {{ input }}"), "in quotes"),
+        (agent("model: ollama/b\nprompt: {{ input }}"), "in quotes"),
     ];
     for (text, expected) in rows {
         assert!(help(&text).contains(expected), "{text}\n{}", help(&text));

@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::loaded;
 use crate::ensemble::{
-    AgentKind, Backoff, CalledTool, CommandLine, Declared, Ending, Ensemble, McpServer, Memory, ModelChoice, OnError,
-    Permission, Reply, Responses, Setting, Simulated, Tool, ToolKind, Trigger,
+    AgentKind, Backoff, CalledTool, CommandLine, ContextWindow, Declared, Ending, Ensemble, McpServer, Memory,
+    ModelChoice, OnError, OnResume, Permission, Reply, Responses, Setting, Simulated, Strategy, Tool, ToolKind,
+    Trigger,
 };
 use crate::loader::{answers, context, profiles};
 use crate::source::Source;
@@ -73,11 +74,17 @@ agents:
         feedback: true
         on: any
       - {agent_name: asker, condition: true, requires_all: false}
-    conversation: {max_turns: 4, state_key: draft, triggers_conversation: true, trigger: every_turn, memory: none}
+    conversation: {max_turns: 4, state_key: draft, triggers_conversation: true, trigger: every_turn, memory: none, on_resume: rerun}
     output_schema: {type: object, properties: {text: {type: string}}}
   - name: reviewer
     model: openai/gpt-4o/mini
     depends_on: [writer]
+    context_window:
+      max_tokens: 8000
+      max_messages: 40
+      preserve_system_message: false
+      min_recent_turns: 2
+      strategy: middle_out
   - name: asker
     input: {prompt: "Go on?", choices: [yes, no], default: no, timeout_seconds: 5, responses: [yes, no]}
   - name: asker2
@@ -208,8 +215,12 @@ fn the_whole_language_is_read() {
     assert_eq!(cwd.as_deref(), Some("sub"));
     assert!(matches!(tool("far").kind, ToolKind::Mcp(McpServer::Url { .. })));
     assert_eq!(
-        (&**writer.state_key(), writer.conversation.trigger),
-        ("draft", Trigger::EveryTurn)
+        (
+            &**writer.state_key(),
+            writer.conversation.trigger,
+            writer.conversation.on_resume
+        ),
+        ("draft", Trigger::EveryTurn, OnResume::Rerun)
     );
     assert!(writer.conversation.triggers_conversation && writer.output_schema.is_some());
 }
@@ -225,6 +236,14 @@ fn every_kind_and_profile_is_read() {
         model: "gpt-4o/mini".into(),
     };
     assert_eq!((&llm.model, llm.memory), (&model, Memory::Conversation));
+    let window = ContextWindow {
+        max_tokens: Some(8000),
+        max_messages: Some(40),
+        preserve_system_message: false,
+        min_recent_turns: count(2),
+        strategy: Strategy::MiddleOut,
+    };
+    assert_eq!(llm.context_window, Some(window));
     let inputs: Vec<_> = it.agents[3..7]
         .iter()
         .map(|agent| match &agent.kind {
@@ -291,7 +310,7 @@ fn every_kind_and_profile_is_read() {
 
 #[test]
 fn a_configuration_is_read() {
-    let text = "model_profiles:\n  b: {provider: x, model: y}\n  a: {provider: x, model: z}\n";
+    let text = "model_profiles:\n  b: {provider: groq, model: y}\n  a: {provider: xai, model: z}\n";
     let read = profiles(&Source::new("config.yaml", text)).expect("sound");
     let names: Vec<_> = read.iter().map(|(name, profile)| (&**name, &*profile.model)).collect();
     assert_eq!(names, [("b", "y"), ("a", "z")]);
@@ -389,5 +408,52 @@ fn a_second_reader_agrees() {
         other.apply_merge().expect(text);
         let other: serde_json::Value = serde_json::to_value(other).expect(text);
         assert_eq!(serde_json::Value::Object(read), other, "{text}");
+    }
+}
+
+#[test]
+fn every_strategy_of_a_context_window_is_read() {
+    let table = [
+        ("{max_tokens: 9}", Strategy::OldestFirst, 3),
+        ("{max_tokens: 9, strategy: oldest_first}", Strategy::OldestFirst, 3),
+        ("{max_messages: 9, strategy: summarize}", Strategy::Summarize(None), 3),
+        (
+            "{max_tokens: 9, strategy: {summarize: small}}",
+            Strategy::Summarize(Some("small".into())),
+            3,
+        ),
+        (
+            "{strategy: {custom: keep.rhai}}",
+            Strategy::Custom("keep.rhai".into()),
+            3,
+        ),
+        (
+            "{strategy: {recent_turns_only: 5}}",
+            Strategy::RecentTurnsOnly(count(5)),
+            3,
+        ),
+        (
+            "{strategy: {recent_turns_only: 1}}",
+            Strategy::RecentTurnsOnly(count(1)),
+            1,
+        ),
+        (
+            "{min_recent_turns: 2, strategy: {recent_turns_only: 2}}",
+            Strategy::RecentTurnsOnly(count(2)),
+            2,
+        ),
+    ];
+    for (window, strategy, min_recent_turns) in table {
+        let text = format!("name: e\nagents: [{{name: a, model: o/x, context_window: {window}}}]");
+        let AgentKind::Llm(llm) = &ensemble(&text).agents[0].kind else {
+            panic!("{text}")
+        };
+        let read = llm.context_window.clone().expect("a window");
+        assert_eq!(
+            (read.strategy, read.min_recent_turns),
+            (strategy, count(min_recent_turns)),
+            "{text}"
+        );
+        assert!(read.preserve_system_message, "{text}");
     }
 }

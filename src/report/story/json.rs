@@ -54,6 +54,7 @@ fn chapter(chapter: &Chapter) -> Value {
     match chapter {
         Chapter::Turn(turn) => of_turn(turn),
         Chapter::Message { text, at } => json!({"what": "message", "at": at, "text": text}),
+        Chapter::Given { context, at } => json!({"what": "given", "at": at, "context": context}),
         Chapter::Interrupted { cause, at } => json!({"what": "interrupted", "at": at, "cause": of_cause(*cause)}),
         Chapter::Resumed { at } => json!({"what": "resumed", "at": at}),
         Chapter::Ended { ended, at } => json!({
@@ -101,6 +102,7 @@ fn execution(execution: &Execution) -> Value {
         "handles": execution.handles,
         "attempts": execution.attempts.iter().map(attempt).collect::<Vec<_>>(),
         "tool_calls": execution.tool_calls,
+        "dropped": execution.dropped,
         "output": execution.output(),
         "failure": execution.failure(),
         "question": execution.question,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::html::{Exported, facts};
 use super::next::next;
-use super::text::words;
+use super::text::{given, words};
 use super::waiting::grouped;
 use crate::report::human::{count, duration, is_object, kind_of, plain};
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};
@@ -86,6 +86,7 @@ fn chapter(run: &Exported, chapter: &Chapter) -> String {
     match chapter {
         Chapter::Turn(one) => turn(run, one),
         Chapter::Message { text, .. } => format!("### you\n\n{}", fenced(text, "text")),
+        Chapter::Given { context, at } => format!("*given at {}: {}*\n\n", time(at), inline(&given(context))),
         Chapter::Interrupted { cause, at } => format!("*{} at {}*\n\n", words(*cause), time(at)),
         Chapter::Resumed { at } => format!("*resumed at {}*\n\n", time(at)),
         Chapter::Ended { ended, at } => format!("*{} at {}*\n\n", ended.completion_reason, time(at)),

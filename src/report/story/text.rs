@@ -9,8 +9,10 @@ use super::next::{Driver, next};
 use super::waiting::grouped;
 use crate::conversation::{AttemptFailed, Event, ExecutionFinished, InputRequested, Interruption, Record, RunEnded};
 use crate::conversation::{CompletionReason, NotRun, RunStarted, Waiting};
+use crate::data::Context;
 use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, indent, kind_of, plain, said};
 use crate::report::stage::{called, ended};
+use crate::report::window;
 use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
 
 /// Lines of an answer that are shown unless all are wanted.
@@ -51,6 +53,7 @@ impl Storyteller {
                 format!("\n{NAME}resumed{NAME:#} {DIM}{when}{DIM:#}\n")
             }
             Event::MessageAdded(message) => format!("\n{NAME}you{NAME:#}\n{}", indent(&message.text)),
+            Event::ContextSet(context) => format!("\n{DIM}given: {}{DIM:#}\n", given(context)),
             Event::TurnStarted(turn) => {
                 let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
                 if self.live {
@@ -143,6 +146,9 @@ impl Storyteller {
         if !stderr.is_empty() && self.whole {
             text.push_str(&indent(&format!("{DIM}stderr:{DIM:#}\n{}", stderr)));
         }
+        if let Some(line) = crate::report::window::line(finished) {
+            text.push_str(&format!("{DIM}{}{DIM:#}", indent(&line)));
+        }
         for warning in &finished.warnings {
             text.push_str(&format!("    {CAUTION}warning{CAUTION:#}: {warning}\n"));
         }
@@ -158,7 +164,10 @@ impl Storyteller {
             1 => String::new(),
             execution => format!(" #{execution}"),
         };
-        let mut about = vec![duration(finished.execution_time)];
+        let mut about = vec![match finished.reused {
+            true => "taken over".to_owned(),
+            false => duration(finished.execution_time),
+        }];
         if let Some(kind) = self.kinds.get(&finished.agent) {
             about.insert(0, (*kind).to_owned());
         }
@@ -190,6 +199,9 @@ impl Storyteller {
         }
         for call in &execution.tool_calls {
             text.push_str(&format!("    {DIM}→ {}\n    ← {}{DIM:#}\n", called(call), ended(call)));
+        }
+        if let Some(dropped) = &execution.dropped {
+            text.push_str(&format!("{DIM}{}{DIM:#}", indent(&window::told(dropped))));
         }
         for attempt in &execution.attempts {
             let number = attempt.attempt;
@@ -415,4 +427,13 @@ fn under_way(turn: &Turn, driver: Driver) -> String {
 
 fn time(record: &Record) -> String {
     record.at.with_timezone(&Local).format("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// Values that were put into a context, on one line.
+pub(super) fn given(context: &Context) -> String {
+    let pairs: Vec<String> = context
+        .iter()
+        .map(|(key, value)| format!("{key} = {}", plain(value, false)))
+        .collect();
+    pairs.join(", ")
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::markup::{block, escaped};
 use super::{Exported, anchor};
 use crate::report::human::{count, duration, is_object, kind_of, plain};
-use crate::report::story::text::words;
+use crate::report::story::text::{given, words};
 use crate::report::story::waiting::grouped;
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};
 
@@ -23,6 +23,7 @@ fn chapter(run: &Exported, chapter: &Chapter) -> String {
                 block(text, "text")
             )
         }
+        Chapter::Given { context, at } => mark(&format!("given: {}", given(context)), at),
         Chapter::Interrupted { cause, at } => mark(words(*cause), at),
         Chapter::Resumed { at } => mark("resumed", at),
         Chapter::Ended { ended, at } => {

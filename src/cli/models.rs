@@ -1,0 +1,284 @@
+//! `ensemble models`: do the models that profiles name answer, and which models are there?
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::args::{ModelsArgs, ModelsCommand, ModelsFormat};
+use super::error::CliError;
+use super::network::network;
+use super::prepare::{config_profiles, prepare, profiles};
+use super::project::Surroundings;
+use super::{exit, given};
+use crate::ensemble::{AgentKind, Ensemble, ModelChoice, Profile, Provider as KnownProvider, Responses, SIMULATED};
+use crate::model::{Link, ModelError, ModelRequest, Network, ProfileError, Profiles, Provider, Remote, key_variable};
+use crate::report::count;
+use crate::thread::{Message, Role};
+
+/// How long a model may take where its profile does not say.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Most tokens of the reply that is asked for.
+const MAX_TOKENS: u64 = 16;
+
+const GOOD: Style = AnsiColor::Green.on_default().bold();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const DIM: Style = Style::new().dimmed();
+
+/// `ensemble models …`.
+pub fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let (ModelsCommand::Check(args) | ModelsCommand::List(args)) = command;
+    let named = named(args, surroundings)?;
+    if named.is_empty() {
+        let what = match &args.ensemble {
+            Some(file) => format!("no agent of {file} asks a model\n"),
+            None => {
+                "there is no model profile in a configuration; name an ensemble, or write `.ensemble/config.yaml`\n"
+                    .to_owned()
+            }
+        };
+        surroundings.complain(&what);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
+    let network = network();
+    let answers = runtime.block_on(join_all(named.into_iter().map(|named| match command {
+        ModelsCommand::Check(_) => futures_util::future::Either::Left(check(named, &network)),
+        ModelsCommand::List(_) => futures_util::future::Either::Right(list(named, &network)),
+    })));
+    match args.format {
+        ModelsFormat::Human => surroundings.print(&human(&answers)),
+        ModelsFormat::Json => {
+            let models: Vec<Value> = answers.iter().map(Answer::json).collect();
+            surroundings.print(&format!("{:#}\n", json!({"version": 1, "models": models})));
+        }
+    }
+    let all_well = answers.iter().all(|answer| answer.result.is_ok());
+    Ok(if all_well { exit::SUCCESS } else { exit::FAILURE })
+}
+
+/// A profile that is to be tried, or why it cannot be.
+struct Named {
+    name: Arc<str>,
+    link: Result<Link, String>,
+}
+
+/// What came of it.
+struct Answer {
+    name: Arc<str>,
+    profile: Option<Arc<Profile>>,
+    seconds: f64,
+    /// What there is to say, or what is wrong.
+    result: Result<Found, String>,
+}
+
+/// What was found.
+enum Found {
+    /// Nobody was asked, since nobody answers but the program itself.
+    Simulated,
+    /// It answers.
+    Answers,
+    /// These models are there.
+    Models(Vec<String>),
+}
+
+/// The profiles that a file uses, fallbacks included; without a file those of the configuration.
+fn named(args: &ModelsArgs, surroundings: &Surroundings) -> Result<Vec<Named>, CliError> {
+    let overrides = given::overrides(&args.model)?;
+    let (choices, profiles) = match &args.ensemble {
+        Some(file) => {
+            let prepared = prepare(&surroundings.ensemble_file(file)?, surroundings)?;
+            let ensemble = prepared.plan.ensemble();
+            (
+                choices(ensemble),
+                profiles(ensemble, &prepared.folder, overrides, surroundings)?,
+            )
+        }
+        None => {
+            let mut profiles = Profiles::new(overrides);
+            let mut choices = Vec::new();
+            for (path, there) in config_profiles(&surroundings.folder, surroundings)? {
+                choices.extend(there.iter().map(|(name, _)| ModelChoice::Profile(name.clone())));
+                profiles = profiles.with_place(surroundings.relative(&path).display().to_string(), there);
+            }
+            (choices, profiles)
+        }
+    };
+    let mut known = HashSet::new();
+    let mut all = Vec::new();
+    for choice in choices {
+        match profiles.resolve(&choice) {
+            Ok(resolved) => all.extend(resolved.chain.into_iter().map(|link| Named {
+                name: link.name.clone(),
+                link: Ok(link),
+            })),
+            Err(error) => all.push(Named {
+                name: name_of(&choice),
+                link: Err(in_words(&error)),
+            }),
+        }
+    }
+    all.retain(|named| known.insert(named.name.clone()));
+    Ok(all)
+}
+
+fn choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
+    let choice = |kind: &AgentKind| match kind {
+        AgentKind::Llm(llm) => Some(llm.model.clone()),
+        AgentKind::Input(input) => match &input.responses {
+            Some(Responses::Profile(name)) => Some(ModelChoice::Profile(name.clone())),
+            _ => None,
+        },
+        AgentKind::Script { .. } | AgentKind::Ensemble { .. } => None,
+    };
+    ensemble.agents.iter().filter_map(|agent| choice(&agent.kind)).collect()
+}
+
+fn name_of(choice: &ModelChoice) -> Arc<str> {
+    match choice {
+        ModelChoice::Profile(name) => name.clone(),
+        ModelChoice::Model { provider, model } => format!("{provider}/{model}").into(),
+    }
+}
+
+fn in_words(error: &ProfileError) -> String {
+    match error.help() {
+        Some(help) => format!("{error}; {help}"),
+        None => error.to_string(),
+    }
+}
+
+/// Asks for a word.
+async fn check(named: Named, network: &Network) -> Answer {
+    tried(named, network, async |remote: Remote, profile: Arc<Profile>| {
+        let profile = Arc::new(Profile {
+            max_tokens: Some(MAX_TOKENS),
+            ..Profile::clone(&profile)
+        });
+        remote.complete(tiny(profile), &|_| {}).await.map(|_| Found::Answers)
+    })
+    .await
+}
+
+async fn list(named: Named, network: &Network) -> Answer {
+    tried(named, network, async |remote: Remote, profile: Arc<Profile>| {
+        remote.models(&profile).await.map(Found::Models)
+    })
+    .await
+}
+
+async fn tried(
+    named: Named,
+    network: &Network,
+    ask: impl AsyncFnOnce(Remote, Arc<Profile>) -> Result<Found, ModelError>,
+) -> Answer {
+    let begun = Instant::now();
+    let profile = named.link.as_ref().ok().map(|link| link.profile.clone());
+    let result = match named.link {
+        Err(message) => Err(message),
+        Ok(link) => match KnownProvider::named(&link.profile.provider) {
+            None => Ok(Found::Simulated),
+            Some(provider) => {
+                let limit = link.profile.timeout.unwrap_or(PATIENCE);
+                let asked = ask(Remote::new(provider, network.clone()), link.profile);
+                match tokio::time::timeout(limit, asked).await {
+                    Ok(found) => found.map_err(|error| error.message),
+                    Err(_) => Err(format!("no answer within {} s", limit.as_secs_f64())),
+                }
+            }
+        },
+    };
+    Answer {
+        name: named.name,
+        profile,
+        seconds: begun.elapsed().as_secs_f64(),
+        result,
+    }
+}
+
+fn tiny(profile: Arc<Profile>) -> ModelRequest {
+    let prompt = "Answer with the word ok.";
+    ModelRequest {
+        messages: vec![Message::new(Role::User, prompt)],
+        agent_name: "models check".into(),
+        request_number: 1,
+        execution: 1,
+        prompt: prompt.into(),
+        output_schema: None,
+        tools: Arc::default(),
+        profile,
+    }
+}
+
+fn human(answers: &[Answer]) -> String {
+    let widest = |text: fn(&Answer) -> String| answers.iter().map(|one| text(one).chars().count()).max().unwrap_or(0);
+    let names = widest(|answer| answer.name.to_string());
+    let models = widest(Answer::model);
+    let mut text = String::new();
+    for answer in answers {
+        let (mark, style) = if answer.result.is_ok() {
+            ("✓", GOOD)
+        } else {
+            ("✗", BAD)
+        };
+        let (name, model, what) = (&answer.name, answer.model(), answer.words());
+        text.push_str(&format!(
+            "{style}{mark}{style:#} {name:names$}  {DIM}{model:models$}{DIM:#}  {what}\n"
+        ));
+        if let Ok(Found::Models(models)) = &answer.result {
+            models.iter().for_each(|model| text.push_str(&format!("    {model}\n")));
+        }
+    }
+    text
+}
+
+impl Answer {
+    fn model(&self) -> String {
+        match &self.profile {
+            Some(profile) if profile.model.is_empty() || &*self.name == SIMULATED => profile.provider.to_string(),
+            Some(profile) => format!("{}/{}", profile.provider, profile.model),
+            None => String::new(),
+        }
+    }
+
+    fn key(&self) -> Option<&str> {
+        let profile = self.profile.as_ref()?;
+        key_variable(profile, KnownProvider::named(&profile.provider)?)
+    }
+
+    fn words(&self) -> String {
+        let key = match self.key() {
+            Some(name) => format!("with the key in {name}"),
+            None => "no key is sent".to_owned(),
+        };
+        match &self.result {
+            Ok(Found::Simulated) => "simulated: nobody was asked".to_owned(),
+            Ok(Found::Answers) => format!("answered in {:.1} s, {key}", self.seconds),
+            Ok(Found::Models(models)) => format!("{}, {key}", count(models.len() as u64, "model")),
+            Err(message) => message.clone(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let profile = self.profile.as_ref();
+        let mut answer = json!({
+            "profile": self.name,
+            "provider": profile.map(|profile| &profile.provider),
+            "model": profile.map(|profile| &profile.model),
+            "base_url": profile.and_then(|profile| profile.base_url.as_ref()),
+            "api_key_env": self.key(),
+            "ok": self.result.is_ok(),
+            "seconds": self.seconds,
+            "error": self.result.as_ref().err(),
+        });
+        if let Ok(Found::Models(models)) = &self.result {
+            answer["models"] = json!(models);
+        }
+        answer
+    }
+}

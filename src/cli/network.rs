@@ -1,0 +1,10 @@
+//! The way to providers of models: keys from the environment, the clock, chance.
+
+use chrono::Utc;
+
+use crate::model::Network;
+
+/// For one run; everything in it shares the connections.
+pub fn network() -> Network {
+    Network::new(|name| std::env::var(name).ok(), Utc::now, fastrand::f64)
+}

@@ -1,0 +1,99 @@
+//! What of a recorded run need not be executed again in a run that repeats a part of it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::error::CliError;
+use super::fork::Origin;
+use crate::agent::{Observation, Reusable, digest_of_reads};
+use crate::conversation::{ConversationState, Event, ExecutionFinished, OpenTurn, Slot};
+use crate::data::JsonMap;
+use crate::ensemble::{AgentKind, Memory};
+use crate::executor::execution;
+use crate::plan::Plan;
+
+/// An agent, and which of its executions.
+type Executed = (Arc<str>, u32);
+
+/// The results of the origin from turn `from` on, save those of agents that are `out`, and those of the execution that
+/// is repeated and of everything that followed from it.
+pub fn reusable(
+    origin: &Origin,
+    from: u32,
+    is_out: impl Fn(&str) -> bool,
+    repeated: Option<Executed>,
+) -> Result<Reusable, CliError> {
+    let plan = &origin.prepared.plan;
+    let mut state = ConversationState::new(plan.clone());
+    let mut reuse = Reusable::default();
+    let mut followed: HashSet<Executed> = repeated.into_iter().collect();
+    let mut read: HashMap<Arc<str>, String> = HashMap::new();
+    for record in &origin.journal.records {
+        state.apply(record);
+        match &record.event {
+            Event::TurnStarted(turn) if turn.turn >= from => {
+                if let Some(open) = state.open_turn() {
+                    read = reads(plan, &state, open, &mut followed);
+                }
+            }
+            Event::ExecutionFinished(finished) if finished.turn >= from && !is_out(&finished.agent) => {
+                let key = (finished.agent.clone(), finished.execution);
+                if let (false, Some(read)) = (followed.contains(&key), read.get(&finished.agent)) {
+                    let observation = observation(finished, &state);
+                    reuse.insert(key.0, key.1, read.clone(), observation);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(reuse)
+}
+
+/// The digest of what each execution of the turn reads. Those that follow from one that is repeated are noted.
+fn reads(
+    plan: &Plan,
+    state: &ConversationState,
+    open: &OpenTurn,
+    followed: &mut HashSet<Executed>,
+) -> HashMap<Arc<str>, String> {
+    let mut reads = HashMap::new();
+    let mut following = Vec::new();
+    for slot in &open.slots {
+        if follows(plan, state, slot, followed) {
+            following.push((slot.start.agent.clone(), slot.start.execution));
+        }
+        let reads_all = plan.incoming(slot.agent).next().is_none();
+        let digest = digest_of_reads(&execution(plan, state, slot), reads_all);
+        reads.insert(slot.start.agent.clone(), digest);
+    }
+    followed.extend(following);
+    reads
+}
+
+/// Does the execution follow from one of those: by what it reads, by who asked for it, or by what it remembers?
+fn follows(plan: &Plan, state: &ConversationState, slot: &Slot, followed: &HashSet<Executed>) -> bool {
+    let start = &slot.start;
+    let is_among = |agent: &Arc<str>, execution: u32| followed.contains(&(agent.clone(), execution));
+    let reads = start.reads.iter().any(|(agent, execution)| is_among(agent, *execution));
+    let asked = start.request.as_ref().is_some_and(|request| {
+        let latest = plan.id(&request.from).map_or(0, |id| state.next_execution(id) - 1);
+        is_among(&request.from, latest)
+    });
+    let remembers = matches!(&plan.agent(slot.agent).kind, AgentKind::Llm(llm) if llm.memory == Memory::Conversation);
+    reads || asked || (remembers && is_among(&start.agent, start.execution - 1))
+}
+
+/// What came of it, with what all its attempts cost.
+fn observation(finished: &ExecutionFinished, state: &ConversationState) -> Observation {
+    let output = finished.output.as_ref().and_then(|output| output.as_object());
+    let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
+    let slot = slots.into_iter().find(|slot| slot.start.agent == finished.agent);
+    Observation {
+        result: match &finished.failure {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(output.cloned().unwrap_or_else(JsonMap::new)),
+        },
+        usage: slot.and_then(|slot| slot.usage),
+        exchange: finished.exchange.clone(),
+    }
+}

@@ -1,0 +1,237 @@
+//! What differs between two texts of one ensemble: which agents, and in which keys.
+//!
+//! Places, comments, quotes and the order of keys are no difference. An agent that asks a model by a profile of the
+//! file has changed when the profile has.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::document::{Content, Document, Entry, Node};
+
+/// What differs from one text to the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Agents that only the new text has.
+    pub added: Vec<Arc<str>>,
+    /// Agents that only the old text has.
+    pub removed: Vec<Arc<str>>,
+    /// Agents that both have, with the keys that differ.
+    pub changed: Vec<(Arc<str>, Vec<Arc<str>>)>,
+    /// Keys of the ensemble that differ, beside `agents` and `model_profiles`.
+    pub beside: Vec<Arc<str>>,
+}
+
+/// Compares two texts.
+pub fn changes(old: &Document, new: &Document) -> Changes {
+    let (before, after) = (agents(old), agents(new));
+    let find = |all: &[(Arc<str>, Arc<Node>)], name: &str| {
+        let found = all.iter().find(|(known, _)| **known == *name);
+        found.map(|(_, node)| node.clone())
+    };
+    let mut changes = Changes::default();
+    for (name, node) in &after {
+        match find(&before, name) {
+            None => changes.added.push(name.clone()),
+            Some(known) => {
+                let mut keys = differing(&known, node);
+                if keys.is_empty() && profiles_of(old, &known) != profiles_of(new, node) {
+                    keys.push("model_profile".into());
+                }
+                if !keys.is_empty() {
+                    changes.changed.push((name.clone(), keys));
+                }
+            }
+        }
+    }
+    let is_gone = |(name, _): &&(Arc<str>, Arc<Node>)| find(&after, name).is_none();
+    changes.removed = before.iter().filter(is_gone).map(|(name, _)| name.clone()).collect();
+    let elsewhere = |key: &Arc<str>| !matches!(&**key, "agents" | "model_profiles" | "description");
+    changes.beside = differing(old.root(), new.root())
+        .into_iter()
+        .filter(elsewhere)
+        .collect();
+    changes
+}
+
+impl Changes {
+    /// Is there no difference that could matter?
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Is what the agent said under the old text not what it would say under the new one?
+    pub fn concern(&self, agent: &str) -> bool {
+        let changed = self.changed.iter().map(|(name, _)| name);
+        changed
+            .chain(&self.added)
+            .chain(&self.removed)
+            .any(|name| **name == *agent)
+    }
+}
+
+/// `changed: writer (prompt, retry); added: critic`.
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let changed = self.changed.iter();
+        let changed: Vec<String> = changed
+            .map(|(name, keys)| format!("{name} ({})", keys.join(", ")))
+            .collect();
+        let parts = [
+            ("changed", changed.join(", ")),
+            ("added", self.added.join(", ")),
+            ("removed", self.removed.join(", ")),
+            ("also", self.beside.join(", ")),
+        ];
+        let parts: Vec<String> = parts
+            .iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(word, names)| format!("{word}: {names}"))
+            .collect();
+        if parts.is_empty() {
+            return f.write_str("nothing that counts has changed");
+        }
+        f.write_str(&parts.join("; "))
+    }
+}
+
+/// The agents of a text by name, in its order.
+fn agents(document: &Document) -> Vec<(Arc<str>, Arc<Node>)> {
+    let Some(Content::Sequence(items)) = get(document.root(), "agents").map(|node| &node.content) else {
+        return Vec::new();
+    };
+    let named = items.iter().filter_map(|item| {
+        let name = get(item, "name")?.text()?.clone();
+        Some((name, item.clone()))
+    });
+    named.collect()
+}
+
+/// The keys of two maps whose values differ, those of the new one first.
+fn differing(old: &Node, new: &Node) -> Vec<Arc<str>> {
+    let (before, after) = (entries(old), entries(new));
+    let differs = |entry: &&Entry| get(old, &entry.key).is_none_or(|value| !same(value, &entry.value));
+    let is_gone = |entry: &&Entry| get(new, &entry.key).is_none();
+    let keys = after.iter().filter(differs).chain(before.iter().filter(is_gone));
+    keys.map(|entry| entry.key.clone())
+        .filter(|key| &**key != "description")
+        .collect()
+}
+
+/// The profiles that the agent uses, those it falls back on included, as they would be written.
+fn profiles_of(document: &Document, agent: &Node) -> Vec<String> {
+    let mut wanted: Vec<Arc<str>> = Vec::new();
+    let responses = get(agent, "input").and_then(|input| get(input, "responses"));
+    for place in [Some(agent), responses].into_iter().flatten() {
+        wanted.extend(get(place, "model_profile").and_then(Node::text).cloned());
+    }
+    let mut seen = Vec::new();
+    let profiles = get(document.root(), "model_profiles");
+    while let Some(name) = wanted.pop() {
+        let Some(profile) = profiles.and_then(|profiles| get(profiles, &name)) else {
+            continue;
+        };
+        let text = spelled(profile);
+        if !seen.contains(&text) {
+            seen.push(text);
+            wanted.extend(get(profile, "fallback").and_then(Node::text).cloned());
+        }
+    }
+    seen
+}
+
+fn entries(node: &Node) -> &[Entry] {
+    match &node.content {
+        Content::Mapping(entries) => entries,
+        _ => &[],
+    }
+}
+
+fn get<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
+    let entry = entries(node).iter().find(|entry| &*entry.key == key)?;
+    Some(&entry.value)
+}
+
+/// Do they mean the same?
+fn same(one: &Node, other: &Node) -> bool {
+    match (&one.content, &other.content) {
+        (Content::Scalar(one), Content::Scalar(other)) => one.value == other.value && one.text == other.text,
+        (Content::Sequence(one), Content::Sequence(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Content::Mapping(ones), Content::Mapping(others)) => {
+            let in_other = |entry: &Entry| get(other, &entry.key).is_some_and(|value| same(&entry.value, value));
+            ones.len() == others.len() && ones.iter().all(in_other)
+        }
+        _ => false,
+    }
+}
+
+/// One form for all spellings of a value.
+fn spelled(node: &Node) -> String {
+    match &node.content {
+        Content::Scalar(scalar) => format!("{:?} {}", scalar.value, scalar.text),
+        Content::Sequence(items) => {
+            let items: Vec<String> = items.iter().map(|item| spelled(item)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Content::Mapping(entries) => {
+            let entry = |entry: &Entry| format!("{}: {}", entry.key, spelled(&entry.value));
+            let mut entries: Vec<String> = entries.iter().map(entry).collect();
+            entries.sort();
+            format!("{{{}}}", entries.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::load;
+    use crate::source::Source;
+
+    const OLD: &str = "name: e\nagents:\n- {name: a, script: x}\n- {name: b, model_profile: m, prompt: Hello}\n- {name: c, script: y, conversation: {max_turns: 2}}\nmodel_profiles:\n  m: {provider: simulated, replies: [hi], fallback: n}\n  n: {provider: simulated, replies: [ho]}\n";
+
+    fn against_old(new: &str) -> String {
+        let load = |text: &str| load(&Source::new("e.yaml", text)).document.expect("YAML");
+        changes(&load(OLD), &load(new)).to_string()
+    }
+
+    #[test]
+    fn agents_are_compared_by_name_and_by_what_their_keys_mean() {
+        let table = [
+            (OLD.to_owned(), "nothing that counts has changed"),
+            (
+                OLD.replace("script: x", "script: 'x'"),
+                "nothing that counts has changed",
+            ),
+            (
+                OLD.replace("{name: a, script: x}", "{script: x, name: a, description: new}"),
+                "nothing that counts has changed",
+            ),
+            (OLD.replace("script: x", "script: z"), "changed: a (script)"),
+            (OLD.replace("max_turns: 2", "max_turns: 3"), "changed: c (conversation)"),
+            (
+                OLD.replace("prompt: Hello", "system_prompt: Be brief"),
+                "changed: b (system_prompt, prompt)",
+            ),
+            (OLD.replace("name: a,", "name: d,"), "added: d; removed: a"),
+            (OLD.replace("[ho]", "[hu]"), "changed: b (model_profile)"),
+            (
+                format!("{OLD}conversation_limits: {{max_total_turns: 3}}\n"),
+                "also: conversation_limits",
+            ),
+        ];
+        for (new, expected) in table {
+            assert_eq!(against_old(&new), expected, "{new}");
+        }
+    }
+
+    #[test]
+    fn another_order_is_no_change() {
+        let a = "- {name: a, script: x}\n";
+        let moved = OLD
+            .replace(a, "")
+            .replace("model_profiles:\n", &format!("{a}model_profiles:\n"));
+        assert_eq!(against_old(&moved), "nothing that counts has changed");
+    }
+}

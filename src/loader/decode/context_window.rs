@@ -1,0 +1,120 @@
+//! `context_window`: limits, and what is left out to hold them.
+
+use std::num::NonZeroU32;
+
+use super::reference;
+use crate::diagnostic::Finding;
+use crate::ensemble::{ContextWindow, Strategy};
+use crate::loader::codes;
+use crate::loader::document::Content;
+use crate::loader::findings::Findings;
+use crate::loader::reader::{Cursor, Fields, count, flag, out_of_range, whole, word};
+use crate::loader::words::Section;
+
+/// Reads `context_window`.
+pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<ContextWindow> {
+    let fields = Fields::open(at, Section::ContextWindow, findings)?;
+    let defaults = ContextWindow::default();
+    let max_tokens = fields.read("max_tokens", findings, whole);
+    let max_messages = fields.read("max_messages", findings, whole);
+    let preserve = fields.read("preserve_system_message", findings, flag);
+    let given = fields.read("min_recent_turns", findings, count);
+    let strategy = match fields.get("strategy") {
+        Some(at) => strategy(&at, findings)?,
+        None => defaults.strategy,
+    };
+    let has_limit = fields.get("max_tokens").is_some() || fields.get("max_messages").is_some();
+    if !has_limit && !matches!(strategy, Strategy::RecentTurnsOnly(_) | Strategy::Custom(_)) {
+        let finding = Finding::error(codes::MISSING, at.value(), "`context_window` has no limit");
+        findings.push(finding.help("add `max_tokens` or `max_messages`"));
+    }
+    Some(ContextWindow {
+        max_tokens,
+        max_messages,
+        preserve_system_message: preserve.unwrap_or(defaults.preserve_system_message),
+        min_recent_turns: min_recent_turns(&fields, given, &strategy, findings),
+        strategy,
+    })
+}
+
+/// The turns that stay; no more than `recent_turns_only` lets stay.
+fn min_recent_turns(
+    fields: &Fields<'_>,
+    given: Option<NonZeroU32>,
+    strategy: &Strategy,
+    findings: &mut Findings,
+) -> NonZeroU32 {
+    let default = ContextWindow::default().min_recent_turns;
+    let Strategy::RecentTurnsOnly(turns) = strategy else {
+        return given.unwrap_or(default);
+    };
+    if let Some(at) = fields
+        .get("min_recent_turns")
+        .filter(|_| given.is_some_and(|given| given > *turns))
+    {
+        out_of_range(
+            &at,
+            &format!("at most {turns}, since `recent_turns_only` keeps no more"),
+            findings,
+        );
+    }
+    given.unwrap_or(default).min(*turns)
+}
+
+/// A word, or a map of one key.
+fn strategy(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strategy> {
+    if !matches!(at.node.content, Content::Mapping(_)) {
+        return named(at, findings);
+    }
+    let fields = Fields::open(at, Section::Strategy, findings)?;
+    let mut given = Section::Strategy.keys().iter().filter_map(|key| fields.get(key));
+    let Some(first) = given.next() else {
+        let finding = Finding::error(codes::MISSING, at.value(), "`strategy` does not say which");
+        findings.push(finding.help("write `{recent_turns_only: n}`, `{custom: file.rhai}` or `{summarize: profile}`"));
+        return None;
+    };
+    if let Some(second) = given.next() {
+        let finding = Finding::error(codes::TWO_KINDS, second.key(), "`strategy` names two strategies");
+        findings.push(finding.also(first.key(), "the first").help("keep one of them"));
+        return None;
+    }
+    if let Some(at) = fields.get("recent_turns_only") {
+        return count(&at, findings).map(Strategy::RecentTurnsOnly);
+    }
+    if let Some(at) = fields.get("custom") {
+        return reference(&at, findings).map(|script| Strategy::Custom(script.to_string()));
+    }
+    let at = fields.get("summarize")?;
+    reference(&at, findings).map(|profile| Strategy::Summarize(Some(profile)))
+}
+
+/// A strategy that needs nothing else; of those that do, what they need.
+fn named(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strategy> {
+    let needs = match at.node.text().map(|text| &**text) {
+        Some("recent_turns_only") => "say how many turns: `{recent_turns_only: 5}`",
+        Some("custom") => "name the script: `{custom: file.rhai}`",
+        _ => "",
+    };
+    if !needs.is_empty() {
+        let finding = Finding::error(codes::MISSING, at.value(), "this strategy needs to know more");
+        findings.push(finding.help(needs));
+        return None;
+    }
+    let words = [
+        ("oldest_first", Named::OldestFirst),
+        ("middle_out", Named::MiddleOut),
+        ("summarize", Named::Summarize),
+    ];
+    word(at, &words, findings).map(|named| match named {
+        Named::OldestFirst => Strategy::OldestFirst,
+        Named::MiddleOut => Strategy::MiddleOut,
+        Named::Summarize => Strategy::Summarize(None),
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Named {
+    OldestFirst,
+    MiddleOut,
+    Summarize,
+}

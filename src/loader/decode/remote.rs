@@ -1,0 +1,127 @@
+//! What a profile says about reaching a provider: who it is, where, with which headers, and at what price.
+
+use std::sync::Arc;
+
+use super::reference;
+use crate::diagnostic::{Finding, did_you_mean};
+use crate::ensemble::{HeaderText, Price, Provider, SIMULATED, provider_names};
+use crate::loader::codes;
+use crate::loader::document::Content;
+use crate::loader::findings::Findings;
+use crate::loader::reader::{Cursor, Fields, amount, text, with_guess};
+use crate::loader::words::{Section, one_of, quoted};
+
+/// Headers that carry keys, in lower case.
+const SECRET_HEADERS: &[&str] = &[
+    "authorization",
+    "proxy-authorization",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "cookie",
+];
+
+/// The name of a provider.
+pub(super) fn provider(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>> {
+    let name = reference(at, findings)?;
+    if is_provider(&name) {
+        return Some(name);
+    }
+    findings.push(unknown_provider(&name, at));
+    None
+}
+
+pub(super) fn is_provider(name: &str) -> bool {
+    name == SIMULATED || Provider::named(name).is_some()
+}
+
+pub(super) fn unknown_provider(name: &str, at: &Cursor<'_>) -> Finding {
+    let message = format!("there is no provider {}", quoted(name));
+    let finding = Finding::error(codes::NOT_A_CHOICE, at.value(), message);
+    match did_you_mean(name, provider_names()) {
+        Some(guess) => with_guess(finding, Some(guess)),
+        None => finding.help(format!(
+            "write {}; a server that speaks OpenAI's dialect is `provider: openai` with a `base_url`",
+            one_of(provider_names())
+        )),
+    }
+}
+
+/// `http://…` or `https://…`, without credentials in it; without its last slash.
+pub(super) fn base_url(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+    let url = text(at, findings)?;
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let authority = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
+    let (message, help) = match authority {
+        // What stands before an `@` may be a password, so it is not repeated.
+        Some(authority) if authority.contains('@') => (
+            "this `base_url` holds credentials".to_owned(),
+            "leave them out, and name the variable that holds the key with `api_key_env`, or send a header with `headers`",
+        ),
+        Some(authority) if !authority.is_empty() && !url.contains([' ', '?', '#']) => {
+            return Some(url.trim_end_matches('/').to_owned());
+        }
+        _ => (
+            format!("{} is not the address of a server", quoted(&url)),
+            "write for instance `http://localhost:8000/v1`",
+        ),
+    };
+    findings.push(Finding::error(codes::BAD_ADDRESS, at.value(), message).help(help));
+    None
+}
+
+/// A map from names of headers to texts, or to `{env: NAME}`.
+pub(super) fn headers(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(String, HeaderText)>> {
+    let mut headers = Vec::new();
+    for (name, entry) in at.entries("a map from headers to texts", findings)? {
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        if name.is_empty() || !name.chars().all(is_token) {
+            let message = format!("{} is not the name of a header", quoted(name));
+            findings.push(Finding::error(codes::BAD_NAME, entry.key(), message).help("write for instance `X-Title`"));
+            continue;
+        }
+        if let Some(text) = header(name, &entry, findings) {
+            headers.push((name.to_string(), text));
+        }
+    }
+    Some(headers)
+}
+
+fn header(name: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<HeaderText> {
+    if let Content::Mapping(_) = at.node.content {
+        let fields = Fields::open(at, Section::Header, findings)?;
+        let help = "write `{env: NAME}`, with the name of an environment variable";
+        let name = fields.required("env", help, findings, |at, findings| {
+            super::profile::environment_variable("env", at, findings)
+        });
+        return name.map(HeaderText::Env);
+    }
+    let written = text(at, findings)?;
+    if SECRET_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+        // It may be a key, so it is not repeated.
+        let message = format!("the header `{name}` carries a key, and stands here in plain text");
+        let finding = Finding::error(codes::KEY_IN_FILE, at.key(), message);
+        findings.push(finding.help(format!(
+            "write `{name}: {{env: NAME}}`, and put it into that environment variable"
+        )));
+        return None;
+    }
+    if written.chars().any(|c| c.is_control()) {
+        let message = format!("the header `{name}` has a line break or a control character in it");
+        findings.push(Finding::error(codes::BAD_NAME, at.key(), message).help("write it on one line"));
+        return None;
+    }
+    Some(HeaderText::Text(written))
+}
+
+/// `cost`: what a million tokens cost.
+pub(super) fn cost(at: &Cursor<'_>, findings: &mut Findings) -> Option<Price> {
+    let fields = Fields::open(at, Section::Cost, findings)?;
+    let help = "write what a million tokens cost, for instance `0.15`; 0 if they cost nothing";
+    let input_per_million = fields.required("input_per_million", help, findings, amount);
+    let output_per_million = fields.required("output_per_million", help, findings, amount);
+    Some(Price {
+        input_per_million: input_per_million?,
+        output_per_million: output_per_million?,
+    })
+}

@@ -1,0 +1,93 @@
+//! What providers need from outside: the environment for keys, the time, chance, and one HTTP client for all.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::OnceCell;
+
+/// Reads an environment variable; nothing if it is not set.
+pub type Environment = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The way to providers; clones share one HTTP client. Nothing is read, built or connected before it is needed.
+#[derive(Clone)]
+pub struct Network(Arc<Outside>);
+
+struct Outside {
+    environment: Box<Environment>,
+    now: Box<dyn Fn() -> DateTime<Utc> + Send + Sync>,
+    chance: Box<dyn Fn() -> f64 + Send + Sync>,
+    client: OnceCell<Result<reqwest::Client, String>>,
+}
+
+impl Network {
+    /// `environment` holds keys and is asked at each request; `now` tells for how long "until half past" is; `chance`
+    /// gives numbers from 0 to 1, by which pauses differ.
+    pub fn new(
+        environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static,
+        chance: impl Fn() -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(Outside {
+            environment: Box::new(environment),
+            now: Box::new(now),
+            chance: Box::new(chance),
+            client: OnceCell::new(),
+        }))
+    }
+
+    /// The variable's value, unless it is blank.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        let value = (self.0.environment)(name)?;
+        Some(value.trim().to_owned()).filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn now(&self) -> DateTime<Utc> {
+        (self.0.now)()
+    }
+
+    /// The pause, give or take a quarter, so that many who were turned away do not come back at once.
+    pub(super) fn jittered(&self, pause: Duration) -> Duration {
+        pause.mul_f64(0.75 + 0.5 * (self.0.chance)().clamp(0.0, 1.0))
+    }
+
+    /// The client. It is built when it is first asked for, away from the thread that drives the run: reading the
+    /// machine's certificates takes tens of milliseconds.
+    pub(super) async fn client(&self) -> Result<&reqwest::Client, String> {
+        let build = || async {
+            let built = tokio::task::spawn_blocking(build).await;
+            built.unwrap_or_else(|error| Err(error.to_string()))
+        };
+        self.0.client.get_or_init(build).await.as_ref().map_err(Clone::clone)
+    }
+}
+
+fn build() -> Result<reqwest::Client, String> {
+    // Somebody else in this process may have chosen one already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder()
+        .user_agent(concat!("ensemble/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        // A key must not follow a redirection to somebody else.
+        .redirect(reqwest::redirect::Policy::none())
+        .build();
+    client.map_err(|error| format!("the HTTP client cannot be made: {error}"))
+}
+
+/// Without environment: whoever needs a key is told that there is none. Pauses have no chance in them.
+impl Default for Network {
+    fn default() -> Self {
+        Self::new(|_| None, || DateTime::UNIX_EPOCH, || 0.5)
+    }
+}
+
+/// Tells nothing of what is in the environment.
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Network")
+    }
+}

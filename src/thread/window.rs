@@ -1,0 +1,249 @@
+//! What of a thread is sent when not everything can be.
+//!
+//! Whole turns are left out, never parts of one. A turn is a user message with all that follows up to the next, so no
+//! question loses its answer, no tool call its result, and no reply after a tool the call that it belongs to.
+
+use std::ops::{Add, Range};
+
+use super::{Message, Role};
+
+/// How much something is, or may be at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Size {
+    /// Tokens.
+    pub tokens: u64,
+    /// Messages.
+    pub messages: u64,
+}
+
+/// How much may be sent; `None`: any amount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Most tokens.
+    pub max_tokens: Option<u64>,
+    /// Most messages.
+    pub max_messages: Option<u64>,
+}
+
+/// What is kept longest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// The latest turns: the oldest go first.
+    Latest,
+    /// The first turns and the latest: the middle goes first.
+    BothEnds,
+    /// The latest turns, and no more than so many once anything is left out. Without a limit that is always so.
+    AtMost(usize),
+}
+
+/// By which a thread is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// How much may be sent.
+    pub limits: Limits,
+    /// Are the instructions always sent? Else they are left out like the oldest turn.
+    pub keeps_system: bool,
+    /// The latest turns that are always sent.
+    pub min_recent_turns: usize,
+    /// What is kept longest.
+    pub keep: Keep,
+    /// What is sent in the place of what is left out, once anything is.
+    pub in_place: Size,
+}
+
+/// What is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// Are the instructions sent?
+    pub system: bool,
+    /// These messages are not.
+    pub dropped: Range<usize>,
+    /// What is sent, with what comes in place of the rest.
+    pub sent: Size,
+    /// Are the limits held? Else the turns that are always sent are too much.
+    pub fits: bool,
+}
+
+impl Add for Size {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_add(other.tokens),
+            messages: self.messages.saturating_add(other.messages),
+        }
+    }
+}
+
+impl std::iter::Sum for Size {
+    fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
+        sizes.fold(Self::default(), Add::add)
+    }
+}
+
+impl Size {
+    /// The size of that many messages.
+    pub fn of(tokens: &[u64]) -> Self {
+        Self {
+            tokens: tokens.iter().sum(),
+            messages: tokens.len() as u64,
+        }
+    }
+}
+
+impl Limits {
+    /// Is it no more than may be sent?
+    pub fn allow(&self, size: Size) -> bool {
+        self.max_tokens.is_none_or(|most| size.tokens <= most)
+            && self.max_messages.is_none_or(|most| size.messages <= most)
+    }
+
+    /// Half as much, rounded up.
+    #[must_use]
+    pub fn halved(self) -> Self {
+        Self {
+            max_tokens: self.max_tokens.map(|most| most.div_ceil(2)),
+            max_messages: self.max_messages.map(|most| most.div_ceil(2)),
+        }
+    }
+}
+
+/// The turns of a thread. Replies before the first user message are a turn of their own.
+pub fn turns(messages: &[Message]) -> Vec<Range<usize>> {
+    let begins = |at: &usize| *at == 0 || messages[*at].role == Role::User;
+    let starts: Vec<usize> = (0..messages.len()).filter(begins).collect();
+    let ends = starts.iter().skip(1).copied().chain([messages.len()]);
+    starts
+        .iter()
+        .copied()
+        .zip(ends)
+        .map(|(start, end)| start..end)
+        .collect()
+}
+
+/// Cuts a thread. `system` is the size of the instructions in tokens, if there are any; `tokens` the size of each
+/// message.
+pub fn cut(rules: &Rules, system: Option<u64>, messages: &[Message], tokens: &[u64]) -> Cut {
+    let turns = turns(messages);
+    let system = system.map(|tokens| Size { tokens, messages: 1 });
+    let droppable = system.filter(|_| !rules.keeps_system);
+    // The instructions go like a turn before the first, if they may go at all.
+    let before = usize::from(droppable.is_some());
+    let blocks: Vec<Size> = droppable
+        .into_iter()
+        .chain(turns.iter().map(|turn| Size::of(&tokens[turn.clone()])))
+        .collect();
+    let fixed = system.filter(|_| rules.keeps_system).unwrap_or_default();
+    let ends = Ends {
+        rules,
+        fixed,
+        blocks: &blocks,
+    };
+    let (head, tail) = ends.kept(turns.len());
+    let sent = ends.size(head, tail);
+    let all = head + tail == blocks.len();
+    let from = turns
+        .get(head.saturating_sub(before))
+        .map_or(messages.len(), |turn| turn.start);
+    let to = turns
+        .get(blocks.len() - tail - before.min(blocks.len() - tail))
+        .map_or(messages.len(), |turn| turn.start);
+    Cut {
+        system: system.is_some() && (all || droppable.is_none() || head > 0),
+        dropped: if all { 0..0 } else { from..to },
+        sent,
+        fits: rules.limits.allow(sent),
+    }
+}
+
+/// How many blocks stay at the beginning and at the end.
+struct Ends<'a> {
+    rules: &'a Rules,
+    fixed: Size,
+    blocks: &'a [Size],
+}
+
+impl Ends<'_> {
+    fn kept(&self, turns: usize) -> (usize, usize) {
+        let all = self.blocks.len();
+        let most = match self.rules.keep {
+            Keep::AtMost(most) if most < turns => most,
+            _ => all,
+        };
+        // Without a limit, the number of turns is the limit.
+        let is_limited = self.rules.limits != Limits::default();
+        if (is_limited || most == all) && self.fits(0, all) {
+            return (0, all);
+        }
+        let (mut head, mut tail) = (0, self.rules.min_recent_turns.min(turns).min(most));
+        while head + tail < most {
+            let steps = match self.rules.keep {
+                Keep::BothEnds if head < tail => [(head + 1, tail), (head, tail + 1)],
+                Keep::BothEnds => [(head, tail + 1), (head + 1, tail)],
+                Keep::Latest | Keep::AtMost(_) => [(head, tail + 1); 2],
+            };
+            match steps.into_iter().find(|(head, tail)| self.fits(*head, *tail)) {
+                Some(step) => (head, tail) = step,
+                None => break,
+            }
+        }
+        (head, tail)
+    }
+
+    fn fits(&self, head: usize, tail: usize) -> bool {
+        self.rules.limits.allow(self.size(head, tail))
+    }
+
+    fn size(&self, head: usize, tail: usize) -> Size {
+        let all = self.blocks.len();
+        if head + tail >= all {
+            return self.fixed + self.blocks.iter().copied().sum();
+        }
+        let blocks = self.blocks[..head].iter().chain(&self.blocks[all - tail..]);
+        self.fixed + self.rules.in_place + blocks.copied().sum()
+    }
+}
+
+/// Why messages are no selection of a thread's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoSelection {
+    /// One was not there, or not at that place.
+    #[error("item {0} is none of the messages, or stands out of order")]
+    Stranger(usize),
+    /// What is said now must be sent.
+    #[error("the last user message, and what follows it, must stay")]
+    Present,
+    /// A reply that goes on after tools, without the one that called them.
+    #[error("item {0} goes on after a tool call that is left out")]
+    Dangling(usize),
+}
+
+/// Which of the messages were selected, by index. Items are counted from 1 in errors.
+///
+/// # Errors
+/// [`NoSelection`]: it is no part of the messages in their order, or it parts what belongs together.
+pub fn selected<T: PartialEq>(all: &[T], selection: &[T], messages: &[Message]) -> Result<Vec<usize>, NoSelection> {
+    let mut found = Vec::with_capacity(selection.len());
+    let mut end = all.len();
+    // From the end, so that of equal messages the latest is meant.
+    for (item, wanted) in selection.iter().enumerate().rev() {
+        let at = all[..end].iter().rposition(|message| message == wanted);
+        end = at.ok_or(NoSelection::Stranger(item + 1))?;
+        found.push(end);
+    }
+    found.reverse();
+    let present = turns(messages).last().map_or(0..0, Clone::clone);
+    if !found.ends_with(&present.collect::<Vec<_>>()) {
+        return Err(NoSelection::Present);
+    }
+    for (item, at) in found.iter().enumerate() {
+        let goes_on = *at > 0 && messages[*at].role == Role::Assistant && !messages[at - 1].tool_calls.is_empty();
+        if goes_on && (item == 0 || found[item - 1] != at - 1) {
+            return Err(NoSelection::Dangling(item + 1));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;
