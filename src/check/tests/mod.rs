@@ -54,7 +54,7 @@ fn tools_that_lead_back_and_tools_that_nobody_uses() {
         (
             [llm("a", "b"), llm("b", "c"), llm("c", "c")],
             vec![
-                "E045 5:33 these agents are tools of each other in a circle: c → c".to_owned(),
+                "E045 5:35 these agents are tools of each other in a circle: c → c".to_owned(),
                 unused("a", 9),
             ],
         ),
