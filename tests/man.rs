@@ -17,6 +17,8 @@ fn commands(help: &str) -> Vec<String> {
     let names = list
         .into_iter()
         .flat_map(str::lines)
+        // What is wrapped stands further in.
+        .filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')))
         .filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }

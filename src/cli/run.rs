@@ -283,7 +283,7 @@ pub fn showing_by(
     human: impl FnOnce(&Stage) -> Human,
 ) -> Showing {
     let streams = surroundings.streams;
-    let mut progress = indicatif::ProgressBar::hidden();
+    let mut asks_on = None;
     let mut listener: Arc<dyn Listener> = Arc::new(Silence);
     let reporter: Box<dyn Reporter + Send> = match args.output {
         Output::Json => Box::new(Silent),
@@ -295,13 +295,13 @@ pub fn showing_by(
                 live: show && streams.out_is_terminal,
             };
             let stage = Stage::new(streams.out(), streams.err(), showing);
-            progress = stage.progress();
+            asks_on = Some(stage.clone());
             listener = Arc::new(stage.clone());
             Box::new(human(&stage))
         }
     };
     let person: Arc<dyn Person> = if streams.in_is_terminal && streams.err_is_terminal {
-        Arc::new(AtTheTerminal::new(streams, progress, lines.clone()))
+        Arc::new(AtTheTerminal::new(streams, asks_on, lines.clone()))
     } else {
         Arc::new(Nobody)
     };

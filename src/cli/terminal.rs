@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::time::Duration;
 
-use indicatif::ProgressBar;
 use tokio::sync::Mutex;
 
 use super::lines::Lines;
@@ -11,6 +10,7 @@ use super::streams::Streams;
 use crate::agent::BoxFuture;
 use crate::agent::input::{Answered, Person};
 use crate::data::Question;
+use crate::report::Stage;
 
 /// Nobody: answers come from elsewhere, or not at all.
 pub struct Nobody;
@@ -30,18 +30,19 @@ impl Person for Nobody {
 /// Whoever sits at the terminal; asked one question at a time.
 pub struct AtTheTerminal {
     streams: Streams,
-    progress: ProgressBar,
+    /// Where agents speak meanwhile.
+    stage: Option<Stage>,
     lines: Lines,
     /// Questions are asked one at a time.
     turn: Mutex<()>,
 }
 
 impl AtTheTerminal {
-    /// Asks on standard error and reads standard input; the spinner gives way meanwhile.
-    pub fn new(streams: Streams, progress: ProgressBar, lines: Lines) -> Self {
+    /// Asks on standard error and reads standard input; everybody else is silent meanwhile.
+    pub fn new(streams: Streams, stage: Option<Stage>, lines: Lines) -> Self {
         Self {
             streams,
-            progress,
+            stage,
             lines,
             turn: Mutex::new(()),
         }
@@ -72,24 +73,36 @@ impl Person for AtTheTerminal {
     ) -> BoxFuture<'a, Answered> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;
-            let spins = !self.progress.is_hidden() && !self.progress.is_finished();
-            if spins {
-                self.progress.finish_and_clear();
-            }
+            let _silence = Silence::on(self.stage.as_ref());
             self.show(question, agent_name, default);
             let line = async {
                 let line = self.lines.next().await;
                 line.map_or(Answered::NobodyThere, Answered::Text)
             };
-            let answered = match timeout {
+            match timeout {
                 None => line.await,
                 Some(timeout) => tokio::time::timeout(timeout, line).await.unwrap_or(Answered::TimedOut),
-            };
-            if spins {
-                self.progress.reset();
-                self.progress.enable_steady_tick(Duration::from_millis(100));
             }
-            answered
         })
+    }
+}
+
+/// Keeps everybody else silent as long as it lives, also when the question is dropped.
+struct Silence<'a>(Option<&'a Stage>);
+
+impl<'a> Silence<'a> {
+    fn on(stage: Option<&'a Stage>) -> Self {
+        if let Some(stage) = stage {
+            stage.ask();
+        }
+        Self(stage)
+    }
+}
+
+impl Drop for Silence<'_> {
+    fn drop(&mut self) {
+        if let Some(stage) = self.0 {
+            stage.answered();
+        }
     }
 }

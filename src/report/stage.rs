@@ -45,6 +45,18 @@ struct Scene {
     muted: HashSet<Arc<str>>,
     /// What is said when the floor is free.
     waiting: Vec<(To, String)>,
+    /// A person is being asked: until the answer everybody is silent.
+    asks: bool,
+    /// What was heard meanwhile.
+    unheard: Vec<(Speaker, Unheard)>,
+}
+
+/// What is said while a person is asked.
+enum Unheard {
+    Text(String),
+    ToolCalled(ToolCall),
+    ToolEnded(ToolCall),
+    Again,
 }
 
 /// Who speaks, and how far it is written down.
@@ -98,12 +110,39 @@ impl Stage {
             floor: None,
             muted: HashSet::new(),
             waiting: Vec::new(),
+            asks: false,
+            unheard: Vec::new(),
         })))
     }
 
-    /// The spinner, for whoever must ask a person meanwhile.
-    pub fn progress(&self) -> ProgressBar {
-        self.lock().progress.clone()
+    /// A person is asked: nobody else speaks, and the spinner makes room, until [`Stage::answered`].
+    pub fn ask(&self) {
+        let mut scene = self.lock();
+        scene.asks = true;
+        if let Some(floor) = &mut scene.floor {
+            let is_open = std::mem::replace(&mut floor.at_line_start, true);
+            if !is_open {
+                scene.write_out("\n");
+            }
+        }
+        if scene.spins {
+            scene.progress.finish_and_clear();
+        }
+    }
+
+    /// The person has answered, or nobody waits for it any more.
+    pub fn answered(&self) {
+        let mut scene = self.lock();
+        scene.asks = false;
+        if scene.spins && !scene.has_floor() {
+            scene.progress.reset();
+            scene.progress.enable_steady_tick(Duration::from_millis(100));
+        }
+        for (speaker, unheard) in std::mem::take(&mut scene.unheard) {
+            scene.hear(&speaker, unheard.as_said());
+        }
+        drop(scene);
+        self.catch_up();
     }
 
     /// Says `text` on standard output.
@@ -136,7 +175,7 @@ impl Stage {
             scene.progress.reset_elapsed();
         }
         let stands = !scene.spins || scene.progress.is_finished();
-        if !message.is_empty() && stands && !scene.has_floor() && !scene.progress.is_hidden() {
+        if !message.is_empty() && stands && !scene.must_wait() && !scene.progress.is_hidden() {
             scene.spins = true;
             if scene.progress.is_finished() {
                 scene.progress.reset();
@@ -159,7 +198,7 @@ impl Stage {
     /// Says what waited while somebody had the floor.
     pub fn catch_up(&self) {
         let mut scene = self.lock();
-        if scene.has_floor() {
+        if scene.must_wait() {
             return;
         }
         for (to, text) in std::mem::take(&mut scene.waiting) {
@@ -186,7 +225,12 @@ impl Stage {
 impl Listener for Stage {
     fn hear(&self, speaker: &Speaker, said: Said<'_>) {
         let mut scene = self.lock();
-        if scene.live {
+        if !scene.live {
+            return;
+        }
+        if scene.asks {
+            scene.unheard.push((speaker.clone(), said.into()));
+        } else {
             scene.hear(speaker, said);
         }
     }
@@ -197,8 +241,12 @@ impl Scene {
         self.floor.as_ref().is_some_and(|floor| floor.begun)
     }
 
+    fn must_wait(&self) -> bool {
+        self.has_floor() || self.asks
+    }
+
     fn put(&mut self, to: To, text: &str) {
-        if self.has_floor() {
+        if self.must_wait() {
             self.waiting.push((to, text.to_owned()));
             return;
         }
@@ -325,6 +373,28 @@ impl Scene {
         Shown {
             title: true,
             text: floor.said_text,
+        }
+    }
+}
+
+impl From<Said<'_>> for Unheard {
+    fn from(said: Said<'_>) -> Self {
+        match said {
+            Said::Text(text) => Self::Text(text.to_owned()),
+            Said::ToolCalled(call) => Self::ToolCalled(call.clone()),
+            Said::ToolEnded(call) => Self::ToolEnded(call.clone()),
+            Said::Again => Self::Again,
+        }
+    }
+}
+
+impl Unheard {
+    fn as_said(&self) -> Said<'_> {
+        match self {
+            Self::Text(text) => Said::Text(text),
+            Self::ToolCalled(call) => Said::ToolCalled(call),
+            Self::ToolEnded(call) => Said::ToolEnded(call),
+            Self::Again => Said::Again,
         }
     }
 }

@@ -132,6 +132,30 @@ fn a_reply_that_breaks_off_is_marked() {
 }
 
 #[test]
+fn while_a_person_is_asked_everybody_is_silent() {
+    let (stage, paper) = stage(true);
+    let call = ToolCall::new("1", "write", json!({"n": 1}));
+    hear(&stage, "a", &["Let me"]);
+    stage.ask();
+    stage.hear(&speaker("a"), Said::ToolCalled(&call));
+    stage.say("said meanwhile\n");
+    stage.catch_up();
+    assert_eq!(
+        paper.text(),
+        "  a llm\n    Let me\n",
+        "the question begins on a line of its own"
+    );
+    stage.answered();
+    assert_eq!(paper.text(), "  a llm\n    Let me\n    → write {\"n\":1}\n");
+    stage.leave("a");
+    stage.catch_up();
+    assert_eq!(
+        paper.text(),
+        "  a llm\n    Let me\n    → write {\"n\":1}\nsaid meanwhile\n"
+    );
+}
+
+#[test]
 fn nothing_is_heard_where_nobody_watches() {
     let (stage, paper) = stage(false);
     hear(&stage, "a", &["text"]);
