@@ -144,12 +144,8 @@ fn a_waiting_run_of_every_format_goes_on_in_its_format() {
             "--output",
             "json",
         ]);
-        assert_eq!(
-            essence(resumed.expect_code(0).json()),
-            essence(recorded(&format)),
-            "{}",
-            format.display()
-        );
+        let now = essence(resumed.expect_code(0).json());
+        says(&now, &essence(recorded(&format)), &format.display().to_string());
         assert_eq!(records(&journal)[0]["data"]["format"], number);
         workspace.run(["replay", &id]).expect_code(0);
     }
