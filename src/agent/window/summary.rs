@@ -237,7 +237,7 @@ async fn asked(
     let asked = model.ask(ask, &Silence).await;
     usage.requests += asked.requests;
     let reply = asked.result.map_err(|error| error.message)?;
-    count(&reply, Some(INSTRUCTIONS), &messages, usage);
+    count(&reply, asked.price, Some(INSTRUCTIONS), &messages, usage);
     match reply.text.trim() {
         text if reply.stop_reason == StopReason::Refusal => Err(format!("the model refused: {text}")),
         "" => Err("the model's reply is empty".to_owned()),
