@@ -122,7 +122,14 @@ fn keys_and_values_are_completed() {
     let keys = desk.labels("  - name: a\n    script: a.rhai\n    conversation:\n      ‸");
     assert_eq!(
         keys,
-        ["max_turns", "memory", "state_key", "trigger", "triggers_conversation"]
+        [
+            "max_turns",
+            "memory",
+            "on_resume",
+            "state_key",
+            "trigger",
+            "triggers_conversation"
+        ]
     );
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A dialect makes the request and takes the events of the reply; everything else is the same for all: where the key
 //! comes from and goes to, what may be held at once, what an error says. The dialects are our own. A library was
-//! tried; it holds what comes without bound, takes a stream that was cut for a whole one (Ollama, Gemini), sends no
+//! read; it holds what comes without bound, takes a stream that was cut for a whole one (Ollama, Gemini), sends no
 //! schema to Ollama, makes optional keys of a schema required, and reads settings out of a model's name.
 
 mod anthropic;
