@@ -3,6 +3,7 @@
 mod support;
 
 use support::Workspace;
+use support::server::{Part, Server, head};
 use support::terminal::Terminal;
 
 fn assistant() -> Workspace {
@@ -133,4 +134,34 @@ fn only_an_ended_run_is_continued() {
         "{}",
         outcome.stderr
     );
+}
+
+#[test]
+fn a_reply_is_shown_before_it_is_whole() {
+    let word = |text: &str| {
+        format!(
+            "data: {}\n\n",
+            serde_json::json!({"choices": [{"delta": {"content": text}}]})
+        )
+    };
+    let first = Part::Bytes(word("The first words").into_bytes());
+    // The server goes on with blanks for as long as anybody listens; the reply is never whole.
+    let rest = Part::Drip(word(" ").into_bytes(), std::time::Duration::from_millis(50));
+    let server = Server::with(vec![vec![head("text/event-stream"), first, rest]]);
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        format!(
+            "name: a\nagents: [{{name: helper, model_profile: m}}]\nmodel_profiles:\n  m: {{provider: openai, model: x, \
+             base_url: '{}'}}\n",
+            server.url()
+        ),
+    );
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml", "-i", "x"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("helper llm");
+    terminal.wait_for("    The first words");
+    terminal.type_in("\u{3}");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 130, "{text}");
+    assert!(text.contains("cancelled"), "{text}");
 }
