@@ -1,9 +1,13 @@
-//! Replies that are kept on disk: a run with a full cache needs no model.
+//! Replies that are kept on disk, and what they cost: a run with a full cache needs no model.
 
 mod support;
 
+#[expect(dead_code, reason = "each test program uses a part of the server")]
+#[path = "support/server.rs"]
+mod server;
+
+use server::{Server, says};
 use support::Workspace;
-use support::server::{Server, says};
 
 fn asking(url: &str) -> Workspace {
     let workspace = Workspace::new();
@@ -49,4 +53,24 @@ fn what_the_cache_does_not_have_is_told_and_nobody_is_asked() {
     assert_eq!(server.asked().len(), 2);
     let told = format!("{}{}", outcome.stdout, outcome.stderr);
     assert!(told.contains("writer") && told.contains("cache"), "{told}");
+}
+
+#[test]
+fn an_estimate_tells_what_a_run_would_cost() {
+    let server = Server::with(vec![says("a draft"), says("well done")]);
+    let workspace = asking(&server.url());
+    let outcome = workspace
+        .run(["run", "a.yaml", "-i", "x", "--output", "json"])
+        .expect_code(0);
+    let id = outcome.json()["run_id"].as_str().expect("an id").to_owned();
+    // A million tokens now cost twice as much.
+    let dearer = workspace.read("a.yaml").replace("per_million: 1", "per_million: 2");
+    workspace.write("a.yaml", dearer);
+    let told = workspace
+        .run(["estimate", "a.yaml", "--from", &id])
+        .expect_code(0)
+        .stdout;
+    assert!(told.contains("cost 0.0048"), "{told}");
+    let shown = workspace.run(["runs", "show", &id]).expect_code(0).stdout;
+    assert!(shown.contains("cost 0.0024"), "{shown}");
 }

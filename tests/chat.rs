@@ -2,8 +2,12 @@
 
 mod support;
 
+#[expect(dead_code, reason = "each test program uses a part of the server")]
+#[path = "support/server.rs"]
+mod server;
+
+use server::{Part, Server, head};
 use support::Workspace;
-use support::server::{Part, Server, head};
 use support::terminal::Terminal;
 
 fn assistant() -> Workspace {

@@ -5,14 +5,15 @@ use std::path::Path;
 use super::args::{EstimateArgs, Told};
 use super::error::CliError;
 use super::exit;
-use super::prepare::{Prepared, prepare};
+use super::prepare::{Prepared, prepare, profiles};
 use super::project::Surroundings;
 use super::replay::{Form, record};
 use super::resume::{recorded_ensemble, started};
 use super::saved::saved_story;
 use crate::data::digest;
-use crate::ensemble::Ensemble;
+use crate::ensemble::{Agent, AgentKind, Ensemble};
 use crate::journal::read;
+use crate::model::Profiles;
 use crate::report::story::{Estimate, Known, estimate as told, estimate_document};
 use crate::story::{Share, Story, shares};
 
@@ -23,11 +24,13 @@ pub fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, 
     let (story, recorded) = open(&args.from, surroundings)?;
     let recorded = recorded.as_ref().map(|recorded| &**recorded.plan.ensemble());
     let shares = shares(&story);
+    let prices = profiles(planned.plan.ensemble(), &planned.folder, Vec::new(), surroundings)?;
     let estimate = Estimate {
         ensemble: &path.display().to_string(),
         story: &story,
         agents: known(planned.plan.ensemble(), recorded, &|name| {
-            shares.agents.get(name).copied()
+            let share = shares.agents.get(name).copied()?;
+            Some(priced(share, planned.plan.ensemble().agent(name), &prices))
         }),
         gone: shares
             .agents
@@ -43,6 +46,20 @@ pub fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, 
         Told::Json => format!("{:#}\n", estimate_document(&estimate)),
     });
     Ok(exit::SUCCESS)
+}
+
+/// At the price that the agent's profile tells today; without one, as it was recorded.
+fn priced(mut share: Share, agent: Option<&Agent>, profiles: &Profiles) -> Share {
+    let Some(AgentKind::Llm(llm)) = agent.map(|agent| &agent.kind) else {
+        return share;
+    };
+    let resolved = profiles.resolve(&llm.model).ok();
+    let price = resolved.and_then(|resolved| resolved.chain.first()?.profile.cost);
+    let usage = &mut share.usage;
+    usage.cost = price
+        .map(|price| price.of(usage.input_tokens, usage.output_tokens))
+        .or(usage.cost);
+    share
 }
 
 /// Each agent of the file that is to run, and what the record says of it.

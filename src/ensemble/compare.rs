@@ -19,8 +19,8 @@ impl Ensemble {
         }
     }
 
-    /// The profiles of the file that the agent uses, those they fall back on included.
-    fn profiles_of(&self, agent: &Agent) -> Vec<&Profile> {
+    /// The profiles of the file that the agent uses, those they fall back on included; not what they cost.
+    fn profiles_of(&self, agent: &Agent) -> Vec<Profile> {
         let mut next: Option<&Arc<str>> = match &agent.kind {
             AgentKind::Llm(llm) => match &llm.model {
                 ModelChoice::Profile(name) => Some(name),
@@ -38,7 +38,10 @@ impl Ensemble {
             && let Some(name) = next
             && let Some((_, profile)) = self.model_profiles.iter().find(|(known, _)| known == name)
         {
-            found.push(profile);
+            found.push(Profile {
+                cost: None,
+                ..profile.clone()
+            });
             next = profile.fallback.as_ref();
         }
         found

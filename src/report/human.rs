@@ -305,7 +305,7 @@ impl Reporter for Human {
 }
 
 /// Requests, tokens and what they cost, in a few words.
-fn used(usage: &Usage) -> String {
+pub(super) fn used(usage: &Usage) -> String {
     let estimated = if usage.estimated { ", estimated" } else { "" };
     let cached = match usage.cached {
         0 => String::new(),

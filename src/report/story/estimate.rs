@@ -83,6 +83,7 @@ pub fn estimate(estimate: &Estimate) -> String {
     let wall = duration(estimate.recorded.wall_seconds);
     let whose = if is_whole { "" } else { ", as recorded" };
     text.push_str(&format!("wall clock {wall}{whose}\n"));
+    text.push_str(&cost(estimate, &total));
     for (names, meaning) in [
         (changed, "changed since, so what they took says little"),
         (new, "new, so nothing is known of them"),
@@ -96,6 +97,24 @@ pub fn estimate(estimate: &Estimate) -> String {
         }
     }
     text + notes(estimate, &total).as_str()
+}
+
+/// What the tokens cost at the file's prices, and whose have none.
+fn cost(estimate: &Estimate, total: &Share) -> String {
+    let Some(cost) = total.usage.cost else {
+        return String::new();
+    };
+    let without_price = estimate.names(|known| match known {
+        Known::Ran(share) => share.usage.requests > 0 && share.usage.cost.is_none(),
+        Known::Idle | Known::Changed(_) | Known::New => false,
+    });
+    match without_price.as_slice() {
+        [] => format!("cost {cost}\n"),
+        names => format!(
+            "cost {cost}, and what {} takes: no price is known of its model\n",
+            names.join(", ")
+        ),
+    }
 }
 
 fn notes(estimate: &Estimate, total: &Share) -> String {

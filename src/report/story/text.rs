@@ -10,7 +10,7 @@ use super::waiting::grouped;
 use crate::conversation::{AttemptFailed, Event, ExecutionFinished, InputRequested, Interruption, Record, RunEnded};
 use crate::conversation::{CompletionReason, NotRun, RunStarted, Waiting};
 use crate::data::Context;
-use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, indent, kind_of, plain, said};
+use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, indent, kind_of, plain, said, used};
 use crate::report::stage::{called, ended};
 use crate::report::window;
 use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
@@ -338,13 +338,7 @@ pub fn totals(story: &Story) -> Vec<String> {
     }
     let usage = story.usage;
     if usage.requests > 0 {
-        let estimated = if usage.estimated { ", estimated" } else { "" };
-        lines.push(format!(
-            "{} · {} tokens in, {} out{estimated}",
-            count(usage.requests, "model request"),
-            usage.input_tokens,
-            usage.output_tokens
-        ));
+        lines.push(used(&usage));
     }
     lines
 }
