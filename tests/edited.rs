@@ -176,7 +176,7 @@ fn killed_in_turn_2() -> (Workspace, String) {
     let workspace = branches();
     workspace.write(
         "say.sh",
-        format!("[ $ENSEMBLE_AGENT_NAME != y ] || until [ -e go ]; do sleep 0.01; done\n{SAY}"),
+        format!("[ $ENSEMBLE_AGENT_NAME != y ] || while :; do sleep 0.01; done\n{SAY}"),
     );
     let running: Running = workspace.spawn(["run", "a.yaml"]);
     eventually("the end of x", || {
@@ -186,7 +186,8 @@ fn killed_in_turn_2() -> (Workspace, String) {
     running.signal("KILL");
     running.finish().expect_code(137);
     assert_eq!(side(&workspace), ["root 1.1", "x 1.1"]);
-    workspace.write("go", "");
+    // Nobody waits any more, save the old `y` until it has been killed: it must not be let go.
+    workspace.write("say.sh", SAY);
     let run = workspace.runs()[0]
         .file_name()
         .expect("a name")

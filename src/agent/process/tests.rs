@@ -159,6 +159,15 @@ fn is_alive(pid: i32) -> bool {
     state.is_some_and(|state| !state.is_empty() && !state.starts_with(['Z', 'X']))
 }
 
+/// Waits until others can see the environment of a process that has just been started: `spawn` may return a little earlier.
+async fn has_its_environment(pid: i32) {
+    let deadline = Instant::now() + PATIENCE;
+    while fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| environment.is_empty()) {
+        assert!(Instant::now() < deadline, "{pid} has no environment");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 async fn all_die(pids: &[i32]) {
     let deadline = Instant::now() + PATIENCE;
     while let Some(alive) = pids.iter().find(|pid| is_alive(**pid)) {
@@ -486,7 +495,9 @@ async fn leftovers_of_a_run_are_killed_and_nobody_else() {
     };
     let (mut mine, mut other) = (begin(&run), begin(&longer));
     let pid = |child: &std::process::Child| i32::try_from(child.id()).expect("a pid");
-    // The environment is there as soon as `spawn` returns.
+    for child in [&mine, &other] {
+        has_its_environment(pid(child)).await;
+    }
     kill_leftovers(&run);
     all_die(&[pid(&mine)]).await;
     assert!(is_alive(pid(&other)));
