@@ -1,6 +1,6 @@
 //! What an editor makes of the schema: the published YAML language server, driven as an editor drives it.
 //!
-//! `tests/editor/install.sh` installs the server. Where it is not installed, the tests say so and pass.
+//! `tests/install.sh editor` installs the server. Where it is not installed, the tests say so and pass.
 
 #![expect(
     clippy::disallowed_methods,
@@ -32,7 +32,7 @@ fn program() -> Option<PathBuf> {
         // Past the test harness, which would swallow it.
         let _ = writeln!(
             std::io::stderr(),
-            "skipped: the YAML language server is not installed; tests/editor/install.sh does it"
+            "skipped: the YAML language server is not installed; tests/install.sh editor does it"
         );
     }
     program

@@ -209,7 +209,7 @@ fn everything() -> Option<PathBuf> {
         // Past the test harness, which would swallow it.
         let _ = writeln!(
             std::io::stderr(),
-            "skipped: the published MCP server is not installed; tests/mcp/install.sh does it"
+            "skipped: the published MCP server is not installed; tests/install.sh mcp does it"
         );
     }
     found.then_some(path)

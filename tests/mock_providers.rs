@@ -1,6 +1,6 @@
 //! Models over HTTP against a server that is not ours: npm's `@copilotkit/aimock`, which speaks all four dialects.
 //!
-//! `tests/mock/install.sh` installs it. Without it these tests say so and prove nothing.
+//! `tests/install.sh mock` installs it. Without it these tests say so and prove nothing.
 
 #![expect(clippy::disallowed_methods, reason = "tests start programs")]
 
@@ -37,7 +37,7 @@ impl Mock {
             let mut err = std::io::stderr();
             let _ = std::io::Write::write_all(
                 &mut err,
-                b"skipped: tests/mock/install.sh installs what this test needs\n",
+                b"skipped: tests/install.sh mock installs what this test needs\n",
             );
             return None;
         }

@@ -25,7 +25,7 @@ pub struct Server {
     settings: Value,
 }
 
-/// Where `install.sh` puts the server.
+/// Where `tests/install.sh` puts the server.
 pub fn installed() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
     // The lock comes last, so an installation that was cut short does not count.
