@@ -2,6 +2,7 @@
 
 mod bombs;
 mod errors;
+mod model_errors;
 mod places;
 mod schema;
 mod valid;

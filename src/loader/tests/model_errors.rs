@@ -1,0 +1,192 @@
+//! What is wrong with model profiles and with tools.
+
+use super::errors::check;
+use super::show;
+use crate::loader::profiles;
+use crate::source::Source;
+
+#[test]
+fn model_profiles() {
+    let rows: &[(&str, &[&str])] = &[
+        ("{provider: ollama}", &["E013 2:6 `model` is missing"]),
+        (
+            "{provider: olama, model: x}",
+            &["E016 2:17 there is no provider 'olama'"],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'localhost:1'}",
+            &["E036 2:45 'localhost:1' is not the address of a server"],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'http://me:pass@host'}",
+            &["E036 2:45 this `base_url` holds credentials"],
+        ),
+        (
+            "{provider: openai, model: x, headers: {authorization: k}}",
+            &["E037 2:45 the header `authorization` carries a key"],
+        ),
+        (
+            "{provider: openai, model: x, headers: {A b: c, X-Y: {env: 1x}, X-Z: {env: A}, X-A: b}}",
+            &[
+                "E017 2:45 'A b' is not the name of a header",
+                "E017 2:59 `env` is not the name",
+            ],
+        ),
+        (
+            "{provider: openai, model: x, cost: {input_per_million: -1}}",
+            &["E013 2:41 `output_per_million` is missing", "E015 2:61"],
+        ),
+        ("{model: x}", &["E013 2:6 `provider` is missing"]),
+        (
+            "{provider: simulated}",
+            &["E030 2:17 this simulated model has nothing to answer"],
+        ),
+        (
+            "{provider: simulated, replies: []}",
+            &["E018 2:37 a simulated model needs at least one reply"],
+        ),
+        (
+            "{provider: simulated, replies: [a], script: b}",
+            &["E030 2:42 a simulated model has either"],
+        ),
+        ("{provider: simulated, replies: [a, {error: b}]}", &[]),
+        (
+            "{provider: simulated, replies: [3]}",
+            &["E014 2:38 expected text, found the whole number 3"],
+        ),
+        (
+            "{provider: simulated, replies: [{}]}",
+            &["E013 2:38 `error` is missing"],
+        ),
+        (
+            "{provider: ollama, model: x, replies: [a]}",
+            &["E030 2:35 only a simulated model has prepared answers"],
+        ),
+        (
+            "{provider: ollama, model: x, temperature: -1}",
+            &["E015 2:48 expected a number from 0 to 10"],
+        ),
+        (
+            "{provider: ollama, model: x, top_p: 1.5}",
+            &["E015 2:42 expected a number from 0 to 1"],
+        ),
+        ("{provider: ollama, model: x, max_tokens: 0}", &["E015 2:47"]),
+        (
+            "{provider: ollama, model: x, seed: a}",
+            &["E014 2:41 expected a whole number, found the text 'a'"],
+        ),
+        (
+            "{provider: ollama, model: x, api_key_env: sk-123}",
+            &["E017 2:35 `api_key_env` is not the name"],
+        ),
+        (
+            "{provider: ollama, model: x, fallback: p}",
+            &["E031 2:45 profiles fall back on each other in a circle: p → p"],
+        ),
+        ("{provider: ollama, model: x, fallback: elsewhere}", &[]),
+        (
+            "{provider: ollama, model: x, fallback_model_profile: p}",
+            &["E011 2:35"],
+        ),
+        (
+            "{provider: ollama, model: x, retrys: p}",
+            &["E010 2:35 unknown key 'retrys' in a model profile"],
+        ),
+        (
+            "3",
+            &["E014 2:6 expected a map (a model profile), found the whole number 3"],
+        ),
+    ];
+    for (body, expected) in rows {
+        let source = Source::new("config.yaml", format!("model_profiles:\n  p: {body}\n"));
+        let shown = profiles(&source).map_or_else(|problems| show(&problems), |_| Vec::new());
+        let fits = shown.len() == expected.len() && shown.iter().zip(*expected).all(|(a, b)| a.starts_with(b));
+        assert!(fits, "{body}\nexpected {expected:#?}\nfound {shown:#?}");
+    }
+}
+
+#[test]
+fn a_circle_of_fallbacks_is_told_once() {
+    let entry = |name: &str, next: &str| format!("  {name}: {{provider: ollama, model: x, fallback: {next}}}\n");
+    let text = format!(
+        "model_profiles:\n{}{}{}{}",
+        entry("a", "b"),
+        entry("b", "c"),
+        entry("c", "d"),
+        entry("d", "b")
+    );
+    let problems = profiles(&Source::new("c", text)).unwrap_err();
+    assert_eq!(
+        show(&problems),
+        ["E031 3:45 profiles fall back on each other in a circle: b → c → d → b"]
+    );
+}
+
+#[test]
+fn tools() {
+    let rows: &[(&str, &[&str])] = &[
+        ("{agent: other}", &[]),
+        ("{agent: othr}", &["E021 3:14 there is no agent `othr`"]),
+        (
+            "{}",
+            &["E035 3:6 this has none of `script`, `agent`, `ensemble`, `mcp`"],
+        ),
+        (
+            "{agent: other, ensemble: x}",
+            &["E035 3:21 this has both `agent` and `ensemble`"],
+        ),
+        ("{script: x}", &["E013 3:6 `parameters` is missing"]),
+        (
+            "{script: x, parameters: {type: string}}",
+            &["E014 3:30 the arguments of a tool are an object"],
+        ),
+        (
+            "{script: x, parameters: {type: objekt}}",
+            &["E029 3:30 this is not a valid JSON Schema"],
+        ),
+        (
+            "{agent: other, permission: maybe}",
+            &["E016 3:33 expected `allow`, `ask` or `deny`"],
+        ),
+        ("{agent: other, timeout_seconds: 0}", &["E015 3:38"]),
+        ("{agent: other, max_result_bytes: 0}", &["E015 3:39"]),
+        (
+            "{agent: other, comand: x}",
+            &["E010 3:21 unknown key 'comand' in a tool"],
+        ),
+        ("{mcp: {}}", &["E035 3:12 this has none of `command`, `url`"]),
+        (
+            "{mcp: {command: x, url: 'http://x'}}",
+            &["E035 3:25 this has both `command` and `url`"],
+        ),
+        ("{mcp: {command: []}}", &["E018 3:22 this command is empty"]),
+        ("{mcp: {command: x, headers: {}}}", &["E025 3:25 this does not belong"]),
+        ("{mcp: {url: 'http://x', env: {}}}", &["E025 3:30 this does not belong"]),
+        ("{mcp: {url: x}}", &["E016 3:18 'x' is no address of a server"]),
+        (
+            "{mcp: {command: x}, parameters: {}}",
+            &["E025 3:26 `parameters` does not belong"],
+        ),
+        (
+            "{mcp: {command: x, env: {A: {env: sk-1}}}}",
+            &["E017 3:35 `env` is not the name of an environment variable"],
+        ),
+        (
+            "{mcp: {command: x, env: {A: {prefix: y}}}}",
+            &["E013 3:34 `env` is missing"],
+        ),
+    ];
+    for (tool, expected) in rows {
+        let text = format!("agents: [{{name: other, script: o.sh}}]\ntools:\n  t: {tool}\nname: e\n");
+        check(&text, expected);
+    }
+    check(
+        "name: e\nagents: [{name: a, model: xai/b, tools: [t.x, T]}, {name: b, script: x}]\ntools: {t: {agent: b}, 'a b': \
+         {agent: b}}\n",
+        &[
+            "E034 2:42 `t` is one tool, and has none within it",
+            "E034 2:47 there is no tool 'T'",
+            "E017 3:24 'a b' is not a valid name of a tool",
+        ],
+    );
+}
