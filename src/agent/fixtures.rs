@@ -1,10 +1,12 @@
 //! Plain agents and executions for the tests of runners.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 
-use super::{Execution, Notes};
+use super::{BoxFuture, Execution, Notes};
 use crate::data::{Context, JsonMap};
 use crate::ensemble::{Agent, AgentKind, Conversation, Declared, Dependency, Ending, OnError, Retry};
+use crate::model::{Heard, ModelError, ModelReply, ModelRequest, Provider};
 
 /// An agent that listens to those.
 pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
@@ -28,6 +30,43 @@ pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
         timeout: None,
         retry: Retry::default(),
         on_error: OnError::Fail,
+    }
+}
+
+/// A provider that says what it was told to say, in two pieces, and keeps what it was asked.
+#[derive(Clone, Default)]
+pub(super) struct Prepared {
+    says: Arc<Mutex<VecDeque<Result<ModelReply, ModelError>>>>,
+    pub(super) asked: Arc<Mutex<Vec<ModelRequest>>>,
+}
+
+impl Prepared {
+    /// The n-th request gets the n-th.
+    pub(super) fn saying(replies: Vec<Result<ModelReply, ModelError>>) -> Self {
+        Self {
+            says: Arc::new(Mutex::new(replies.into())),
+            ..Self::default()
+        }
+    }
+}
+
+impl Provider for Prepared {
+    fn complete<'a>(
+        &'a self,
+        request: ModelRequest,
+        heard: &'a Heard<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        self.asked.lock().unwrap().push(request);
+        let says = self.says.lock().unwrap().pop_front().expect("a reply was prepared");
+        Box::pin(async move {
+            if let Ok(reply) = &says {
+                let (first, second) = reply.text.split_at(reply.text.len() / 2);
+                heard(first);
+                tokio::task::yield_now().await;
+                heard(second);
+            }
+            says
+        })
     }
 }
 

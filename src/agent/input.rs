@@ -6,7 +6,7 @@
 mod answers;
 mod responder;
 
-pub use answers::{Answered, Answers, Person};
+pub use answers::{Answered, Answers, Nobody, Person};
 
 use std::sync::Arc;
 use std::time::Duration;

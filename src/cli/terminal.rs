@@ -12,21 +12,6 @@ use crate::agent::input::{Answered, Person};
 use crate::data::Question;
 use crate::report::Stage;
 
-/// Nobody: answers come from elsewhere, or not at all.
-pub struct Nobody;
-
-impl Person for Nobody {
-    fn ask<'a>(
-        &'a self,
-        _question: &'a Question,
-        _agent_name: &'a str,
-        _timeout: Option<Duration>,
-        _default: Option<&'a str>,
-    ) -> BoxFuture<'a, Answered> {
-        Box::pin(std::future::ready(Answered::NobodyThere))
-    }
-}
-
 /// Whoever sits at the terminal; asked one question at a time.
 pub struct AtTheTerminal {
     streams: Streams,

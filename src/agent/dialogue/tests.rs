@@ -1,40 +1,13 @@
-use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use futures_util::StreamExt;
 use serde_json::json;
 
 use super::*;
+use crate::agent::fixtures::Prepared;
 use crate::ensemble::Profile;
-use crate::model::{Heard, Link, ModelError, ModelReply, ModelRequest, Provider, ToolSpec};
+use crate::model::{Link, ModelError, ModelReply, ToolSpec};
 use crate::thread::{Role, ToolCall, ToolEnd};
-
-/// Says what it was told to say, in two pieces, and keeps what it was asked.
-#[derive(Clone, Default)]
-struct Fake {
-    says: Arc<Mutex<VecDeque<Result<ModelReply, ModelError>>>>,
-    asked: Arc<Mutex<Vec<ModelRequest>>>,
-}
-
-impl Provider for Fake {
-    fn complete<'a>(
-        &'a self,
-        request: ModelRequest,
-        heard: &'a Heard<'a>,
-    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        self.asked.lock().unwrap().push(request);
-        let says = self.says.lock().unwrap().pop_front().expect("a reply was prepared");
-        Box::pin(async move {
-            if let Ok(reply) = &says {
-                let (first, second) = reply.text.split_at(reply.text.len() / 2);
-                heard(first);
-                tokio::task::yield_now().await;
-                heard(second);
-            }
-            says
-        })
-    }
-}
 
 /// `double` doubles, `slow` never ends; keeps how many of its calls were under way at once.
 #[derive(Default)]
@@ -88,9 +61,8 @@ fn calls(text: &str, calls: &[(&str, &str, Value)]) -> Result<ModelReply, ModelE
     })
 }
 
-fn dialogue(replies: Vec<Result<ModelReply, ModelError>>) -> (Dialogue, Fake, Arc<Sums>) {
-    let fake = Fake::default();
-    fake.says.lock().unwrap().extend(replies);
+fn dialogue(replies: Vec<Result<ModelReply, ModelError>>) -> (Dialogue, Prepared, Arc<Sums>) {
+    let fake = Prepared::saying(replies);
     let link = Link {
         name: "any".into(),
         profile: Arc::new(Profile::default()),

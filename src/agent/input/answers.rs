@@ -23,6 +23,22 @@ pub trait Person: Send + Sync {
     ) -> BoxFuture<'a, Answered>;
 }
 
+/// Nobody: answers come from elsewhere, or not at all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nobody;
+
+impl Person for Nobody {
+    fn ask<'a>(
+        &'a self,
+        _question: &'a Question,
+        _agent_name: &'a str,
+        _timeout: Option<Duration>,
+        _default: Option<&'a str>,
+    ) -> BoxFuture<'a, Answered> {
+        Box::pin(std::future::ready(Answered::NobodyThere))
+    }
+}
+
 /// What came of asking a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answered {

@@ -1,33 +1,12 @@
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
-use std::sync::Mutex;
 
 use serde_json::json;
 
 use super::*;
-use crate::agent::fixtures;
+use crate::agent::fixtures::{self, Prepared};
 use crate::ensemble::{AgentKind, ModelChoice, Profile, Retry};
-use crate::model::{Heard, ModelError, ModelReply, ModelRequest, Provider, Tokens};
+use crate::model::{ModelError, ModelReply, ModelRequest, Tokens};
 use crate::thread::Message;
-
-/// Says what it was told to say, and keeps what it was asked.
-#[derive(Clone, Default)]
-struct Fake {
-    says: Arc<Mutex<VecDeque<Result<ModelReply, ModelError>>>>,
-    asked: Arc<Mutex<Vec<ModelRequest>>>,
-}
-
-impl Provider for Fake {
-    fn complete<'a>(
-        &'a self,
-        request: ModelRequest,
-        _: &'a Heard<'a>,
-    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        self.asked.lock().unwrap().push(request);
-        let says = self.says.lock().unwrap().pop_front().expect("a reply was prepared");
-        Box::pin(async move { says })
-    }
-}
 
 fn says(text: &str) -> Result<ModelReply, ModelError> {
     Ok(ModelReply::text(text))
@@ -83,9 +62,8 @@ fn runner(
     schema: Option<Value>,
     max_attempts: u32,
     replies: Vec<Result<ModelReply, ModelError>>,
-) -> (LlmRunner, Fake) {
-    let fake = Fake::default();
-    fake.says.lock().unwrap().extend(replies);
+) -> (LlmRunner, Prepared) {
+    let fake = Prepared::saying(replies);
     let link = Link {
         name: "any".into(),
         profile: Arc::new(Profile {
@@ -105,7 +83,7 @@ async fn observe(runner: &LlmRunner, execution: Execution) -> Observation {
     }
 }
 
-fn asked(fake: &Fake) -> Vec<Vec<(Role, String)>> {
+fn asked(fake: &Prepared) -> Vec<Vec<(Role, String)>> {
     let asked = fake.asked.lock().unwrap();
     let pairs = |request: &ModelRequest| {
         let messages = request.messages.iter();

@@ -5,9 +5,9 @@ use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
-use crate::agent::input::{Answered, Person};
+use crate::agent::input::Nobody;
 use crate::agent::{BoxFuture, Observation, Observed, fixtures};
-use crate::data::{Question, Usage};
+use crate::data::Usage;
 use crate::ensemble::ToolKind;
 use crate::thread::{ToolCall, ToolEnd};
 
@@ -39,21 +39,6 @@ impl Runner for Fake {
             }
             self.says.clone()
         })
-    }
-}
-
-/// Is not there.
-struct Nobody;
-
-impl Person for Nobody {
-    fn ask<'a>(
-        &'a self,
-        _: &'a Question,
-        _: &'a str,
-        _: Option<Duration>,
-        _: Option<&'a str>,
-    ) -> BoxFuture<'a, Answered> {
-        Box::pin(std::future::ready(Answered::NobodyThere))
     }
 }
 
