@@ -254,6 +254,34 @@ Feature: Failures and outcomes
     Then it ends as "agent_failed" with exit code 1
     And execution 1 of "flaky" has "attempt" = 2
 
+  Scenario: The attempt after a failed one asks its model on, and does not begin anew
+    Given the ensemble "a.yaml":
+      """
+      name: again
+      agents:
+        - {name: a, model_profile: p, prompt: x, retry: {max_attempts: 2}}
+      model_profiles:
+        p: {provider: simulated, replies: [{error: down}, fine, too far]}
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "a" gave "response" = "fine"
+    And execution 1 of "a" has "attempt" = 2
+
+  Scenario: A reply that was sent back as often as may be is not tried once more
+    Given the ensemble "a.yaml":
+      """
+      name: bad
+      agents:
+        - {name: a, model_profile: p, prompt: x, output_schema: {required: [n]}, retry: {max_attempts: 2}}
+      model_profiles:
+        p: {provider: simulated, replies: [bad, worse, '{"n": 1}']}
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "agent_failed" with exit code 1
+    And execution 1 of "a" has "attempt" = 1
+    And execution 1 of "a" has "usage.requests" = 2
+
   Scenario: A failure counts toward max_turns
     Given the ensemble "a.yaml":
       """

@@ -99,6 +99,26 @@ Feature: Agents ask models over HTTP
     And the result has "detail" = "max_cost 0.01 was reached: 0.01"
     And "dear" was asked 2 times
 
+  Scenario: A budget in tokens that is exactly used up is reached
+    Given a model server "wordy" that answers, one after the other:
+      | says More? |
+    And the ensemble "a.yaml":
+      """
+      name: wordy
+      agents:
+        - name: a
+          model_profile: m
+          conversation: {max_turns: 9, trigger: every_turn}
+      conversation_limits: {max_total_tokens: <budget>}
+      model_profiles:
+        m: {provider: openai, model: x, base_url: "{wordy}"}
+      """
+    And in "a.yaml" `<budget>` becomes `2400`
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "token_budget" with exit code 0
+    And the result has "detail" = "max_total_tokens 2400 was reached: 2400 tokens"
+    And "wordy" was asked 2 times
+
   Scenario: Models are tried before they are needed
     Given a model server "up" that answers, one after the other:
       | says ok |

@@ -157,6 +157,90 @@ fn half_a_reply_is_none_in_every_dialect() {
     }
 }
 
+/// Complete replies, each from a server that does not leave it at what the documents say.
+fn complete() -> Vec<(&'static str, &'static str, Answer)> {
+    let goes_on = || Part::Drip(b"\n".to_vec(), Duration::from_millis(20));
+    let and_goes_on = |mut answer: Answer| {
+        answer.push(goes_on());
+        answer
+    };
+    let said = r#"{"choices": [{"delta": {"content": "Hello."}, "finish_reason": "stop"}]}"#;
+    let whole = r#"{"choices": [{"message": {"content": "Hello."}, "finish_reason": "stop"}]}"#;
+    let anthropic = events(&[
+        r#"{"type": "message_start", "message": {"usage": {"input_tokens": 1}}}"#,
+        r#"{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello."}}"#,
+        r#"{"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}"#,
+        r#"{"type": "message_stop"}"#,
+    ]);
+    let called = |content_type: &str, mut answer: Answer| {
+        answer[0] = head(content_type);
+        answer
+    };
+    let unnamed = Part::Bytes(format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\ndata: {said}\n\n").into_bytes());
+    // Of a second chunk there is only the size.
+    let rude = format!("data: {said}\n\n");
+    let rude = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{rude}\r\n10\r\n",
+        rude.len()
+    );
+    vec![
+        ("does not hang up", "openai", and_goes_on(says("Hello."))),
+        ("does not hang up", "anthropic", and_goes_on(anthropic)),
+        ("does not hang up", "ollama", and_goes_on(ollama_says("Hello."))),
+        ("hangs up rudely", "openai", vec![Part::Bytes(rude.into_bytes())]),
+        ("names no content type", "openai", vec![unnamed]),
+        (
+            "names a charset",
+            "openai",
+            called("Text/Event-Stream; charset=utf-8", says("Hello.")),
+        ),
+        (
+            "names a charset and does not stream",
+            "openai",
+            answer("200 OK", &[("content-type", "application/json; charset=utf-8")], whole),
+        ),
+        (
+            "calls its lines JSON",
+            "ollama",
+            called("application/json", ollama_says("Hello.")),
+        ),
+    ]
+}
+
+#[test]
+fn a_complete_reply_is_taken_whatever_the_server_does_around_it() {
+    for (what, provider, answer) in complete() {
+        let server = Server::with(vec![answer]);
+        let more = ", timeout_seconds: 20, retry: {max_attempts: 1}";
+        let result = run(&ensemble(&server.url(), more).replace("openai", provider));
+        assert_eq!(response(&result), "Hello.", "{provider} {what}: {result:#}");
+    }
+}
+
+#[test]
+fn a_profiles_own_header_stands_in_place_of_the_dialects() {
+    let server = Server::with(vec![answer("400 Bad Request", &[], "no")]);
+    let headers = ", api_key_env: OTHER_KEY, headers: {Anthropic-Version: '2030-01-01', X-Api-Key: {env: OWN_KEY}}";
+    let workspace = Workspace::new();
+    workspace.write(
+        "one.yaml",
+        ensemble(&server.url(), headers).replace("openai", "anthropic"),
+    );
+    let mut command = workspace.command(["run", "one.yaml"]);
+    let child = command
+        .env("OTHER_KEY", KEY)
+        .env("OWN_KEY", "sk-own-0123456789")
+        .spawn();
+    support::Running(child.expect("the program starts"))
+        .finish()
+        .expect_code(1);
+    let sent = server.asked()[0].head.to_lowercase();
+    for (name, value) in [("anthropic-version", "2030-01-01"), ("x-api-key", "sk-own-0123456789")] {
+        let values: Vec<&str> = sent.lines().filter_map(|line| line.strip_prefix(name)).collect();
+        assert_eq!(values, [format!(": {value}")], "{sent}");
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_told_shortly() {
     let html = "<html><title>Welcome to nginx</title></html>";
@@ -463,6 +547,69 @@ fn what_it_costs_is_told_and_limited() {
 }
 
 #[test]
+fn what_is_left_of_a_budget_ends_the_calls_of_tools() {
+    let call = json!({"index": 0, "id": "c", "function": {"name": "look", "arguments": "{}"}});
+    let call = events(&[
+        &json!({"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}).to_string(),
+        r#"{"choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 200}}"#,
+        "[DONE]",
+    ]);
+    let server = Server::with(vec![says("Hello."), call, says("too far")]);
+    let text = format!(
+        "name: budget\nagents:\n  - {{name: a, model_profile: main}}\n  \
+         - {{name: b, model_profile: main, depends_on: [a], tools: [look]}}\nconversation_limits: {{max_total_tokens: 2400}}\n\
+         tools:\n  look: {{script: look.rhai, parameters: {{type: object}}}}\nmodel_profiles:\n  \
+         main: {{provider: openai, model: m, base_url: '{}'}}\n",
+        server.url()
+    );
+    let workspace = Workspace::new();
+    workspace.write("look.rhai", "1");
+    let result = run_in(&workspace, &text, &[]).json();
+    let error = &result["conversation_history"][1]["error"];
+    assert_eq!(
+        error, "the token budget is used up, and the model still calls tools",
+        "{result:#}"
+    );
+    assert_eq!(server.asked().len(), 2);
+}
+
+#[test]
+fn models_of_fallbacks_summaries_and_answers_are_tried_too_and_not_waited_for_longer_than_they_say() {
+    let good = Server::with(vec![says("ok")]);
+    let slow = Server::with(vec![vec![
+        head("text/event-stream"),
+        Part::Drip(b": still here\n\n".to_vec(), Duration::from_millis(20)),
+    ]]);
+    let text = format!(
+        "name: many\nagents:\n  - name: a\n    model_profile: main\n    \
+         context_window: {{max_tokens: 100, strategy: {{summarize: short}}}}\n  \
+         - {{name: b, input: {{prompt: 'Well?', responses: {{model_profile: person}}}}}}\nmodel_profiles:\n  \
+         main: {{provider: openai, model: m, base_url: '{good}', fallback: spare}}\n  \
+         spare: {{provider: openai, model: m, base_url: '{slow}', timeout_seconds: 0.2}}\n  \
+         short: {{provider: openai, model: m, base_url: '{good}'}}\n  \
+         person: {{provider: openai, model: m, base_url: '{good}'}}\n",
+        good = good.url(),
+        slow = slow.url()
+    );
+    let workspace = Workspace::new();
+    workspace.write("many.yaml", text);
+    let told = workspace
+        .run(["models", "check", "many.yaml", "--format", "json"])
+        .expect_code(1)
+        .json();
+    let models = told["models"].as_array().expect("a list");
+    let tried: Vec<(&str, bool)> = models
+        .iter()
+        .map(|one| (one["profile"].as_str().expect("a name"), one["ok"] == true))
+        .collect();
+    assert_eq!(
+        tried,
+        [("main", true), ("spare", false), ("short", true), ("person", true)]
+    );
+    assert_eq!(models[1]["error"], "no answer within 0.2 s");
+}
+
+#[test]
 fn models_are_tried_side_by_side_and_each_gets_a_line() {
     let good = Server::with(vec![says("ok")]);
     let wrong = Server::with(vec![answer("401 Unauthorized", &[], "who are you")]);
@@ -530,6 +677,11 @@ fn models_are_listed() {
     let told = workspace.run(["models", "list"]).expect_code(0).stdout;
     assert!(told.contains("2 models, no key is sent\n    one\n    two\n"), "{told}");
     assert_eq!(server.asked()[0].line(), "GET /v1/models");
+    let json = workspace
+        .run(["models", "list", "--format", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(json["models"][0]["models"], json!(["one", "two"]));
 }
 
 #[test]

@@ -118,13 +118,13 @@ impl Stage {
     /// A person is asked: nobody else speaks, and the spinner makes room, until [`Stage::answered`].
     pub fn ask(&self) {
         let mut scene = self.lock();
-        scene.asks = true;
         if let Some(floor) = &mut scene.floor {
             let is_open = std::mem::replace(&mut floor.at_line_start, true);
             if !is_open {
                 scene.write_out("\n");
             }
         }
+        scene.asks = true;
         if scene.spins {
             scene.progress.finish_and_clear();
         }
@@ -138,11 +138,12 @@ impl Stage {
             scene.progress.reset();
             scene.progress.enable_steady_tick(Duration::from_millis(100));
         }
+        // What belongs to those who have ended comes before what the others have begun.
+        scene.catch_up();
         for (speaker, unheard) in std::mem::take(&mut scene.unheard) {
             scene.hear(&speaker, unheard.as_said());
         }
-        drop(scene);
-        self.catch_up();
+        scene.catch_up();
     }
 
     /// Says `text` on standard output.
@@ -188,6 +189,7 @@ impl Stage {
     /// The execution of `agent` has ended, or its attempt: the floor is free, and what waited is said.
     pub fn leave(&self, agent: &str) -> Shown {
         let mut scene = self.lock();
+        scene.hear_out(agent);
         scene.muted.remove(agent);
         match scene.floor.take_if(|floor| *floor.speaker.agent == *agent) {
             Some(floor) => scene.close(&floor),
@@ -197,13 +199,7 @@ impl Stage {
 
     /// Says what waited while somebody had the floor.
     pub fn catch_up(&self) {
-        let mut scene = self.lock();
-        if scene.must_wait() {
-            return;
-        }
-        for (to, text) in std::mem::take(&mut scene.waiting) {
-            scene.put(to, &text);
-        }
+        self.lock().catch_up();
     }
 
     /// Nothing more will happen.
@@ -213,8 +209,7 @@ impl Stage {
             scene.close(&floor);
         }
         scene.progress.finish_and_clear();
-        drop(scene);
-        self.catch_up();
+        scene.catch_up();
     }
 
     fn lock(&self) -> MutexGuard<'_, Scene> {
@@ -243,6 +238,28 @@ impl Scene {
 
     fn must_wait(&self) -> bool {
         self.has_floor() || self.asks
+    }
+
+    fn catch_up(&mut self) {
+        if self.must_wait() {
+            return;
+        }
+        for (to, text) in std::mem::take(&mut self.waiting) {
+            self.put(to, &text);
+        }
+    }
+
+    /// The agent ends while a person is asked. If it has the floor, the rest of what it said waits with everything
+    /// else; if not, all of it is shown with its end, and nobody need hear it any more.
+    fn hear_out(&mut self, agent: &str) {
+        let has_floor = self.has_floor() && self.floor.as_ref().is_some_and(|floor| *floor.speaker.agent == *agent);
+        let unheard = std::mem::take(&mut self.unheard);
+        let (its, others) = unheard.into_iter().partition(|(speaker, _)| *speaker.agent == *agent);
+        self.unheard = others;
+        let its: Vec<(Speaker, Unheard)> = its;
+        for (speaker, unheard) in its.iter().filter(|_| has_floor) {
+            self.hear(speaker, unheard.as_said());
+        }
     }
 
     fn put(&mut self, to: To, text: &str) {
@@ -276,7 +293,10 @@ impl Scene {
             Said::ToolCalled(call) => self.line(&mut floor, &format!("→ {}", called(call))),
             Said::ToolEnded(call) => self.line(&mut floor, &format!("← {}", ended(call))),
             Said::Again if floor.writes => self.line(&mut floor, "(the reply broke off; asking again)"),
-            Said::Again => floor.held.clear(),
+            Said::Again => {
+                self.muted.remove(&floor.speaker.agent);
+                floor.held.clear();
+            }
         }
         let is_data = !floor.writes && looks_like_data(&floor.held);
         if is_data {
@@ -354,7 +374,12 @@ impl Scene {
         }
     }
 
+    /// On standard output, whoever has the floor; while a person is asked it waits.
     fn write_out(&mut self, text: &str) {
+        if self.asks {
+            self.waiting.push((To::Out, text.to_owned()));
+            return;
+        }
         let _ = self.out.write_all(text.as_bytes());
         let _ = self.out.flush();
     }
@@ -366,7 +391,7 @@ impl Scene {
         if !floor.at_line_start {
             self.write_out("\n");
         }
-        if self.spins {
+        if self.spins && !self.asks {
             self.progress.reset();
             self.progress.enable_steady_tick(Duration::from_millis(100));
         }

@@ -164,7 +164,7 @@ impl Dialogue {
                 system,
                 messages,
                 speaker: &opening.speaker,
-                requests_made: opening.requests_made + conversed.usage.requests,
+                requests_made: opening.requests_made + conversed.usage.own_requests(),
                 before: last_dropped(&conversed.exchange).or_else(|| last_dropped(&opening.thread)),
             }
         };

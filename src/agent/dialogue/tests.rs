@@ -160,14 +160,8 @@ async fn a_model_that_never_stops_calling_is_stopped() {
     assert_eq!(fake.asked.lock().unwrap().len(), 2);
 }
 
-#[tokio::test]
-async fn a_budget_of_tokens_ends_the_calls() {
-    let (dialogue, fake, _) = dialogue(vec![
-        calls("long enough", &[("1", "double", json!({"n": 1}))]),
-        says("x"),
-    ]);
-    let progress = Progress::default();
-    let opening = Opening {
+fn opening(tokens_left: Option<u64>) -> Opening {
+    Opening {
         thread: Arc::default(),
         text: "go".into(),
         systems: Vec::new(),
@@ -178,16 +172,105 @@ async fn a_budget_of_tokens_ends_the_calls() {
         },
         requests_made: 0,
         max_requests: 5,
-        tokens_left: Some(3),
+        tokens_left,
         output_schema: None,
+    }
+}
+
+async fn held(dialogue: &Dialogue, tools: &dyn Tools, opening: Opening) -> Conversed {
+    let progress = Progress::default();
+    dialogue.hold(opening, tools, &crate::thread::Silence, &progress).await;
+    progress.take()
+}
+
+#[tokio::test]
+async fn a_budget_of_tokens_ends_the_calls() {
+    // `go` and the instructions are read, the arguments and the text are written: that many tokens.
+    const FIRST: u64 = 9;
+    for (tokens_left, requests) in [(3, 1), (FIRST, 1), (FIRST + 1, 2)] {
+        let (dialogue, fake, sums) = dialogue(vec![
+            calls("long enough", &[("1", "double", json!({"n": 1}))]),
+            says("x"),
+        ]);
+        let conversed = held(&dialogue, &*sums, opening(Some(tokens_left))).await;
+        assert_eq!(fake.asked.lock().unwrap().len(), requests, "{tokens_left}");
+        if requests == 1 {
+            assert_eq!(conversed.end, Some(Err(DialogueError::MaxTokens)));
+            assert_eq!(conversed.exchange.iterations()[0].metadata["stop_reason"], "max_tokens");
+            let usage = conversed.usage;
+            assert_eq!(usage.input_tokens + usage.output_tokens, FIRST);
+        }
+    }
+}
+
+#[test]
+fn an_estimate_counts_what_tools_were_asked_and_what_they_gave() {
+    let call = |result: &str| ToolCall::new("1", "look", json!({"n": 1})).ended(ToolEnd::Result(json!(result)), 0.1);
+    let read = |result: &str| {
+        let message = Message {
+            tool_calls: vec![call(result)],
+            ..Message::new(Role::Assistant, "four")
+        };
+        let mut spent = Usage::default();
+        count(&ModelReply::text("four"), None, None, &[message], &mut spent);
+        assert!(spent.estimated);
+        spent.input_tokens
     };
-    dialogue
-        .hold(opening, &*dialogue.tools, &crate::thread::Silence, &progress)
-        .await;
-    let conversed = progress.take();
-    assert_eq!(conversed.end, Some(Err(DialogueError::MaxTokens)));
-    assert_eq!(conversed.exchange.iterations()[0].metadata["stop_reason"], "max_tokens");
-    assert_eq!(fake.asked.lock().unwrap().len(), 1);
+    // The text is one token, the arguments are two.
+    assert_eq!((read("four"), read(&"four".repeat(50))), (4, 53));
+}
+
+/// Tools whose calls cost two requests of somebody else's.
+struct Dear(Arc<Sums>);
+
+impl Tools for Dear {
+    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+        self.0.specs()
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+        self.0.call(call)
+    }
+
+    fn take_usage(&self) -> Usage {
+        Usage {
+            requests: 2,
+            by_tools: 2,
+            ..Usage::default()
+        }
+    }
+}
+
+/// Leaves out the instructions, and keeps how many requests it was told of.
+#[derive(Default)]
+struct Narrow(Mutex<Vec<u64>>);
+
+impl Window for Narrow {
+    fn fit<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Fitted, Unfitted>> {
+        self.0.lock().unwrap().push(sending.requests_made);
+        Box::pin(async move {
+            Ok(Fitted {
+                messages: sending.messages,
+                drops_system: true,
+                ..Fitted::default()
+            })
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_window_knows_the_agents_own_requests_and_may_leave_out_the_instructions() {
+    let (dialogue, fake, sums) = dialogue(vec![calls("", &[("1", "double", json!({"n": 1}))]), says("x")]);
+    let narrow = Arc::new(Narrow::default());
+    let dialogue = dialogue.with_window(Some(narrow.clone()));
+    let conversed = held(&dialogue, &Dear(sums), opening(None)).await;
+    assert_eq!((conversed.usage.requests, conversed.usage.by_tools), (4, 2));
+    assert_eq!(*narrow.0.lock().unwrap(), [0, 1]);
+    let asked = fake.asked.lock().unwrap();
+    let numbers: Vec<u64> = asked.iter().map(|request| request.request_number).collect();
+    assert_eq!(numbers, [1, 2]);
+    let roles: Vec<Role> = asked[0].messages.iter().map(|message| message.role).collect();
+    assert_eq!(roles, [Role::User], "there are no instructions");
 }
 
 #[tokio::test]

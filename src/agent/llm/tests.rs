@@ -5,8 +5,8 @@ use serde_json::json;
 use super::*;
 use crate::agent::fixtures::{self, Prepared};
 use crate::ensemble::{AgentKind, ModelChoice, Profile, Retry};
-use crate::model::{ModelError, ModelReply, ModelRequest, Tokens};
-use crate::thread::Message;
+use crate::model::{ModelError, ModelReply, ModelRequest, Tokens, ToolSpec};
+use crate::thread::{Message, ToolCall, ToolEnd};
 
 fn says(text: &str) -> Result<ModelReply, ModelError> {
     Ok(ModelReply::text(text))
@@ -181,6 +181,61 @@ async fn a_mismatch_is_sent_back_with_its_errors() {
     assert_eq!(numbers, [6, 7, 8]);
     assert_eq!(*requests[2].prompt, last[7].1, "the prompt is the last user message");
     assert_eq!(requests[2].output_schema.as_deref(), Some(&score_schema()));
+}
+
+/// A tool whose calls cost two requests of somebody else's.
+struct Dear;
+
+impl Toolbox for Dear {
+    fn within<'a>(&'a self, _: &'a Execution) -> Box<dyn Tools + 'a> {
+        Box::new(Self)
+    }
+}
+
+impl Tools for Dear {
+    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+        let look = ToolSpec {
+            name: "look".into(),
+            description: String::new(),
+            parameters: json!({}),
+        };
+        Box::pin(async { Ok([look].into()) })
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+        Box::pin(async { call.ended(ToolEnd::Result(json!("seen")), 0.0) })
+    }
+
+    fn take_usage(&self) -> Usage {
+        Usage {
+            requests: 2,
+            by_tools: 2,
+            ..Usage::default()
+        }
+    }
+}
+
+#[tokio::test]
+async fn requests_are_numbered_without_those_of_tools() {
+    let calls = ModelReply {
+        tool_calls: vec![ToolCall::new("1", "look", json!({}))],
+        ..ModelReply::text("")
+    };
+    let (runner, fake) = runner(
+        llm(),
+        Some(score_schema()),
+        2,
+        vec![Ok(calls), says("no json"), says("{\"score\": 3}")],
+    );
+    let runner = LlmRunner {
+        toolbox: Some(Arc::new(Dear)),
+        ..runner
+    };
+    let usage = observe(&runner, execution()).await.usage.unwrap();
+    assert_eq!((usage.requests, usage.by_tools), (5, 2));
+    let requests = fake.asked.lock().unwrap();
+    let numbers: Vec<u64> = requests.iter().map(|request| request.request_number).collect();
+    assert_eq!(numbers, [6, 7, 8]);
 }
 
 #[tokio::test]

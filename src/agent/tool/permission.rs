@@ -219,6 +219,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_name_that_begins_alike_is_another_tool() {
+        for (allowed, tool) in [
+            ("files", "files_write"),
+            ("file", "files.read"),
+            ("files.read", "files.write"),
+            ("read", "files.read"),
+            ("look", "lo"),
+        ] {
+            let (permits, person) = permits(&[allowed], vec![says("no")]);
+            assert!(ask(&permits, Permission::Ask, tool).await.is_err(), "{allowed} {tool}");
+            assert_eq!(person.asked.lock().unwrap().len(), 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_clear_yes_is_one() {
+        for unclear in ["", " ", "ok", "yes please", "0"] {
+            let (permits, person) = permits(&[], vec![says(unclear), says(unclear), says(unclear)]);
+            assert!(ask(&permits, Permission::Ask, "look").await.is_err(), "{unclear:?}");
+            assert_eq!(person.asked.lock().unwrap().len(), 3, "{unclear:?}");
+        }
+        let (permits, _) = permits(&[], vec![Answered::TimedOut]);
+        assert!(ask(&permits, Permission::Ask, "look").await.is_err());
+    }
+
+    #[tokio::test]
     async fn a_person_decides_each_time_or_once_for_all() {
         let answers = vec![says("Y"), says("what?"), says("n"), says("always"), says("no")];
         let (permits, person) = permits(&["files.write"], answers);

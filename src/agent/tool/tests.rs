@@ -151,6 +151,39 @@ async fn a_tool_that_is_stopped_leaves_its_notes() {
 }
 
 #[tokio::test]
+async fn an_agents_own_time_limit_only_shortens_the_tools() {
+    for (own, of_tool) in [(5000, 10), (10, 5000)] {
+        let runner = Arc::new(Fake {
+            ends: false,
+            says: Observed::success(JsonMap::new()),
+            handed: Mutex::default(),
+        });
+        let performer = Performer::Agent {
+            name: "helper".into(),
+            config: Arc::default(),
+            timeout: Some(Duration::from_millis(own)),
+            runner,
+        };
+        let limited = Tool {
+            timeout: Duration::from_millis(of_tool),
+            ..tool(Permission::Allow)
+        };
+        let mut kit = Kit::new(Arc::new(Permits::new(Arc::new(Nobody), [])));
+        kit.add(&"t".into(), &limited, ToolKind::input_alone(), performer);
+        let execution = fixtures::execution("boss", 1);
+        let hand = kit.within(&execution);
+        hand.specs().await.unwrap();
+        let ended = hand.call(call(json!({}))).await;
+        assert_eq!(
+            ended.end,
+            Some(ToolEnd::Error(
+                "the tool had not ended after 0.01 s and was stopped".into()
+            ))
+        );
+    }
+}
+
+#[tokio::test]
 async fn what_is_denied_is_not_offered_and_what_is_asked_for_is_refused_without_anybody() {
     let runner = Fake::new(Observed::success(JsonMap::new()));
     assert!(kit(Performer::Script(runner.clone()), Permission::Deny).is_empty());

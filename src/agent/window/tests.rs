@@ -155,6 +155,23 @@ async fn a_summary_serves_the_same_beginning_and_no_other() {
 }
 
 #[tokio::test]
+async fn a_summary_of_turns_that_must_be_sent_does_not_serve() {
+    let scribe = scribe(Ok("They spoke."));
+    let before = fit(&window(&summarizing(240), "llama3", &scribe, ""), talk(9), None).await;
+    let note = before.unwrap().dropped;
+    assert!(note.as_ref().unwrap()["messages"].as_u64() > Some(2), "{note:?}");
+    // Somebody has edited the ensemble in between.
+    let rules = ContextWindow {
+        min_recent_turns: NonZeroU32::new(9).unwrap(),
+        ..summarizing(240)
+    };
+    let fitted = fit(&window(&rules, "llama3", &scribe, ""), talk(9), note)
+        .await
+        .unwrap();
+    assert!(fitted.messages.ends_with(&talk(9)[2..]), "{:?}", fitted.messages);
+}
+
+#[tokio::test]
 async fn much_at_once_is_summed_up_piece_by_piece() {
     let scribe = scribe(Ok("They spoke."));
     let window = window(&summarizing(240), "llama3", &scribe, "");

@@ -261,6 +261,19 @@ async fn the_same_request_again_gets_the_reply_that_it_got_then() {
 }
 
 #[tokio::test]
+async fn simulated_replies_are_not_kept() {
+    let (_guard, path) = folder();
+    let simulated = Profile {
+        provider: "simulated".into(),
+        ..profile()
+    };
+    let (model, counting) = model_of(simulated, &Cache::filled(path.clone()).unwrap());
+    said(&model, ask("Hello", 0)).await;
+    said(&model, ask("Hello", 0)).await;
+    assert_eq!((*counting.0.lock().unwrap(), path.exists()), (2, false));
+}
+
+#[tokio::test]
 async fn failures_are_not_kept() {
     let (_guard, path) = folder();
     let cache = Cache::filled(path.clone()).unwrap();

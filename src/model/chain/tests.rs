@@ -1,3 +1,5 @@
+mod pauses;
+
 use std::num::NonZeroU32;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -146,6 +148,7 @@ async fn when_nobody_answers_all_errors_are_told() {
     ];
     let asked = setup(links).model.ask(ask(0), &Silence).await;
     assert_eq!((text(&asked), asked.requests), (Err("a: error 1; b: error 2"), 2));
+    assert!(asked.result.is_err_and(|error| error.retryable), "b may answer later");
 }
 
 #[tokio::test]

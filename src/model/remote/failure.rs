@@ -298,6 +298,17 @@ mod tests {
     }
 
     fn refusal(profile: &Profile, provider: &str, status: u16, rows: Rows<'_>, body: &str) -> ModelError {
+        refusal_of(true, profile, provider, status, rows, body)
+    }
+
+    fn refusal_of(
+        has_schema: bool,
+        profile: &Profile,
+        provider: &str,
+        status: u16,
+        rows: Rows<'_>,
+        body: &str,
+    ) -> ModelError {
         let provider = Provider::named(provider).expect("is known");
         let network = Network::new(|_| Some("key-0123456789".into()), || DateTime::UNIX_EPOCH, || 0.5);
         let credentials = Credentials::gather(profile, provider, &network).expect("all there");
@@ -306,7 +317,7 @@ mod tests {
             profile,
             credentials: &credentials,
             base_url: profile.base_url.as_deref().unwrap_or(provider.base_url),
-            has_schema: true,
+            has_schema,
         };
         let status = StatusCode::from_u16(status).expect("a status");
         target.refusal(status, &headers(rows), body, DateTime::UNIX_EPOCH)
@@ -436,7 +447,12 @@ mod tests {
     fn a_schema_that_is_not_liked_is_known_from_other_faults() {
         let schema = r#"{"error": {"message": "Invalid schema for response_format"}}"#;
         assert!(refusal(&profile(None), "openai", 400, &[], schema).refused_schema);
+        assert!(refusal(&profile(None), "openai", 422, &[], schema).refused_schema);
         assert!(!refusal(&profile(None), "openai", 500, &[], schema).refused_schema);
         assert!(!refusal(&profile(None), "openai", 400, &[], "context length exceeded").refused_schema);
+        assert!(
+            !refusal_of(false, &profile(None), "openai", 400, &[], schema).refused_schema,
+            "none was sent"
+        );
     }
 }

@@ -96,6 +96,10 @@ mod tests {
             open.as_object_mut().expect("an object").remove(key);
             assert!(!is_strict(&open), "{key}");
             assert!(!is_strict(&json!({"type": "array", "items": open})), "{key} deeper");
+            assert!(
+                !is_strict(&json!({"anyOf": [{"type": "string"}, open]})),
+                "{key} as one of several"
+            );
         }
     }
 
@@ -110,6 +114,11 @@ mod tests {
             "minimum": {"type": "array", "items": {"type": "string"}},
         }});
         assert_eq!(closed(&schema), Some(expected));
+        for key in ["$defs", "definitions"] {
+            let schema = json!({"$ref": "#/x", key: {"short": {"type": "string", "maxLength": 3}}});
+            let expected = json!({"$ref": "#/x", key: {"short": {"type": "string"}}});
+            assert_eq!(closed(&schema), Some(expected), "{key}");
+        }
         for open in [
             json!({"type": "object"}),
             json!({"type": "object", "properties": {}, "additionalProperties": {"type": "string"}}),

@@ -1,5 +1,7 @@
 //! What is said to each provider, and what is made of what it says.
 
+mod oddities;
+
 use std::sync::Mutex;
 
 use serde_json::json;

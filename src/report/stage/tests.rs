@@ -156,6 +156,94 @@ fn while_a_person_is_asked_everybody_is_silent() {
 }
 
 #[test]
+fn lines_wait_for_the_answer_where_nobody_has_the_floor() {
+    let (stage, paper) = stage(true);
+    stage.ask();
+    stage.say("said meanwhile\n");
+    stage.catch_up();
+    assert_eq!(paper.text(), "");
+    stage.answered();
+    assert_eq!(paper.text(), "said meanwhile\n");
+}
+
+#[test]
+fn who_ends_while_a_person_is_asked_leaves_the_floor_to_others() {
+    let (stage, paper) = stage(true);
+    stage.ask();
+    hear(&stage, "b", &["All of it."]);
+    hear(&stage, "c", &["Much"]);
+    assert_eq!(stage.leave("b"), Shown::default(), "it is shown with its end");
+    stage.say("  b llm\n    All of it.\n");
+    assert_eq!(paper.text(), "");
+    stage.answered();
+    hear(&stage, "c", &[" more."]);
+    assert_eq!(paper.text(), "  b llm\n    All of it.\n  c llm\n    Much more.");
+}
+
+#[test]
+fn the_rest_of_what_somebody_says_comes_after_the_answer() {
+    let (stage, paper) = stage(true);
+    hear(&stage, "b", &["One"]);
+    stage.ask();
+    hear(&stage, "b", &["and the", " other."]);
+    assert_eq!(stage.leave("b"), SHOWN);
+    stage.say("b has ended\n");
+    assert_eq!(paper.text(), "  b llm\n    One\n", "the person is not disturbed");
+    stage.answered();
+    assert_eq!(paper.text(), "  b llm\n    One\n    and the other.\nb has ended\n");
+}
+
+#[test]
+fn what_was_data_once_is_heard_when_it_is_text() {
+    let text_after = |what: &dyn Fn(&Stage)| {
+        let (stage, paper) = stage(true);
+        what(&stage);
+        hear(&stage, "a", &["Text."]);
+        paper.text()
+    };
+    let in_its_next_execution = text_after(&|stage| {
+        hear(stage, "a", &["{\"n\": 1}"]);
+        stage.leave("a");
+    });
+    assert_eq!(in_its_next_execution, "  a llm\n    Text.");
+    let after_a_tool = text_after(&|stage| {
+        hear(stage, "a", &["{\"n\": 1}"]);
+        let call = ToolCall::new("1", "look", json!({}));
+        stage.hear(&speaker("a"), Said::ToolCalled(&call));
+    });
+    assert_eq!(after_a_tool, "  a llm\n    → look {}\n    Text.");
+    let after_data_that_broke_off = text_after(&|stage| {
+        hear(stage, "a", &["{\"n\": "]);
+        stage.hear(&speaker("a"), Said::Again);
+    });
+    assert_eq!(after_data_that_broke_off, "  a llm\n    Text.");
+}
+
+#[test]
+fn only_the_last_reply_counts_as_shown() {
+    let (stage, paper) = stage(true);
+    hear(&stage, "a", &["Let me see."]);
+    stage.hear(&speaker("a"), Said::ToolCalled(&ToolCall::new("1", "look", json!({}))));
+    hear(&stage, "a", &["{\"n\": 1}"]);
+    let shown = stage.leave("a");
+    assert_eq!((shown.title, shown.text), (true, false), "{}", paper.text());
+}
+
+#[test]
+fn a_heading_is_said_once_and_later_executions_have_their_number() {
+    let (stage, paper) = stage(true);
+    stage.head(Some("turn 2\n".into()));
+    let again = Speaker {
+        execution: 2,
+        ..speaker("a")
+    };
+    stage.hear(&again, Said::Text("More."));
+    stage.leave("a");
+    stage.say_heading();
+    assert_eq!(paper.text(), "turn 2\n  a #2 llm\n    More.\n");
+}
+
+#[test]
 fn nothing_is_heard_where_nobody_watches() {
     let (stage, paper) = stage(false);
     hear(&stage, "a", &["text"]);
