@@ -73,3 +73,132 @@ impl Runner for Reusing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::agent::fixtures;
+    use crate::data::{Context, JsonMap, Request};
+    use crate::thread::{Iteration, Message, Role, Thread};
+
+    fn execution() -> Execution {
+        Execution {
+            dependencies: vec![("writer".into(), Arc::new(json!({"n": 1})))],
+            ..fixtures::execution("judge", 2)
+        }
+    }
+
+    /// The result that execution 2 of `judge` may take over.
+    fn reusable() -> Reusable {
+        let mut reusable = Reusable::default();
+        for (number, reads_all) in [(1, false), (2, false), (3, true)] {
+            let read = Execution {
+                execution: number,
+                ..execution()
+            };
+            let Observed::Finished(observation) = Observed::success(said(number)) else {
+                panic!("a success has finished")
+            };
+            reusable.insert("judge".into(), number, digest_of_reads(&read, reads_all), observation);
+        }
+        reusable
+    }
+
+    fn said(number: u32) -> JsonMap {
+        [("number".to_owned(), Value::from(number))].into_iter().collect()
+    }
+
+    #[test]
+    fn only_who_reads_the_same_takes_over() {
+        let reusable = reusable();
+        for number in [1, 2] {
+            let same = Execution {
+                execution: number,
+                run_id: "another".into(),
+                turn_count: 9,
+                ..execution()
+            };
+            let found = reusable.get(&same, false).map(|found| found.result.clone());
+            assert_eq!(found, Some(Ok(said(number))), "each execution its own");
+        }
+        let message = Message::new(Role::User, "before");
+        let others: [(&str, Execution); 6] = [
+            (
+                "another input",
+                Execution {
+                    input: "another".into(),
+                    ..execution()
+                },
+            ),
+            (
+                "another output",
+                Execution {
+                    dependencies: vec![("writer".into(), Arc::new(json!({"n": 2})))],
+                    ..execution()
+                },
+            ),
+            (
+                "a request",
+                Execution {
+                    request: Some(Request {
+                        from: "writer".into(),
+                        parameters: Value::Null,
+                        priority: 0,
+                    }),
+                    ..execution()
+                },
+            ),
+            (
+                "another thread",
+                Execution {
+                    thread: Arc::new(Thread::of(vec![Iteration {
+                        messages: vec![message],
+                        ..Iteration::default()
+                    }])),
+                    ..execution()
+                },
+            ),
+            (
+                "another agent",
+                Execution {
+                    agent_name: "writer".into(),
+                    ..execution()
+                },
+            ),
+            (
+                "an execution that there was not",
+                Execution {
+                    execution: 4,
+                    ..execution()
+                },
+            ),
+        ];
+        for (what, other) in others {
+            assert!(reusable.get(&other, false).is_none(), "{what}");
+        }
+    }
+
+    #[test]
+    fn the_context_counts_for_those_who_read_all_of_it() {
+        let reusable = reusable();
+        let mut context = Context::default();
+        context.insert("k".into(), Arc::new(json!(1)));
+        let with = |execution_number| Execution {
+            execution: execution_number,
+            context: Arc::new(context.clone()),
+            ..execution()
+        };
+        assert!(
+            reusable.get(&with(2), false).is_some(),
+            "who listens to others reads those"
+        );
+        assert!(reusable.get(&with(3), true).is_none());
+        let as_it_was = Execution {
+            execution: 3,
+            ..execution()
+        };
+        assert!(reusable.get(&as_it_was, true).is_some());
+    }
+}

@@ -202,8 +202,9 @@ fn neither_text_nor_arguments_are_held_without_bound() {
         ),
     ];
     for (provider, event) in rows {
-        let events = vec![event; 11];
-        assert_eq!(reply(provider, &events).0, Err(Broken::TooLarge), "{provider}");
+        let mut assembly = Assembly::new(&|_| {});
+        let taken = (0..11).try_for_each(|_| of(provider).take(&event, &mut assembly));
+        assert_eq!(taken, Err(Broken::TooLarge), "{provider}");
     }
 }
 
