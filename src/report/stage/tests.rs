@@ -217,6 +217,13 @@ fn what_was_data_once_is_heard_when_it_is_text() {
         stage.hear(&speaker("a"), Said::Again);
     });
     assert_eq!(after_data_that_broke_off, "  a llm\n    Text.");
+    let and_both = text_after(&|stage| {
+        let call = ToolCall::new("1", "look", json!({}));
+        stage.hear(&speaker("a"), Said::ToolCalled(&call));
+        hear(stage, "a", &["{\"n\": "]);
+        stage.hear(&speaker("a"), Said::Again);
+    });
+    assert_eq!(and_both, "  a llm\n    → look {}\n    Text.");
 }
 
 #[test]
