@@ -567,7 +567,7 @@ fn what_is_left_of_a_budget_ends_the_calls_of_tools() {
     let result = run_in(&workspace, &text, &[]).json();
     let error = &result["conversation_history"][1]["error"];
     assert_eq!(
-        error, "the token budget is used up, and the model still calls tools",
+        error, "`max_total_tokens` is used up, and the model still calls tools",
         "{result:#}"
     );
     assert_eq!(server.asked().len(), 2);
