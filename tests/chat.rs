@@ -50,6 +50,24 @@ fn lines_of_standard_input_are_messages() {
 }
 
 #[test]
+fn a_message_in_quotes_keeps_its_lines_and_ends_with_the_input() {
+    let workspace = assistant();
+    let lines = "\"\"\"one\n\n  two\n\"\"\"\n\"\"\"three\nfour\n";
+    workspace.run_with_stdin(["chat", "a.yaml"], lines).expect_code(0);
+    assert_eq!(said(&workspace), ["one\n\n  two", "three\nfour"]);
+}
+
+#[test]
+fn a_conversation_that_waits_takes_no_message_for_its_next_leg() {
+    let workspace = Workspace::new();
+    workspace.write("a.yaml", "name: a\nagents: [{name: guest, input: 'Well?'}]\n");
+    workspace
+        .run_with_stdin(["chat", "a.yaml"], "hello\nanybody?\n")
+        .expect_code(3);
+    assert_eq!(said(&workspace), ["hello"]);
+}
+
+#[test]
 fn nothing_said_leaves_nothing_behind() {
     let workspace = assistant();
     workspace.run_with_stdin(["chat", "a.yaml"], "/bye\n").expect_code(0);

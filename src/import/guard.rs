@@ -97,6 +97,7 @@ mod tests {
             ("${gate.a.b} == 'x y'", "gate", Some("output.a?.b == 'x y'")),
             ("${gate.kind} == build", "gate", Some("output.kind == 'build'")),
             ("${gate.n} == 3", "gate", Some("output.n == 3")),
+            ("${gate.ok} == true", "gate", Some("output.ok == True")),
             ("${my-gate.is-ok}", "my-gate", Some("output['is-ok']")),
             ("${gate}", "gate", None),
         ] {

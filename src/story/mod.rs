@@ -8,6 +8,8 @@ mod compare;
 mod fold;
 mod paths;
 mod share;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
