@@ -142,11 +142,11 @@ mod tests {
             (
                 "a request",
                 Execution {
-                    request: Some(Request {
+                    request: Some(Arc::new(Request {
                         from: "writer".into(),
                         parameters: Value::Null,
                         priority: 0,
-                    }),
+                    })),
                     ..execution()
                 },
             ),
