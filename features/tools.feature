@@ -464,3 +464,26 @@ Feature: Tools
     And execution 1 of "a" failed (timeout) saying "0.5 s"
     And the result has "usage.requests" = 2
     And execution 1 of "a" has "usage.requests" = 2
+
+  Scenario: An attempt that failed has spent what the next one cannot spend again
+    Given the ensemble "a.yaml":
+      """
+      name: dear
+      agents: [{name: a, model_profile: m, tools: [double], retry: {max_attempts: 2, delay_seconds: 0}}]
+      tools:
+        double: {script: double.rhai, parameters: {type: object, properties: {n: {type: integer}}, required: [n]}}
+      conversation_limits: {max_cost: 0.006}
+      model_profiles:
+        m:
+          provider: simulated
+          replies:
+            - &call {text: "I look it up, and up, and up.", tool_calls: [{name: double, arguments: {n: 1}}]}
+            - {error: asleep}
+            - *call
+            - done
+          cost: {input_per_million: 0, output_per_million: 300}
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "agent_failed" with exit code 1
+    And execution 1 of "a" failed (model) saying "`max_cost` is used up"
+    And the result has "usage.requests" = 3
