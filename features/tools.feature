@@ -423,3 +423,44 @@ Feature: Tools
       | warning  | 10:18 | there is no file `gone.rhai`                                       |
       | hint     | 11:3  | no agent uses the tool `idle`                                      |
       | warning  | 11:25 | `no-such-program` is neither a file nor a command                  |
+
+  Scenario: What a run may spend also ends the requests of one execution
+    Given the ensemble "a.yaml":
+      """
+      name: dear
+      agents: [{name: a, model_profile: m, tools: [double], retry: {max_attempts: 5, delay_seconds: 0}}]
+      tools:
+        double: {script: double.rhai, parameters: {type: object, properties: {n: {type: integer}}, required: [n]}}
+      conversation_limits: {max_cost: 0.01}
+      model_profiles:
+        m:
+          provider: simulated
+          replies: [{text: "I look it up, and up, and up.", tool_calls: [{name: double, arguments: {n: 1}}]}]
+          cost: {input_per_million: 0, output_per_million: 300}
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "agent_failed" with exit code 1
+    And execution 1 of "a" failed (model) saying "`max_cost` is used up, and the model still calls tools"
+    And the result has "usage.requests" = 4
+    And the result has "usage.cost" = 0.012
+
+  Scenario: A model that is not waited for any more has been asked all the same
+    Given the file "slow.sh":
+      """
+      exec sleep 100
+      """
+    And the ensemble "a.yaml":
+      """
+      name: late
+      agents:
+        - {name: a, model_profile: m, tools: [slow], timeout_seconds: 0.5, retry: {max_attempts: 2, delay_seconds: 0}}
+      tools:
+        slow: {script: slow.sh, parameters: {type: object}}
+      model_profiles:
+        m: {provider: simulated, replies: [{tool_calls: [{name: slow, arguments: {}}]}]}
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "agent_failed" with exit code 1
+    And execution 1 of "a" failed (timeout) saying "0.5 s"
+    And the result has "usage.requests" = 2
+    And execution 1 of "a" has "usage.requests" = 2

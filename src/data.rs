@@ -126,6 +126,41 @@ pub struct Usage {
     pub cost: Option<Cost>,
 }
 
+/// What is left of what a run's limits allow; `None` where there is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Remaining {
+    /// Of `max_total_tokens`.
+    pub tokens: Option<u64>,
+    /// Of `max_cost`.
+    pub cost: Option<Cost>,
+}
+
+impl Remaining {
+    /// What is left when that has been used.
+    #[must_use]
+    pub fn without(self, used: Usage) -> Self {
+        Self {
+            tokens: self
+                .tokens
+                .map(|tokens| tokens.saturating_sub(used.input_tokens + used.output_tokens)),
+            cost: self
+                .cost
+                .map(|cost| Cost(cost.0.saturating_sub(used.cost.unwrap_or_default().0))),
+        }
+    }
+
+    /// The limit of which nothing is left, by its name.
+    pub fn used_up(self) -> Option<&'static str> {
+        if self.tokens == Some(0) {
+            Some("max_total_tokens")
+        } else if self.cost == Some(Cost(0)) {
+            Some("max_cost")
+        } else {
+            None
+        }
+    }
+}
+
 /// An amount of money, in the user's currency, exact to a billionth: sums do not depend on their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Cost(u64);
@@ -181,6 +216,15 @@ impl Usage {
     /// Requests that the agent itself made of its model.
     pub fn own_requests(&self) -> u64 {
         self.requests.saturating_sub(self.by_tools)
+    }
+
+    /// The same, made by a tool.
+    #[must_use]
+    pub fn by_a_tool(self) -> Self {
+        Self {
+            by_tools: self.requests,
+            ..self
+        }
     }
 }
 

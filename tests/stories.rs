@@ -63,7 +63,11 @@ fn gated() -> Workspace {
         "a.yaml",
         "name: gated\nagents:\n  - {name: first, script: gate.sh}\n  - {name: second, script: s.rhai, depends_on: [first]}\n",
     );
-    workspace.write("gate.sh", "until [ -e go ]; do sleep 0.02; done; echo through");
+    // Whoever is left over ends with the folder.
+    workspace.write(
+        "gate.sh",
+        "until [ -e go ] || [ ! -e gate.sh ]; do sleep 0.02; done; echo through",
+    );
     workspace.write("s.rhai", "#{ heard: dependencies.first.response }");
     workspace
 }
@@ -423,7 +427,7 @@ fn a_follower_ends_when_nobody_listens() {
         "a.yaml",
         "name: a\nagents:\n  - {name: first, script: gate.sh}\n  - {name: second, script: end.sh, depends_on: [first]}\n",
     );
-    workspace.write("end.sh", "until [ -e end ]; do sleep 0.02; done");
+    workspace.write("end.sh", "until [ -e end ] || [ ! -e end.sh ]; do sleep 0.02; done");
     let running = workspace.spawn(["run", "a.yaml"]);
     begun(&workspace);
     let mut follower = workspace.spawn(["runs", "show", "--follow"]);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::{BoxFuture, Execution, Notes};
-use crate::data::{Context, JsonMap};
+use crate::data::{Context, JsonMap, Remaining};
 use crate::ensemble::{Agent, AgentKind, Conversation, Declared, Dependency, Ending, OnError, Retry};
 use crate::model::{Heard, ModelError, ModelReply, ModelRequest, Provider};
 
@@ -86,7 +86,7 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
         thread: Arc::default(),
         requests_made: 0,
         lost_attempts: 0,
-        tokens_left: None,
+        remaining: Remaining::default(),
         last_failure: None,
         notes: Notes::default(),
     }

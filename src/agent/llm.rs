@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::dialogue::{Dialogue, DialogueError, NoTools, Opening, Progress, Tools, Window};
+use super::dialogue::{Dialogue, DialogueError, NoTools, Opening, Tools, Window};
 use super::reply::{checked, output_of};
 use super::schema::Schema;
 use super::scope::{listens_to, scope};
@@ -209,7 +209,7 @@ impl LlmRunner {
             if errors.is_empty() {
                 return Ok(output);
             }
-            if left == 0 {
+            if left == 0 || execution.remaining.without(*spent).used_up().is_some() {
                 return Err(Failure::new(FailureKind::Schema, mismatch(&errors)));
             }
             text = correction(&mismatch(&errors));
@@ -228,7 +228,7 @@ impl LlmRunner {
             },
             requests_made: execution.requests_made + spent.own_requests(),
             max_requests: self.max_iterations,
-            tokens_left: execution.tokens_left,
+            remaining: execution.remaining.without(spent),
             output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
         }
     }
@@ -241,9 +241,8 @@ impl LlmRunner {
         execution: &Execution,
         spent: &mut Usage,
     ) -> (Result<String, Failure>, Thread) {
-        let progress = Progress::default();
-        self.dialogue.hold(opening, tools, &*self.listener, &progress).await;
-        let conversed = progress.take();
+        let held = self.dialogue.booked(opening, tools, &*self.listener, &execution.notes);
+        let conversed = held.await;
         *spent = *spent + conversed.usage;
         for warning in conversed.warnings {
             execution.notes.warn(warning);

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 
 use crate::conversation::Interruption;
-use crate::data::{Context, Failure, FailureKind, JsonMap, Question, Request, Usage};
+use crate::data::{Context, Failure, FailureKind, JsonMap, Question, Remaining, Request, Usage};
 use crate::thread::{Iteration, Thread};
 
 pub use crate::model::BoxFuture;
@@ -69,8 +69,8 @@ pub struct Execution {
     pub requests_made: u64,
     /// So many attempts right before this one were cut short: what they left may be gone on with.
     pub lost_attempts: u32,
-    /// LLM: tokens that the run may still use, where it has a budget.
-    pub tokens_left: Option<u64>,
+    /// LLM: what the run may still use.
+    pub remaining: Remaining,
     /// Why the attempt before this one failed, for a model to be told.
     pub last_failure: Option<Failure>,
     /// Where the runner leaves what must not be lost when it is stopped.
@@ -103,14 +103,19 @@ pub struct Observation {
     pub exchange: Vec<Iteration>,
 }
 
-/// What a runner leaves behind even when it is stopped: the end of stderr, and warnings.
+/// What a runner leaves behind even when it is stopped.
 #[derive(Debug, Clone, Default)]
-pub struct Notes(Arc<Mutex<NotesInner>>);
+pub struct Notes(Arc<Mutex<Left>>);
 
-#[derive(Debug, Default)]
-struct NotesInner {
-    stderr: String,
-    warnings: Vec<String>,
+/// What was left behind.
+#[derive(Debug, Default, PartialEq)]
+pub struct Left {
+    /// The end of stderr.
+    pub stderr: String,
+    /// What the person who runs the ensemble should know.
+    pub warnings: Vec<String>,
+    /// LLM: what it has cost until then, for whoever gets no [`Observation`].
+    pub usage: Option<Usage>,
 }
 
 impl Notes {
@@ -138,13 +143,23 @@ impl Notes {
         self.lock().warnings.push(warning.into());
     }
 
-    /// Takes what is there: the end of stderr and the warnings.
-    pub fn take(&self) -> (String, Vec<String>) {
-        let mut inner = self.lock();
-        (std::mem::take(&mut inner.stderr), std::mem::take(&mut inner.warnings))
+    /// Adds to what it has cost.
+    pub fn book(&self, usage: Usage) {
+        let mut left = self.lock();
+        left.usage = Some(left.usage.unwrap_or_default() + usage);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, NotesInner> {
+    /// Takes what it has cost.
+    pub fn take_usage(&self) -> Option<Usage> {
+        self.lock().usage.take()
+    }
+
+    /// Takes all that is there.
+    pub fn take(&self) -> Left {
+        std::mem::take(&mut self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Left> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -88,7 +88,7 @@ mod tests {
     fn read(bytes: &[u8]) -> (Result<JsonMap, Failure>, Vec<String>) {
         let notes = Notes::default();
         let output = from_bytes(bytes, &notes);
-        (output, notes.take().1)
+        (output, notes.take().warnings)
     }
 
     fn quiet(text: &str) -> Value {

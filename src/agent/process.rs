@@ -26,7 +26,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -47,9 +46,6 @@ pub const DEFAULT_OUTPUT_CAP: usize = 10 * 1024 * 1024;
 
 /// The environment variable by which a run's processes are known.
 pub const RUN_ID: &str = "ENSEMBLE_RUN_ID";
-
-/// How often, and how long apart, a program is tried that somebody still has open for writing.
-const BUSY: (u32, Duration) = (50, Duration::from_millis(5));
 
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -107,14 +103,8 @@ enum End {
 
 async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
     let mut command = command(invocation, folder, execution);
-    let (mut tries, pause) = BUSY;
-    loop {
-        match command.spawn() {
-            Err(error) if fault::is_busy(&error) && tries > 0 => tries -= 1,
-            spawned => return Running::new(spawned?, bounds, execution),
-        }
-        tokio::time::sleep(pause).await;
-    }
+    let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
+    Running::new(child, bounds, execution)
 }
 
 fn command(invocation: &Invocation, folder: &Path, execution: &Execution) -> Command {

@@ -5,6 +5,9 @@
 //! a word for its value (`{{ … }}`, `$NAME`, `NAME_IN_CAPITALS`) is no secret.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
 
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::loader::codes;
@@ -45,6 +48,15 @@ const MARKS: [Mark; 20] = [
     mark("Bearer ", 24, "an access token"),
     mark("-----BEGIN ", 0, "a private key"),
 ];
+
+/// What stands between an address's scheme and its host.
+const ADDRESS: &str = "://";
+
+/// Every mark, and an address as the last, in one walk over the text.
+static SIGNS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    let starts = MARKS.iter().map(|mark| mark.start);
+    AhoCorasick::new(starts.chain([ADDRESS])).ok()
+});
 
 /// Keys whose values are secret, and how long a value must be to be one.
 const NAMES: [(&str, usize); 14] = [
@@ -153,19 +165,20 @@ fn star(c: char) -> char {
 }
 
 fn marked(text: &str, found: &mut Vec<(Span, &'static str)>) {
-    for mark in &MARKS {
-        for (at, _) in text.match_indices(mark.start) {
-            let before = text[..at].chars().next_back();
-            if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '-')) {
-                continue;
-            }
-            if let Some(length) = key_length(&text[at..], mark) {
-                found.push((Span::new(at, at + length), mark.what));
-            }
+    let Some(signs) = &*SIGNS else { return };
+    for sign in signs.find_overlapping_iter(text) {
+        let at = sign.start();
+        let Some(mark) = MARKS.get(sign.pattern().as_usize()) else {
+            found.extend(password_in_address(text, sign.end()));
+            continue;
+        };
+        let before = text[..at].chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '-')) {
+            continue;
         }
-    }
-    for (at, _) in text.match_indices("://") {
-        found.extend(password_in_address(text, at + 3));
+        if let Some(length) = key_length(&text[at..], mark) {
+            found.push((Span::new(at, at + length), mark.what));
+        }
     }
 }
 
@@ -271,11 +284,10 @@ impl Walk<'_, '_> {
                 }
             }
             Content::Scalar(_) => {
-                let Some(value) = node.text().filter(|value| !stands_for_something(value)) else {
-                    return;
-                };
-                let is_named = name.is_some_and(|name| is_secret_under(name, value));
-                if is_named || in_config && is_random(value) {
+                let Some(value) = node.text() else { return };
+                let looks_like_one =
+                    name.is_some_and(|name| is_secret_under(name, value)) || in_config && is_random(value);
+                if looks_like_one && !stands_for_something(value) {
                     self.found.push((self.inside(node), "a secret"));
                 }
             }
@@ -296,14 +308,24 @@ impl Walk<'_, '_> {
 }
 
 fn is_secret_under(key: &str, value: &str) -> bool {
-    let key = key.to_ascii_lowercase().replace('-', "_");
-    let named = NAMES
-        .iter()
-        .find(|(name, _)| key == *name || key.strip_suffix(name).is_some_and(|rest| rest.ends_with('_')));
+    let named = NAMES.iter().find(|(name, _)| ends_with_word(key, name));
     named.is_some_and(|(name, least)| {
         let needs_digit = !matches!(*name, "password" | "passwd" | "api_key" | "apikey");
         value.len() >= *least && (!needs_digit || value.bytes().any(|byte| byte.is_ascii_digit()))
     })
+}
+
+/// Is `word` the key, or its last words? Keys are written with `-` or `_`, and in capitals or not.
+fn ends_with_word(key: &str, word: &str) -> bool {
+    let plain = |byte: &u8| match byte {
+        b'-' => b'_',
+        byte => byte.to_ascii_lowercase(),
+    };
+    let Some(start) = key.len().checked_sub(word.len()) else {
+        return false;
+    };
+    let (before, end) = key.as_bytes().split_at(start);
+    end.iter().map(plain).eq(word.bytes()) && before.last().is_none_or(|byte| plain(byte) == b'_')
 }
 
 /// A long row of capital and small letters and digits in no order; checksums are none, since they have one case.

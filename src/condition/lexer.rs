@@ -143,7 +143,10 @@ impl<'a> Lexer<'a> {
     }
 
     fn symbol(&mut self) -> Result<TokenKind<'a>, CompileError> {
-        if let Some(symbol) = SYMBOLS.iter().find(|symbol| self.rest().starts_with(**symbol)) {
+        let rest = self.rest().as_bytes();
+        // The first byte alone decides against most.
+        let begins = |symbol: &&&str| symbol.as_bytes().first() == rest.first() && rest.starts_with(symbol.as_bytes());
+        if let Some(symbol) = SYMBOLS.iter().find(begins) {
             self.at += symbol.len();
             return Ok(TokenKind::Symbol(symbol));
         }

@@ -8,12 +8,12 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
 
 use super::{Executor, Pace};
-use crate::agent::{BoxFuture, Execution, Notes, Observation, Observed};
+use crate::agent::{BoxFuture, Execution, Left, Notes, Observation, Observed};
 use crate::conversation::{
     AttemptFailed, ConversationState, Event, ExecutionFinished, ExecutionStarted, InputRequested, Interruption,
     OpenExecution, Slot,
 };
-use crate::data::{Failure, FailureKind};
+use crate::data::{Failure, FailureKind, Remaining};
 use crate::ensemble::AgentKind;
 use crate::journal::{LedgerError, SyncPoint};
 use crate::plan::{AgentId, Plan};
@@ -197,14 +197,18 @@ impl Executor<'_> {
                 return Ok(None);
             }
         };
-        let (stderr, warnings) = ended.notes.take();
+        let mut left = ended.notes.take();
+        let observation = Observation {
+            usage: observation.usage.or(left.usage.take()),
+            ..observation
+        };
         if may_retry && let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
-            self.attempt_failed(plan, state, agent, observation, (stderr, warnings), pause)?;
+            self.attempt_failed(plan, state, agent, observation, left, pause)?;
             return Ok(Some((agent, pause)));
         }
         let finished = ExecutionFinished {
             reused,
-            ..finished(plan, state, agent, observation, ended.took, (stderr, warnings))
+            ..finished(plan, state, agent, observation, ended.took, left)
         };
         self.commit(state, Event::ExecutionFinished(finished))?;
         Ok(None)
@@ -216,7 +220,7 @@ impl Executor<'_> {
         state: &mut ConversationState,
         agent: AgentId,
         observation: Observation,
-        (stderr, warnings): (String, Vec<String>),
+        left: Left,
         pause: Duration,
     ) -> Result<(), LedgerError> {
         let (Some(slot), Err(failure)) = (slot(state, agent), observation.result) else {
@@ -229,8 +233,8 @@ impl Executor<'_> {
             attempt: slot.attempt,
             failure,
             usage: observation.usage,
-            stderr,
-            warnings,
+            stderr: left.stderr,
+            warnings: left.warnings,
             pause: pause.as_secs_f64(),
         };
         self.commit(state, Event::AttemptFailed(failed))
@@ -249,7 +253,11 @@ impl Executor<'_> {
             };
             let (took, left) = match notes.get(&agent) {
                 Some((begun, notes)) => (begun.elapsed(), notes.take()),
-                None => (Duration::ZERO, Default::default()),
+                None => (Duration::ZERO, Left::default()),
+            };
+            let observation = Observation {
+                usage: left.usage,
+                ..observation
             };
             let finished = finished(plan, state, agent, observation, took, left);
             self.commit(state, Event::ExecutionFinished(finished))?;
@@ -301,17 +309,21 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot) -> Executi
         thread: known.thread().clone(),
         requests_made: known.requests_made() + slot.usage.map_or(0, |usage| usage.own_requests()),
         lost_attempts: slot.attempt - slot.last_ended,
-        tokens_left: tokens_left(plan, state),
+        remaining: remaining(plan, state, slot),
         last_failure: slot.last_failure.clone(),
         notes: Notes::default(),
     }
 }
 
-/// What is left of the run's budget at the turn's start; side by side, executions may use it twice.
-fn tokens_left(plan: &Plan, state: &ConversationState) -> Option<u64> {
-    let budget = plan.ensemble().limits.max_total_tokens?;
-    let usage = state.usage();
-    Some(budget.saturating_sub(usage.input_tokens + usage.output_tokens))
+/// What the run may still use at the turn's start, less what attempts of this execution have used: side by side,
+/// executions may use it twice.
+fn remaining(plan: &Plan, state: &ConversationState, slot: &Slot) -> Remaining {
+    let limits = &plan.ensemble().limits;
+    let remaining = Remaining {
+        tokens: limits.max_total_tokens,
+        cost: limits.max_cost,
+    };
+    remaining.without(state.usage()).without(slot.usage.unwrap_or_default())
 }
 
 /// The pause before the next attempt; `None`: this was the last.
@@ -325,8 +337,12 @@ fn pause_before_retry(
     let spec = plan.agent(agent);
     // An LLM agent has already sent its model the errors, as often as it may.
     let repaired = failure.kind == FailureKind::Schema && matches!(spec.kind, AgentKind::Llm(_));
-    let failed = slot(state, agent)?.failed_attempts + 1;
-    (!repaired && failed < spec.retry.max_attempts.get()).then(|| spec.retry.pause_after(failed))
+    let slot = slot(state, agent)?;
+    // With nothing left to use, the next attempt would only ask a model once more than the limits allow.
+    let used = observation.usage;
+    let used_up = used.is_some_and(|used| remaining(plan, state, slot).without(used).used_up().is_some());
+    let failed = slot.failed_attempts + 1;
+    (!repaired && !used_up && failed < spec.retry.max_attempts.get()).then(|| spec.retry.pause_after(failed))
 }
 
 fn finished(
@@ -335,7 +351,7 @@ fn finished(
     agent: AgentId,
     observation: Observation,
     took: Duration,
-    (stderr, warnings): (String, Vec<String>),
+    left: Left,
 ) -> ExecutionFinished {
     let slot = slot(state, agent);
     let (output, failure) = match observation.result {
@@ -351,8 +367,8 @@ fn finished(
         failure,
         execution_time: took.as_secs_f64(),
         usage: observation.usage,
-        stderr,
-        warnings,
+        stderr: left.stderr,
+        warnings: left.warnings,
         exchange: observation.exchange,
         reused: false,
     }

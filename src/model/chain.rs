@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -49,6 +49,8 @@ pub struct Ask {
     pub output_schema: Option<Arc<Value>>,
     /// The tools that the model may call.
     pub tools: Arc<[ToolSpec]>,
+    /// Counts the requests as they are made, for whoever no longer waits for the end.
+    pub made: Arc<AtomicU64>,
 }
 
 /// What came of it.
@@ -231,6 +233,7 @@ impl Asking<'_> {
         let mut with_schema = true;
         loop {
             self.requests += 1;
+            self.ask.made.fetch_add(1, Ordering::Relaxed);
             let mut request = request(self.ask, at, link, self.ask.requests_made + self.requests);
             request.output_schema = request.output_schema.filter(|_| with_schema);
             let error = match once(link, provider, request, &self.voice).await {

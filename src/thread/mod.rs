@@ -39,7 +39,7 @@ pub enum Role {
 pub enum StopReason {
     /// The model had said all, or waits for its tools.
     EndTurn,
-    /// The limit of a reply was reached and the text is cut off, or a budget of tokens was used up.
+    /// The limit of a reply was reached and the text is cut off, or what the run may use was used up.
     MaxTokens,
     /// The model still called tools after as many requests as were allowed.
     MaxTurnRequests,

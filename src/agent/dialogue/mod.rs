@@ -139,9 +139,9 @@ pub enum DialogueError {
     /// The model still asks for tools after that many requests.
     #[error("the model still calls tools after {0} requests")]
     MaxTurnRequests(u32),
-    /// The tokens that it may use are used up.
-    #[error("the token budget is used up, and the model still calls tools")]
-    MaxTokens,
+    /// What it may use of that limit of the run is used up.
+    #[error("`{0}` is used up, and the model still calls tools")]
+    UsedUp(&'static str),
     /// The model will not answer.
     #[error("the model refused: {0}")]
     Refused(String),
@@ -152,7 +152,7 @@ impl DialogueError {
     pub fn stop_reason(&self) -> Option<StopReason> {
         match self {
             Self::MaxTurnRequests(_) => Some(StopReason::MaxTurnRequests),
-            Self::MaxTokens => Some(StopReason::MaxTokens),
+            Self::UsedUp(_) => Some(StopReason::MaxTokens),
             Self::Refused(_) => Some(StopReason::Refusal),
             Self::Model(_) | Self::Tools(_) | Self::NotEnded => None,
         }

@@ -1,13 +1,15 @@
 //! One round of a dialogue: from something said to the model's last word.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
+use super::super::Notes;
 use super::tools::perform;
 use super::{Dialogue, DialogueError, Fitted, Sending, Tools};
-use crate::data::Usage;
+use crate::data::{Remaining, Usage};
 use crate::ensemble::Price;
 use crate::model::{Ask, ModelReply, ToolSpec, estimate_tokens};
 use crate::thread::{Listener, Message, Speaker, StopReason, Thread, ToolCall};
@@ -27,8 +29,8 @@ pub struct Opening {
     pub requests_made: u64,
     /// Most requests of this round.
     pub max_requests: u32,
-    /// Tokens that this round may use; when they are used up, no further request is made.
-    pub tokens_left: Option<u64>,
+    /// What this round may use; when it is used up, the model is not asked again with what tools have given.
+    pub remaining: Remaining,
     /// The schema that the last word has to match, for providers that can enforce it.
     pub output_schema: Option<Arc<Value>>,
 }
@@ -73,6 +75,23 @@ impl Dialogue {
         progress.lock().end = Some(end);
     }
 
+    /// Holds one round for an execution. What it has cost is in the execution's notes too, also if the future is
+    /// dropped.
+    pub(in crate::agent) async fn booked(
+        &self,
+        opening: Opening,
+        tools: &dyn Tools,
+        listener: &dyn Listener,
+        notes: &Notes,
+    ) -> Conversed {
+        let booked = Booked {
+            progress: Progress::default(),
+            notes,
+        };
+        self.hold(opening, tools, listener, &booked.progress).await;
+        booked.progress.lock().clone()
+    }
+
     async fn rounds(
         &self,
         opening: &Opening,
@@ -100,10 +119,9 @@ impl Dialogue {
             if is_last {
                 return Err(DialogueError::MaxTurnRequests(opening.max_requests));
             }
-            let usage = progress.lock().usage;
-            let spent = usage.input_tokens + usage.output_tokens;
-            if opening.tokens_left.is_some_and(|left| spent >= left) {
-                return Err(DialogueError::MaxTokens);
+            let used = progress.lock().usage;
+            if let Some(limit) = opening.remaining.without(used).used_up() {
+                return Err(DialogueError::UsedUp(limit));
             }
         }
     }
@@ -135,10 +153,15 @@ impl Dialogue {
             requests_made: opening.requests_made + progress.lock().usage.own_requests(),
             output_schema: opening.output_schema.clone(),
             tools: Arc::clone(specs),
+            made: Arc::default(),
+        };
+        let made = Made {
+            requests: Arc::clone(&ask.made),
+            progress,
         };
         let asked = self.model.ask(ask, listener).await;
+        drop(made);
         let mut conversed = progress.lock();
-        conversed.usage.requests += asked.requests;
         conversed.warnings.extend(asked.warnings);
         let reply = asked.result.map_err(|error| DialogueError::Model(error.message))?;
         count(&reply, asked.price, system.as_deref(), &messages, &mut conversed.usage);
@@ -195,6 +218,30 @@ const DROPPED: &str = "dropped";
 fn last_dropped(thread: &Thread) -> Option<Value> {
     let mut iterations = thread.iterations().iter().rev();
     iterations.find_map(|iteration| iteration.metadata.get(DROPPED).cloned())
+}
+
+/// Requests that are being made. They count even if nobody waits for the reply any more.
+struct Made<'p> {
+    requests: Arc<AtomicU64>,
+    progress: &'p Progress,
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        self.progress.lock().usage.requests += self.requests.load(Ordering::Relaxed);
+    }
+}
+
+/// Books what a round has cost at its end, whichever that is.
+struct Booked<'n> {
+    progress: Progress,
+    notes: &'n Notes,
+}
+
+impl Drop for Booked<'_> {
+    fn drop(&mut self) {
+        self.notes.book(self.progress.lock().usage);
+    }
 }
 
 /// A round while it is held, for whoever holds it and whoever may stop it.

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use futures_util::{Stream, StreamExt};
 
 use super::{BoxFuture, Conversed, Dialogue, DialogueError, Ended, Opening, Progress};
+use crate::data::Remaining;
 use crate::thread::{Listener, Message, Role, Said, Speaker, StopReason, Thread, ToolCall};
 
 /// What comes out of a stream.
@@ -68,7 +69,7 @@ impl<'a> DialogueStream<'a> {
             },
             requests_made: thread.iterations().len() as u64,
             max_requests,
-            tokens_left: None,
+            remaining: Remaining::default(),
             output_schema: None,
         };
         let listener = Arc::clone(&heard);

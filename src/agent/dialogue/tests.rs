@@ -1,11 +1,13 @@
 use std::sync::Mutex;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 
 use super::*;
+use crate::agent::Notes;
 use crate::agent::fixtures::Prepared;
-use crate::ensemble::Profile;
+use crate::data::{Cost, Remaining};
+use crate::ensemble::{Price, Profile};
 use crate::model::{Link, ModelError, ModelReply, ToolSpec};
 use crate::thread::{Role, ToolCall, ToolEnd};
 
@@ -62,10 +64,17 @@ fn calls(text: &str, calls: &[(&str, &str, Value)]) -> Result<ModelReply, ModelE
 }
 
 fn dialogue(replies: Vec<Result<ModelReply, ModelError>>) -> (Dialogue, Prepared, Arc<Sums>) {
+    priced(replies, None)
+}
+
+fn priced(replies: Vec<Result<ModelReply, ModelError>>, cost: Option<Price>) -> (Dialogue, Prepared, Arc<Sums>) {
     let fake = Prepared::saying(replies);
     let link = Link {
         name: "any".into(),
-        profile: Arc::new(Profile::default()),
+        profile: Arc::new(Profile {
+            cost,
+            ..Profile::default()
+        }),
     };
     let model = Model::with_providers(vec![(link, Arc::new(fake.clone()))]);
     let sums = Arc::new(Sums::default());
@@ -160,14 +169,8 @@ async fn a_model_that_never_stops_calling_is_stopped() {
     assert_eq!(fake.asked.lock().unwrap().len(), 2);
 }
 
-#[tokio::test]
-async fn a_budget_of_tokens_ends_the_calls() {
-    let (dialogue, fake, _) = dialogue(vec![
-        calls("long enough", &[("1", "double", json!({"n": 1}))]),
-        says("x"),
-    ]);
-    let progress = Progress::default();
-    let opening = Opening {
+fn opening(remaining: Remaining) -> Opening {
+    Opening {
         thread: Arc::default(),
         text: "go".into(),
         systems: Vec::new(),
@@ -178,16 +181,66 @@ async fn a_budget_of_tokens_ends_the_calls() {
         },
         requests_made: 0,
         max_requests: 5,
-        tokens_left: Some(3),
+        remaining,
         output_schema: None,
+    }
+}
+
+#[tokio::test]
+async fn what_the_run_may_use_ends_the_calls() {
+    let tokens = |tokens| Remaining {
+        tokens: Some(tokens),
+        cost: None,
     };
-    dialogue
-        .hold(opening, &*dialogue.tools, &crate::thread::Silence, &progress)
-        .await;
-    let conversed = progress.take();
-    assert_eq!(conversed.end, Some(Err(DialogueError::MaxTokens)));
-    assert_eq!(conversed.exchange.iterations()[0].metadata["stop_reason"], "max_tokens");
-    assert_eq!(fake.asked.lock().unwrap().len(), 1);
+    let cost = |amount| Remaining {
+        tokens: None,
+        cost: Some(Cost::of(amount)),
+    };
+    // The first request is estimated at 4 tokens of input and 5 of output, and costs 0.014.
+    let rows = [
+        (tokens(9), 1, Some("max_total_tokens")),
+        (tokens(10), 2, None),
+        (cost(0.014), 1, Some("max_cost")),
+        (cost(0.0141), 2, None),
+    ];
+    for (remaining, requests, used_up) in rows {
+        let price = Price {
+            input_per_million: 1000.0,
+            output_per_million: 2000.0,
+        };
+        let replies = vec![calls("long enough", &[("1", "double", json!({"n": 1}))]), says("x")];
+        let (dialogue, fake, _) = priced(replies, Some(price));
+        let progress = Progress::default();
+        let silence = crate::thread::Silence;
+        let held = dialogue.hold(opening(remaining), &*dialogue.tools, &silence, &progress);
+        held.await;
+        let conversed = progress.take();
+        let ended = conversed.end.expect("it ended").map(|(text, _)| text);
+        assert_eq!(
+            ended,
+            used_up.map_or(Ok("x".to_owned()), |limit| Err(DialogueError::UsedUp(limit))),
+            "{remaining:?} {:?}",
+            conversed.usage
+        );
+        assert_eq!(fake.asked.lock().unwrap().len(), requests, "{remaining:?}");
+        if used_up.is_some() {
+            assert_eq!(conversed.exchange.iterations()[0].metadata["stop_reason"], "max_tokens");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_waits_for_counts() {
+    let (dialogue, ..) = dialogue(vec![says("It is 42.")]);
+    let notes = Notes::default();
+    let silence = crate::thread::Silence;
+    let held = dialogue.booked(opening(Remaining::default()), &*dialogue.tools, &silence, &notes);
+    assert!(held.now_or_never().is_none(), "it is in the middle of its reply");
+    let made = Usage {
+        requests: 1,
+        ..Usage::default()
+    };
+    assert_eq!(notes.take_usage(), Some(made));
 }
 
 #[tokio::test]

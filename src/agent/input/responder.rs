@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Booked, Wiring};
 use crate::agent::Execution;
-use crate::agent::dialogue::{Dialogue, DialogueError, NoTools, Opening, Progress};
+use crate::agent::dialogue::{Dialogue, DialogueError, NoTools, Opening};
 use crate::agent::llm::{BuildError, template};
 use crate::agent::scope::variables;
 use crate::data::{Context, Failure, FailureKind, Question};
@@ -133,12 +133,10 @@ async fn imagined(
         },
         requests_made: execution.requests_made,
         max_requests: 1,
-        tokens_left: None,
+        remaining: execution.remaining,
         output_schema: None,
     };
-    let progress = Progress::default();
-    dialogue.hold(opening, &NoTools, &Silence, &progress).await;
-    let conversed = progress.take();
+    let conversed = dialogue.booked(opening, &NoTools, &Silence, &execution.notes).await;
     booked.usage = conversed.usage;
     conversed
         .warnings

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::agent::fixtures::{self, Prepared};
+use crate::data::Remaining;
 use crate::ensemble::{AgentKind, ModelChoice, Profile, Retry};
 use crate::model::{ModelError, ModelReply, ModelRequest, Tokens};
 use crate::thread::Message;
@@ -247,7 +248,10 @@ async fn a_reply_that_was_cut_off_is_used_with_a_warning() {
     let execution = execution();
     let notes = execution.notes.clone();
     assert!(observe(&runner, execution).await.result.is_ok());
-    assert_eq!(notes.take().1, ["the model's reply was cut off at its token limit"]);
+    assert_eq!(
+        notes.take().warnings,
+        ["the model's reply was cut off at its token limit"]
+    );
 }
 
 #[tokio::test]
@@ -281,4 +285,23 @@ fn what_is_broken_is_told_when_the_runner_is_built() {
     assert!(error.to_string().starts_with("system_prompt: "), "{error}");
     let error = build(llm(), Some(json!({"type": "nmber"}))).unwrap();
     assert!(error.to_string().starts_with("output_schema: "), "{error}");
+}
+
+#[tokio::test]
+async fn a_reply_is_not_sent_back_when_nothing_is_left_to_use() {
+    for (tokens, requests) in [(1, 1), (1000, 2)] {
+        let (runner, fake) = runner(llm(), Some(score_schema()), 2, vec![says("{}"), says("{}")]);
+        let execution = Execution {
+            remaining: Remaining {
+                tokens: Some(tokens),
+                cost: None,
+            },
+            ..execution()
+        };
+        let Observed::Finished(observation) = runner.execute(execution).await else {
+            panic!("it ends");
+        };
+        assert_eq!(observation.result.unwrap_err().kind, FailureKind::Schema);
+        assert_eq!(fake.asked.lock().unwrap().len(), requests);
+    }
 }

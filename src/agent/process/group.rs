@@ -9,16 +9,37 @@ use std::os::fd::AsFd;
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::process::{Child, Command};
 
+use super::fault;
 use super::watchdog::Watchdog;
 use crate::agent::Notes;
+
+/// How often, and how long apart, a program is tried that somebody still has open for writing.
+const BUSY: (u32, Duration) = (50, Duration::from_millis(5));
 
 /// Makes the command lead a group of its own.
 pub(super) fn lead(command: &mut Command) {
     command.process_group(0).kill_on_drop(true);
+}
+
+/// Starts it when the watchdog is there to be told of it. A program that somebody still has open for writing is tried
+/// again.
+pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) -> io::Result<Child> {
+    if let Some(watchdog) = watchdog {
+        watchdog.ready();
+    }
+    let (mut tries, pause) = BUSY;
+    loop {
+        match command.spawn() {
+            Err(error) if fault::is_busy(&error) && tries > 0 => tries -= 1,
+            spawned => return spawned,
+        }
+        tokio::time::sleep(pause).await;
+    }
 }
 
 /// A child and its group; dropping this kills what is alive of it.

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::fault;
 use super::group::{self, Group};
-use super::{BUSY, Invocation, RUN_ID, STDERR_KEPT, Watchdog};
+use super::{Invocation, RUN_ID, STDERR_KEPT, Watchdog};
 use crate::agent::Notes;
 
 /// How long a service may take to end by itself once nobody speaks to it any more.
@@ -68,14 +68,8 @@ pub(in crate::agent) async fn start(
         .stderr(Stdio::piped());
     group::lead(&mut command);
     let failed = |error: io::Error| fault::not_started(invocation, setting.folder, &error).error;
-    let (mut tries, pause) = BUSY;
-    let mut child = loop {
-        match command.spawn() {
-            Err(error) if fault::is_busy(&error) && tries > 0 => tries -= 1,
-            spawned => break spawned.map_err(failed)?,
-        }
-        tokio::time::sleep(pause).await;
-    };
+    let spawned = group::spawn(&mut command, setting.watchdog.as_deref()).await;
+    let mut child = spawned.map_err(failed)?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let group = Group::of(child, setting.watchdog, setting.notes);
     let (Some(stdin), Some(stdout), Some(said)) = pipes else {

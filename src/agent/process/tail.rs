@@ -96,7 +96,7 @@ mod tests {
         tail.follow(&mut flood.as_bytes()).await;
         assert!(tail.bytes.capacity() <= 8 * KEPT, "{}", tail.bytes.capacity());
         drop(tail);
-        let kept = notes.take().0;
+        let kept = notes.take().stderr;
         assert_eq!(kept, flood[flood.len() - KEPT..]);
     }
 
@@ -105,9 +105,9 @@ mod tests {
         let notes = Notes::default();
         let mut tail = Tail::new(&notes);
         tail.extend(b"warn");
-        assert_eq!(notes.take().0, "warn");
+        assert_eq!(notes.take().stderr, "warn");
         tail.extend(b"ing");
-        assert_eq!(notes.take().0, "warning");
+        assert_eq!(notes.take().stderr, "warning");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::agent::Notes;
-use crate::data::Context;
+use crate::data::{Context, Remaining};
 
 /// Longer than anything here takes on a busy machine, and short enough to wait for when it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ pub(in crate::agent) fn an_execution() -> Execution {
         parameters: Arc::new(JsonMap::new()),
         request: None,
         thread: Arc::default(),
-        tokens_left: None,
+        remaining: Remaining::default(),
         requests_made: 0,
         lost_attempts: 0,
         last_failure: None,
@@ -239,7 +239,7 @@ async fn stdout_is_one_json_value_or_text() {
     ] {
         assert_eq!(stage.output(script).await, output, "{script}");
     }
-    let warnings = stage.execution.notes.take().1;
+    let warnings = stage.execution.notes.take().warnings;
     assert_eq!(warnings.len(), 2, "half a JSON and invalid UTF-8: {warnings:?}");
 }
 
@@ -260,7 +260,7 @@ async fn an_exit_code_is_a_failure_with_the_end_of_stderr() {
         failure.error,
         "the script ended with exit code 3; stderr ends with:\nno such city"
     );
-    assert_eq!(stage.execution.notes.take().0, "no such city\n");
+    assert_eq!(stage.execution.notes.take().stderr, "no such city\n");
 
     let failure = stage.failure("exit 1").await;
     assert_eq!(failure.error, "the script ended with exit code 1");
@@ -292,7 +292,7 @@ async fn a_signal_is_named() {
 async fn stderr_of_a_success_is_kept() {
     let stage = Stage::new();
     stage.output("echo careful >&2").await;
-    assert_eq!(stage.execution.notes.take().0, "careful\n");
+    assert_eq!(stage.execution.notes.take().stderr, "careful\n");
 }
 
 #[tokio::test]
@@ -324,7 +324,7 @@ async fn stderr_is_in_the_notes_while_the_script_runs() {
     let invocation = sh("echo before >&2; sleep 1000");
     let noted = async {
         let deadline = Instant::now() + PATIENCE;
-        while stage.execution.notes.take().0 != "before\n" {
+        while stage.execution.notes.take().stderr != "before\n" {
             assert!(Instant::now() < deadline, "nothing was noted");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -410,7 +410,7 @@ async fn a_flood_on_stderr_is_drained_and_its_end_kept() {
     let stage = Stage::new();
     let script = "yes noise | head -c 48000000 >&2; echo 'the end' >&2; echo fine";
     assert_eq!(stage.output(script).await, json!({"response": "fine"}));
-    let stderr = stage.execution.notes.take().0;
+    let stderr = stage.execution.notes.take().stderr;
     assert_eq!(stderr.len(), tail::KEPT);
     assert!(stderr.ends_with("noise\nthe end\n"));
 }

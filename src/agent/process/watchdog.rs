@@ -57,6 +57,15 @@ impl Watchdog {
         }))
     }
 
+    /// Sees to it that the watchdog is there before the child is that it is to watch.
+    pub(super) fn ready(&self) {
+        self.with(|kennel| {
+            if kennel.dog.is_none() {
+                kennel.begin();
+            }
+        });
+    }
+
     /// From now on the group dies with us. Once at most there is a warning that it will not.
     pub(super) fn watch(&self, group: Pid) -> Option<String> {
         self.with(|kennel| {
@@ -86,7 +95,14 @@ impl Kennel {
             return;
         }
         self.dog = None;
-        if self.groups.is_empty() || self.is_given_up {
+        if !self.groups.is_empty() {
+            self.begin();
+        }
+    }
+
+    /// Starts one, if that is still worth trying.
+    fn begin(&mut self) {
+        if self.is_given_up {
             return;
         }
         let started = match self.starts_left.checked_sub(1) {
@@ -256,6 +272,19 @@ mod tests {
         drop(watchdog);
         assert!(rustix::process::test_kill_process(dog).is_err(), "it was not reaped");
         assert!(child.try_wait().expect("a child").is_none());
+        child.kill().expect("killed");
+        child.wait().expect("it ends");
+    }
+
+    #[test]
+    fn it_is_there_before_the_first_group_is() {
+        let watchdog = kennel("cat", &[]);
+        watchdog.ready();
+        let dog = pid_of(&watchdog).expect("it was started");
+        watchdog.ready();
+        let (mut child, group) = sleeper();
+        assert_eq!(watchdog.watch(group), None);
+        assert_eq!(pid_of(&watchdog), Some(dog), "one is enough");
         child.kill().expect("killed");
         child.wait().expect("it ends");
     }

@@ -32,7 +32,7 @@ struct State<'a> {
     offered: HashMap<usize, Arc<[Offered]>>,
     /// What has been spent since somebody last asked.
     unbooked: Usage,
-    spent_tokens: u64,
+    spent: Usage,
 }
 
 /// What a name stands for.
@@ -157,10 +157,7 @@ impl<'a> Hand<'a> {
         };
         let caller = Execution {
             notes: notes.notes.clone(),
-            tokens_left: self
-                .execution
-                .tokens_left
-                .map(|left| left.saturating_sub(self.state().spent_tokens)),
+            remaining: self.execution.remaining.without(self.state().spent),
             ..self.execution.clone()
         };
         let (runner, execution): (&Arc<dyn Runner>, Execution) = match performer {
@@ -170,26 +167,21 @@ impl<'a> Hand<'a> {
             } => (runner, agent::execution(caller, name, config, arguments)),
             Performer::Ensemble(runner) => (runner, ensemble::execution(caller, shown, number, arguments)),
         };
-        let Ok(observed) = tokio::time::timeout(limit, runner.execute(execution)).await else {
-            return ToolEnd::Error(out_of_time(limit));
+        let observed = tokio::time::timeout(limit, runner.execute(execution)).await;
+        let left = notes.notes.take_usage();
+        let told = match &observed {
+            Ok(Observed::Finished(observation)) => observation.usage,
+            _ => None,
         };
-        if let Observed::Finished(observation) = &observed
-            && let Some(usage) = observation.usage
-        {
-            self.book(usage);
-        }
-        end_of(observed)
+        self.book(told.or(left).unwrap_or_default());
+        observed.map_or_else(|_| ToolEnd::Error(out_of_time(limit)), end_of)
     }
 
     /// What a tool has cost belongs to the agent that called it.
     fn book(&self, usage: Usage) {
         let mut state = self.state();
-        state.spent_tokens += usage.input_tokens + usage.output_tokens;
-        state.unbooked = state.unbooked
-            + Usage {
-                by_tools: usage.requests,
-                ..usage
-            };
+        state.spent = state.spent + usage;
+        state.unbooked = state.unbooked + usage.by_a_tool();
     }
 
     fn state(&self) -> MutexGuard<'_, State<'a>> {
@@ -227,10 +219,14 @@ struct Passed<'a> {
 
 impl Drop for Passed<'_> {
     fn drop(&mut self) {
-        let (stderr, warnings) = self.notes.take();
-        self.to.add_stderr(&stderr);
-        for warning in warnings {
+        let left = self.notes.take();
+        self.to.add_stderr(&left.stderr);
+        for warning in left.warnings {
             self.to.warn(format!("tool {}: {warning}", self.tool));
+        }
+        // Only of a call that was dropped.
+        if let Some(usage) = left.usage {
+            self.to.book(usage.by_a_tool());
         }
     }
 }

@@ -250,7 +250,7 @@ mod tests {
             let refused = permits.ask(Permission::Ask, "look", &JsonMap::new(), &execution).await;
             assert!(refused.unwrap_err().contains("denied"));
         }
-        let (_, warnings) = execution.notes.take();
+        let warnings = execution.notes.take().warnings;
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].contains("--allow-tool look"), "{warnings:?}");
     }

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::*;
 use crate::agent::input::Nobody;
-use crate::agent::{BoxFuture, Observation, Observed, fixtures};
-use crate::data::Usage;
+use crate::agent::{BoxFuture, Left, Observation, Observed, fixtures};
+use crate::data::{Remaining, Usage};
 use crate::ensemble::ToolKind;
 use crate::thread::{ToolCall, ToolEnd};
 
@@ -28,11 +28,19 @@ impl Fake {
     }
 }
 
+fn requests(requests: u64) -> Usage {
+    Usage {
+        requests,
+        ..Usage::default()
+    }
+}
+
 impl Runner for Fake {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
         Box::pin(async move {
             execution.notes.set_stderr("on stderr".into());
             execution.notes.warn("careful");
+            execution.notes.book(requests(1));
             self.handed.lock().unwrap().push(execution);
             if !self.ends {
                 std::future::pending::<()>().await;
@@ -52,6 +60,13 @@ fn tool(permission: Permission) -> Tool {
         permission,
         timeout: Duration::from_secs(5),
         max_result_bytes: NonZeroUsize::new(100).unwrap(),
+    }
+}
+
+fn left(tokens: u64) -> Remaining {
+    Remaining {
+        tokens: Some(tokens),
+        cost: None,
     }
 }
 
@@ -89,7 +104,7 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
     }));
     let kit = kit(helper(Arc::clone(&runner)), Permission::Allow);
     let execution = Execution {
-        tokens_left: Some(100),
+        remaining: left(100),
         ..fixtures::execution("boss", 3)
     };
     let hand = kit.within(&execution);
@@ -113,11 +128,11 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
         json!({"style": "long", "own": 1, "input": "count"})
     );
     assert_eq!(first.request.as_ref().map(|request| &*request.from), Some("boss"));
-    assert_eq!((first.tokens_left, second.tokens_left), (Some(100), Some(66)));
+    assert_eq!((first.remaining, second.remaining), (left(100), left(66)));
     assert_eq!(&*second.input, "the input", "the run's own");
     drop(handed);
     drop(hand);
-    let (stderr, warnings) = execution.notes.take();
+    let Left { stderr, warnings, .. } = execution.notes.take();
     assert_eq!(stderr, "on stderr\non stderr");
     assert_eq!(warnings, ["tool t: careful", "tool t: careful"]);
 }
@@ -147,7 +162,11 @@ async fn a_tool_that_is_stopped_leaves_its_notes() {
         hand.call(call(json!({}))).now_or_never().is_none(),
         "and one is dropped"
     );
-    assert_eq!(execution.notes.take().0, "on stderr\non stderr");
+    let of_tools = requests(1).by_a_tool();
+    assert_eq!(hand.take_usage(), of_tools, "of the one that ran out of time");
+    let left = execution.notes.take();
+    assert_eq!(left.stderr, "on stderr\non stderr");
+    assert_eq!(left.usage, Some(of_tools), "of the one that was dropped");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 //! request. It stands in the thread, with a digest of what it sums up: whoever goes on with the thread finds it there.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -227,6 +228,7 @@ async fn asked(
     );
     let messages = vec![Message::new(Role::User, text)];
     let ask = Ask {
+        made: Arc::default(),
         systems: model.profiles().map(|_| Some(INSTRUCTIONS.to_owned())).collect(),
         messages: messages.clone(),
         speaker: sending.speaker.clone(),

@@ -59,6 +59,7 @@ fn model(cache: &Cache) -> (Model, Counting) {
 
 fn ask(text: &str, requests_made: u64) -> Ask {
     Ask {
+        made: Arc::default(),
         systems: vec![Some("Be brief.".into())],
         messages: vec![Message::new(Role::User, text)],
         speaker: Speaker {
@@ -148,6 +149,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
             ..Message::new(Role::Assistant, "")
         };
         Ask {
+            made: Arc::default(),
             messages: vec![Message::new(Role::User, "Hello"), reply],
             ..base.clone()
         }
@@ -177,6 +179,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         (
             profile(),
             Ask {
+                made: Arc::default(),
                 systems: vec![None],
                 ..base.clone()
             },
@@ -185,6 +188,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         (
             profile(),
             Ask {
+                made: Arc::default(),
                 tools: [tool].into(),
                 ..base.clone()
             },
@@ -193,6 +197,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         (
             profile(),
             Ask {
+                made: Arc::default(),
                 output_schema: Some(Arc::new(json!({}))),
                 ..base.clone()
             },

@@ -73,6 +73,7 @@ fn setup(links: Vec<Spec>) -> Setup {
 
 fn ask(requests_made: u64) -> Ask {
     Ask {
+        made: Arc::default(),
         systems: vec![Some("first system".into()), Some("second system".into())],
         messages: vec![Message::new(Role::User, "the task")],
         speaker: Speaker {

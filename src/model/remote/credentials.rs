@@ -1,9 +1,10 @@
 //! What is secret in a request: where it comes from, where it may go, and that it is never repeated.
 
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ensemble::{HeaderText, Profile, Provider};
-use crate::model::Network;
+use crate::model::{Heard, Network};
 
 /// What is shorter guards nothing (`none`, `ollama`), and striking it out would maim texts.
 const SHORTEST_SECRET: usize = 8;
@@ -71,6 +72,58 @@ impl Credentials {
     /// Could the text hold a secret?
     pub(super) fn occur_in(&self, text: &str) -> bool {
         self.secrets.iter().any(|secret| text.contains(secret.as_str()))
+    }
+
+    /// How many bytes at the end of the text may be the beginning of a secret.
+    fn begun_in(&self, text: &str) -> usize {
+        let begun = |secret: &String| {
+            let ends = secret.char_indices().map(|(at, _)| at);
+            ends.rev().find(|end| text.ends_with(&secret[..*end]))
+        };
+        self.secrets.iter().filter_map(begun).max().unwrap_or_default()
+    }
+}
+
+/// A reply that is heard in pieces, without secrets: what may be the beginning of one is held back until the next piece
+/// tells.
+pub(super) struct Scrubbed<'a> {
+    credentials: &'a Credentials,
+    heard: &'a Heard<'a>,
+    held: Mutex<String>,
+}
+
+impl<'a> Scrubbed<'a> {
+    pub(super) fn new(credentials: &'a Credentials, heard: &'a Heard<'a>) -> Self {
+        Self {
+            credentials,
+            heard,
+            held: Mutex::default(),
+        }
+    }
+
+    pub(super) fn hear(&self, piece: &str) {
+        if self.credentials.secrets.is_empty() {
+            return (self.heard)(piece);
+        }
+        let mut held = self.held();
+        held.push_str(piece);
+        let mut text = self.credentials.scrub(std::mem::take(&mut held));
+        *held = text.split_off(text.len() - self.credentials.begun_in(&text));
+        if !text.is_empty() {
+            (self.heard)(&text);
+        }
+    }
+
+    /// There is no more.
+    pub(super) fn end(&self) {
+        let held = std::mem::take(&mut *self.held());
+        if !held.is_empty() {
+            (self.heard)(&held);
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, String> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -141,5 +194,36 @@ mod tests {
         assert_eq!(given.scrub(told), "wrong key [secret], and none of them");
         assert!(given.occur_in(KEY) && !given.occur_in("none"));
         assert_eq!(format!("{given:?} {:?}", network()), "Credentials Network");
+    }
+
+    #[test]
+    fn a_secret_in_pieces_is_never_heard() {
+        let openai = Provider::named("openai").expect("is known");
+        let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
+        let said = format!("It is {KEY} and sk-other, sk-{KEY}; s");
+        for (first, second) in (0..=said.len()).flat_map(|one| (one..=said.len()).map(move |two| (one, two))) {
+            let heard = Mutex::new(String::new());
+            let ear = |piece: &str| heard.lock().expect("one thread").push_str(piece);
+            let scrubbed = Scrubbed::new(&given, &ear);
+            for piece in [&said[..first], &said[first..second], &said[second..]] {
+                scrubbed.hear(piece);
+            }
+            scrubbed.end();
+            let expected = "It is [secret] and sk-other, sk-[secret]; s";
+            assert_eq!(*heard.lock().expect("one thread"), expected, "{first} {second}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_secret_is_heard_at_once() {
+        let openai = Provider::named("openai").expect("is known");
+        let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
+        let pieces = Mutex::new(Vec::new());
+        let ear = |piece: &str| pieces.lock().expect("one thread").push(piece.to_owned());
+        let scrubbed = Scrubbed::new(&given, &ear);
+        ["one ", "two s", "k ", "three"]
+            .iter()
+            .for_each(|piece| scrubbed.hear(piece));
+        assert_eq!(*pieces.lock().expect("one thread"), ["one ", "two ", "sk ", "three"]);
     }
 }

@@ -26,8 +26,8 @@ use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
 use self::assembly::Assembly;
-use self::credentials::Credentials;
 pub use self::credentials::key_variable;
+use self::credentials::{Credentials, Scrubbed};
 use self::dialect::Dialect;
 use self::failure::{Broken, Target, causes};
 use self::frames::{Frames, Framing};
@@ -117,12 +117,11 @@ impl Remote {
             let start = beginning(&mut response).await;
             return Err(target.strange(&content_type, &start));
         };
-        let scrubbed = |piece: &str| match asking.credentials.occur_in(piece) {
-            true => heard(&asking.credentials.scrub(piece.to_owned())),
-            false => heard(piece),
-        };
-        let mut reply = Assembly::new(&scrubbed);
+        let scrubbed = Scrubbed::new(&asking.credentials, heard);
+        let hear = |piece: &str| scrubbed.hear(piece);
+        let mut reply = Assembly::new(&hear);
         let read = read(response, framing, dialect, &mut reply).await;
+        scrubbed.end();
         let reply = read.and_then(|()| reply.finish(request_number));
         let reply = reply.map_err(|broken| target.broken(broken))?;
         Ok(without_secrets(reply, &asking.credentials))
