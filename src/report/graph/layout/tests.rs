@@ -97,6 +97,13 @@ fn the_links_of_a_box_meet_it_side_by_side_in_their_order() {
     for pair in met.windows(2) {
         assert!(pair[1].0 - pair[0].0 > 11.9, "{met:?}");
     }
+    // Where the row below was put in another order than that of the links.
+    let turned = arrange(&plain(4, &[(0, 1), (0, 2), (3, 1)]));
+    let [one, other] = [0, 1].map(|link| ends(&turned.routes[link]));
+    assert!(
+        (one[0].across < other[0].across) == (one[1].across < other[1].across),
+        "{turned:?}"
+    );
     // And where they end.
     let sketch = plain(4, &[(3, 0), (2, 0), (1, 0)]);
     let mut met: Vec<(f64, f64)> = arrange(&sketch)
