@@ -464,6 +464,20 @@ fn a_shorter_way_to_a_known_state_is_the_one_that_is_told() {
 }
 
 #[test]
+fn a_longer_way_to_a_known_state_counts_its_turns() {
+    // `a` and `b` side by side come first, one after the other second; `c` is one turn more.
+    let text = agent("s", "")
+        + &*agent("a", ", depends_on: [s]")
+        + &*agent(
+            "b",
+            ", dependencies: [{agent_name: s, requires_all: false, condition: context.x}, {agent_name: a, requires_all: false}]",
+        )
+        + &*agent("c", ", depends_on: [a, b]");
+    let found = found(&text);
+    assert_eq!((&*ends(&found)[0], found.turns), ("completed 3: s | a b | c", 4));
+}
+
+#[test]
 fn of_ends_of_one_kind_the_soonest_is_told() {
     let pair = agent(
         "a",
@@ -489,6 +503,9 @@ fn it_says_when_it_gives_up_and_what_it_has_seen() {
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{many}")));
     let cut = explore(&plan, Budget { states: 1_000_000 }).coverage;
     assert_eq!((cut.cut, cut.gave_up_after), (1, None));
+    // Steps are counted, too: sixteen for each state of the budget.
+    let few = explore(&plan, Budget { states: 2 }).coverage;
+    assert_eq!((few.steps, few.gave_up_after), (32, Some(0)));
     let chain: String = agent("a0", "")
         + &*(1..9)
             .map(|at| agent(&format!("a{at}"), &format!(", depends_on: [a{}]", at - 1)))
