@@ -502,10 +502,10 @@ fn it_says_when_it_gives_up_and_what_it_has_seen() {
     let many: String = (0..20).map(|at| agent(&format!("a{at}"), "")).collect();
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{many}")));
     let cut = explore(&plan, Budget { states: 1_000_000 }).coverage;
-    assert_eq!((cut.cut, cut.gave_up_after), (1, None));
+    assert_eq!((cut.cut, cut.gave_up_after, cut.is_complete()), (1, None, false));
     // Steps are counted, too: sixteen for each state of the budget.
     let few = explore(&plan, Budget { states: 2 }).coverage;
-    assert_eq!((few.steps, few.gave_up_after), (32, Some(0)));
+    assert_eq!((few.steps, few.gave_up_after, few.is_complete()), (32, Some(0), false));
     let chain: String = agent("a0", "")
         + &*(1..9)
             .map(|at| agent(&format!("a{at}"), &format!(", depends_on: [a{}]", at - 1)))
