@@ -498,6 +498,22 @@ fn ways_to_one_state_are_one_way() {
 }
 
 #[test]
+fn a_condition_may_have_no_answer_where_it_reads_what_was_said() {
+    let reads = |condition: &str| {
+        let text = agent("a", "")
+            + &*agent(
+                "b",
+                &format!(", dependencies: [{{agent_name: a, condition: {condition}}}]"),
+            );
+        let besides = found(&text).besides;
+        besides
+            .iter()
+            .any(|one| one.reason == CompletionReason::ConditionFailed)
+    };
+    assert_eq!((reads("output.n > 1"), reads("turn_count > 1")), (true, false));
+}
+
+#[test]
 fn it_says_when_it_gives_up_and_what_it_has_seen() {
     let many: String = (0..20).map(|at| agent(&format!("a{at}"), "")).collect();
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{many}")));
