@@ -90,7 +90,7 @@ fn the_links_of_a_box_meet_it_side_by_side_in_their_order() {
     let mut met: Vec<(f64, f64)> = layout
         .routes
         .iter()
-        .map(|route| ends(route))
+        .map(ends)
         .map(|[start, end]| (start.across, end.across))
         .collect();
     met.sort_by(|one, other| one.1.total_cmp(&other.1));
@@ -109,7 +109,7 @@ fn the_links_of_a_box_meet_it_side_by_side_in_their_order() {
     let mut met: Vec<(f64, f64)> = arrange(&sketch)
         .routes
         .iter()
-        .map(|route| ends(route))
+        .map(ends)
         .map(|[start, end]| (start.across, end.across))
         .collect();
     met.sort_by(|one, other| one.0.total_cmp(&other.0));
