@@ -98,7 +98,7 @@ fn the_links_of_a_box_meet_it_side_by_side_in_their_order() {
         assert!(pair[1].0 - pair[0].0 > 11.9, "{met:?}");
     }
     // Where the row below was put in another order than that of the links.
-    let turned = arrange(&plain(4, &[(0, 1), (0, 2), (3, 1)]));
+    let turned = arrange(&plain(5, &[(0, 1), (0, 2), (3, 1), (4, 1)]));
     let [one, other] = [0, 1].map(|link| ends(&turned.routes[link]));
     assert!(
         (one[0].across < other[0].across) == (one[1].across < other[1].across),
