@@ -1,15 +1,18 @@
-//! An ensemble's text: loaded, checked in every way, planned and shown.
+//! An ensemble's text: loaded, checked in every way, planned, walked through, drawn and shown in every form.
 #![no_main]
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use ensemble::check::{Around, OutputKeys, Text, apply_allowances, check, check_around};
 use ensemble::diagnostic::{Finding, Severity};
 use ensemble::ensemble::{Agent, AgentKind, Ensemble, Profile};
+use ensemble::explore::{Budget, explore};
 use ensemble::loader::load;
 use ensemble::plan::Plan;
-use ensemble::report::diagnostics;
+use ensemble::report::graph::{Arrow, Ending, Node, Picture, Shape, ascii, dot, mermaid, svg};
+use ensemble::report::{CheckedFile, Form, Github, Junit, Sarif, Totals, diagnostics, exploration};
 use ensemble::source::Source;
 use libfuzzer_sys::fuzz_target;
 
@@ -46,7 +49,10 @@ fuzz_target!(|text: &str| {
             assert!(errors <= findings.iter().filter(|one| is_error(one)).count());
             let plan = Plan::build(Arc::new(ensemble));
             if errors == 0 {
-                assert!(!plan.expect("the checks have found every error").is_empty());
+                let plan = Arc::new(plan.expect("the checks have found every error"));
+                assert!(!plan.is_empty());
+                walk(&plan);
+                draw(plan.ensemble());
             }
         }
     }
@@ -68,4 +74,95 @@ fuzz_target!(|text: &str| {
     }
     diagnostics::human(&shown, false);
     diagnostics::json(&shown);
+    tell(shown);
 });
+
+/// A walk that soon gives up.
+fn walk(plan: &Arc<Plan>) {
+    let found = explore(plan, Budget { states: 8 });
+    assert!(found.coverage.states <= 8);
+    for agent in &found.agents {
+        assert!(agent.most <= agent.limit, "{agent:?}");
+    }
+    for end in &found.ends {
+        assert!(end.turns <= found.turns, "{end:?}");
+    }
+    let name = &plan.ensemble().name;
+    exploration::human(name, &found);
+    serde_json::from_str::<serde_json::Value>(&exploration::json(name, &found)).expect("JSON");
+}
+
+/// The picture in every form; a layout of many agents takes its time, so only of few.
+fn draw(ensemble: &Ensemble) {
+    if ensemble.agents.len() > 24 {
+        return;
+    }
+    let shape = |agent: &Agent| match &agent.kind {
+        AgentKind::Script { .. } => Shape::Script,
+        AgentKind::Llm(_) => Shape::Llm,
+        AgentKind::Input(_) => Shape::Input,
+        AgentKind::Ensemble { .. } => Shape::Ensemble,
+    };
+    let node = |agent: &Agent| Node {
+        name: agent.name.to_string(),
+        shape: shape(agent),
+        notes: Vec::new(),
+        fate: None,
+    };
+    let find = |name: &str| ensemble.agents.iter().position(|agent| *agent.name == *name);
+    let mut arrows = Vec::new();
+    for (to, agent) in ensemble.agents.iter().enumerate() {
+        for edge in &agent.dependencies {
+            arrows.extend(find(&edge.agent_name).map(|from| Arrow {
+                from,
+                to,
+                ending: Ending::Any,
+                condition: edge.condition.clone(),
+                most: edge.max_executions.map(u32::from),
+                feedback: edge.feedback,
+                any_of: !edge.requires_all,
+                started: None,
+            }));
+        }
+    }
+    let picture = Picture {
+        title: ensemble.name.to_string(),
+        subtitle: None,
+        nodes: ensemble.agents.iter().map(node).collect(),
+        arrows,
+    };
+    is_clean(&svg(&picture));
+    mermaid(&picture);
+    dot(&picture);
+    ascii(&picture);
+}
+
+/// The forms for other programs.
+fn tell(findings: Vec<ensemble::diagnostic::Diagnostic>) {
+    let folder = Path::new("/");
+    let file = CheckedFile {
+        name: "fuzz.yaml".to_owned(),
+        fails: !findings.is_empty(),
+        findings,
+    };
+    let github = Github { folder }.file(&file);
+    assert_eq!(github.lines().count(), file.findings.len(), "{github}");
+    let sarif = Sarif { rules: Vec::new(), folder };
+    let part = sarif.file(&file);
+    let totals = Totals {
+        files: 1,
+        failed: 0,
+        is_blank: part.is_empty(),
+    };
+    let whole = format!("{}{part}{}", sarif.begin(), sarif.end(&totals, ""));
+    serde_json::from_str::<serde_json::Value>(&whole).expect("JSON");
+    let fails = |finding: &ensemble::diagnostic::Diagnostic| finding.severity == Severity::Error;
+    is_clean(&Junit { fails: &fails, folder }.file(&file));
+}
+
+/// Holds nothing that XML forbids.
+fn is_clean(xml: &str) {
+    let is_allowed = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r' | '\u{7f}'..='\u{9f}');
+    let bad = xml.chars().find(|c| !is_allowed(*c) || matches!(c, '\u{fffe}' | '\u{ffff}'));
+    assert_eq!(bad, None);
+}

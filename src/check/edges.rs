@@ -50,8 +50,14 @@ fn out_of_reach(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Finding
     } else {
         (edge.from, graph.agent(edge.from).conversation.max_turns.get())
     };
+    // An agent whose own turns are as many as wanted has one fewer for feedback.
+    let not_first = if limiting == to && edge.dependency.feedback {
+        ", and feedback does not start it the first time"
+    } else {
+        ""
+    };
     let message = format!(
-        "`max_executions: {wanted}` is never reached: the `max_turns` of `{}` is {turns}",
+        "`max_executions: {wanted}` is never reached: the `max_turns` of `{}` is {turns}{not_first}",
         graph.name(limiting)
     );
     let limit = Agent::route(limiting).key("conversation").key("max_turns");

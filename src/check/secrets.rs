@@ -259,8 +259,9 @@ fn stands_for_something(value: &str) -> bool {
 
 struct Walk<'f, 't> {
     text: &'t str,
-    /// Values that were looked at: an alias names what stands elsewhere.
-    seen: HashSet<(usize, bool)>,
+    /// Values that were looked at: an alias names what stands elsewhere. They are told apart by where they are held, since
+    /// a list and its first item may begin at one place of the text.
+    seen: HashSet<(*const Node, bool)>,
     found: &'f mut Vec<(Span, &'static str)>,
 }
 
@@ -269,7 +270,7 @@ impl Walk<'_, '_> {
     fn node(&mut self, node: &Node, name: Option<&str>, in_config: bool) {
         match &node.content {
             Content::Mapping(entries) => {
-                if !self.seen.insert((node.span.start, in_config)) {
+                if !self.seen.insert((node, in_config)) {
                     return;
                 }
                 for entry in entries {
@@ -278,7 +279,7 @@ impl Walk<'_, '_> {
                 }
             }
             Content::Sequence(items) => {
-                if self.seen.insert((node.span.start, in_config)) {
+                if self.seen.insert((node, in_config)) {
                     items.iter().for_each(|item| self.node(item, name, in_config));
                 }
             }
@@ -401,6 +402,15 @@ mod tests {
             "PRIVATE"
         );
         assert_eq!(found(&pem).len(), 1);
+        let token = format!("{}.{}.{}", key("eyJ"), "eyJzdWIiOiIxIn0", "a-b_c");
+        for text in [format!("a: {token}\n"), format!("a: Bearer {token}\n")] {
+            let all = found(&text);
+            assert!(all.len() == 1 && all[0].0.ends_with(&token), "{all:?}");
+        }
+        // What stands inside a secret is no second one.
+        let (title, inner) = (format!("-----BEGIN RSA {} KEY-----", "PRIVATE"), key("sk-"));
+        let nested = format!("a: |\n  {title}\n  {inner}\n  {inner}\n  -----END RSA\n");
+        assert_eq!(found(&nested).len(), 1, "{:?}", found(&nested));
     }
 
     #[test]
@@ -411,6 +421,9 @@ mod tests {
             ("x: [{client_secret: \"a1b2c3d4\"}]", "a1b2c3d4"),
             ("config: {blob: aB3dE5fG7hJ9kL1mN2pQ4rS6}", "aB3dE5fG7hJ9kL1mN2pQ4rS6"),
             ("a: https://me:pass1word@host/x", "pass1word"),
+            // A list and its first item begin at one place.
+            ("a:\n- config:\n    password: hunter22\n", "hunter22"),
+            ("a:\n- - - password: hunter22\n", "hunter22"),
         ] {
             let all = found(text);
             assert_eq!(all.len(), 1, "{text}: {all:?}");

@@ -78,6 +78,21 @@ fn a_chain_ends_well_or_with_whoever_fails() {
 }
 
 #[test]
+fn who_is_left_out_by_a_failure_is_told_apart() {
+    let asked =
+        agent("a", ", on_error: continue") + &*agent("b", ", dependencies: [{agent_name: a, condition: output.ok}]");
+    assert_eq!(
+        ends(&found(&asked)),
+        [
+            "completed 2: a | b",
+            "completed 1: a, never b",
+            "completed 1: a!, never b",
+            "agent_failed 2: a | b!",
+        ]
+    );
+}
+
+#[test]
 fn a_failure_route_is_gone_both_ways() {
     let route = agent("a", "")
         + &*agent(
@@ -125,6 +140,25 @@ fn spellings_of_one_claim_agree() {
 }
 
 #[test]
+fn one_of_two_claims_is_enough_where_either_would_do() {
+    let text = agent("a", "")
+        + &*agent(
+            "b",
+            ", dependencies: [{agent_name: a, condition: output.x or output.y}]",
+        )
+        + &*agent(
+            "c",
+            ", dependencies: [{agent_name: b}, {agent_name: a, condition: not output.x}]",
+        )
+        + &*agent(
+            "d",
+            ", dependencies: [{agent_name: b}, {agent_name: a, condition: not output.x and not output.y}]",
+        );
+    let found = found(&text);
+    assert_eq!((most(&found, "c"), most(&found, "d")), (1, 0));
+}
+
+#[test]
 fn what_was_said_stays_said_until_it_is_said_anew() {
     // `c` listens to `b`, too, and so is asked again later. What `a` has said has not changed by then.
     let late = agent("a", "")
@@ -159,14 +193,19 @@ fn conditions_that_count_are_really_asked() {
 }
 
 #[test]
-fn a_success_may_have_changed_the_context() {
-    let text = agent("a", "")
-        + &*agent("b", ", dependencies: [{agent_name: a, condition: context.x}]")
-        + &*agent(
-            "c",
-            ", dependencies: [{agent_name: b}, {agent_name: a, condition: not context.x}]",
-        );
-    assert_eq!(most(&found(&text), "c"), 1);
+fn a_success_may_have_changed_the_context_and_the_history() {
+    for claim in ["context.x", "history[-1].output_data.x"] {
+        let text = agent("a", "")
+            + &*agent(
+                "b",
+                &format!(", dependencies: [{{agent_name: a, condition: '{claim}'}}]"),
+            )
+            + &*agent(
+                "c",
+                &format!(", dependencies: [{{agent_name: b}}, {{agent_name: a, condition: 'not {claim}'}}]"),
+            );
+        assert_eq!(most(&found(&text), "c"), 1, "{claim}");
+    }
 }
 
 #[test]
@@ -184,6 +223,90 @@ fn what_was_said_makes_two_states() {
             ", dependencies: [{agent_name: g}, {agent_name: a, condition: executions.e == 0 and output.ok}]",
         );
     assert_eq!(most(&found(&text), "f"), 1);
+}
+
+#[test]
+fn what_the_same_claims_said_makes_two_states() {
+    // `e` runs because of `ok`, or because of `y`: only then may `f` run.
+    let text = agent("a", "")
+        + &*agent("w", "")
+        + &*agent(
+            "e",
+            ", dependencies: [{agent_name: a, requires_all: false, condition: output.ok}, {agent_name: w, requires_all: false, condition: output.y}]",
+        )
+        + &*agent("g", ", depends_on: [a]")
+        + &*agent(
+            "f",
+            ", dependencies: [{agent_name: g}, {agent_name: a, condition: executions.e == 1 and not output.ok}]",
+        );
+    assert_eq!(most(&found(&text), "f"), 1);
+}
+
+#[test]
+fn how_often_an_edge_has_started_makes_two_states() {
+    // `x` runs for `a` and `b`, or for `b` alone: only then may news of `a` start it again.
+    let text = agent(
+        "a",
+        ", dependencies: [{agent_name: x, feedback: true}], conversation: {max_turns: 2}",
+    ) + &*agent("b", "")
+        + &*agent(
+            "x",
+            ", dependencies: [{agent_name: a, requires_all: false, max_executions: 1, condition: output.go}, {agent_name: b, requires_all: false}], conversation: {max_turns: 3}",
+        );
+    assert_eq!(most(&found(&text), "x"), 2);
+}
+
+#[test]
+fn what_a_listener_has_heard_makes_two_states() {
+    // `a` and `b` side by side, or one after the other: only the second way tells `l` something four times.
+    let text = agent("l", ", conversation: {max_turns: 9}")
+        + &*agent("s", "")
+        + &*agent("a", ", depends_on: [s]")
+        + &*agent(
+            "b",
+            ", dependencies: [{agent_name: s, requires_all: false, condition: context.x}, {agent_name: a, requires_all: false}]",
+        );
+    let found = found(&text);
+    assert_eq!(
+        (&*ends(&found)[0], most(&found, "l")),
+        ("completed 3: l s | l a b | l", 4)
+    );
+}
+
+#[test]
+fn whether_the_latest_execution_failed_makes_two_states() {
+    // `a` fails and then succeeds, or succeeds and then fails: only then may `x` run.
+    let text = agent(
+        "a",
+        ", on_error: continue, conversation: {max_turns: 2, trigger: every_turn}",
+    ) + &*agent("h", ", dependencies: [{agent_name: a, on: failure}]")
+        + &*agent(
+            "x",
+            ", dependencies: [{agent_name: a}, {agent_name: a, on: failure}, {agent_name: h}]",
+        );
+    assert_eq!(most(&found(&text), "x"), 1);
+}
+
+#[test]
+fn whether_a_failure_was_handled_makes_two_states() {
+    // `a` fails beside `b`, and `h` hears of both; or `h` has gone for `b` alone by then.
+    let text = agent("s", "")
+        + &*agent("w", ", depends_on: [s]")
+        + &*agent("b", ", depends_on: [s]")
+        + &*agent(
+            "a",
+            ", dependencies: [{agent_name: s, requires_all: false, condition: context.x}, {agent_name: w, requires_all: false}]",
+        )
+        + &*agent(
+            "h",
+            ", dependencies: [{agent_name: a, requires_all: false, on: failure}, {agent_name: b, requires_all: false}]",
+        )
+        + &*agent("z", ", depends_on: [a]");
+    let ends = ends(&found(&text));
+    assert!(
+        ends.contains(&"completed 3: s | w b a! | h, never z".to_owned()),
+        "{ends:?}"
+    );
 }
 
 #[test]
@@ -221,6 +344,29 @@ fn how_many_turns_have_gone_makes_two_states_where_the_limit_is_near() {
 }
 
 #[test]
+fn how_many_turns_have_gone_makes_two_states_where_somebody_asks() {
+    // As above without a limit: only the second way takes three turns.
+    let text = agent("s", "")
+        + &*agent("a", ", depends_on: [s]")
+        + &*agent(
+            "b",
+            ", dependencies: [{agent_name: s, requires_all: false, condition: context.x}, {agent_name: a, requires_all: false}]",
+        )
+        + &*agent(
+            "c",
+            ", dependencies: [{agent_name: a}, {agent_name: b, condition: turn_count == 3}]",
+        );
+    assert_eq!(most(&found(&text), "c"), 1);
+}
+
+#[test]
+fn large_counts_are_told_apart() {
+    let clock = agent("a", ", conversation: {max_turns: 300, trigger: every_turn}")
+        + "conversation_limits: {max_total_turns: 400}\n";
+    assert_eq!(most(&found(&clock), "a"), 300);
+}
+
+#[test]
 fn limits_end_what_would_go_on() {
     let pair = agent(
         "a",
@@ -254,6 +400,13 @@ fn tokens_and_persons_can_end_it() {
         ends.contains(&"waiting_for_input 1: a | b?, never b c".to_owned()),
         "{ends:?}"
     );
+    let inner = "- {name: a, ensemble: inner.yaml}\n- {name: b, script: x, depends_on: [a]}\nconversation_limits: {max_total_tokens: 10}\n";
+    let reasons = |text: &str| -> Vec<CompletionReason> {
+        let ends = super::tests::found(text).ends;
+        ends.iter().map(|end| end.reason).collect()
+    };
+    assert!(reasons(inner).contains(&CompletionReason::TokenBudget));
+    assert!(!reasons(&inner.replace("ensemble: inner.yaml", "script: x")).contains(&CompletionReason::TokenBudget));
     let answered = "- {name: b, input: {prompt: q, default: d}}\n";
     let found = super::tests::found(answered);
     assert!(
@@ -288,11 +441,87 @@ fn a_count_without_an_answer_ends_it() {
 }
 
 #[test]
+fn a_shorter_way_to_a_known_state_is_the_one_that_is_told() {
+    // All of them run in the first three turns, or in four; the four are known first.
+    let soon = |name: &str, other: &str| {
+        agent(
+            name,
+            &format!(
+                ", dependencies: [{{agent_name: s, requires_all: false, condition: context.x}}, {{agent_name: {other}, requires_all: false}}]"
+            ),
+        )
+    };
+    let text = agent("s", "")
+        + &*agent("a", ", depends_on: [s]")
+        + &*soon("b", "a")
+        + &*soon("c", "b")
+        + &*agent("d", ", depends_on: [b]")
+        + &*agent("e", ", depends_on: [b]")
+        + &*agent("f", ", depends_on: [c, d, e]");
+    let found = found(&text);
+    assert_eq!(ends(&found)[0], "completed 4: s | a b c | d e | f");
+    assert_eq!(found.turns, 5);
+}
+
+#[test]
+fn a_longer_way_to_a_known_state_counts_its_turns() {
+    // `a` and `b` side by side come first, one after the other second; `c` is one turn more.
+    let text = agent("s", "")
+        + &*agent("a", ", depends_on: [s]")
+        + &*agent(
+            "b",
+            ", dependencies: [{agent_name: s, requires_all: false, condition: context.x}, {agent_name: a, requires_all: false}]",
+        )
+        + &*agent("c", ", depends_on: [a, b]");
+    let found = found(&text);
+    assert_eq!((&*ends(&found)[0], found.turns), ("completed 3: s | a b | c", 4));
+}
+
+#[test]
+fn of_ends_of_one_kind_the_soonest_is_told() {
+    let pair = agent(
+        "a",
+        ", conversation: {max_turns: 3}, dependencies: [{agent_name: b, feedback: true, condition: output.more}]",
+    ) + &*agent("b", ", depends_on: [a], conversation: {max_turns: 3}");
+    let found = found(&pair);
+    assert_eq!((&*ends(&found)[0], found.turns), ("completed 2: a | b", 6));
+}
+
+#[test]
+fn ways_to_one_state_are_one_way() {
+    // It succeeds or fails twelve times: far more ways than there are states to look at.
+    let clock = agent(
+        "a",
+        ", on_error: continue, conversation: {max_turns: 12, trigger: every_turn}",
+    );
+    assert!(found(&clock).coverage.states < 50);
+}
+
+#[test]
+fn a_condition_may_have_no_answer_where_it_reads_what_was_said() {
+    let reads = |condition: &str| {
+        let text = agent("a", "")
+            + &*agent(
+                "b",
+                &format!(", dependencies: [{{agent_name: a, condition: {condition}}}]"),
+            );
+        let besides = found(&text).besides;
+        besides
+            .iter()
+            .any(|one| one.reason == CompletionReason::ConditionFailed)
+    };
+    assert_eq!((reads("output.n > 1"), reads("turn_count > 1")), (true, false));
+}
+
+#[test]
 fn it_says_when_it_gives_up_and_what_it_has_seen() {
     let many: String = (0..20).map(|at| agent(&format!("a{at}"), "")).collect();
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{many}")));
     let cut = explore(&plan, Budget { states: 1_000_000 }).coverage;
-    assert_eq!((cut.cut, cut.gave_up_after), (1, None));
+    assert_eq!((cut.cut, cut.gave_up_after, cut.is_complete()), (1, None, false));
+    // Steps are counted, too: sixteen for each state of the budget.
+    let few = explore(&plan, Budget { states: 2 }).coverage;
+    assert_eq!((few.steps, few.gave_up_after, few.is_complete()), (32, Some(0), false));
     let chain: String = agent("a0", "")
         + &*(1..9)
             .map(|at| agent(&format!("a{at}"), &format!(", depends_on: [a{}]", at - 1)))

@@ -66,6 +66,12 @@ fn keys_that_nobody_writes() {
         ),
         ("type: script", "on: failure, condition: output.kind == 'exit'", &[]),
         ("description: done", "on: any, condition: output.error", &[]),
+        ("description: done", "on: any, condition: output.done", &[]),
+        (
+            "description: done",
+            "on: any, condition: output.don",
+            &["W013 don: the output of `a` has no key `don`"],
+        ),
         (
             "description: done",
             "condition: context.get('dune')",
@@ -116,6 +122,26 @@ fn keys_that_nobody_writes() {
 }
 
 #[test]
+fn what_a_model_says_is_kept_beside_its_keys() {
+    let listening = |key: &str| {
+        let agents = format!(
+            "- {{name: a, model: xai/n, output_schema: {{properties: {{x: {{}}}}, additionalProperties: false}}}}\n- {{name: b, script: x, dependencies: [{{agent_name: a, condition: output.{key}}}]}}"
+        );
+        diagnostics(&agents, Vec::new()).len()
+    };
+    assert_eq!((listening("x"), listening("response"), listening("y")), (0, 0, 1));
+}
+
+#[test]
+fn the_first_two_of_several_writers_are_named() {
+    let agents = "- {name: a, script: x, description: k}\n- {name: b, script: x, description: k}\n- {name: c, script: x, description: k, dependencies: [{agent_name: a, condition: context.k}]}";
+    assert_eq!(
+        show(&diagnostics(agents, Vec::new())),
+        ["H013 5:90 `k` is written by `a` and by `b`: this reads whichever came last"]
+    );
+}
+
+#[test]
 fn what_to_do_about_a_key() {
     let agents = |key: &str| {
         format!(
@@ -154,6 +180,34 @@ fn circles_through_the_configuration() {
     assert_eq!(with("elsewhere"), [""; 0]);
     // A circle of the configuration alone is no business of this file.
     assert_eq!(with("s"), [""; 0]);
+    // The file's own profile hides one of the same name, and a circle is told from the first of the file's own.
+    let entered = "- {name: a, model_profile: r}\nmodel_profiles:\n  r: {provider: xai, model: y, fallback: q}\n  p: {provider: xai, model: y, fallback: q}";
+    let configured = vec![("p".into(), Profile::default()), ("q".into(), profile("p"))];
+    assert_eq!(
+        show(&diagnostics(entered, configured))
+            .into_iter()
+            .filter(|one| one.starts_with("W016"))
+            .collect::<Vec<_>>(),
+        ["W016 6:42 profiles fall back on each other in a circle: p → q → p"]
+    );
+}
+
+#[test]
+fn every_place_stays_where_it_is_beside_a_hidden_secret() {
+    let text = "name: e\nagents:\n- {name: a, script: x, config: {password: 'gehé本🔑12'}, scirpt: 1}\n";
+    let source = Source::new("t", text);
+    let loaded = load(&source);
+    let looked = Text::look(&source, loaded.document.as_ref());
+    let mut diagnostics = loaded.diagnostics_with(&looked.findings());
+    looked.conceal(&mut diagnostics);
+    for diagnostic in &diagnostics {
+        let masked = &diagnostic.source;
+        assert!(masked.text().contains("'***·•🔒**'"), "{}", masked.text());
+        for (at, _) in text.char_indices() {
+            assert_eq!(masked.place(at), source.place(at));
+        }
+    }
+    assert!(diagnostics.len() >= 2, "{diagnostics:?}");
 }
 
 #[test]
@@ -176,6 +230,9 @@ fn secrets_are_told_and_never_shown() {
         let loaded = load(&source);
         let looked = Text::look(&source, loaded.document.as_ref());
         let mut diagnostics = loaded.diagnostics_with(&looked.findings());
+        let mut quoting = diagnostics[0].clone();
+        quoting.help = Some(format!("did you mean `{secret}`?"));
+        diagnostics.push(quoting);
         looked.conceal(&mut diagnostics);
         let warning = diagnostics.iter().find(|one| one.code.0 == "W014").expect("a warning");
         let place = text.find(&secret).unwrap();
@@ -187,7 +244,9 @@ fn secrets_are_told_and_never_shown() {
         assert_eq!(warning.source.place(place), source.place(place));
         let human = crate::report::diagnostics::human(&diagnostics, false);
         let shown = format!("{human}{}", crate::report::diagnostics::json(&diagnostics));
-        assert!(!shown.contains("sk-ant"), "{shown}");
+        for part in ["sk-ant", "hJ9", "kL1m", "tU8v"] {
+            assert!(!shown.contains(part), "{shown}");
+        }
         assert!(shown.contains("****"), "{shown}");
     }
 }

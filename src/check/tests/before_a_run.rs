@@ -64,6 +64,16 @@ fn agents_behind_a_condition_that_is_never_true() {
             "W012 4:66 this condition is never true",
         ]
     );
+    for edge in [
+        "condition: 1 > 2, requires_all: false",
+        "condition: 1 + 'a'",
+        "condition: false",
+        "condition: output.x and False",
+    ] {
+        let found = shown(&b_listens(edge));
+        let never = "W010 4:10 agent `b` can never run: its condition on `a` is never true";
+        assert_eq!(found[0], never, "{edge}: {found:?}");
+    }
     let runs: &[String] = &[
         // Not needed before the first execution.
         b_listens("condition: 1 > 2, feedback: true"),
@@ -82,6 +92,15 @@ fn agents_behind_a_condition_that_is_never_true() {
         let found = shown(agents);
         assert!(!found.iter().any(|one| one.starts_with("W010")), "{agents}\n{found:?}");
     }
+    // The dependency that bars it is named, not one that it could do without.
+    let beside = never.replace(
+        "dependencies: [",
+        "dependencies: [{agent_name: c, feedback: true, condition: false}, ",
+    ) + "\n- {name: c, script: x}";
+    assert_eq!(
+        shown(&beside)[0],
+        "W010 4:10 agent `b` can never run: its condition on `a` is never true"
+    );
     // Those that wait for it are named with it.
     let downstream = super::found(
         &format!("{never}\n- {{name: c, script: x, depends_on: [b]}}"),
@@ -131,12 +150,26 @@ fn agents_that_come_too_late() {
         "a, script: x, conversation: {triggers_conversation: true}",
     );
     assert_eq!(late(&asked), [""; 0]);
+    // A limit that nobody wrote is no place to point at.
+    let waits = |at: usize| format!("- {{name: a{at}, script: x, depends_on: [a{}]}}\n", at - 1);
+    let long: String = std::iter::once("- {name: a0, script: x}\n".to_owned())
+        .chain((1..21).map(waits))
+        .collect();
+    let labels = |agents: &str| -> usize { super::found(agents, super::check)[0].also.len() };
+    assert_eq!(labels(&long), 0);
+    assert_eq!(
+        labels(&format!("{long}conversation_limits: {{max_total_turns: 19}}\n")),
+        2
+    );
     // A clock that runs every turn until its cap.
     let clock = chain("{max_agent_executions: {a: 2}}").replace(
         "a, script: x",
         "a, script: x, conversation: {max_turns: 9, trigger: every_turn}",
     );
     assert_eq!(late(&clock).len(), 1);
+    // One that only hears of news, or stops before the cap, ends nothing.
+    assert_eq!(late(&clock.replace(", trigger: every_turn", "")), [""; 0]);
+    assert_eq!(late(&clock.replace("max_turns: 9", "max_turns: 1")), [""; 0]);
 }
 
 #[test]
@@ -166,6 +199,20 @@ fn turns_that_nobody_can_use() {
             "- {name: a, script: x, conversation: {max_turns: 4}}\n- {name: b, script: x, depends_on: [a]}",
             &["H011 3:50 agent `a` can run at most 2 times, so `max_turns: 4` is never reached"],
         ),
+        // Edges from one agent count together, and what it said before the first execution only once.
+        (
+            "- {name: a, script: x, conversation: {max_turns: 9}}\n- {name: b, script: x, dependencies: [{agent_name: a, max_executions: 1, condition: output.x}, {agent_name: a, max_executions: 1, condition: output.y}], conversation: {max_turns: 9}}",
+            &["H011 3:50 agent `a` can run at most 4 times, so `max_turns: 9` is never reached"],
+        ),
+        (
+            "- {name: a, script: x}\n- {name: b, script: x, dependencies: [{agent_name: a}, {agent_name: a, on: failure, feedback: true}], conversation: {max_turns: 3}}",
+            &["W002 4:129 agent `b` will run at most once, not 3 times"],
+        ),
+        // What is never true brings no news.
+        (
+            "- {name: a, script: x}\n- {name: c, script: x}\n- {name: b, script: x, dependencies: [{agent_name: a}, {agent_name: c, feedback: true, condition: false}], conversation: {max_turns: 3}}",
+            &["W002 5:134 agent `b` will run at most once, not 3 times"],
+        ),
         (
             "- {name: a, script: x, conversation: {triggers_conversation: true}}\n- {name: b, script: x, depends_on: [a], conversation: {max_turns: 3}}",
             &[],
@@ -187,6 +234,46 @@ fn counts_on_edges() {
         ["H012 4:71 `max_executions: 2` is never reached: the `max_turns` of `b` is 1"]
     );
     assert_eq!(shown(&b_listens("max_executions: 1")), [""; 0]);
+    // Where nothing can be counted, the edge itself is at fault.
+    assert_eq!(
+        shown(&b_listens("feedback: true, max_executions: 2")),
+        ["W015 4:65 this dependency has no effect: `b` runs once, and feedback counts from the second time on"]
+    );
+    // Feedback starts nobody for the first time.
+    let back = |most: u32| {
+        shown(&format!(
+            "- {{name: a, script: x, depends_on: [b], conversation: {{max_turns: 3}}}}\n- {{name: b, script: x, dependencies: [{{agent_name: a, feedback: true, max_executions: {most}}}], conversation: {{max_turns: 3}}}}"
+        ))
+    };
+    assert_eq!(back(2), [""; 0]);
+    assert_eq!(
+        back(3),
+        [
+            "H012 4:87 `max_executions: 3` is never reached: the `max_turns` of `b` is 3, and feedback does not start it the first time"
+        ]
+    );
+    // An edge starts no more often than there is news.
+    let news = |of_a: u32| {
+        shown(&format!(
+            "- {{name: a, script: x, depends_on: [b], conversation: {{max_turns: {of_a}}}}}\n- {{name: b, script: x, dependencies: [{{agent_name: a, feedback: true, max_executions: 3}}], conversation: {{max_turns: 4}}}}"
+        ))
+    };
+    assert_eq!(news(3), [""; 0]);
+    assert_eq!(
+        news(2),
+        ["H012 4:87 `max_executions: 3` is never reached: the `max_turns` of `a` is 2"]
+    );
+    // A limit that is written is shown with it.
+    let labels = |agents: &str| -> usize { super::found(agents, super::check)[0].also.len() };
+    assert_eq!(labels(&b_listens("max_executions: 2")), 0);
+    let written = b_listens("max_executions: 3").replace("b, script: x", "b, script: x, conversation: {max_turns: 2}");
+    assert_eq!(
+        labels(&written.replace(
+            "a, script: x",
+            "a, script: x, conversation: {max_turns: 2}, depends_on: []"
+        )),
+        1
+    );
     assert_eq!(
         shown(&b_listens("feedback: true")),
         ["W015 4:65 this dependency has no effect: `b` runs once, and feedback counts from the second time on"]

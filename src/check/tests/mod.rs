@@ -105,6 +105,11 @@ fn circles_that_none_can_enter() {
             "- {name: a, script: x, dependencies: [{agent_name: b, requires_all: false, feedback: true}]}\n- {name: b, script: x, depends_on: [a]}",
             &[],
         ),
+        // One door with feedback is enough beside one without.
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: b, requires_all: false}, {agent_name: c, requires_all: false, feedback: true}]}\n- {name: b, script: x, depends_on: [a]}\n- {name: c, script: x, depends_on: [a]}",
+            &[],
+        ),
         // An open door does not help against one that must hold.
         (
             "- {name: a, script: x, dependencies: [{agent_name: a, requires_all: false, feedback: true}, {agent_name: b}]}\n- {name: b, script: x, depends_on: [a]}",
@@ -200,6 +205,14 @@ fn caps_and_state_keys() {
         ),
         ["H003 4:50 `a` and `b` both store their output under `k`"]
     );
+    let three = ["a", "b", "c"].map(|name| format!("- {{name: {name}, script: x, conversation: {{state_key: k}}}}\n"));
+    assert_eq!(
+        shown(&three.concat()),
+        [
+            "H003 4:50 `a` and `b` both store their output under `k`",
+            "H003 5:50 `a` and `c` both store their output under `k`"
+        ]
+    );
 }
 
 #[test]
@@ -214,6 +227,14 @@ fn profiles() {
             "W001 6:59 there is no model profile `r` here",
             "W001 8:52 there is no model profile `s` here"
         ]
+    );
+    let summing_up = "- {name: a, model: xai/n, context_window: {max_tokens: 9000, strategy: {summarize: s}}}";
+    assert_eq!(
+        show(&self::found(summing_up, |ensemble| super::profiles::unknown(
+            ensemble,
+            &|_| false
+        ))),
+        ["W001 3:84 there is no model profile `s` here"]
     );
 }
 
@@ -231,4 +252,12 @@ fn templates_that_cannot_be_rendered_are_errors() {
     assert_eq!(shown[0], "E044 7:21 unknown variable `oops`");
     assert!(shown[1].starts_with("E043 10:"), "{shown:?}");
     assert_eq!(shown.len(), 2, "{shown:?}");
+    // A profile's template is read as one, but whom its users listen to is not known there.
+    let agents = "- {name: a, model_profile: p, prompt: x}\nmodel_profiles:\n  p: {provider: xai, model: n, system_prompt: 'You {% if %}'}\n  q: {provider: xai, model: n, system_prompt: 'You and {{ anybody }}'}";
+    let faults = show(&found(agents, super::templates::check));
+    assert!(faults.len() == 1 && faults[0].starts_with("E043 5:"), "{faults:?}");
+    // Whoever listens to nobody has no other agent to name.
+    let alone = "- {name: a, model_profile: p, prompt: '{{ b }}'}\n- {name: b, script: x}";
+    let faults = show(&found(alone, super::templates::check));
+    assert!(faults.len() == 1 && faults[0].starts_with("E044 3:"), "{faults:?}");
 }

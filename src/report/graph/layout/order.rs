@@ -30,7 +30,7 @@ pub fn reduce_crossings(grid: &mut Grid) {
 }
 
 /// A first order: what is linked stands together.
-fn follow_links(grid: &mut Grid) {
+pub fn follow_links(grid: &mut Grid) {
     let mut seen = vec![false; grid.cells.len()];
     let mut rows = vec![Vec::new(); grid.rows.len()];
     for row in &grid.rows {

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::grid::Grid;
-use super::order::{crossings, reduce_crossings};
+use super::grid::{CellKind, Grid};
+use super::order::{crossings, follow_links, reduce_crossings};
 use super::*;
 
 fn link(from: usize, to: usize, back: bool) -> Link {
@@ -40,12 +40,114 @@ fn a_circle_is_cut_where_it_closes() {
 }
 
 #[test]
+fn a_link_that_gives_way_decides_nothing_about_rows() {
+    // The one that gives way is met first, and would close the circle if it counted.
+    let mut sketch = plain(3, &[(1, 0)]);
+    sketch.links.push(link(0, 1, true));
+    sketch.links.push(link(1, 2, true));
+    assert_eq!(rows::of(&sketch), [1, 0, 0]);
+}
+
+#[test]
+fn labels_stand_between_the_rows_of_boxes_and_in_the_emptiest() {
+    let mut sketch = plain(5, &[(0, 1), (1, 2), (2, 3), (3, 4)]);
+    let label = Extent {
+        breadth: 80.0,
+        depth: 20.0,
+    };
+    for _ in 0..4 {
+        sketch.links.push(Link {
+            label: Some(label),
+            ..link(0, 4, false)
+        });
+    }
+    let grid = Grid::new(&sketch, &rows::of(&sketch));
+    let labels = grid.cells.iter().filter(|cell| cell.kind == CellKind::Label);
+    let rows: Vec<usize> = labels.map(|cell| cell.row).collect();
+    assert_eq!(rows, [7, 5, 3, 1]);
+}
+
+#[test]
 fn what_can_be_drawn_without_crossings_is() {
     // Declared crosswise: each of the upper row is linked with its mirror image in the lower one.
     let sketch = plain(8, &[(0, 7), (1, 6), (2, 5), (3, 4), (0, 6), (1, 5), (2, 4)]);
     let mut grid = Grid::new(&sketch, &rows::of(&sketch));
     reduce_crossings(&mut grid);
     assert_eq!(crossings(&grid), 0);
+    // The upper row must change, too: 2 before 0 before 1.
+    let sketch = plain(6, &[(0, 3), (0, 4), (1, 5), (2, 3)]);
+    let mut grid = Grid::new(&sketch, &rows::of(&sketch));
+    assert_eq!(crossings(&grid), 2);
+    reduce_crossings(&mut grid);
+    assert_eq!(crossings(&grid), 0);
+}
+
+#[test]
+fn the_links_of_a_box_meet_it_side_by_side_in_their_order() {
+    let mut sketch = plain(4, &[(0, 3), (0, 2), (0, 1)]);
+    sketch.boxes[0].breadth = 20.0;
+    let layout = arrange(&sketch);
+    let mut met: Vec<(f64, f64)> = layout
+        .routes
+        .iter()
+        .map(ends)
+        .map(|[start, end]| (start.across, end.across))
+        .collect();
+    met.sort_by(|one, other| one.1.total_cmp(&other.1));
+    for pair in met.windows(2) {
+        assert!(pair[1].0 - pair[0].0 > 11.9, "{met:?}");
+    }
+    // Where the row below was put in another order than that of the links.
+    let turned = arrange(&plain(5, &[(0, 1), (0, 2), (3, 1), (4, 1)]));
+    let [one, other] = [0, 1].map(|link| ends(&turned.routes[link]));
+    assert!(
+        (one[0].across < other[0].across) == (one[1].across < other[1].across),
+        "{turned:?}"
+    );
+    // And where they end.
+    let sketch = plain(4, &[(3, 0), (2, 0), (1, 0)]);
+    let mut met: Vec<(f64, f64)> = arrange(&sketch)
+        .routes
+        .iter()
+        .map(ends)
+        .map(|[start, end]| (start.across, end.across))
+        .collect();
+    met.sort_by(|one, other| one.0.total_cmp(&other.0));
+    for pair in met.windows(2) {
+        assert!(pair[1].1 - pair[0].1 > 11.9, "{met:?}");
+    }
+}
+
+#[test]
+fn links_beside_each_other_below_a_row_have_tracks_of_their_own() {
+    let mut sketch = plain(3, &[]);
+    sketch.links = vec![link(0, 2, true), link(0, 1, true), link(2, 1, true)];
+    let layout = arrange(&sketch);
+    let lowest = |route: &Route| {
+        let spots = route.way.iter().map(|leg| match *leg {
+            Leg::From(spot) | Leg::Line(spot) | Leg::Curve(spot) | Leg::Turn(spot) | Leg::TurnBack(spot) => spot.along,
+        });
+        spots.fold(0.0, f64::max)
+    };
+    let [long, left, right] = [0, 1, 2].map(|link| lowest(&layout.routes[link]));
+    assert!((long - left).abs() > 8.9 && (long - right).abs() > 8.9, "{layout:?}");
+    assert!(long.max(left).max(right) < layout.extent.depth, "{layout:?}");
+}
+
+#[test]
+fn links_that_pass_keep_apart() {
+    let sketch = plain(3, &[(0, 1), (1, 2), (0, 2), (0, 2)]);
+    let layout = arrange(&sketch);
+    let beside = layout.boxes[1].middle.along;
+    let passing = |route: &Route| {
+        let spots = route.way.iter().map(|leg| match *leg {
+            Leg::From(spot) | Leg::Line(spot) | Leg::Curve(spot) | Leg::Turn(spot) | Leg::TurnBack(spot) => spot,
+        });
+        let nearest = spots.min_by(|one, other| (one.along - beside).abs().total_cmp(&(other.along - beside).abs()));
+        nearest.expect("a spot").across
+    };
+    let apart = passing(&layout.routes[2]) - passing(&layout.routes[3]);
+    assert!(apart.abs() > 15.9, "{layout:?}");
 }
 
 #[test]
@@ -68,6 +170,14 @@ fn sketch() -> impl Strategy<Value = Sketch> {
             boxes: boxes.clone(),
             links,
         })
+    })
+}
+
+/// Numbers in any order, and pairs of places in it.
+fn numbered_at_will() -> impl Strategy<Value = (Vec<usize>, Vec<(usize, usize)>)> {
+    (2_usize..9).prop_flat_map(|count| {
+        let numbers = Just((0..count).collect::<Vec<usize>>()).prop_shuffle();
+        (numbers, proptest::collection::vec((0..count, 0..count), 0..14))
     })
 }
 
@@ -115,6 +225,30 @@ proptest! {
             prop_assert!(start.across + one.extent.breadth < layout.extent.breadth + 0.01);
             prop_assert!(start.along + one.extent.depth < layout.extent.depth + 0.01);
         }
+    }
+
+    #[test]
+    fn every_box_stands_below_all_it_waits_for((places, links) in numbered_at_will()) {
+        let links: Vec<(usize, usize)> = links
+            .into_iter()
+            .filter(|(from, to)| from != to)
+            .map(|(one, other)| (places[one.min(other)], places[one.max(other)]))
+            .collect();
+        let rows = rows::of(&plain(places.len(), &links));
+        for (at, row) in rows.iter().enumerate() {
+            let before = links.iter().filter(|(_, to)| *to == at);
+            let expected = before.map(|(from, _)| rows[*from] + 1).max().unwrap_or(0);
+            prop_assert_eq!(*row, expected, "{:?}", links);
+        }
+    }
+
+    #[test]
+    fn no_sweep_makes_it_worse(sketch in sketch()) {
+        let mut grid = Grid::new(&sketch, &rows::of(&sketch));
+        let mut first = grid.clone();
+        follow_links(&mut first);
+        reduce_crossings(&mut grid);
+        prop_assert!(crossings(&grid) <= crossings(&first));
     }
 
     #[test]

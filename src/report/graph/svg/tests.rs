@@ -174,15 +174,73 @@ fn a_run_is_laid_over_it() {
     }
 }
 
+/// The number of an attribute in the first element that begins so.
+fn number(drawn: &str, element: &str, of: &str) -> f64 {
+    let rest = drawn.split(element).nth(1).expect("the element");
+    let rest = rest.split(&format!(" {of}=\"")).nth(1).expect("the attribute");
+    let digits = rest.split('"').next().unwrap_or("");
+    digits.parse().expect("a number")
+}
+
+#[test]
+fn there_is_room_for_all_words() {
+    let mut arrows = vec![arrow(0, 1), arrow(1, 0)];
+    arrows[1].feedback = true;
+    let nodes = vec![node("a", Shape::Script), node("b", Shape::Script)];
+    let mut picture = picture(nodes, arrows);
+    let narrow = svg(&picture);
+    let (width, height) = (number(&narrow, "<svg", "width"), number(&narrow, "<svg", "height"));
+    let box_top = number(&narrow, "<rect class=\"shape script\"", "y");
+    let heading = number(&narrow, "<text class=\"heading\"", "y");
+    assert!(box_top > heading, "{narrow}");
+    let legend = "<text class=\"legend\"";
+    assert!(number(&narrow, legend, "y") + 4.0 < height, "{narrow}");
+    let meaning = words::width("feedback: not needed before the first execution", 6.8);
+    assert!(number(&narrow, legend, "x") + meaning < width, "{narrow}");
+
+    picture.title = "a title that is longer than what it is about, by far and for no reason".to_owned();
+    let subtitle = "and a subtitle that is longer still than the title, so that it decides how broad the whole thing is, doubtless";
+    picture.subtitle = Some(subtitle.to_owned());
+    let broad = svg(&picture);
+    let width = number(&broad, "<svg", "width");
+    assert!(MARGIN + words::width(&picture.title, 10.0) < width, "{broad}");
+    assert!(MARGIN + words::width(subtitle, 6.8) < width, "{broad}");
+    let note = number(&broad, "<text class=\"note\"", "y");
+    assert!(number(&broad, "<rect class=\"shape script\"", "y") > note, "{broad}");
+}
+
+/// The points of an arrow's head, the tip first, of the arrow with this title.
+fn head(drawn: &str, title: &str) -> Vec<(f64, f64)> {
+    let rest = drawn
+        .split(&format!("<title>{title}</title>"))
+        .nth(1)
+        .expect("an arrow");
+    let data = rest.split("<path class=\"head\" d=\"M").nth(1).expect("a head");
+    let points = data.split('"').next().unwrap_or("").trim_end_matches(" Z").split(" L");
+    let pixels = |text: &str| text.parse::<f64>().expect("a number");
+    points
+        .map(|point| point.split_once(',').map(|(x, y)| (pixels(x), pixels(y))).expect("x,y"))
+        .collect()
+}
+
+#[test]
+fn heads_point_at_whoever_listens() {
+    let mut arrows = vec![arrow(0, 1), arrow(1, 0)];
+    arrows[1].feedback = true;
+    let drawn = svg(&picture(
+        vec![node("a", Shape::Script), node("b", Shape::Script)],
+        arrows,
+    ));
+    let down = head(&drawn, "b listens to a");
+    let up = head(&drawn, "a listens to b (feedback)");
+    assert!(down[1..].iter().all(|corner| corner.1 < down[0].1), "{down:?}");
+    assert!(up[1..].iter().all(|corner| corner.1 > up[0].1), "{up:?}");
+    assert!(up[0].1 < down[0].1, "{up:?} {down:?}");
+}
+
 #[test]
 fn a_broad_picture_goes_from_left_to_right() {
-    let size = |drawn: &str, of: &str| -> f64 {
-        let rest = drawn.split(&format!(" {of}=\"")).nth(1).expect("a size");
-        rest.split('"')
-            .next()
-            .and_then(|size| size.parse().ok())
-            .expect("a number")
-    };
+    let size = |drawn: &str, of: &str| number(drawn, "<svg", of);
     let nodes = |count: usize| {
         (0..count)
             .map(|at| node(&format!("agent_{at}"), Shape::Script))
@@ -193,6 +251,23 @@ fn a_broad_picture_goes_from_left_to_right() {
     assert!(size(&few, "width") > size(&few, "height"), "{few}");
     let many = fan(30);
     assert!(size(&many, "width") < size(&many, "height") && size(&many, "width") < BROAD);
+    let boxes = many.split("<rect class=\"shape script\"").skip(1);
+    let right: Vec<f64> = boxes
+        .map(|rest| {
+            let rest = format!("<rect{}", rest.split("/>").next().unwrap_or(""));
+            let right = number(&rest, "<rect", "x") + number(&rest, "<rect", "width");
+            let bottom = number(&rest, "<rect", "y") + number(&rest, "<rect", "height");
+            assert!(right < size(&many, "width") && bottom < size(&many, "height"), "{rest}");
+            right
+        })
+        .collect();
+    assert!(right[1..].iter().all(|one| *one > right[0]), "{right:?}");
+    // What is still longer than broad stays as it is.
+    let long = (1..16)
+        .map(|to| arrow(0, to))
+        .chain((16..40).map(|to| arrow(to - 1, to)));
+    let both = svg(&picture(nodes(40), long.collect()));
+    assert!(size(&both, "width") > BROAD && size(&both, "width") < size(&both, "height"));
 }
 
 #[test]
@@ -208,6 +283,7 @@ fn long_words_are_broken_and_the_whole_is_kept_for_the_pointer() {
         ]
     );
     assert_eq!(words::wrapped("short", 30, 3), ["short"]);
+    assert!((words::width("a字", 10.0) - 30.0).abs() < 0.01);
     assert_eq!(words::wrapped("字字字字字", 4, 2), ["字字", "字…"]);
     let mut long = arrow(0, 1);
     long.condition = Some(condition.to_owned());
