@@ -420,6 +420,7 @@ mod tests {
             ("config: {db-password: 'hunter22'}", "hunter22"),
             ("x: [{client_secret: \"a1b2c3d4\"}]", "a1b2c3d4"),
             ("config: {blob: aB3dE5fG7hJ9kL1mN2pQ4rS6}", "aB3dE5fG7hJ9kL1mN2pQ4rS6"),
+            ("config: {X-API-Key: hunter22}", "hunter22"),
             ("a: https://me:pass1word@host/x", "pass1word"),
             // A list and its first item begin at one place.
             ("a:\n- config:\n    password: hunter22\n", "hunter22"),
@@ -441,6 +442,7 @@ mod tests {
             "api_key: <your key>",
             "token: verbatim-word-with-no-number",
             "max_total_tokens: 100000000",
+            "config: {subsecret: a-row-of-words-and-2, mytoken: a-row-of-words-and-2}",
             "a: sk-learn-pipeline-for-long-classification-2024",
             "a: risk-a1b2c3d4e5f6g7h8i9j0k1l2",
             "config: {commit: 3b18e512dba79e4c8300dd08aeb37f8e728b8dad}",
