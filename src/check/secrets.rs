@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::loader::codes;
@@ -52,10 +52,14 @@ const MARKS: [Mark; 20] = [
 /// What stands between an address's scheme and its host.
 const ADDRESS: &str = "://";
 
-/// Every mark, and an address as the last, in one walk over the text.
-static SIGNS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+/// Every mark, and an address as the last, in one walk over the text. Of its kinds this one is soon built, since most
+/// commands read one file.
+static SIGNS: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let starts = MARKS.iter().map(|mark| mark.start);
-    AhoCorasick::new(starts.chain([ADDRESS])).ok()
+    let mut builder = AhoCorasick::builder();
+    builder.kind(Some(AhoCorasickKind::ContiguousNFA)).prefilter(false);
+    let built = builder.build(starts.chain([ADDRESS]));
+    built.expect("so few are never too many")
 });
 
 /// Keys whose values are secret, and how long a value must be to be one.
@@ -165,8 +169,7 @@ fn star(c: char) -> char {
 }
 
 fn marked(text: &str, found: &mut Vec<(Span, &'static str)>) {
-    let Some(signs) = &*SIGNS else { return };
-    for sign in signs.find_overlapping_iter(text) {
+    for sign in SIGNS.find_overlapping_iter(text) {
         let at = sign.start();
         let Some(mark) = MARKS.get(sign.pattern().as_usize()) else {
             found.extend(password_in_address(text, sign.end()));
