@@ -70,12 +70,18 @@ fn overhead() {
 }
 
 async fn bare_call(client: &reqwest::Client, server: SocketAddr) {
+    bare_stream(client, server, || {}).await;
+}
+
+/// Reads a reply and tells of each piece as it comes.
+async fn bare_stream(client: &reqwest::Client, server: SocketAddr, mut heard: impl FnMut()) {
     let body = json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "Say something."}]});
     let url = format!("http://{server}/v1/chat/completions");
     let mut response = client.post(url).json(&body).send().await.expect("an answer");
     let mut bytes = 0;
     while let Some(chunk) = response.chunk().await.expect("a chunk") {
         bytes += chunk.len();
+        heard();
     }
     assert!(bytes > PIECES);
 }
@@ -108,7 +114,7 @@ fn request(server: SocketAddr) -> ModelRequest {
     }
 }
 
-/// From the server's write to the listener's ear.
+/// From the server's write to the listener's ear, beside what a bare client takes for the same way.
 fn lateness() {
     let written = Arc::new(Mutex::new(Instant::now()));
     let server = serve(Duration::from_millis(2), Some(written.clone()));
@@ -121,7 +127,10 @@ fn lateness() {
         network(),
     );
     let (first, late) = (Mutex::new(Figures::default()), Mutex::new(Figures::default()));
+    let (client, mut bare) = (reqwest::Client::new(), Figures::default());
     for _ in 0..20 {
+        let heard = || bare.add(written.lock().expect("unpoisoned").elapsed().as_secs_f64() * 1e3);
+        runtime.block_on(bare_stream(&client, server, heard));
         let heard = AtomicU64::new(0);
         let hear: &Heard<'_> = &|_: &str| {
             let since = written.lock().expect("unpoisoned").elapsed();
@@ -147,6 +156,7 @@ fn lateness() {
         "must be below 5",
     );
     show("likewise the others of 20 replies", &late, "ms", "must be below 5");
+    show("a bare client, all of 20 replies", &bare, "ms", "");
 }
 
 /// So many LLM agents in one turn, whose streams are all open at once.
