@@ -210,6 +210,16 @@ impl Tools for Hand<'_> {
     }
 }
 
+/// Tools that had ended when the others were stopped have cost what they have cost.
+impl Drop for Hand<'_> {
+    fn drop(&mut self) {
+        let unbooked = self.take_usage();
+        if unbooked != Usage::default() {
+            self.execution.notes.book(unbooked);
+        }
+    }
+}
+
 /// Notes of a call, passed on to the agent's own when the call ends, however it ends.
 struct Passed<'a> {
     notes: Notes,

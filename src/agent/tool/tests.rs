@@ -132,7 +132,16 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
     assert_eq!(&*second.input, "the input", "the run's own");
     drop(handed);
     drop(hand);
-    let Left { stderr, warnings, .. } = execution.notes.take();
+    let Left {
+        stderr,
+        warnings,
+        usage,
+    } = execution.notes.take();
+    assert_eq!(
+        usage.map(|usage| usage.by_tools),
+        Some(2),
+        "of the second, for which nobody asked"
+    );
     assert_eq!(stderr, "on stderr\non stderr");
     assert_eq!(warnings, ["tool t: careful", "tool t: careful"]);
 }
