@@ -49,7 +49,7 @@ pub struct Ask {
     pub output_schema: Option<Arc<Value>>,
     /// The tools that the model may call.
     pub tools: Arc<[ToolSpec]>,
-    /// Counts the requests as they are made, for whoever no longer waits for the end.
+    /// Counts the requests as they are made, from 0, for whoever no longer waits for the end.
     pub made: Arc<AtomicU64>,
 }
 
@@ -146,9 +146,9 @@ impl Model {
             ask: &ask,
             network: &self.network,
             voice: Voice::new(&ask.speaker, listener),
-            requests: 0,
             warnings: Vec::new(),
         };
+        let made = || ask.made.load(Ordering::Relaxed);
         let mut failed: Vec<(&Link, ModelError)> = Vec::new();
         for (at, (link, provider)) in self.links.iter().enumerate() {
             let is_last = at + 1 == self.links.len();
@@ -159,7 +159,7 @@ impl Model {
                     warnings.append(&mut reply.warnings);
                     return Asked {
                         result: Ok(reply),
-                        requests: asking.requests,
+                        requests: made(),
                         warnings,
                         price: link.profile.cost,
                     };
@@ -169,7 +169,7 @@ impl Model {
         }
         Asked {
             result: Err(nobody(failed)),
-            requests: asking.requests,
+            requests: made(),
             warnings: asking.warnings,
             price: None,
         }
@@ -215,7 +215,6 @@ struct Asking<'a> {
     ask: &'a Ask,
     network: &'a Network,
     voice: Voice<'a>,
-    requests: u64,
     warnings: Vec<String>,
 }
 
@@ -232,9 +231,8 @@ impl Asking<'_> {
         let mut attempt = 1;
         let mut with_schema = true;
         loop {
-            self.requests += 1;
-            self.ask.made.fetch_add(1, Ordering::Relaxed);
-            let mut request = request(self.ask, at, link, self.ask.requests_made + self.requests);
+            let number = self.ask.requests_made + self.ask.made.fetch_add(1, Ordering::Relaxed) + 1;
+            let mut request = request(self.ask, at, link, number);
             request.output_schema = request.output_schema.filter(|_| with_schema);
             let error = match once(link, provider, request, &self.voice).await {
                 Ok(reply) => return Ok(reply),

@@ -30,7 +30,6 @@ fn asking<'a>(ask: &'a Ask, network: &'a Network) -> Asking<'a> {
         ask,
         network,
         voice: Voice::new(&ask.speaker, &Silence),
-        requests: 0,
         warnings: Vec::new(),
     }
 }
