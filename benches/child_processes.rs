@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble::agent::process::{Bounds, DEFAULT_OUTPUT_CAP, Invocation, Watchdog};
-use ensemble::agent::script::{Places, runner};
+use ensemble_agents::agent::process::{Bounds, DEFAULT_OUTPUT_CAP, Invocation, Watchdog};
+use ensemble_agents::agent::script::{Places, runner};
 use support::{Figures, Ran, micros, plan, run, say, show, time};
 
 const ROUNDS: usize = 10;
@@ -42,7 +42,7 @@ fn conversation(text: &str) -> Ran {
         project_root: folder.path().to_owned(),
     };
     let runners = plan.ids().map(|id| match &plan.agent(id).kind {
-        ensemble::ensemble::AgentKind::Script { script } => runner(script, &places, bounds()),
+        ensemble_language::ensemble::AgentKind::Script { script } => runner(script, &places, bounds()),
         other => panic!("{other:?}"),
     });
     let ran = run(&plan, runners.collect());

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use ensemble::agent::Runner;
-use ensemble::conversation::{ConversationState, Event, Record};
-use ensemble::data::JsonMap;
-use ensemble::executor::{Clock, Executor};
-use ensemble::journal::{Durability, JournalWriter, Ledger, LedgerError, SyncPoint};
-use ensemble::plan::Plan;
-use ensemble::report::Silent;
+use ensemble_agents::agent::Runner;
+use ensemble_core::conversation::{ConversationState, Event, Record};
+use ensemble_core::executor::{Clock, Executor};
+use ensemble_language::data::JsonMap;
+use ensemble_language::plan::Plan;
+use ensemble_reports::report::Silent;
+use ensemble_runs::journal::{Durability, JournalWriter, Ledger, LedgerError, SyncPoint};
 use serde_json::json;
 use support::{Figures, Says, all, micros, plan, say, show, started, time};
 

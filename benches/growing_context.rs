@@ -9,8 +9,8 @@ mod support;
 
 use std::process::Command;
 
-use ensemble::agent::Execution;
-use ensemble::data::JsonMap;
+use ensemble_agents::agent::Execution;
+use ensemble_language::data::JsonMap;
 use serde_json::Value;
 use support::{Figures, Says, all, peak_mib, plan, run, say};
 

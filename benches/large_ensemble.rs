@@ -9,11 +9,11 @@ mod support;
 
 use std::fmt::Write;
 
-use ensemble::check::check;
-use ensemble::data::JsonMap;
-use ensemble::loader::load;
-use ensemble::plan::Plan;
-use ensemble::source::Source;
+use ensemble_language::check::check;
+use ensemble_language::data::JsonMap;
+use ensemble_language::loader::load;
+use ensemble_language::plan::Plan;
+use ensemble_language::source::Source;
 use serde_json::json;
 use support::{Figures, Ran, Says, all, micros, plan, run, say, show, time};
 

@@ -14,12 +14,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use ensemble::conversation::{
+use ensemble_core::conversation::{
     CompletionReason, ConversationState, Event, ExecutionFinished, ExecutionStarted, Record, RunStarted,
 };
-use ensemble::data::Context;
-use ensemble::journal::{self, FORMAT, encode};
-use ensemble::resolver::{Decision, decide};
+use ensemble_core::resolver::{Decision, decide};
+use ensemble_language::data::Context;
+use ensemble_runs::journal::{self, FORMAT, encode};
 use serde_json::json;
 use support::{plan, say, time};
 

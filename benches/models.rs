@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use ensemble::agent::Runner;
-use ensemble::agent::llm::{LlmRunner, Wiring};
-use ensemble::ensemble::AgentKind;
-use ensemble::model::{Heard, Model, ModelRequest, Network, Provider, Remote};
-use ensemble::thread::{Listener, Message, Role, Said, Speaker};
+use ensemble_agents::agent::Runner;
+use ensemble_agents::agent::llm::{LlmRunner, Wiring};
+use ensemble_agents::model::{Heard, Model, ModelRequest, Network, Provider, Remote};
+use ensemble_core::thread::{Listener, Message, Role, Said, Speaker};
+use ensemble_language::ensemble::AgentKind;
 use serde_json::json;
 
 mod support;
@@ -43,7 +43,7 @@ fn overhead() {
         .expect("a runtime");
     let network = network();
     let remote = Remote::new(
-        ensemble::ensemble::Provider::named("openai").expect("is known"),
+        ensemble_language::ensemble::Provider::named("openai").expect("is known"),
         network,
     );
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -96,7 +96,7 @@ async fn our_call(remote: &Remote, server: SocketAddr) {
 }
 
 fn request(server: SocketAddr) -> ModelRequest {
-    let profile = ensemble::ensemble::Profile {
+    let profile = ensemble_language::ensemble::Profile {
         provider: "openai".into(),
         model: "m".into(),
         base_url: Some(format!("http://{server}")),
@@ -123,7 +123,7 @@ fn lateness() {
         .build()
         .expect("a runtime");
     let remote = Remote::new(
-        ensemble::ensemble::Provider::named("openai").expect("is known"),
+        ensemble_language::ensemble::Provider::named("openai").expect("is known"),
         network(),
     );
     let (first, late) = (Mutex::new(Figures::default()), Mutex::new(Figures::default()));
@@ -173,7 +173,7 @@ fn many(agents: usize) {
     let plan = plan(&text);
     let profile = plan.ensemble().model_profiles[0].1.clone();
     let (network, heard) = (network(), Arc::new(Counts::default()));
-    let runner = |agent: &ensemble::ensemble::Agent| -> Arc<dyn Runner> {
+    let runner = |agent: &ensemble_language::ensemble::Agent| -> Arc<dyn Runner> {
         let AgentKind::Llm(llm) = &agent.kind else {
             panic!("an LLM")
         };

@@ -11,7 +11,7 @@ mod support;
 use std::fs::File;
 use std::io::Write;
 
-use ensemble::data::JsonMap;
+use ensemble_language::data::JsonMap;
 use serde_json::json;
 use support::{Figures, Ran, Says, all, micros, plan, run, say, show, time};
 

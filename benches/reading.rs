@@ -10,11 +10,11 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use ensemble::condition::Condition;
-use ensemble::conversation::ConversationState;
-use ensemble::data::JsonMap;
-use ensemble::journal;
-use ensemble::plan::AgentId;
+use ensemble_core::conversation::ConversationState;
+use ensemble_language::condition::Condition;
+use ensemble_language::data::JsonMap;
+use ensemble_language::plan::AgentId;
+use ensemble_runs::journal;
 use serde_json::{Value, json};
 use support::{Figures, Says, all, micros, plan, run, say, show, time};
 

@@ -1,9 +1,11 @@
-//! The program: everything is in the library.
+//! The program: arguments in, words and an exit code out.
+
+mod cli;
 
 /// Trees of small texts come and go with every file and every event.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    ensemble::cli::main()
+    cli::main()
 }

@@ -256,7 +256,7 @@ fn every_command_of_the_program_stands_in_the_reference() {
 #[test]
 fn outcomes_and_events_of_the_reference_are_those_of_the_program() {
     let text = read(LANGUAGE);
-    for outcome in ensemble::conversation::CompletionReason::ALL {
+    for outcome in ensemble_core::conversation::CompletionReason::ALL {
         assert!(text.contains(&format!("| `{outcome}` |")), "{LANGUAGE} lacks {outcome}");
     }
     let source = read("src/conversation/event.rs");

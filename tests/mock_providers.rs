@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use ensemble::agent::BoxFuture;
-use ensemble::agent::dialogue::{Dialogue, Tools};
-use ensemble::ensemble::Profile;
-use ensemble::model::{Model, Network, ToolSpec};
-use ensemble::thread::{Thread, ToolCall, ToolEnd};
+use ensemble_agents::agent::BoxFuture;
+use ensemble_agents::agent::dialogue::{Dialogue, Tools};
+use ensemble_agents::model::{Model, Network, ToolSpec};
+use ensemble_core::thread::{Thread, ToolCall, ToolEnd};
+use ensemble_language::ensemble::Profile;
 use support::Workspace;
 
 const PROVIDERS: [&str; 4] = ["openai", "anthropic", "gemini", "ollama"];

@@ -10,21 +10,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use ensemble::agent::{BoxFuture, Execution, Observed, Runner};
-use ensemble::check::check;
-use ensemble::conversation::{ConversationState, Event, RunStarted};
-use ensemble::data::{Context, JsonMap};
-use ensemble::diagnostic::Severity;
-use ensemble::executor::{Clock, Executor};
-use ensemble::journal::{Durability, FORMAT, JournalWriter};
-use ensemble::loader::load;
-use ensemble::plan::Plan;
-use ensemble::report::Silent;
-use ensemble::source::Source;
+use ensemble_agents::agent::{BoxFuture, Execution, Observed, Runner};
+use ensemble_core::conversation::{ConversationState, Event, RunStarted};
+use ensemble_core::executor::{Clock, Executor};
+use ensemble_language::check::check;
+use ensemble_language::data::{Context, JsonMap};
+use ensemble_language::diagnostic::Severity;
+use ensemble_language::loader::load;
+use ensemble_language::plan::Plan;
+use ensemble_language::source::Source;
+use ensemble_reports::report::Silent;
+use ensemble_runs::journal::{Durability, FORMAT, JournalWriter};
 use tempfile::TempDir;
 
 /// Loads, checks and plans a text without errors.
-pub fn plan(text: &str) -> Arc<Plan> {
+pub(crate) fn plan(text: &str) -> Arc<Plan> {
     let loaded = load(&Source::new("bench.yaml", text));
     let ensemble = Arc::new(loaded.ensemble.expect("a sound ensemble"));
     let errors = check(&ensemble)
@@ -35,7 +35,7 @@ pub fn plan(text: &str) -> Arc<Plan> {
 }
 
 /// An agent inside the process that answers at once.
-pub struct Says<F>(pub F);
+pub(crate) struct Says<F>(pub F);
 
 impl<F: Fn(&Execution) -> JsonMap + Send + Sync> Runner for Says<F> {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
@@ -44,7 +44,7 @@ impl<F: Fn(&Execution) -> JsonMap + Send + Sync> Runner for Says<F> {
 }
 
 /// The same runner for every agent.
-pub fn all(plan: &Plan, runner: impl Runner + 'static) -> Vec<Arc<dyn Runner>> {
+pub(crate) fn all(plan: &Plan, runner: impl Runner + 'static) -> Vec<Arc<dyn Runner>> {
     let runner: Arc<dyn Runner> = Arc::new(runner);
     vec![runner; plan.len()]
 }
@@ -59,7 +59,7 @@ impl Clock for SystemClock {
 }
 
 /// A run that has ended.
-pub struct Ran {
+pub(crate) struct Ran {
     /// From the first event to the last.
     pub took: Duration,
     /// What of it the processor was ours, which others on the machine do not lengthen.
@@ -75,18 +75,18 @@ pub struct Ran {
 
 impl Ran {
     /// Executions in its history.
-    pub fn executions(&self) -> usize {
+    pub(crate) fn executions(&self) -> usize {
         self.state.history().count()
     }
 
     /// Time per execution in microseconds.
-    pub fn micros(&self) -> f64 {
+    pub(crate) fn micros(&self) -> f64 {
         micros(self.took) / self.executions() as f64
     }
 }
 
 /// Runs a conversation to its end: a real journal file without syncs, nobody told.
-pub fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
+pub(crate) fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
     let folder = TempDir::new().expect("a folder");
     let journal = folder.path().join("journal.jsonl");
     let mut writer = JournalWriter::create(&journal, Durability::None).expect("a journal");
@@ -123,7 +123,7 @@ pub fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
 }
 
 /// The first event of a run.
-pub fn started(plan: &Plan) -> RunStarted {
+pub(crate) fn started(plan: &Plan) -> RunStarted {
     RunStarted {
         format: FORMAT,
         run_id: "20261121-120000-abcd".into(),
@@ -141,39 +141,39 @@ pub fn started(plan: &Plan) -> RunStarted {
 }
 
 /// The time in microseconds.
-pub fn micros(time: Duration) -> f64 {
+pub(crate) fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
 /// Repetitions of one measurement.
 #[derive(Default, Clone)]
-pub struct Figures(Vec<f64>);
+pub(crate) struct Figures(Vec<f64>);
 
 impl Figures {
     /// One more.
-    pub fn add(&mut self, figure: f64) {
+    pub(crate) fn add(&mut self, figure: f64) {
         self.0.push(figure);
         self.0.sort_by(f64::total_cmp);
     }
 
     /// The smallest.
-    pub fn min(&self) -> f64 {
+    pub(crate) fn min(&self) -> f64 {
         self.0[0]
     }
 
     /// The middle one.
-    pub fn median(&self) -> f64 {
+    pub(crate) fn median(&self) -> f64 {
         self.0[self.0.len() / 2]
     }
 
     /// The largest.
-    pub fn max(&self) -> f64 {
+    pub(crate) fn max(&self) -> f64 {
         self.0[self.0.len() - 1]
     }
 }
 
 /// One line: a name, the figures with their unit, and what else there is to say.
-pub fn show(name: &str, figures: &Figures, unit: &str, remark: &str) {
+pub(crate) fn show(name: &str, figures: &Figures, unit: &str, remark: &str) {
     let (min, median, max) = (figures.min(), figures.median(), figures.max());
     say(&format!(
         "{name:<44} min {min:>9.2}  median {median:>9.2}  max {max:>9.2} {unit:<3} {remark}"
@@ -181,13 +181,13 @@ pub fn show(name: &str, figures: &Figures, unit: &str, remark: &str) {
 }
 
 /// One line.
-pub fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").expect("somebody reads");
 }
 
 /// Time that this thread has had on a processor.
-pub fn processor_time() -> Duration {
+pub(crate) fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(
         time.tv_sec.unsigned_abs(),
@@ -196,14 +196,14 @@ pub fn processor_time() -> Duration {
 }
 
 /// How long it takes.
-pub fn time<T>(what: impl FnOnce() -> T) -> (Duration, T) {
+pub(crate) fn time<T>(what: impl FnOnce() -> T) -> (Duration, T) {
     let begun = Instant::now();
     let result = what();
     (begun.elapsed(), result)
 }
 
 /// The most memory that this process has had, in MiB; `None` where the system does not tell.
-pub fn peak_mib() -> Option<f64> {
+pub(crate) fn peak_mib() -> Option<f64> {
     let status = fs::read_to_string(Path::new("/proc/self/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

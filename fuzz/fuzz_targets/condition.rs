@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use ensemble::condition::{Condition, Counts, Facts, History, Keyed, Verdict};
-use ensemble::data::Context;
+use ensemble_language::condition::{Condition, Counts, Facts, History, Keyed, Verdict};
+use ensemble_language::data::Context;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 

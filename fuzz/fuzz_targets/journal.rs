@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use ensemble::conversation::ConversationState;
-use ensemble::journal::{encode, read_from};
-use ensemble::loader::load;
-use ensemble::plan::Plan;
-use ensemble::source::Source;
+use ensemble_core::conversation::ConversationState;
+use ensemble_runs::journal::{encode, read_from};
+use ensemble_language::loader::load;
+use ensemble_language::plan::Plan;
+use ensemble_language::source::Source;
 use libfuzzer_sys::fuzz_target;
 
 static PLAN: LazyLock<Arc<Plan>> = LazyLock::new(|| {

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use ensemble::check::{Around, OutputKeys, Text, apply_allowances, check, check_around};
-use ensemble::diagnostic::{Finding, Severity};
-use ensemble::ensemble::{Agent, AgentKind, Ensemble, Profile};
-use ensemble::explore::{Budget, explore};
-use ensemble::loader::load;
-use ensemble::plan::Plan;
-use ensemble::report::graph::{Arrow, Ending, Node, Picture, Shape, ascii, dot, mermaid, svg};
-use ensemble::report::{CheckedFile, Form, Github, Junit, Sarif, Totals, diagnostics, exploration};
-use ensemble::source::Source;
+use ensemble_language::check::{Around, OutputKeys, Text, apply_allowances, check, check_around};
+use ensemble_language::diagnostic::{Finding, Severity};
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Profile};
+use ensemble_core::explore::{Budget, explore};
+use ensemble_language::loader::load;
+use ensemble_language::plan::Plan;
+use ensemble_reports::report::graph::{Arrow, Ending, Node, Picture, Shape, ascii, dot, mermaid, svg};
+use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Sarif, Totals, diagnostics, exploration};
+use ensemble_language::source::Source;
 use libfuzzer_sys::fuzz_target;
 
 /// Scripts put out a key named after themselves, and every profile of the file is configured too.
@@ -138,7 +138,7 @@ fn draw(ensemble: &Ensemble) {
 }
 
 /// The forms for other programs.
-fn tell(findings: Vec<ensemble::diagnostic::Diagnostic>) {
+fn tell(findings: Vec<ensemble_language::diagnostic::Diagnostic>) {
     let folder = Path::new("/");
     let file = CheckedFile {
         name: "fuzz.yaml".to_owned(),
@@ -156,7 +156,7 @@ fn tell(findings: Vec<ensemble::diagnostic::Diagnostic>) {
     };
     let whole = format!("{}{part}{}", sarif.begin(), sarif.end(&totals, ""));
     serde_json::from_str::<serde_json::Value>(&whole).expect("JSON");
-    let fails = |finding: &ensemble::diagnostic::Diagnostic| finding.severity == Severity::Error;
+    let fails = |finding: &ensemble_language::diagnostic::Diagnostic| finding.severity == Severity::Error;
     is_clean(&Junit { fails: &fails, folder }.file(&file));
 }
 

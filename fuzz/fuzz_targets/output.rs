@@ -1,8 +1,8 @@
 //! What a script wrote: read as an output.
 #![no_main]
 
-use ensemble::agent::Notes;
-use ensemble::agent::output::from_bytes;
+use ensemble_agents::agent::Notes;
+use ensemble_agents::agent::output::from_bytes;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

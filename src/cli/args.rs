@@ -9,17 +9,19 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-pub use conversing::{
+pub(super) use conversing::{
     AnsweringArgs, ChatArgs, ContinueArgs, DrivingArgs, ForkArgs, Output, ReplayArgs, RerunArgs, ResumeArgs, RunArgs,
     ShowingArgs,
 };
-pub use examining::{CheckArgs, CheckFormat, ExplainArgs, GraphArgs, GraphFormat, ValidateArgs, ValidateFormat};
-pub use lookback::{EstimateArgs, ExportFormat, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs, Told};
+pub(super) use examining::{CheckArgs, CheckFormat, ExplainArgs, GraphArgs, GraphFormat, ValidateArgs, ValidateFormat};
+pub(super) use lookback::{
+    EstimateArgs, ExportFormat, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs, Told,
+};
 
 /// Run, validate and replay conversations between agents, described in YAML.
 #[derive(Debug, Parser)]
 #[command(name = "ensemble", version, propagate_version = true, max_term_width = 100)]
-pub struct Cli {
+pub(super) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -30,7 +32,7 @@ pub struct Cli {
 
 /// When colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ColorChoice {
+pub(super) enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set.
     Auto,
     /// Always.
@@ -41,7 +43,7 @@ pub enum ColorChoice {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     /// Hold a conversation from input to outcome
     Run(RunArgs),
     /// Talk with an ensemble: each line is a user message
@@ -89,7 +91,7 @@ pub enum Command {
 
 /// `ensemble init`.
 #[derive(Debug, Args)]
-pub struct InitArgs {
+pub(super) struct InitArgs {
     /// The ensemble's name; default: this folder's
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
@@ -97,7 +99,7 @@ pub struct InitArgs {
 
 /// `ensemble import`.
 #[derive(Debug, Args)]
-pub struct ImportArgs {
+pub(super) struct ImportArgs {
     /// The ensemble of llm-orc, or - for standard input
     #[arg(value_name = "FILE")]
     pub file: String,
@@ -111,7 +113,7 @@ pub struct ImportArgs {
 
 /// `ensemble man`.
 #[derive(Debug, Args)]
-pub struct ManArgs {
+pub(super) struct ManArgs {
     /// The page of this command; without it, that of the program
     #[arg(value_name = "COMMAND", conflicts_with = "output")]
     pub command: Option<String>,
@@ -122,7 +124,7 @@ pub struct ManArgs {
 
 /// `ensemble runs`.
 #[derive(Debug, Subcommand)]
-pub enum RunsCommand {
+pub(super) enum RunsCommand {
     /// All runs of this project, the latest last
     List {
         /// One JSON document
@@ -147,7 +149,7 @@ pub enum RunsCommand {
 
 /// `ensemble models`.
 #[derive(Debug, Subcommand)]
-pub enum ModelsCommand {
+pub(super) enum ModelsCommand {
     /// Ask every model for one word, and say what is wrong: no key, no server, no such model
     Check(ModelsArgs),
     /// List the models that each provider offers
@@ -156,7 +158,7 @@ pub enum ModelsCommand {
 
 /// Which models.
 #[derive(Debug, Args)]
-pub struct ModelsArgs {
+pub(super) struct ModelsArgs {
     /// The ensemble whose models are meant: a file, or the name of one; default: all profiles of the configuration
     #[arg(value_name = "FILE|NAME")]
     pub ensemble: Option<String>,
@@ -170,7 +172,7 @@ pub struct ModelsArgs {
 
 /// How the answers of models are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum ModelsFormat {
+pub(super) enum ModelsFormat {
     /// A line for each.
     #[default]
     Human,

@@ -15,9 +15,9 @@ use super::resume::Recorded;
 use super::run::{Messages, New, Showing, show_warnings, showing_by, started_with, verbosity};
 use super::wiring::{Shared, wire};
 use super::{exit, given};
-use crate::conversation::{Event, MessageAdded, RunEnded};
-use crate::journal::Store;
-use crate::report::{Human, Stage};
+use ensemble_core::conversation::{Event, MessageAdded, RunEnded};
+use ensemble_reports::report::{Human, Stage};
+use ensemble_runs::journal::Store;
 
 /// Between these, a message has several lines.
 const QUOTES: &str = "\"\"\"";
@@ -30,7 +30,7 @@ Ctrl-C stops an answer, and with it the conversation; `ensemble resume` goes on 
 ";
 
 /// `ensemble chat`.
-pub fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let typist = Typist::new(surroundings);
     let is_prompted = typist.is_prompted;
     let showing = showing_by(&args.showing, surroundings, &typist.lines, |stage: &Stage| {
@@ -53,7 +53,7 @@ fn begin(args: &ChatArgs, typist: Typist, showing: Showing, surroundings: &Surro
     let shared = Shared::given(
         &args.answering,
         models,
-        args.driving.durability,
+        args.driving.durability(),
         &showing,
         &prepared,
         surroundings,
@@ -68,7 +68,7 @@ fn begin(args: &ChatArgs, typist: Typist, showing: Showing, surroundings: &Surro
     let new = New {
         prepared: &prepared,
         wired,
-        started: crate::conversation::RunStarted {
+        started: ensemble_core::conversation::RunStarted {
             input,
             context,
             ..started

@@ -5,11 +5,11 @@ use super::error::CliError;
 use super::exit;
 use super::prepare::prepare;
 use super::project::Surroundings;
-use crate::explore::{Budget, explore};
-use crate::report::exploration::{human, json};
+use ensemble_core::explore::{Budget, explore};
+use ensemble_reports::report::exploration::{human, json};
 
 /// `ensemble check`.
-pub fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let prepared = prepare(&surroundings.ensemble_file(&args.ensemble)?, surroundings)?;
     let budget = Budget {
         states: u64::from(args.max_states),

@@ -2,10 +2,10 @@
 
 use chrono::{DateTime, SubsecRound, Utc};
 
-use crate::executor::Clock;
+use ensemble_core::executor::Clock;
 
 /// The time that people agree on.
-pub struct SystemClock;
+pub(super) struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> DateTime<Utc> {

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use super::exit;
-use crate::diagnostic::Diagnostic;
-use crate::journal::{LedgerError, ReadError, StoreError};
-use crate::report::diagnostics;
+use ensemble_language::diagnostic::Diagnostic;
+use ensemble_reports::report::diagnostics;
+use ensemble_runs::journal::{LedgerError, ReadError, StoreError};
 
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
-pub enum CliError {
+pub(super) enum CliError {
     /// The command line asks for something that cannot be.
     #[error("{message}")]
     Usage {
@@ -45,7 +45,7 @@ pub enum CliError {
 
 impl CliError {
     /// A usage error.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(super) fn usage(message: impl Into<String>) -> Self {
         Self::Usage {
             message: message.into(),
             help: None,
@@ -53,7 +53,7 @@ impl CliError {
     }
 
     /// A usage error that says what to do.
-    pub fn usage_with_help(message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(super) fn usage_with_help(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Usage {
             message: message.into(),
             help: Some(help.into()),
@@ -61,7 +61,7 @@ impl CliError {
     }
 
     /// The exit code that follows.
-    pub fn exit_code(&self) -> u8 {
+    pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage { .. } | Self::Unreadable { .. } | Self::Invalid(_) | Self::Journal(_) => exit::USAGE,
             Self::Store(StoreError::Unknown { .. } | StoreError::Ambiguous { .. } | StoreError::None(_)) => exit::USAGE,
@@ -70,7 +70,7 @@ impl CliError {
     }
 
     /// As a person reads it.
-    pub fn render(&self, color: bool) -> String {
+    pub(super) fn render(&self, color: bool) -> String {
         if let Self::Invalid(findings) = self {
             return diagnostics::human(findings, color);
         }

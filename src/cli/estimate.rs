@@ -10,15 +10,15 @@ use super::project::Surroundings;
 use super::replay::{Form, record};
 use super::resume::{recorded_ensemble, started};
 use super::saved::saved_story;
-use crate::data::digest;
-use crate::ensemble::{Agent, AgentKind, Ensemble};
-use crate::journal::read;
-use crate::model::Profiles;
-use crate::report::story::{Estimate, Known, estimate as told, estimate_document};
-use crate::story::{Share, Story, shares};
+use ensemble_agents::model::Profiles;
+use ensemble_language::data::digest;
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
+use ensemble_reports::report::story::{Estimate, Known, estimate as told, estimate_document};
+use ensemble_reports::story::{Share, Story, shares};
+use ensemble_runs::journal::read;
 
 /// `ensemble estimate`.
-pub fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let path = surroundings.ensemble_file(&args.ensemble)?;
     let planned = prepare(&path, surroundings)?;
     let (story, recorded) = open(&args.from, surroundings)?;

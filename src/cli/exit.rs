@@ -2,21 +2,21 @@
 
 use std::process::ExitCode;
 
-use crate::conversation::{CompletionReason, Interruption};
+use ensemble_core::conversation::{CompletionReason, Interruption};
 
 /// Nothing to complain about.
-pub const SUCCESS: u8 = 0;
+pub(super) const SUCCESS: u8 = 0;
 /// The run failed, or the program could not do its work.
-pub const FAILURE: u8 = 1;
+pub(super) const FAILURE: u8 = 1;
 /// `runs diff`: the two runs differ.
-pub const DIFFERENT: u8 = 1;
+pub(super) const DIFFERENT: u8 = 1;
 /// A usage error, an invalid ensemble, a missing file: no run was started.
-pub const USAGE: u8 = 2;
+pub(super) const USAGE: u8 = 2;
 /// A replay decided differently from its record.
-pub const DIVERGED: u8 = 5;
+pub(super) const DIVERGED: u8 = 5;
 
 /// The exit code of a run that ended so.
-pub fn of_run(reason: CompletionReason, cause: Option<Interruption>, fail_on_limit: bool) -> u8 {
+pub(super) fn of_run(reason: CompletionReason, cause: Option<Interruption>, fail_on_limit: bool) -> u8 {
     match reason {
         CompletionReason::ConditionFailed | CompletionReason::AgentFailed => FAILURE,
         CompletionReason::Cancelled if cause == Some(Interruption::Terminated) => 143,
@@ -29,7 +29,7 @@ pub fn of_run(reason: CompletionReason, cause: Option<Interruption>, fail_on_lim
 }
 
 /// As the system takes it.
-pub fn code(code: u8) -> ExitCode {
+pub(super) fn code(code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 

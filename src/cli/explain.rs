@@ -4,11 +4,11 @@ use super::args::ExplainArgs;
 use super::error::CliError;
 use super::exit;
 use super::project::Surroundings;
-use crate::diagnostic::Code;
-use crate::loader::{codes, explain as explanations};
+use ensemble_language::diagnostic::Code;
+use ensemble_language::loader::{codes, explain as explanations};
 
 /// `ensemble explain`.
-pub fn explain(args: &ExplainArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn explain(args: &ExplainArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let text = match &args.code {
         Some(code) => one(known(code)?),
         None => all(),
@@ -18,7 +18,7 @@ pub fn explain(args: &ExplainArgs, surroundings: &Surroundings) -> Result<u8, Cl
 }
 
 /// The code that a person wrote, if there is such a code.
-pub fn known(code: &str) -> Result<Code, CliError> {
+pub(super) fn known(code: &str) -> Result<Code, CliError> {
     explanations::find(code).ok_or_else(|| {
         let message = format!("there is no code `{code}`");
         CliError::usage_with_help(

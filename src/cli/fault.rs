@@ -1,7 +1,7 @@
 //! `ENSEMBLE_FAULT`: this process is to kill itself at a chosen append to a journal. `docs/testing.md` says what for.
 
 use super::error::CliError;
-use crate::journal::Fault;
+use ensemble_runs::journal::Fault;
 
 /// The variable.
 const VARIABLE: &str = "ENSEMBLE_FAULT";
@@ -10,7 +10,7 @@ const VARIABLE: &str = "ENSEMBLE_FAULT";
 ///
 /// # Errors
 /// It asks for something else.
-pub fn arm() -> Result<(), CliError> {
+pub(super) fn arm() -> Result<(), CliError> {
     let Some(asked) = std::env::var_os(VARIABLE).filter(|asked| !asked.is_empty()) else {
         return Ok(());
     };

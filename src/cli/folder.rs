@@ -13,12 +13,12 @@ use super::error::CliError;
 use super::outputs;
 use super::prepare::{config_profiles, folder_of};
 use super::project::Surroundings;
-use crate::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
-use crate::check::{Around, OutputKeys};
-use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Profile, Tool, ToolKind};
-use crate::loader::codes;
-use crate::source::{At, Route};
+use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
+use ensemble_language::check::{Around, OutputKeys};
+use ensemble_language::diagnostic::Finding;
+use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Profile, Tool, ToolKind};
+use ensemble_language::loader::codes;
+use ensemble_language::source::{At, Route};
 
 /// Most scripts that are remembered.
 const MOST: usize = 2000;
@@ -26,7 +26,7 @@ const MOST: usize = 2000;
 const LARGEST: u64 = 256 << 10;
 
 /// A folder with ensembles in it.
-pub struct Folder<'s> {
+pub(super) struct Folder<'s> {
     surroundings: &'s Surroundings,
     /// As it was given, which tells one folder from another before any file is asked.
     given: PathBuf,
@@ -41,7 +41,7 @@ pub struct Folder<'s> {
 
 impl<'s> Folder<'s> {
     /// The folder in which the file stands.
-    pub fn around(file: &Path, surroundings: &'s Surroundings) -> Self {
+    pub(super) fn around(file: &Path, surroundings: &'s Surroundings) -> Self {
         let folder = folder_of(file, surroundings);
         let (configured, fault) = match config_profiles(&folder, surroundings) {
             Ok(found) => {
@@ -66,12 +66,12 @@ impl<'s> Folder<'s> {
     }
 
     /// Does the file stand here too?
-    pub fn holds(&self, file: &Path) -> bool {
+    pub(super) fn holds(&self, file: &Path) -> bool {
         file.parent() == Some(self.given.as_path())
     }
 
     /// What is wrong with the configuration, for people; the first time only.
-    pub fn take_fault(&mut self) -> Option<CliError> {
+    pub(super) fn take_fault(&mut self) -> Option<CliError> {
         self.fault.take()
     }
 
@@ -97,7 +97,7 @@ impl<'s> Folder<'s> {
             .ok()
             .filter(|data| data.len() <= LARGEST)
             .and_then(|_| std::fs::read_to_string(path).ok());
-        let found = text.and_then(|text| crate::sandbox::output_keys(&text));
+        let found = text.and_then(|text| ensemble_agents::sandbox::output_keys(&text));
         let mut keys = self.keys.borrow_mut();
         if keys.len() >= MOST {
             keys.clear();

@@ -15,18 +15,18 @@ use super::resume::{recorded_ensemble, started};
 use super::reuse::reusable;
 use super::run::{Driven, Then, drive, new_journal, showing};
 use super::wiring::{Shared, wire};
-use crate::agent::input::Answers;
-use crate::agent::{Reusable, Reusing};
-use crate::conversation::{ConversationState, Event, ForkedFrom, Record, RunStarted};
-use crate::data::{Context, digest};
-use crate::ensemble::{AgentKind, OnResume};
-use crate::journal::{FORMAT, Journal, Ledger, RunFolder, Store, read};
-use crate::loader::{Changes, changes};
-use crate::plan::{AgentId, Plan};
-use crate::report::count;
+use ensemble_agents::agent::input::Answers;
+use ensemble_agents::agent::{Reusable, Reusing};
+use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, Record, RunStarted};
+use ensemble_language::data::{Context, digest};
+use ensemble_language::ensemble::{AgentKind, OnResume};
+use ensemble_language::loader::{Changes, changes};
+use ensemble_language::plan::{AgentId, Plan};
+use ensemble_reports::report::count;
+use ensemble_runs::journal::{FORMAT, Journal, Ledger, RunFolder, Store, read};
 
 /// `ensemble fork`.
-pub fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let store = Store::of(&surroundings.project_root(&surroundings.folder));
     let origin = Origin::open(store.find(&args.run)?, surroundings)?;
     let kept = beginning(&origin.journal, &origin.folder, args.at_turn)?;
@@ -60,7 +60,7 @@ pub fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError
 }
 
 /// The run that another begins with.
-pub struct Origin {
+pub(super) struct Origin {
     /// Where it stands.
     pub folder: RunFolder,
     /// Its journal.
@@ -71,7 +71,7 @@ pub struct Origin {
 
 impl Origin {
     /// Reads the run.
-    pub fn open(folder: RunFolder, surroundings: &Surroundings) -> Result<Self, CliError> {
+    pub(super) fn open(folder: RunFolder, surroundings: &Surroundings) -> Result<Self, CliError> {
         let journal = read(&folder.journal())?;
         let prepared = recorded_ensemble(&folder, started(&journal)?, surroundings)?;
         Ok(Self {
@@ -82,7 +82,7 @@ impl Origin {
     }
 
     /// The text by which its fork goes on: the file, if one is given, else its own.
-    pub fn text(&self, file: Option<&str>, surroundings: &Surroundings) -> Result<Text, CliError> {
+    pub(super) fn text(&self, file: Option<&str>, surroundings: &Surroundings) -> Result<Text, CliError> {
         match file {
             None => Ok(Text {
                 prepared: recorded_ensemble(&self.folder, started(&self.journal)?, surroundings)?,
@@ -102,7 +102,7 @@ impl Origin {
 }
 
 /// What differs between two texts that are both sound.
-pub fn compared(old: &Prepared, new: &Prepared) -> Changes {
+pub(super) fn compared(old: &Prepared, new: &Prepared) -> Changes {
     match (&old.loaded.document, &new.loaded.document) {
         (Some(old), Some(new)) => changes(old, new),
         _ => Changes::default(),
@@ -110,7 +110,7 @@ pub fn compared(old: &Prepared, new: &Prepared) -> Changes {
 }
 
 /// The text by which a fork goes on.
-pub struct Text {
+pub(super) struct Text {
     /// Ready to run.
     pub prepared: Prepared,
     /// The file it comes from and what it changes, unless it is the origin's own.
@@ -119,12 +119,12 @@ pub struct Text {
 
 impl Text {
     /// What it changes; `None`: it is the origin's own.
-    pub fn changes(&self) -> Option<&Changes> {
+    pub(super) fn changes(&self) -> Option<&Changes> {
         self.edited.as_ref().map(|(_, changes)| changes)
     }
 
     /// Says what an edited text changes, and which changed agents have already had their say.
-    pub fn tell(&self, kept: &[Record], origin: &Origin, showing: &ShowingArgs, surroundings: &Surroundings) {
+    pub(super) fn tell(&self, kept: &[Record], origin: &Origin, showing: &ShowingArgs, surroundings: &Surroundings) {
         let Some((path, changes)) = self.edited.as_ref().filter(|_| !showing.quiet) else {
             return;
         };
@@ -154,7 +154,7 @@ fn who_ran(records: &[Record]) -> impl Iterator<Item = (u32, &Arc<str>)> {
 }
 
 /// A run that begins with the records of another, before it is there.
-pub struct Fork<'a> {
+pub(super) struct Fork<'a> {
     /// The other run.
     pub origin: &'a Origin,
     /// The records that both have, the first included.
@@ -175,7 +175,7 @@ pub struct Fork<'a> {
 
 impl Fork<'_> {
     /// Makes the run and drives it to its end.
-    pub fn start(
+    pub(super) fn start(
         self,
         answering: &AnsweringArgs,
         driving: &DrivingArgs,
@@ -190,7 +190,7 @@ impl Fork<'_> {
         };
         let prepared = &self.text.prepared;
         let showing = showing(shown, surroundings);
-        let durability = driving.durability;
+        let durability = driving.durability();
         let shared = Shared::given(answering, &models, durability, &showing, prepared, surroundings)?;
         let mut wired = wire(prepared, &shared)?;
         if !self.reuse.is_empty() {
@@ -308,7 +308,7 @@ fn reopened(kept: &[Record], turn: u32, prepared: &Prepared) -> Vec<Record> {
 }
 
 /// Everybody who has run must be in the ensemble that goes on.
-pub fn check_agents(kept: &[Record], prepared: &Prepared, turn: u32) -> Result<(), CliError> {
+pub(super) fn check_agents(kept: &[Record], prepared: &Prepared, turn: u32) -> Result<(), CliError> {
     match who_ran(kept).find(|(_, agent)| prepared.plan.id(agent).is_none()) {
         None => Ok(()),
         Some((_, agent)) => {
@@ -322,14 +322,14 @@ pub fn check_agents(kept: &[Record], prepared: &Prepared, turn: u32) -> Result<(
 }
 
 /// Is it a model that answers for this agent, and another one now?
-pub fn asks_another_model(prepared: &Prepared, agent: &str, answering: &AnsweringArgs) -> bool {
+pub(super) fn asks_another_model(prepared: &Prepared, agent: &str, answering: &AnsweringArgs) -> bool {
     let id = prepared.plan.id(agent);
     let is_llm = id.is_some_and(|id| matches!(prepared.plan.agent(id).kind, AgentKind::Llm(_)));
     is_llm && !answering.model.is_empty()
 }
 
 /// Does what this agent said never prove that it still holds?
-pub fn reruns(prepared: &Prepared, agent: &str) -> bool {
+pub(super) fn reruns(prepared: &Prepared, agent: &str) -> bool {
     let id = prepared.plan.id(agent);
     id.is_some_and(|id| prepared.plan.agent(id).conversation.on_resume == OnResume::Rerun)
 }

@@ -8,15 +8,15 @@ use serde_json::Value;
 use super::args::{AnsweringArgs, RunArgs};
 use super::error::CliError;
 use super::project::{Surroundings, read_source, read_stdin};
-use crate::agent::input::Answers;
-use crate::data::Context;
-use crate::diagnostic::did_you_mean;
-use crate::ensemble::{Ensemble, Tool, ToolKind};
-use crate::loader;
-use crate::model::{Cache, Override};
+use ensemble_agents::agent::input::Answers;
+use ensemble_agents::model::{Cache, Override};
+use ensemble_language::data::Context;
+use ensemble_language::diagnostic::did_you_mean;
+use ensemble_language::ensemble::{Ensemble, Tool, ToolKind};
+use ensemble_language::loader;
 
 /// The run's input: what was given, else the ensemble's `default_task`, else nothing.
-pub fn input(args: &RunArgs, ensemble: &Ensemble, surroundings: &Surroundings) -> Result<Arc<str>, CliError> {
+pub(super) fn input(args: &RunArgs, ensemble: &Ensemble, surroundings: &Surroundings) -> Result<Arc<str>, CliError> {
     match args.input.as_deref() {
         None => Ok(ensemble.default_task.as_deref().unwrap_or_default().into()),
         Some(given) => text(given, surroundings),
@@ -24,7 +24,7 @@ pub fn input(args: &RunArgs, ensemble: &Ensemble, surroundings: &Surroundings) -
 }
 
 /// A text, `@FILE`, or `-` for standard input.
-pub fn text(given: &str, surroundings: &Surroundings) -> Result<Arc<str>, CliError> {
+pub(super) fn text(given: &str, surroundings: &Surroundings) -> Result<Arc<str>, CliError> {
     if given == "-" {
         return Ok(read_stdin()?.into());
     }
@@ -35,7 +35,7 @@ pub fn text(given: &str, surroundings: &Surroundings) -> Result<Arc<str>, CliErr
 }
 
 /// The context before the first turn: `--context`, then every `--set`.
-pub fn context(file: Option<&Path>, set: &[String], surroundings: &Surroundings) -> Result<Context, CliError> {
+pub(super) fn context(file: Option<&Path>, set: &[String], surroundings: &Surroundings) -> Result<Context, CliError> {
     let mut context = Context::default();
     if let Some(file) = file {
         let source = read_source(&surroundings.folder.join(file))?;
@@ -50,7 +50,7 @@ pub fn context(file: Option<&Path>, set: &[String], surroundings: &Surroundings)
 }
 
 /// Every `--set`.
-pub fn set(given: &[String]) -> Result<Context, CliError> {
+pub(super) fn set(given: &[String]) -> Result<Context, CliError> {
     let mut context = Context::default();
     for set in given {
         let (key, value) = pair(set, "--set", "KEY=VALUE")?;
@@ -61,7 +61,7 @@ pub fn set(given: &[String]) -> Result<Context, CliError> {
 }
 
 /// `--answers`, then every `--answer`.
-pub fn answers(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Answers, CliError> {
+pub(super) fn answers(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Answers, CliError> {
     let mut answers = Answers::default();
     if let Some(file) = &args.answers {
         let source = read_source(&surroundings.folder.join(file))?;
@@ -81,7 +81,7 @@ pub fn answers(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Answ
 }
 
 /// Every `--model`.
-pub fn overrides(models: &[String]) -> Result<Vec<Override>, CliError> {
+pub(super) fn overrides(models: &[String]) -> Result<Vec<Override>, CliError> {
     let parse = |model: &String| {
         let read: Result<Override, _> = model.parse();
         read.map_err(|error| CliError::usage(format!("--model {model}: {error}")))
@@ -90,7 +90,7 @@ pub fn overrides(models: &[String]) -> Result<Vec<Override>, CliError> {
 }
 
 /// `--cache` and `--cache-only`.
-pub fn cache(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Option<Cache>, CliError> {
+pub(super) fn cache(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Option<Cache>, CliError> {
     let Some(given) = &args.cache else {
         return Ok(None);
     };
@@ -108,7 +108,7 @@ pub fn cache(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Option
 }
 
 /// Complains about answers for agents that ask nobody.
-pub fn check_answers(answers: &Answers, ensemble: &Ensemble) -> Result<(), CliError> {
+pub(super) fn check_answers(answers: &Answers, ensemble: &Ensemble) -> Result<(), CliError> {
     let asks = |name: &str| ensemble.agent(name).is_some_and(|agent| agent.kind_name() == "input");
     let may_hold = |name: &str| ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble") || asks(name);
     match answers.agents().find(|name| !may_hold(name)) {
@@ -134,7 +134,7 @@ pub fn check_answers(answers: &Answers, ensemble: &Ensemble) -> Result<(), CliEr
 
 /// Complains about permissions for tools that are not there. Inner ensembles have tools of their own, which are not
 /// looked at.
-pub fn check_tools(allowed: &[String], ensemble: &Ensemble) -> Result<(), CliError> {
+pub(super) fn check_tools(allowed: &[String], ensemble: &Ensemble) -> Result<(), CliError> {
     let holds_others = ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble")
         || ensemble
             .tools

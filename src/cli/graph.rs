@@ -7,11 +7,11 @@ use super::picture::{of_ensemble, overlay};
 use super::prepare::prepare;
 use super::project::Surroundings;
 use super::resume::{recorded_ensemble, started};
-use crate::journal::{Store, read};
-use crate::report::graph::{Picture, ascii, dot, mermaid, svg};
+use ensemble_reports::report::graph::{Picture, ascii, dot, mermaid, svg};
+use ensemble_runs::journal::{Store, read};
 
 /// `ensemble graph`.
-pub fn graph(args: &GraphArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn graph(args: &GraphArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let picture = gather(args, surroundings)?;
     surroundings.print(&match args.format {
         GraphFormat::Mermaid => mermaid(&picture),

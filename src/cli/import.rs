@@ -6,17 +6,17 @@ use super::args::ImportArgs;
 use super::error::CliError;
 use super::exit;
 use super::project::{Surroundings, read_source, read_stdin};
-use crate::import::{self, Beside, Imported};
-use crate::loader;
-use crate::loader::document::Document;
-use crate::report::diagnostics;
-use crate::source::Source;
+use ensemble_import::import::{self, Beside, Imported};
+use ensemble_language::loader;
+use ensemble_language::loader::document::Document;
+use ensemble_language::source::Source;
+use ensemble_reports::report::diagnostics;
 
 /// llm-orc's folder in a project.
 const LLM_ORC: &str = ".llm-orc";
 
 /// `ensemble import`.
-pub fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let (source, stem) = if args.file == "-" {
         (Source::new("<stdin>", read_stdin()?), "imported".to_owned())
     } else {

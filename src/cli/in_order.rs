@@ -18,7 +18,7 @@ struct Progress {
 /// Does `work` for 0 up to `count` on as many threads as there are cores; `take` gets the results in order, here.
 ///
 /// Each thread has a state of its own, which `state` makes.
-pub fn in_order<S, T: Send>(
+pub(super) fn in_order<S, T: Send>(
     count: usize,
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, usize) -> T + Sync,

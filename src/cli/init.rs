@@ -7,7 +7,7 @@ use super::args::InitArgs;
 use super::error::CliError;
 use super::exit;
 use super::project::Surroundings;
-use crate::loader::schema::SCHEMA;
+use ensemble_language::loader::schema::SCHEMA;
 
 const ENSEMBLE: &str = include_str!("starter/ensemble.yaml");
 const SCRIPT: &str = include_str!("starter/reviewer.rhai");
@@ -16,7 +16,7 @@ const SCRIPT: &str = include_str!("starter/reviewer.rhai");
 const SCHEMA_FILE: &str = "ensembles/ensemble.schema.json";
 
 /// `ensemble init`.
-pub fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let name = match &args.name {
         Some(name) if is_name(name) => name.clone(),
         Some(name) => {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::error::CliError;
 use super::project::{Surroundings, read_source, read_stdin};
-use crate::source::Source;
+use ensemble_language::source::Source;
 
 /// Something to check: a file that is read when its turn comes, or a text that is there already.
-pub enum Input {
+pub(super) enum Input {
     /// A file, as it was given.
     File(PathBuf),
     /// Standard input.
@@ -17,7 +17,7 @@ pub enum Input {
 
 impl Input {
     /// Where it stands.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         match self {
             Self::File(path) => path,
             Self::Stdin(_) => Path::new("<stdin>"),
@@ -25,7 +25,7 @@ impl Input {
     }
 
     /// Its text.
-    pub fn read(&self) -> Result<Source, CliError> {
+    pub(super) fn read(&self) -> Result<Source, CliError> {
         match self {
             Self::File(path) => read_source(path),
             Self::Stdin(source) => Ok(source.clone()),
@@ -34,7 +34,7 @@ impl Input {
 }
 
 /// All that was asked for, in order, folders searched; without a path `ensembles`, else the caller's folder.
-pub fn inputs(paths: &[String], surroundings: &Surroundings) -> Result<Vec<Input>, CliError> {
+pub(super) fn inputs(paths: &[String], surroundings: &Surroundings) -> Result<Vec<Input>, CliError> {
     let default = if surroundings.folder.join("ensembles").is_dir() {
         "ensembles"
     } else {

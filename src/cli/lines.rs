@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Standard input, shared by all who ask.
 #[derive(Clone, Default)]
-pub struct Lines(Arc<Mutex<Option<Reader>>>);
+pub(super) struct Lines(Arc<Mutex<Option<Reader>>>);
 
 struct Reader {
     wanted: mpsc::Sender<()>,
@@ -19,7 +19,7 @@ struct Reader {
 impl Lines {
     /// The next line, without its end; nothing at the end of the input. One who asks waits for whoever asked before.
     /// If the future is dropped, the line is there for whoever asks next.
-    pub async fn next(&self) -> Option<String> {
+    pub(super) async fn next(&self) -> Option<String> {
         let mut reader = self.0.lock().await;
         reader.get_or_insert_with(Reader::open).next().await
     }

@@ -46,7 +46,7 @@ The project's model profiles; the user's are in \fIensemble/config.yaml\fR of th
 "#;
 
 /// `ensemble man`.
-pub fn man(args: &ManArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn man(args: &ManArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let pages = pages();
     let Some(folder) = &args.output else {
         let name = match &args.command {

@@ -57,7 +57,7 @@ use error::CliError;
 use project::Surroundings;
 
 /// The whole program.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     if watchdog::is_called() {
         watchdog::watch();
         return exit::code(exit::SUCCESS);
@@ -93,7 +93,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Models(command) => models::models(&command, surroundings),
         Command::Schema => {
-            surroundings.print(crate::loader::schema::SCHEMA);
+            surroundings.print(ensemble_language::loader::schema::SCHEMA);
             Ok(exit::SUCCESS)
         }
         Command::Completions { shell } => {

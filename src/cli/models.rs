@@ -15,12 +15,14 @@ use super::network::network;
 use super::prepare::{config_profiles, prepare, profiles};
 use super::project::Surroundings;
 use super::{exit, given};
-use crate::ensemble::{
+use ensemble_agents::model::{
+    Link, ModelError, ModelRequest, Network, ProfileError, Profiles, Provider, Remote, key_variable,
+};
+use ensemble_core::thread::{Message, Role};
+use ensemble_language::ensemble::{
     AgentKind, Ensemble, ModelChoice, Profile, Provider as KnownProvider, Responses, SIMULATED, Strategy,
 };
-use crate::model::{Link, ModelError, ModelRequest, Network, ProfileError, Profiles, Provider, Remote, key_variable};
-use crate::report::count;
-use crate::thread::{Message, Role};
+use ensemble_reports::report::count;
 
 /// How long a model may take where its profile does not say.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,7 +35,7 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 const DIM: Style = Style::new().dimmed();
 
 /// `ensemble models …`.
-pub fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
     let (ModelsCommand::Check(args) | ModelsCommand::List(args)) = command;
     let named = named(args, surroundings)?;
     if named.is_empty() {

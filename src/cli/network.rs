@@ -2,9 +2,9 @@
 
 use chrono::Utc;
 
-use crate::model::Network;
+use ensemble_agents::model::Network;
 
 /// For one run; everything in it shares the connections.
-pub fn network() -> Network {
+pub(super) fn network() -> Network {
     Network::new(|name| std::env::var(name).ok(), Utc::now, fastrand::f64)
 }

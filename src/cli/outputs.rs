@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::agent::reply::output_of;
-use crate::check::OutputKeys;
-use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Reply, Simulated};
+use ensemble_agents::agent::reply::output_of;
+use ensemble_language::check::OutputKeys;
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Reply, Simulated};
 
 /// The top-level keys of the agent's outputs; `None` where they may be any.
-pub fn keys(ensemble: &Ensemble, configured: &[(Arc<str>, Profile)], agent: &Agent) -> Option<OutputKeys> {
+pub(super) fn keys(ensemble: &Ensemble, configured: &[(Arc<str>, Profile)], agent: &Agent) -> Option<OutputKeys> {
     match &agent.kind {
         AgentKind::Llm(llm) => {
             let ModelChoice::Profile(name) = &llm.model else {

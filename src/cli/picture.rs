@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::conversation::Event;
-use crate::ensemble::{self, Agent, AgentKind, Dependency, Ensemble};
-use crate::journal::Journal;
-use crate::report::graph::{Arrow, Ending, Fate, Node, Picture, Shape};
+use ensemble_core::conversation::Event;
+use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble};
+use ensemble_reports::report::graph::{Arrow, Ending, Fate, Node, Picture, Shape};
+use ensemble_runs::journal::Journal;
 
 /// An ensemble, of which no run is shown.
-pub fn of_ensemble(ensemble: &Ensemble) -> Picture {
+pub(super) fn of_ensemble(ensemble: &Ensemble) -> Picture {
     let caps: HashMap<&str, u32> = ensemble
         .limits
         .max_agent_executions
@@ -76,7 +76,7 @@ fn arrow(from: usize, to: usize, edge: &Dependency) -> Arrow {
 
 /// Lays a run over the picture of `shown`: how often each agent ran and each arrow started one, and why other agents
 /// did not run. The run had the agents and dependencies of `recorded`, which may have been edited since.
-pub fn overlay(picture: &mut Picture, shown: &Ensemble, recorded: &Ensemble, journal: &Journal) {
+pub(super) fn overlay(picture: &mut Picture, shown: &Ensemble, recorded: &Ensemble, journal: &Journal) {
     let mut ran: HashMap<Arc<str>, (usize, usize)> = HashMap::new();
     let mut reasons: HashMap<Arc<str>, String> = HashMap::new();
     let mut started: HashMap<(Arc<str>, usize), usize> = HashMap::new();

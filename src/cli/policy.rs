@@ -3,10 +3,10 @@
 use super::args::ValidateArgs;
 use super::error::CliError;
 use super::explain::known;
-use crate::diagnostic::{Code, Diagnostic, Severity};
+use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 
 /// What the caller wants of findings.
-pub struct Policy {
+pub(super) struct Policy {
     allowed: Vec<Code>,
     denied: Vec<Code>,
     deny_warnings: bool,
@@ -14,7 +14,7 @@ pub struct Policy {
 
 impl Policy {
     /// As the arguments say; errors cannot be allowed.
-    pub fn of(args: &ValidateArgs) -> Result<Self, CliError> {
+    pub(super) fn of(args: &ValidateArgs) -> Result<Self, CliError> {
         let codes = |given: &[String]| {
             given
                 .iter()
@@ -40,7 +40,7 @@ impl Policy {
     }
 
     /// Without what is allowed; what is denied becomes an error.
-    pub fn apply(&self, mut findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    pub(super) fn apply(&self, mut findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
         findings.retain(|finding| !self.allowed.contains(&finding.code));
         for finding in findings
             .iter_mut()
@@ -52,7 +52,7 @@ impl Policy {
     }
 
     /// Does the finding make the command fail?
-    pub fn fails(&self, finding: &Diagnostic) -> bool {
+    pub(super) fn fails(&self, finding: &Diagnostic) -> bool {
         match finding.severity {
             Severity::Error => true,
             Severity::Warning => self.deny_warnings,

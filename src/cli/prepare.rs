@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use super::error::CliError;
 use super::project::{Surroundings, read_source};
-use crate::check::{self, Around};
-use crate::conversation::RunEnded;
-use crate::diagnostic::{Diagnostic, Finding, Severity};
-use crate::ensemble::{Agent, Ensemble, Profile};
-use crate::loader::codes::{ALLOWANCE, CONDITION_FAILED};
-use crate::loader::{self, Loaded};
-use crate::model::{Override, Profiles};
-use crate::plan::Plan;
-use crate::source::{Source, Span};
+use ensemble_agents::model::{Override, Profiles};
+use ensemble_core::conversation::RunEnded;
+use ensemble_language::check::{self, Around};
+use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
+use ensemble_language::ensemble::{Agent, Ensemble, Profile};
+use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
+use ensemble_language::loader::{self, Loaded};
+use ensemble_language::plan::Plan;
+use ensemble_language::source::{Source, Span};
 
 /// An ensemble that can be run.
-pub struct Prepared {
+pub(super) struct Prepared {
     /// Its text.
     pub source: Source,
     /// Its places.
@@ -32,7 +32,7 @@ pub struct Prepared {
 }
 
 /// All that is wrong with a text and with what it names. Conditions are read and not compiled, since nothing runs.
-pub fn examine(source: &Source, around: &dyn Around) -> Vec<Diagnostic> {
+pub(super) fn examine(source: &Source, around: &dyn Around) -> Vec<Diagnostic> {
     let loaded = loader::load(source);
     let ensemble = loaded.ensemble.as_ref();
     let findings = ensemble.map(|ensemble| check::check_around(ensemble, around));
@@ -54,7 +54,7 @@ fn conclude(loaded: &Loaded, findings: Option<Vec<Finding>>) -> Vec<Diagnostic> 
 }
 
 /// Makes the ensemble in `path` ready to run.
-pub fn prepare(path: &Path, surroundings: &Surroundings) -> Result<Prepared, CliError> {
+pub(super) fn prepare(path: &Path, surroundings: &Surroundings) -> Result<Prepared, CliError> {
     let source = read_source(path)?;
     let folder = folder_of(path, surroundings);
     let root = surroundings.project_root(&folder);
@@ -62,7 +62,7 @@ pub fn prepare(path: &Path, surroundings: &Surroundings) -> Result<Prepared, Cli
 }
 
 /// Makes a text ready to run as if it stood in `folder`.
-pub fn prepare_text(source: Source, folder: PathBuf, root: PathBuf) -> Result<Prepared, CliError> {
+pub(super) fn prepare_text(source: Source, folder: PathBuf, root: PathBuf) -> Result<Prepared, CliError> {
     let mut loaded = loader::load(&source);
     let ensemble = loaded.ensemble.take().map(Arc::new);
     let mut findings = ensemble.as_deref().map(check::check);
@@ -98,14 +98,14 @@ pub fn prepare_text(source: Source, folder: PathBuf, root: PathBuf) -> Result<Pr
 }
 
 /// The folder that the file stands in, absolute.
-pub fn folder_of(path: &Path, surroundings: &Surroundings) -> PathBuf {
+pub(super) fn folder_of(path: &Path, surroundings: &Surroundings) -> PathBuf {
     let absolute = surroundings.folder.join(path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
     absolute.parent().unwrap_or(&surroundings.folder).to_owned()
 }
 
 /// All profiles that an ensemble in `folder` can use, in the order in which they are sought.
-pub fn profiles(
+pub(super) fn profiles(
     ensemble: &Ensemble,
     folder: &Path,
     overrides: Vec<Override>,
@@ -122,7 +122,7 @@ pub fn profiles(
 type ConfigProfiles = (PathBuf, Vec<(Arc<str>, Profile)>);
 
 /// The profiles of the project's and of the user's configuration.
-pub fn config_profiles(folder: &Path, surroundings: &Surroundings) -> Result<Vec<ConfigProfiles>, CliError> {
+pub(super) fn config_profiles(folder: &Path, surroundings: &Surroundings) -> Result<Vec<ConfigProfiles>, CliError> {
     let user = surroundings.user_config.clone().filter(|path| path.is_file());
     let mut found = Vec::new();
     for path in surroundings.project_config(folder).into_iter().chain(user) {
@@ -135,7 +135,7 @@ pub fn config_profiles(folder: &Path, surroundings: &Surroundings) -> Result<Vec
 
 impl Prepared {
     /// The condition that had no answer, at its place in the file.
-    pub fn condition_diagnostic(&self, ended: &RunEnded) -> Option<Diagnostic> {
+    pub(super) fn condition_diagnostic(&self, ended: &RunEnded) -> Option<Diagnostic> {
         let failure = ended.condition.as_ref()?;
         let at = self.plan.id(&failure.agent)?.index();
         let dependency = self.plan.ensemble().agents[at].dependencies.get(failure.position)?;

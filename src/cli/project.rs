@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use super::args::ColorChoice;
 use super::error::CliError;
 use super::streams::Streams;
-use crate::diagnostic::did_you_mean;
-use crate::loader::MAX_BYTES;
-use crate::source::Source;
+use ensemble_language::diagnostic::did_you_mean;
+use ensemble_language::loader::MAX_BYTES;
+use ensemble_language::source::Source;
 
 /// The program's surroundings, read once.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub(super) struct Surroundings {
     /// The caller's folder.
     pub folder: PathBuf,
     /// The user's `ensemble/config.yaml`, if the environment says where it would be.
@@ -23,7 +23,7 @@ pub struct Surroundings {
 
 impl Surroundings {
     /// Looks round.
-    pub fn capture(color: ColorChoice) -> Self {
+    pub(super) fn capture(color: ColorChoice) -> Self {
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
         let home = std::env::var_os("HOME")
             .filter(|home| !home.is_empty())
@@ -40,30 +40,30 @@ impl Surroundings {
     }
 
     /// Prints a result.
-    pub fn print(&self, text: &str) {
+    pub(super) fn print(&self, text: &str) {
         let mut out = self.streams.out();
         // Whoever closed the pipe has seen enough.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
     /// Says something beside the result.
-    pub fn complain(&self, text: &str) {
+    pub(super) fn complain(&self, text: &str) {
         let mut err = self.streams.err();
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 
     /// Does standard error show colours?
-    pub fn colors_on_stderr(&self) -> bool {
+    pub(super) fn colors_on_stderr(&self) -> bool {
         self.streams.colors_on_stderr()
     }
 
     /// The file of an ensemble that was given as a file or by name.
-    pub fn ensemble_file(&self, given: &str) -> Result<PathBuf, CliError> {
+    pub(super) fn ensemble_file(&self, given: &str) -> Result<PathBuf, CliError> {
         self.ensemble_file_from(given, &self.folder, &self.project_root(&self.folder))
     }
 
     /// Likewise, as seen from a folder of a project.
-    pub fn ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, CliError> {
+    pub(super) fn ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, CliError> {
         let direct = folder.join(given);
         if direct.is_file() {
             return Ok(if folder == self.folder {
@@ -113,13 +113,13 @@ impl Surroundings {
     }
 
     /// The path as a person in this folder would write it.
-    pub fn relative(&self, path: &Path) -> PathBuf {
+    pub(super) fn relative(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.folder)
             .map_or_else(|_| path.to_owned(), Path::to_owned)
     }
 
     /// The nearest folder upward from `folder` that holds `.ensemble/`, else the caller's folder.
-    pub fn project_root(&self, folder: &Path) -> PathBuf {
+    pub(super) fn project_root(&self, folder: &Path) -> PathBuf {
         let absolute = self.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
         let found = absolute.ancestors().find(|folder| folder.join(".ensemble").is_dir());
@@ -127,7 +127,7 @@ impl Surroundings {
     }
 
     /// The nearest `.ensemble/config.yaml` upward from `folder`.
-    pub fn project_config(&self, folder: &Path) -> Option<PathBuf> {
+    pub(super) fn project_config(&self, folder: &Path) -> Option<PathBuf> {
         let absolute = self.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
         let mut places = absolute
@@ -153,7 +153,7 @@ fn files_beside<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
 }
 
 /// Reads a text file that a person wrote: not larger than any such file is, and in UTF-8.
-pub fn read_source(path: &Path) -> Result<Source, CliError> {
+pub(super) fn read_source(path: &Path) -> Result<Source, CliError> {
     let unreadable = |reason: String| CliError::Unreadable {
         path: path.to_owned(),
         reason,
@@ -167,7 +167,7 @@ pub fn read_source(path: &Path) -> Result<Source, CliError> {
 }
 
 /// Reads standard input as such a text.
-pub fn read_stdin() -> Result<String, CliError> {
+pub(super) fn read_stdin() -> Result<String, CliError> {
     let unreadable = |reason: String| CliError::Unreadable {
         path: "standard input".into(),
         reason,

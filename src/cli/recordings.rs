@@ -11,13 +11,15 @@ use std::sync::Arc;
 use indicatif::ProgressBar;
 
 use super::error::CliError;
-use crate::agent::{Observation, Recorded, RecordedTurn, Recording};
-use crate::conversation::{CompletionReason, Event, ExecutionFinished, Interruption, Record, RunStarted, TurnStarted};
-use crate::data::{JsonMap, Usage};
-use crate::journal::{self, ReadError, RecordedDecision, RecordedDecisions, Records};
+use ensemble_agents::agent::{Observation, Recorded, RecordedTurn, Recording};
+use ensemble_core::conversation::{
+    CompletionReason, Event, ExecutionFinished, Interruption, Record, RunStarted, TurnStarted,
+};
+use ensemble_language::data::{JsonMap, Usage};
+use ensemble_runs::journal::{self, ReadError, RecordedDecision, RecordedDecisions, Records};
 
 /// What a record says, whatever its form.
-pub struct Recordings {
+pub(super) struct Recordings {
     /// With what the run was started.
     pub started: RunStarted,
     /// What the executions of the turn under way came to.
@@ -26,7 +28,7 @@ pub struct Recordings {
 }
 
 /// The turns of a record, in order.
-pub trait Turns: Send {
+pub(super) trait Turns: Send {
     /// The next turn with what its executions came to, or the end of the conversation.
     fn next(&mut self) -> Result<(RecordedDecision, RecordedTurn), ReadError>;
 
@@ -44,7 +46,7 @@ pub trait Turns: Send {
 
 impl Recordings {
     /// A record of those turns.
-    pub fn new(started: RunStarted, turns: Box<dyn Turns>) -> Self {
+    pub(super) fn new(started: RunStarted, turns: Box<dyn Turns>) -> Self {
         Self {
             started,
             recording: Recording::default(),
@@ -53,7 +55,7 @@ impl Recordings {
     }
 
     /// What the journal at `path` says. With `for_models` also what models and agents said to each other.
-    pub fn of_journal(path: &Path, for_models: bool, progress: ProgressBar) -> Result<Self, CliError> {
+    pub(super) fn of_journal(path: &Path, for_models: bool, progress: ProgressBar) -> Result<Self, CliError> {
         let mut records = journal::open(path)?;
         let started = match records.next().transpose()?.map(|record| record.event) {
             Some(Event::RunStarted(started)) => started,
@@ -74,19 +76,19 @@ impl Recordings {
     }
 
     /// Hands over the records that are not decided again.
-    pub fn given(&mut self, mut each: impl FnMut(&Record)) -> Result<(), CliError> {
+    pub(super) fn given(&mut self, mut each: impl FnMut(&Record)) -> Result<(), CliError> {
         let open = self.turns.given(&mut each)?;
         self.recording.set(open);
         Ok(())
     }
 
     /// The record has been decided again as far as it goes.
-    pub fn done(&self) {
+    pub(super) fn done(&self) {
         self.turns.done();
     }
 
     /// What was said after the end that has been reached.
-    pub fn message(&mut self) -> Option<Arc<str>> {
+    pub(super) fn message(&mut self) -> Option<Arc<str>> {
         self.turns.message()
     }
 }
@@ -100,7 +102,7 @@ impl RecordedDecisions for Recordings {
 }
 
 /// Turns that are all there.
-pub struct TurnsInMemory {
+pub(super) struct TurnsInMemory {
     /// The turns.
     pub turns: VecDeque<(RecordedDecision, RecordedTurn)>,
     /// The end that follows.

@@ -17,15 +17,15 @@ use super::resume::recorded_ensemble;
 use super::run::showing;
 use super::saved::saved_result;
 use super::wiring::{Shared, wire};
-use crate::agent::{RecordedRunner, Recording, Runner};
-use crate::conversation::{ConversationState, Event, MessageAdded, Reason, Record};
-use crate::executor::{Clock, Executor};
-use crate::journal::{ComparingLedger, Divergence, Durability, LedgerError, RunFolder, Store};
-use crate::report::{Reporter, RunResult, Silent, count};
-use crate::resolver::{Readiness, readiness};
+use ensemble_agents::agent::{RecordedRunner, Recording, Runner};
+use ensemble_core::conversation::{ConversationState, Event, MessageAdded, Reason, Record};
+use ensemble_core::executor::{Clock, Executor};
+use ensemble_core::resolver::{Readiness, readiness};
+use ensemble_reports::report::{Reporter, RunResult, Silent, count};
+use ensemble_runs::journal::{ComparingLedger, Divergence, Durability, LedgerError, ReadError, RunFolder, Store};
 
 /// `ensemble replay`.
-pub fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let (mut recordings, prepared) = open(args, surroundings)?;
     let mut runners = recorded_runners(&prepared, &recordings.recording);
     let told = showing(&args.showing, surroundings);
@@ -111,7 +111,12 @@ fn decide_again(
             Ok(_) => {}
             Err(LedgerError::EndOfRecord { turn }) => return Ok((Outcome::Cut { turn }, compared)),
             Err(LedgerError::Diverged(divergence)) => return Ok((Outcome::Diverged(divergence), compared)),
-            Err(LedgerError::Record(error)) => return Err((*error).into()),
+            Err(LedgerError::Record(error)) => {
+                return Err(match error.downcast::<ReadError>() {
+                    Ok(error) => (*error).into(),
+                    Err(other) => LedgerError::Record(other).into(),
+                });
+            }
             Err(error) => return Err(error.into()),
         }
         message = recordings.message();
@@ -201,7 +206,7 @@ fn of_journal(path: &Path, args: &ReplayArgs, surroundings: &Surroundings) -> Re
 }
 
 /// In which form a record was given.
-pub enum Form {
+pub(super) enum Form {
     /// A run's folder.
     Run(RunFolder),
     /// A journal without its folder.
@@ -211,7 +216,7 @@ pub enum Form {
 }
 
 /// What was given; the latest run if nothing was.
-pub fn record(given: Option<&str>, surroundings: &Surroundings) -> Result<Form, CliError> {
+pub(super) fn record(given: Option<&str>, surroundings: &Surroundings) -> Result<Form, CliError> {
     let store = Store::of(&surroundings.project_root(&surroundings.folder));
     let Some(given) = given else {
         return Ok(Form::Run(store.last()?));

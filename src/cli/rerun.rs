@@ -6,12 +6,12 @@ use super::fork::{Fork, Origin, check_agents, reruns};
 use super::project::Surroundings;
 use super::reuse::reusable;
 use super::run::Then;
-use crate::conversation::{Event, Record, Start};
-use crate::data::Context;
-use crate::journal::Store;
+use ensemble_core::conversation::{Event, Record, Start};
+use ensemble_language::data::Context;
+use ensemble_runs::journal::Store;
 
 /// `ensemble rerun`.
-pub fn rerun(args: &RerunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn rerun(args: &RerunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let store = Store::of(&surroundings.project_root(&surroundings.folder));
     let origin = Origin::open(store.find(&args.run)?, surroundings)?;
     let (agent, turn) = place(&args.from)?;

@@ -14,16 +14,18 @@ use super::run::{
 };
 use super::wiring::{Shared, wire};
 use super::{exit, given};
-use crate::agent::process::kill_leftovers;
-use crate::conversation::{ConversationState, Event, MessageAdded, OpenExecution, Record, RunResumed, RunStarted};
-use crate::data::{Context, digest};
-use crate::journal::{Journal, JournalWriter, LedgerError, Lock, RunFolder, Store, read};
-use crate::loader;
-use crate::report::Reporter;
-use crate::source::Source;
+use ensemble_agents::agent::process::kill_leftovers;
+use ensemble_core::conversation::{
+    ConversationState, Event, MessageAdded, OpenExecution, Record, RunResumed, RunStarted,
+};
+use ensemble_language::data::{Context, digest};
+use ensemble_language::loader;
+use ensemble_language::source::Source;
+use ensemble_reports::report::Reporter;
+use ensemble_runs::journal::{Journal, JournalWriter, LedgerError, Lock, RunFolder, Store, read};
 
 /// `ensemble resume`.
-pub fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let store = Store::of(&surroundings.project_root(&surroundings.folder));
     let folder = match &args.run {
         Some(id) => store.find(id)?,
@@ -149,7 +151,7 @@ fn note_changes(recorded: &Recorded, surroundings: &Surroundings) -> Result<(), 
 }
 
 /// `ensemble continue`.
-pub fn go_on(args: &ContinueArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn go_on(args: &ContinueArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let store = Store::of(&surroundings.project_root(&surroundings.folder));
     let recorded = Recorded::open(store.find(&args.run)?, surroundings)?;
     recorded.must_have_ended()?;
@@ -169,7 +171,7 @@ pub fn go_on(args: &ContinueArgs, surroundings: &Surroundings) -> Result<u8, Cli
 }
 
 /// A run as its folder has it, with the right to drive it.
-pub struct Recorded {
+pub(super) struct Recorded {
     /// Where it stands.
     pub folder: RunFolder,
     /// Its journal.
@@ -183,7 +185,7 @@ pub struct Recorded {
 
 impl Recorded {
     /// Takes the right to drive the run, and reads it.
-    pub fn open(folder: RunFolder, surroundings: &Surroundings) -> Result<Self, CliError> {
+    pub(super) fn open(folder: RunFolder, surroundings: &Surroundings) -> Result<Self, CliError> {
         let lock = folder.lock()?;
         let journal = read(&folder.journal())?;
         if journal.torn {
@@ -205,7 +207,7 @@ impl Recorded {
     }
 
     /// Is there nothing to resume?
-    pub fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         let ended = self.state.ended();
         ended.is_some_and(|ended| !ended.completion_reason.is_resumable())
     }
@@ -224,7 +226,7 @@ impl Recorded {
     ///
     /// # Errors
     /// It has not ended.
-    pub fn must_have_ended(&self) -> Result<(), CliError> {
+    pub(super) fn must_have_ended(&self) -> Result<(), CliError> {
         if self.has_ended() {
             return Ok(());
         }
@@ -242,7 +244,7 @@ impl Recorded {
         clippy::too_many_arguments,
         reason = "three groups of arguments, as clap has them, and what differs"
     )]
-    pub fn go_on(
+    pub(super) fn go_on(
         self,
         first: Event,
         showing: Showing,
@@ -261,7 +263,7 @@ impl Recorded {
         let shared = Shared::given(
             answering,
             models,
-            driving.durability,
+            driving.durability(),
             &showing,
             &self.prepared,
             surroundings,
@@ -269,7 +271,7 @@ impl Recorded {
         let wired = wire(&self.prepared, &shared)?;
         kill_leftovers(&started.run_id);
         let path = self.folder.journal();
-        let writer = JournalWriter::resume(&path, self.journal.length, self.journal.format, driving.durability)
+        let writer = JournalWriter::resume(&path, self.journal.length, self.journal.format, driving.durability())
             .map_err(|source| CliError::Ledger(LedgerError::Write { path, source }))?;
         let driven = Driven {
             prepared: &self.prepared,
@@ -304,7 +306,7 @@ fn tell_again(recorded: &Recorded, args: &ResumeArgs, surroundings: &Surrounding
 }
 
 /// Tells a recorded story to a reporter.
-pub fn tell(journal: &Journal, prepared: &Prepared, reporter: &mut dyn Reporter) {
+pub(super) fn tell(journal: &Journal, prepared: &Prepared, reporter: &mut dyn Reporter) {
     let mut state = ConversationState::new(prepared.plan.clone());
     for record in &journal.records {
         state.apply(record);
@@ -313,7 +315,7 @@ pub fn tell(journal: &Journal, prepared: &Prepared, reporter: &mut dyn Reporter)
 }
 
 /// The event with which the journal begins.
-pub fn started(journal: &Journal) -> Result<&RunStarted, CliError> {
+pub(super) fn started(journal: &Journal) -> Result<&RunStarted, CliError> {
     match journal.records.first().map(|record| &record.event) {
         Some(Event::RunStarted(started)) => Ok(started),
         _ => Err(CliError::Internal("the journal does not begin with a run".to_owned())),
@@ -321,7 +323,7 @@ pub fn started(journal: &Journal) -> Result<&RunStarted, CliError> {
 }
 
 /// The ensemble as it was when the run started.
-pub fn recorded_ensemble(
+pub(super) fn recorded_ensemble(
     folder: &RunFolder,
     started: &RunStarted,
     surroundings: &Surroundings,

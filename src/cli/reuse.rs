@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use super::error::CliError;
 use super::fork::Origin;
-use crate::agent::{Observation, Reusable, digest_of_reads};
-use crate::conversation::{ConversationState, Event, ExecutionFinished, OpenTurn, Slot};
-use crate::data::JsonMap;
-use crate::ensemble::{AgentKind, Memory};
-use crate::executor::execution;
-use crate::plan::Plan;
+use ensemble_agents::agent::{Observation, Reusable, digest_of_reads};
+use ensemble_core::conversation::{ConversationState, Event, ExecutionFinished, OpenTurn, Slot};
+use ensemble_core::executor::execution;
+use ensemble_language::data::JsonMap;
+use ensemble_language::ensemble::{AgentKind, Memory};
+use ensemble_language::plan::Plan;
 
 /// An agent, and which of its executions.
 type Executed = (Arc<str>, u32);
 
 /// The results of the origin from turn `from` on, save those of agents that are `out`, and those of the execution that
 /// is repeated and of everything that followed from it.
-pub fn reusable(
+pub(super) fn reusable(
     origin: &Origin,
     from: u32,
     is_out: impl Fn(&str) -> bool,

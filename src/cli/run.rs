@@ -16,18 +16,18 @@ use super::project::Surroundings;
 use super::terminal::AtTheTerminal;
 use super::wiring::{Shared, Wired, wire};
 use super::{exit, given, signals};
-use crate::agent::input::{Nobody, Person};
-use crate::conversation::{CompletionReason, ConversationState, Event, MessageAdded, RunEnded, RunStarted};
-use crate::data::{Context, digest};
-use crate::diagnostic::Severity;
-use crate::executor::{Executor, run_timeout};
-use crate::journal::{Durability, FORMAT, JournalWriter, LedgerError, RunFolder, Store};
-use crate::report::{self, Events, Human, Reporter, RunResult, Silent, Stage, Verbosity, diagnostics};
-use crate::resolver::{Decision, decide};
-use crate::thread::{Listener, Silence};
+use ensemble_agents::agent::input::{Nobody, Person};
+use ensemble_core::conversation::{CompletionReason, ConversationState, Event, MessageAdded, RunEnded, RunStarted};
+use ensemble_core::executor::{Executor, run_timeout};
+use ensemble_core::resolver::{Decision, decide};
+use ensemble_core::thread::{Listener, Silence};
+use ensemble_language::data::{Context, digest};
+use ensemble_language::diagnostic::Severity;
+use ensemble_reports::report::{self, Events, Human, Reporter, RunResult, Silent, Stage, Verbosity, diagnostics};
+use ensemble_runs::journal::{Durability, FORMAT, JournalWriter, LedgerError, RunFolder, Store};
 
 /// `ensemble run`.
-pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let path = surroundings.ensemble_file(&args.ensemble)?;
     let prepared = prepare(&path, surroundings)?;
     show_warnings(&prepared, &args.showing, surroundings);
@@ -35,7 +35,7 @@ pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> 
     let shared = Shared::given(
         &args.answering,
         &args.answering.model,
-        args.driving.durability,
+        args.driving.durability(),
         &showing,
         &prepared,
         surroundings,
@@ -60,7 +60,7 @@ pub fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> 
 }
 
 /// How a run of this ensemble starts, without an input and without an id.
-pub fn started_with(
+pub(super) fn started_with(
     prepared: &Prepared,
     path: &Path,
     wired: &Wired,
@@ -84,7 +84,7 @@ pub fn started_with(
 }
 
 /// A run that has no folder yet.
-pub struct New<'a> {
+pub(super) struct New<'a> {
     /// Its ensemble.
     pub prepared: &'a Prepared,
     /// Its agents.
@@ -102,7 +102,7 @@ impl New<'_> {
     ///
     /// # Errors
     /// The folder or the journal cannot be written.
-    pub fn begin(
+    pub(super) fn begin(
         self,
         driving: &DrivingArgs,
         showing: &ShowingArgs,
@@ -111,7 +111,7 @@ impl New<'_> {
         let folder = Store::of(&self.prepared.root).create(Utc::now())?;
         let _lock = folder.lock()?;
         folder.keep_ensemble(self.prepared.source.text())?;
-        let writer = new_journal(&folder, driving.durability)?;
+        let writer = new_journal(&folder, driving.durability())?;
         let started = RunStarted {
             run_id: folder.id.as_str().into(),
             ..self.started
@@ -131,13 +131,13 @@ impl New<'_> {
 }
 
 /// Begins the journal of a run.
-pub fn new_journal(folder: &RunFolder, durability: Durability) -> Result<JournalWriter, CliError> {
+pub(super) fn new_journal(folder: &RunFolder, durability: Durability) -> Result<JournalWriter, CliError> {
     let path = folder.journal();
     JournalWriter::create(&path, durability).map_err(|source| CliError::Ledger(LedgerError::Write { path, source }))
 }
 
 /// What a user says when the conversation has ended.
-pub trait Messages {
+pub(super) trait Messages {
     /// The next thing, or nothing more.
     fn next<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>>;
 
@@ -147,11 +147,11 @@ pub trait Messages {
 
 /// `--then`: what was said beforehand. A conversation that did not end well hears no more of it.
 #[derive(Debug, Default)]
-pub struct Then(VecDeque<Arc<str>>);
+pub(super) struct Then(VecDeque<Arc<str>>);
 
 impl Then {
     /// In this order.
-    pub fn new(texts: &[String]) -> Self {
+    pub(super) fn new(texts: &[String]) -> Self {
         Self(texts.iter().map(|text| text.as_str().into()).collect())
     }
 }
@@ -171,7 +171,7 @@ impl Messages for Then {
 }
 
 /// A run that is about to be driven.
-pub struct Driven<'a> {
+pub(super) struct Driven<'a> {
     /// Its ensemble.
     pub prepared: &'a Prepared,
     /// Its agents.
@@ -191,7 +191,7 @@ pub struct Driven<'a> {
 }
 
 /// Drives a run to its end, shows the result, and gives the exit code.
-pub fn drive(
+pub(super) fn drive(
     mut driven: Driven,
     run_id: &str,
     showing: &ShowingArgs,
@@ -242,14 +242,14 @@ pub fn drive(
 }
 
 /// The result as one JSON document on standard output.
-pub fn print_result(state: &ConversationState, surroundings: &Surroundings) {
+pub(super) fn print_result(state: &ConversationState, surroundings: &Surroundings) {
     let mut text = serde_json::to_string_pretty(&RunResult(state)).expect("results have string keys");
     text.push('\n');
     surroundings.print(&text);
 }
 
 /// Shows the condition that had no answer where it stands in the file.
-pub fn complain_of_condition(ended: &RunEnded, prepared: &Prepared, surroundings: &Surroundings) {
+pub(super) fn complain_of_condition(ended: &RunEnded, prepared: &Prepared, surroundings: &Surroundings) {
     if ended.completion_reason != CompletionReason::ConditionFailed {
         return;
     }
@@ -260,7 +260,7 @@ pub fn complain_of_condition(ended: &RunEnded, prepared: &Prepared, surroundings
 }
 
 /// Who tells of a run, who hears it, and who is asked in it.
-pub struct Showing {
+pub(super) struct Showing {
     /// Who tells.
     pub reporter: Box<dyn Reporter + Send>,
     /// Who hears agents speak.
@@ -270,13 +270,13 @@ pub struct Showing {
 }
 
 /// The reporter, the listener and the person that the command line asks for.
-pub fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
+pub(super) fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
     let human = |stage: &Stage| Human::new(stage.clone(), verbosity(args));
     showing_by(args, surroundings, &Lines::default(), human)
 }
 
 /// Likewise, with a human reporter of one's own, and lines that somebody else reads too.
-pub fn showing_by(
+pub(super) fn showing_by(
     args: &ShowingArgs,
     surroundings: &Surroundings,
     lines: &Lines,
@@ -313,7 +313,7 @@ pub fn showing_by(
 }
 
 /// How much is said.
-pub fn verbosity(args: &ShowingArgs) -> Verbosity {
+pub(super) fn verbosity(args: &ShowingArgs) -> Verbosity {
     match (args.quiet, args.verbose) {
         (true, _) => Verbosity::Quiet,
         (_, true) => Verbosity::Verbose,
@@ -322,7 +322,7 @@ pub fn verbosity(args: &ShowingArgs) -> Verbosity {
 }
 
 /// What is odd about the ensemble, for the person who runs it.
-pub fn show_warnings(prepared: &Prepared, args: &ShowingArgs, surroundings: &Surroundings) {
+pub(super) fn show_warnings(prepared: &Prepared, args: &ShowingArgs, surroundings: &Surroundings) {
     let warnings: Vec<_> = prepared
         .warnings
         .iter()
@@ -342,7 +342,7 @@ fn dry_run(
     surroundings: &Surroundings,
 ) -> Result<u8, CliError> {
     let mut state = ConversationState::new(prepared.plan.clone());
-    state.apply(&crate::conversation::Record {
+    state.apply(&ensemble_core::conversation::Record {
         seq: 0,
         at: Utc::now(),
         event: Event::RunStarted(started),
@@ -378,6 +378,6 @@ fn dry_run(
 }
 
 /// The file that a run was started from, if it is still there.
-pub fn original_folder(started: &RunStarted) -> Option<&Path> {
+pub(super) fn original_folder(started: &RunStarted) -> Option<&Path> {
     Path::new(&started.ensemble_file).parent()
 }

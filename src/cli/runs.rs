@@ -13,11 +13,11 @@ use super::error::CliError;
 use super::exit;
 use super::project::Surroundings;
 use super::resume::started;
-use crate::conversation::Event;
-use crate::journal::{Journal, RunFolder, Store, read};
+use ensemble_core::conversation::Event;
+use ensemble_runs::journal::{Journal, RunFolder, Store, read};
 
 /// `ensemble runs …`.
-pub fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
     let store = Store::of(&surroundings.project_root(&surroundings.folder));
     match command {
         RunsCommand::List { json } => list(&store, *json, surroundings),

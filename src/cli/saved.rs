@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use super::error::CliError;
 use super::recordings::{Recordings, TurnsInMemory};
-use crate::agent::{Observation, Recorded, RecordedTurn};
-use crate::conversation::{
+use ensemble_agents::agent::{Observation, Recorded, RecordedTurn};
+use ensemble_core::conversation::{
     CompletionReason, Event, ExecutionFinished, Record, RunEnded, RunStarted, Start, TurnFinished, TurnStarted,
 };
-use crate::data::{Context, Failure, FailureKind, JsonMap, Usage};
-use crate::journal::{FORMAT, RecordedDecision};
-use crate::story::Story;
+use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
+use ensemble_reports::story::Story;
+use ensemble_runs::journal::{FORMAT, RecordedDecision};
 
 #[derive(Deserialize)]
 struct Saved {
@@ -48,14 +48,14 @@ struct Entry {
 }
 
 /// Reads the saved result in `path`; also the name of its ensemble, if it says.
-pub fn saved_result(path: &Path) -> Result<(Recordings, Option<String>), CliError> {
+pub(super) fn saved_result(path: &Path) -> Result<(Recordings, Option<String>), CliError> {
     let saved = read(path)?;
     let name = saved.ensemble.clone();
     Ok((recordings(saved), name))
 }
 
 /// Reads the saved result in `path` as a story; also the context with which it ended, if it says.
-pub fn saved_story(path: &Path) -> Result<(Story, Option<Context>), CliError> {
+pub(super) fn saved_story(path: &Path) -> Result<(Story, Option<Context>), CliError> {
     let mut saved = read(path)?;
     let context = saved.final_state.take();
     Ok((Story::of(&records(saved)), context))

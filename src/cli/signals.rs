@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::agent::process::kill_leftovers;
-use crate::conversation::Interruption;
+use ensemble_agents::agent::process::kill_leftovers;
+use ensemble_core::conversation::Interruption;
 
 /// Listens; the first signal comes out of the receiver, the second ends the process.
 #[cfg(unix)]
-pub fn listen(run_id: Arc<str>) -> UnboundedReceiver<Interruption> {
+pub(super) fn listen(run_id: Arc<str>) -> UnboundedReceiver<Interruption> {
     use tokio::signal::unix::{SignalKind, signal};
     let (sender, receiver) = unbounded_channel();
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))

@@ -6,7 +6,7 @@ use super::args::ColorChoice;
 
 /// What the two streams are.
 #[derive(Debug, Clone, Copy)]
-pub struct Streams {
+pub(super) struct Streams {
     out: anstream::ColorChoice,
     err: anstream::ColorChoice,
     /// Is standard output a terminal?
@@ -19,7 +19,7 @@ pub struct Streams {
 
 impl Streams {
     /// Looks at the streams and at NO_COLOR.
-    pub fn capture(choice: ColorChoice) -> Self {
+    pub(super) fn capture(choice: ColorChoice) -> Self {
         let decide = |terminal: bool| match choice {
             ColorChoice::Always => anstream::ColorChoice::AlwaysAnsi,
             ColorChoice::Never => anstream::ColorChoice::Never,
@@ -38,22 +38,22 @@ impl Streams {
     }
 
     /// Where results go.
-    pub fn out(self) -> Box<dyn Write + Send> {
+    pub(super) fn out(self) -> Box<dyn Write + Send> {
         Box::new(anstream::AutoStream::new(std::io::stdout(), self.out))
     }
 
     /// Where everything else goes.
-    pub fn err(self) -> Box<dyn Write + Send> {
+    pub(super) fn err(self) -> Box<dyn Write + Send> {
         Box::new(anstream::AutoStream::new(std::io::stderr(), self.err))
     }
 
     /// Does standard error show colours?
-    pub fn colors_on_stderr(self) -> bool {
+    pub(super) fn colors_on_stderr(self) -> bool {
         self.err != anstream::ColorChoice::Never
     }
 
     /// Does standard output show colours?
-    pub fn colors_on_stdout(self) -> bool {
+    pub(super) fn colors_on_stdout(self) -> bool {
         self.out != anstream::ColorChoice::Never
     }
 }

@@ -8,20 +8,20 @@ use super::error::CliError;
 use super::prepare::{Prepared, prepare};
 use super::project::Surroundings;
 use super::wiring::{Shared, Wired, wire};
-use crate::agent::sub_ensemble::Conversations;
-use crate::agent::{BoxFuture, Execution};
-use crate::conversation::{ConversationState, Event, RunResumed, RunStarted};
-use crate::data::{Context, digest};
-use crate::executor::{Executor, run_timeout};
-use crate::journal::{self, Durability, FORMAT, JournalWriter, ReadError, RunFolder, Store};
-use crate::report::Silent;
-use crate::thread::Silence;
+use ensemble_agents::agent::sub_ensemble::Conversations;
+use ensemble_agents::agent::{BoxFuture, Execution};
+use ensemble_core::conversation::{ConversationState, Event, RunResumed, RunStarted};
+use ensemble_core::executor::{Executor, run_timeout};
+use ensemble_core::thread::Silence;
+use ensemble_language::data::{Context, digest};
+use ensemble_reports::report::Silent;
+use ensemble_runs::journal::{self, Durability, FORMAT, JournalWriter, ReadError, RunFolder, Store};
 
 /// How deep ensembles may stand in ensembles.
 const DEEPEST: usize = 8;
 
 /// An inner ensemble, ready.
-pub struct Inner {
+pub(super) struct Inner {
     /// Holds its conversations.
     pub conversations: Arc<dyn Conversations>,
     /// Does a simulated model take part?
@@ -36,7 +36,7 @@ struct InnerEnsemble {
 }
 
 /// Makes the ensemble that an agent names ready: everything in it is checked before the outer run starts.
-pub fn inner(named: &str, outer: &Prepared, shared: &Shared) -> Result<Inner, CliError> {
+pub(super) fn inner(named: &str, outer: &Prepared, shared: &Shared) -> Result<Inner, CliError> {
     let surroundings: &Surroundings = &shared.surroundings;
     let path = surroundings.ensemble_file_from(named, &outer.folder, &outer.root)?;
     let absolute = surroundings.folder.join(&path);

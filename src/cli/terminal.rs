@@ -7,13 +7,13 @@ use tokio::sync::Mutex;
 
 use super::lines::Lines;
 use super::streams::Streams;
-use crate::agent::BoxFuture;
-use crate::agent::input::{Answered, Person};
-use crate::data::Question;
-use crate::report::Stage;
+use ensemble_agents::agent::BoxFuture;
+use ensemble_agents::agent::input::{Answered, Person};
+use ensemble_language::data::Question;
+use ensemble_reports::report::Stage;
 
 /// Whoever sits at the terminal; asked one question at a time.
-pub struct AtTheTerminal {
+pub(super) struct AtTheTerminal {
     streams: Streams,
     /// Where agents speak meanwhile.
     stage: Option<Stage>,
@@ -24,7 +24,7 @@ pub struct AtTheTerminal {
 
 impl AtTheTerminal {
     /// Asks on standard error and reads standard input; everybody else is silent meanwhile.
-    pub fn new(streams: Streams, stage: Option<Stage>, lines: Lines) -> Self {
+    pub(super) fn new(streams: Streams, stage: Option<Stage>, lines: Lines) -> Self {
         Self {
             streams,
             stage,

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::sub_ensemble::{Inner, inner};
 use super::wiring::{Unready, Wires};
-use crate::agent::script;
-use crate::agent::sub_ensemble::SubEnsembleRunner;
-use crate::agent::tool::mcp::Address;
-use crate::agent::tool::{Kit, Performer};
-use crate::ensemble::{Llm, McpServer, Permission, Setting, Tool, ToolKind};
+use ensemble_agents::agent::script;
+use ensemble_agents::agent::sub_ensemble::SubEnsembleRunner;
+use ensemble_agents::agent::tool::mcp::Address;
+use ensemble_agents::agent::tool::{Kit, Performer};
+use ensemble_language::ensemble::{Llm, McpServer, Permission, Setting, Tool, ToolKind};
 
 /// What an agent's model may call, and whether a simulated model takes part in it unseen.
-pub struct Equipment {
+pub(super) struct Equipment {
     /// The tools; `None` where there are none.
     pub kit: Option<Arc<Kit>>,
     /// Does an inner ensemble have a simulated model?
@@ -22,7 +22,7 @@ pub struct Equipment {
 ///
 /// # Errors
 /// The first tool that cannot be made ready.
-pub fn equip(llm: &Llm, wires: &Wires<'_>) -> Result<Equipment, Unready> {
+pub(super) fn equip(llm: &Llm, wires: &Wires<'_>) -> Result<Equipment, Unready> {
     let ensemble = wires.prepared.plan.ensemble();
     let mut kit = Kit::new(wires.shared.permits.clone());
     let mut simulated = false;

@@ -14,14 +14,14 @@ use super::inputs::{Input, inputs};
 use super::policy::Policy;
 use super::prepare::examine;
 use super::project::Surroundings;
-use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::loader::codes;
-use crate::loader::explain::explanation;
-use crate::report::diagnostics::{ForPeople, Json};
-use crate::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals};
+use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
+use ensemble_language::loader::codes;
+use ensemble_language::loader::explain::explanation;
+use ensemble_reports::report::diagnostics::{ForPeople, Json};
+use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals};
 
 /// `ensemble validate`.
-pub fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let policy = Policy::of(args)?;
     let inputs = inputs(&args.paths, surroundings)?;
     let fails = |finding: &Diagnostic| policy.fails(finding);

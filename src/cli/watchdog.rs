@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::agent::process::{Invocation, Watchdog, keep_watch};
+use ensemble_agents::agent::process::{Invocation, Watchdog, keep_watch};
 
 /// What the program is called with to be a watchdog.
 const COMMAND: &str = "__watchdog";
 
 /// The watchdog of this process's run: this program once more, should there be something to watch.
-pub fn of_this_run() -> Option<Arc<Watchdog>> {
+pub(super) fn of_this_run() -> Option<Arc<Watchdog>> {
     let program = std::env::current_exe().ok()?;
     Some(Arc::new(Watchdog::new(Invocation {
         program,
@@ -19,12 +19,12 @@ pub fn of_this_run() -> Option<Arc<Watchdog>> {
 }
 
 /// Are we to be one?
-pub fn is_called() -> bool {
+pub(super) fn is_called() -> bool {
     std::env::args_os().skip(1).eq([COMMAND])
 }
 
 /// Keeps watch until whoever started us has ended. What tells others to end must not end us before them.
-pub fn watch() {
+pub(super) fn watch() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let _entered = runtime.as_ref().map(tokio::runtime::Runtime::enter);
     let _heard_and_ignored = [

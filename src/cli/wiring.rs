@@ -14,33 +14,33 @@ use super::run::Showing;
 use super::sub_ensemble::{Inner, inner};
 use super::tools::equip;
 use super::{given, watchdog};
-use crate::agent::Runner;
-use crate::agent::dialogue::Window;
-use crate::agent::guarded::Guarded;
-use crate::agent::input::{Answers, InputRunner, Person, Wiring};
-use crate::agent::llm::{self, BuildError, LlmRunner};
-use crate::agent::process::{Bounds, Watchdog};
-use crate::agent::schema::Schema;
-use crate::agent::script::{self, Places};
-use crate::agent::sub_ensemble::SubEnsembleRunner;
-use crate::agent::tool::Permits;
-use crate::agent::tool::mcp::Servers;
-use crate::agent::window::{AgentWindow, Outside};
-use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Llm, ModelChoice};
-use crate::journal::Durability;
-use crate::loader;
-use crate::loader::codes::NOT_READY;
-use crate::model::{Cache, Model, Network, Override, ProfileError, Profiles};
-use crate::source::Route;
-use crate::thread::Listener;
+use ensemble_agents::agent::Runner;
+use ensemble_agents::agent::dialogue::Window;
+use ensemble_agents::agent::guarded::Guarded;
+use ensemble_agents::agent::input::{Answers, InputRunner, Person, Wiring};
+use ensemble_agents::agent::llm::{self, BuildError, LlmRunner};
+use ensemble_agents::agent::process::{Bounds, Watchdog};
+use ensemble_agents::agent::schema::Schema;
+use ensemble_agents::agent::script::{self, Places};
+use ensemble_agents::agent::sub_ensemble::SubEnsembleRunner;
+use ensemble_agents::agent::tool::Permits;
+use ensemble_agents::agent::tool::mcp::Servers;
+use ensemble_agents::agent::window::{AgentWindow, Outside};
+use ensemble_agents::model::{Cache, Model, Network, Override, ProfileError, Profiles};
+use ensemble_core::thread::Listener;
+use ensemble_language::diagnostic::Finding;
+use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice};
+use ensemble_language::loader;
+use ensemble_language::loader::codes::NOT_READY;
+use ensemble_language::source::Route;
+use ensemble_runs::journal::Durability;
 
 /// Most bytes that a child process may write to stdout: 10 MiB.
 const OUTPUT_CAP: usize = 10 << 20;
 
 /// What all agents of a run share.
 #[derive(Clone)]
-pub struct Shared {
+pub(super) struct Shared {
     /// Answers given with the run.
     pub answers: Arc<Answers>,
     /// Who is asked.
@@ -72,7 +72,7 @@ impl Shared {
     ///
     /// # Errors
     /// Answers or overrides that cannot be read, or answers for agents that ask nobody.
-    pub fn given(
+    pub(super) fn given(
         answering: &AnsweringArgs,
         models: &[String],
         durability: Durability,
@@ -117,7 +117,7 @@ impl Shared {
 
 /// Runners in declaration order, and whose model is simulated.
 #[derive(Default)]
-pub struct Wired {
+pub(super) struct Wired {
     /// One for each agent.
     pub runners: Vec<Arc<dyn Runner>>,
     /// Agents that a simulated model answers for.
@@ -130,7 +130,7 @@ pub struct Wired {
 ///
 /// # Errors
 /// All agents that cannot be, each at its place in the file.
-pub fn wire(prepared: &Prepared, shared: &Shared) -> Result<Wired, CliError> {
+pub(super) fn wire(prepared: &Prepared, shared: &Shared) -> Result<Wired, CliError> {
     let ensemble = prepared.plan.ensemble();
     let profiles = profiles(
         ensemble,
@@ -176,7 +176,7 @@ pub fn wire(prepared: &Prepared, shared: &Shared) -> Result<Wired, CliError> {
 }
 
 /// What the agents of one ensemble are wired with.
-pub struct Wires<'a> {
+pub(super) struct Wires<'a> {
     /// The ensemble.
     pub prepared: &'a Prepared,
     /// What all agents share.
@@ -192,7 +192,7 @@ pub struct Wires<'a> {
 type Made = (Arc<dyn Runner>, bool);
 
 /// Why an agent cannot run here.
-pub struct Unready {
+pub(super) struct Unready {
     message: String,
     help: Option<String>,
     /// The key of the agent that is to blame; `None`: the one that says what it runs.
@@ -201,7 +201,7 @@ pub struct Unready {
 
 impl Wires<'_> {
     /// The agent's runner, made at the first call. Agents are no tools of each other in a circle.
-    pub fn made(&self, agent: &Agent) -> Result<Made, Unready> {
+    pub(super) fn made(&self, agent: &Agent) -> Result<Made, Unready> {
         if let Some(made) = self.made.borrow().get(&agent.name) {
             return Ok(made.clone());
         }
@@ -251,7 +251,7 @@ impl Wires<'_> {
     }
 
     /// What no child process may exceed.
-    pub fn bounds(&self) -> Bounds {
+    pub(super) fn bounds(&self) -> Bounds {
         Bounds {
             output_cap: OUTPUT_CAP,
             watchdog: self.shared.watchdog.clone(),
@@ -323,7 +323,7 @@ fn guard(agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
 
 impl Unready {
     /// With nothing more to say.
-    pub fn new(message: String) -> Self {
+    pub(super) fn new(message: String) -> Self {
         Self {
             message,
             help: None,
@@ -332,7 +332,7 @@ impl Unready {
     }
 
     /// With advice.
-    pub fn with_help(self, help: String) -> Self {
+    pub(super) fn with_help(self, help: String) -> Self {
         Self {
             help: Some(help),
             ..self
@@ -340,7 +340,7 @@ impl Unready {
     }
 
     /// Because of that tool.
-    pub fn of_tool(self, tool: &str) -> Self {
+    pub(super) fn of_tool(self, tool: &str) -> Self {
         Self {
             message: format!("tool `{tool}`: {}", self.message),
             key: Some("tools"),

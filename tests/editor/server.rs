@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The server, and what it has said about each text.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     pipe: ChildStdin,
     messages: Receiver<Value>,
@@ -26,7 +26,7 @@ pub struct Server {
 }
 
 /// Where `tests/install.sh` puts the server.
-pub fn installed() -> Option<PathBuf> {
+pub(crate) fn installed() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
     // The lock comes last, so an installation that was cut short does not count.
     let whole = target.join("editor/package-lock.json").exists();
@@ -37,7 +37,7 @@ pub fn installed() -> Option<PathBuf> {
 
 impl Server {
     /// Starts it in `folder`. `schemas` maps a schema's address to the files that it is for, as an editor's settings do.
-    pub fn start(program: &Path, folder: &Path, schemas: Value) -> Self {
+    pub(crate) fn start(program: &Path, folder: &Path, schemas: Value) -> Self {
         let mut child = Command::new("node")
             .arg(program)
             .arg("--stdio")
@@ -97,7 +97,7 @@ impl Server {
     }
 
     /// Shows it a text under a file's name, in place of the one that it has seen.
-    pub fn show(&mut self, file: &Path, text: &str) {
+    pub(crate) fn show(&mut self, file: &Path, text: &str) {
         let uri = address(file);
         let version = self.open.get(&uri).copied().unwrap_or(0) + 1;
         self.open.insert(uri.clone(), version);
@@ -112,7 +112,7 @@ impl Server {
     }
 
     /// What it underlines in the text that it was shown last: line from 1, and message.
-    pub fn squiggles(&mut self, file: &Path) -> Vec<(u64, String)> {
+    pub(crate) fn squiggles(&mut self, file: &Path) -> Vec<(u64, String)> {
         let uri = address(file);
         let key = (uri.clone(), self.open[&uri]);
         let end = Instant::now() + PATIENCE;
@@ -126,7 +126,7 @@ impl Server {
     }
 
     /// What it offers at a place: labels, each with what is said about it.
-    pub fn completions(&mut self, file: &Path, place: (usize, usize)) -> Vec<(String, String)> {
+    pub(crate) fn completions(&mut self, file: &Path, place: (usize, usize)) -> Vec<(String, String)> {
         let answer = self.request("textDocument/completion", at(file, place));
         let items = answer["items"]
             .as_array()
@@ -142,7 +142,7 @@ impl Server {
     }
 
     /// What it shows when the pointer rests on a place.
-    pub fn hover(&mut self, file: &Path, place: (usize, usize)) -> String {
+    pub(crate) fn hover(&mut self, file: &Path, place: (usize, usize)) -> String {
         let answer = self.request("textDocument/hover", at(file, place));
         let said = answer["contents"]["value"].as_str().unwrap_or_default();
         // The server escapes for Markdown; what people see has no backslashes.
@@ -221,7 +221,7 @@ fn at(file: &Path, (line, column): (usize, usize)) -> Value {
 }
 
 /// A file's address.
-pub fn address(file: &Path) -> String {
+pub(crate) fn address(file: &Path) -> String {
     format!("file://{}", file.display())
 }
 

@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::world::World;
 
 /// The text under a step, without the line break that Gherkin puts before it.
-pub fn text(step: &Step) -> String {
+pub(crate) fn text(step: &Step) -> String {
     let text = step.docstring.as_deref().expect("the step has a text");
     let text = text.strip_prefix('\n').unwrap_or(text);
     format!("{}\n", text.trim_end_matches('\n'))

@@ -8,7 +8,7 @@ use crate::support::{Outcome, Workspace};
 /// One scenario's world.
 #[derive(Debug, cucumber::World)]
 #[world(init = Self::new)]
-pub struct World {
+pub(crate) struct World {
     /// Its folder.
     pub workspace: Workspace,
     /// Variables that the program finds in its environment, beside the scrubbed ones.
@@ -34,26 +34,26 @@ impl World {
 
     /// What the program did last.
     #[track_caller]
-    pub fn outcome(&self) -> &Outcome {
+    pub(crate) fn outcome(&self) -> &Outcome {
         self.outcome.as_ref().expect("a step runs the program before this one")
     }
 
     /// The result that it printed.
     #[track_caller]
-    pub fn result(&self) -> Value {
+    pub(crate) fn result(&self) -> Value {
         self.outcome().json()
     }
 
     /// Both streams, for the messages of failing steps.
     #[track_caller]
-    pub fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         let Outcome { code, stdout, stderr } = self.outcome();
         format!("exit code {code}\nstdout:\n{stdout}\nstderr:\n{stderr}")
     }
 
     /// The `n`-th history entry of the agent, from 1.
     #[track_caller]
-    pub fn entry(&self, agent: &str, n: usize) -> Value {
+    pub(crate) fn entry(&self, agent: &str, n: usize) -> Value {
         let result = self.result();
         let entries = result["conversation_history"].as_array().expect("a history").iter();
         let mut own = entries.filter(|entry| entry["agent_name"] == agent);
@@ -64,7 +64,7 @@ impl World {
 }
 
 /// The value at `a.b.0.c`; keys that hold dots are not reached.
-pub fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+pub(crate) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, key| match value {
         Value::Array(items) => items.get(key.parse::<usize>().ok()?),
         other => other.get(key),
@@ -73,6 +73,6 @@ pub fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 
 /// JSON as a step writes it.
 #[track_caller]
-pub fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("the step's JSON: {text}: {error}"))
 }

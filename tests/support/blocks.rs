@@ -4,7 +4,7 @@ use crate::files::read;
 
 /// One fenced block.
 #[derive(Debug, Clone)]
-pub struct Block {
+pub(crate) struct Block {
     /// First word after the fence.
     pub language: String,
     /// The other words: `file=x`, `sequence=a,b`, `ensemble`.
@@ -17,19 +17,19 @@ pub struct Block {
 
 impl Block {
     /// Does it bear this word?
-    pub fn is(&self, word: &str) -> bool {
+    pub(crate) fn is(&self, word: &str) -> bool {
         self.words.iter().any(|own| own == word)
     }
 
     /// The value of `key=value`.
-    pub fn value(&self, key: &str) -> Option<&str> {
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
         self.words
             .iter()
             .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
     /// The ensemble that it shows, if it shows one; a list of agents gets the rest of an ensemble around it.
-    pub fn ensemble(&self) -> Option<String> {
+    pub(crate) fn ensemble(&self) -> Option<String> {
         if self.is("agents") {
             Some(format!("name: example\nagents:\n{}", self.text))
         } else if self.is("ensemble") || (self.language == "yaml" && self.value("file").is_some()) {
@@ -41,7 +41,7 @@ impl Block {
 }
 
 /// All blocks of a document.
-pub fn blocks(document: &str) -> Vec<Block> {
+pub(crate) fn blocks(document: &str) -> Vec<Block> {
     let text = read(document);
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;

@@ -5,12 +5,12 @@
 use std::path::{Path, PathBuf};
 
 /// The project's folder.
-pub fn project() -> PathBuf {
+pub(crate) fn project() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The text of a file of the project.
-pub fn read(name: impl AsRef<Path>) -> String {
+pub(crate) fn read(name: impl AsRef<Path>) -> String {
     let path = project().join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the program and make files")]
 #![expect(dead_code, reason = "each test program uses a part of the harness")]
 
-pub mod terminal;
+pub(crate) mod terminal;
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -14,13 +14,13 @@ use serde_json::Value;
 
 /// A folder of its own that goes away with it.
 #[derive(Debug)]
-pub struct Workspace {
+pub(crate) struct Workspace {
     folder: tempfile::TempDir,
 }
 
 /// What the program did.
 #[derive(Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Its exit code; 128 and the signal's number when a signal ended it.
     pub code: i32,
     /// Standard output.
@@ -30,25 +30,25 @@ pub struct Outcome {
 }
 
 /// The binary under test.
-pub fn binary() -> &'static str {
+pub(crate) fn binary() -> &'static str {
     env!("CARGO_BIN_EXE_ensemble")
 }
 
 impl Workspace {
     /// A new, empty one.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             folder: tempfile::tempdir().expect("a folder for the test"),
         }
     }
 
     /// Its path, without links in it.
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().canonicalize().expect("the folder is there")
     }
 
     /// Writes a file, and the folders above it.
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path().join(name);
         std::fs::create_dir_all(path.parent().expect("inside the folder")).expect("folders can be made");
         std::fs::write(&path, text).expect("files can be written");
@@ -56,7 +56,7 @@ impl Workspace {
     }
 
     /// Writes a script that may be executed.
-    pub fn script(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let path = self.write(name, text);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("modes can be set");
@@ -64,12 +64,12 @@ impl Workspace {
     }
 
     /// The text of a file.
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
     /// The program with these arguments and a scrubbed environment.
-    pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(binary());
         command
             .args(arguments)
@@ -87,23 +87,27 @@ impl Workspace {
     }
 
     /// Runs the program to its end.
-    pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
         self.spawn(arguments).finish()
     }
 
     /// Runs the program with a text on standard input.
-    pub fn run_with_stdin<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, stdin: &str) -> Outcome {
+    pub(crate) fn run_with_stdin<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+        stdin: &str,
+    ) -> Outcome {
         let child = self.command(arguments).stdin(Stdio::piped()).spawn();
         Running(child.expect("the program starts")).finish_with_stdin(stdin)
     }
 
     /// Starts the program.
-    pub fn spawn<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Running {
+    pub(crate) fn spawn<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Running {
         Running(self.command(arguments).spawn().expect("the program starts"))
     }
 
     /// The folders of all runs, the oldest first.
-    pub fn runs(&self) -> Vec<PathBuf> {
+    pub(crate) fn runs(&self) -> Vec<PathBuf> {
         let Ok(entries) = std::fs::read_dir(self.path().join(".ensemble/runs")) else {
             return Vec::new();
         };
@@ -117,7 +121,7 @@ impl Workspace {
     }
 
     /// The records of the only run's journal.
-    pub fn journal(&self) -> Vec<Value> {
+    pub(crate) fn journal(&self) -> Vec<Value> {
         let runs = self.runs();
         assert_eq!(runs.len(), 1, "one run: {runs:?}");
         records(&runs[0].join("journal.jsonl"))
@@ -125,7 +129,7 @@ impl Workspace {
 }
 
 /// The records of a journal.
-pub fn records(journal: &Path) -> Vec<Value> {
+pub(crate) fn records(journal: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(journal).unwrap_or_else(|error| panic!("{}: {error}", journal.display()));
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
@@ -134,11 +138,11 @@ pub fn records(journal: &Path) -> Vec<Value> {
 
 /// The program while it runs.
 #[derive(Debug)]
-pub struct Running(pub Child);
+pub(crate) struct Running(pub Child);
 
 impl Running {
     /// Sends a signal: `INT`, `TERM`, `KILL`.
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill")
             .arg(format!("-{name}"))
             .arg(self.0.id().to_string())
@@ -147,14 +151,14 @@ impl Running {
     }
 
     /// Has it not ended yet?
-    pub fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
         let state = stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('Z'));
         state == Some(false)
     }
 
     /// Writes a text to its standard input and waits for its end.
-    pub fn finish_with_stdin(mut self, text: &str) -> Outcome {
+    pub(crate) fn finish_with_stdin(mut self, text: &str) -> Outcome {
         let mut pipe = self.0.stdin.take().expect("it has standard input");
         // A program that does not read its input closes it, and that is no failure of the test.
         let _ = pipe.write_all(text.as_bytes());
@@ -163,7 +167,7 @@ impl Running {
     }
 
     /// Waits for its end.
-    pub fn finish(self) -> Outcome {
+    pub(crate) fn finish(self) -> Outcome {
         use std::os::unix::process::ExitStatusExt;
         let output = self.0.wait_with_output().expect("the program can be waited for");
         let signal = || output.status.signal().map(|signal| 128 + signal);
@@ -178,21 +182,21 @@ impl Running {
 impl Outcome {
     /// Fails the test unless the program ended with this code.
     #[track_caller]
-    pub fn expect_code(self, code: i32) -> Self {
+    pub(crate) fn expect_code(self, code: i32) -> Self {
         assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
     }
 
     /// Standard output as JSON.
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}\nstdout:\n{}\nstderr:\n{}", self.stdout, self.stderr))
     }
 
     /// Who ran in which turn, from a result: `["1 writer", "2 reviewer"]`.
     #[track_caller]
-    pub fn sequence(&self) -> Vec<String> {
+    pub(crate) fn sequence(&self) -> Vec<String> {
         let result = self.json();
         let history = result["conversation_history"].as_array().expect("a history");
         let one = |entry: &Value| {
@@ -208,7 +212,7 @@ impl Outcome {
 
 /// Waits until `happened` gives something, for at most 20 seconds.
 #[track_caller]
-pub fn eventually<T>(what: &str, mut happened: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, mut happened: impl FnMut() -> Option<T>) -> T {
     let begun = std::time::Instant::now();
     loop {
         if let Some(value) = happened() {

@@ -15,7 +15,7 @@ struct Look {
 }
 
 /// Draws what a command has printed.
-pub fn svg(command: &str, printed: &str) -> String {
+pub(crate) fn svg(command: &str, printed: &str) -> String {
     let prompt = vec![(
         Look {
             bold: true,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A request that came in.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// Method, path and headers, as they came.
     pub head: String,
     /// The body, if it is JSON.
@@ -18,7 +18,7 @@ pub struct Asked {
 
 /// A part of an answer.
 #[derive(Debug, Clone)]
-pub enum Part {
+pub(crate) enum Part {
     /// These bytes.
     Bytes(Vec<u8>),
     /// These bytes again and again, until nobody listens or that many have been sent.
@@ -28,23 +28,23 @@ pub enum Part {
 }
 
 /// An answer; the connection is closed after its last part.
-pub type Answer = Vec<Part>;
+pub(crate) type Answer = Vec<Part>;
 
 /// The server; it goes on until the test program ends.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {
     /// Gives the n-th request the n-th answer, and the last one to all that follow.
-    pub fn with(answers: Vec<Answer>) -> Self {
+    pub(crate) fn with(answers: Vec<Answer>) -> Self {
         Self::new(move |nth, _| answers[nth.min(answers.len() - 1)].clone())
     }
 
     /// Asks `answer` for the answer to each request, the first being number 0.
-    pub fn new(answer: impl Fn(usize, &Asked) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(answer: impl Fn(usize, &Asked) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -59,18 +59,18 @@ impl Server {
     }
 
     /// Its address.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// What it was asked.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().expect("no test has panicked here").clone()
     }
 }
 
 /// An address at which nobody listens.
-pub fn nowhere() -> String {
+pub(crate) fn nowhere() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     format!("http://{}", listener.local_addr().expect("an address"))
 }
@@ -129,7 +129,7 @@ fn read(stream: &mut TcpStream) -> Option<Asked> {
 
 impl Asked {
     /// The value of a header, if it came.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
         lines
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
@@ -137,7 +137,7 @@ impl Asked {
     }
 
     /// Method and path.
-    pub fn line(&self) -> &str {
+    pub(crate) fn line(&self) -> &str {
         self.head
             .lines()
             .next()
@@ -147,7 +147,7 @@ impl Asked {
 }
 
 /// An answer of one part.
-pub fn answer(status: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+pub(crate) fn answer(status: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     let mut text = format!(
         "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n",
         body.len()
@@ -159,18 +159,18 @@ pub fn answer(status: &str, headers: &[(&str, &str)], body: &str) -> Answer {
 }
 
 /// The head of an answer that streams until the connection is closed.
-pub fn head(content_type: &str) -> Part {
+pub(crate) fn head(content_type: &str) -> Part {
     Part::Bytes(format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: {content_type}\r\n\r\n").into_bytes())
 }
 
 /// A stream of server-sent events.
-pub fn events(data: &[&str]) -> Answer {
+pub(crate) fn events(data: &[&str]) -> Answer {
     let events: String = data.iter().map(|data| format!("data: {data}\n\n")).collect();
     vec![head("text/event-stream"), Part::Bytes(events.into_bytes())]
 }
 
 /// What OpenAI's dialect says to say this.
-pub fn says(text: &str) -> Answer {
+pub(crate) fn says(text: &str) -> Answer {
     let delta = serde_json::json!({"choices": [{"delta": {"content": text}}]}).to_string();
     let usage = r#"{"choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 200}}"#;
     events(&[
@@ -182,7 +182,7 @@ pub fn says(text: &str) -> Answer {
 }
 
 /// What Ollama says to say this.
-pub fn ollama_says(text: &str) -> Answer {
+pub(crate) fn ollama_says(text: &str) -> Answer {
     let said = serde_json::json!({"message": {"role": "assistant", "content": text}, "done": false});
     let done =
         r#"{"message": {"content": ""}, "done": true, "done_reason": "stop", "prompt_eval_count": 7, "eval_count": 3}"#;

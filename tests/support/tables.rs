@@ -3,7 +3,7 @@
 use crate::files::read;
 
 /// The rows of the first table after the line that holds `mark`, as cells without white space around them.
-pub fn table(document: &str, mark: &str) -> Vec<Vec<String>> {
+pub(crate) fn table(document: &str, mark: &str) -> Vec<Vec<String>> {
     let text = read(document);
     let after = text.lines().skip_while(|line| !line.contains(mark)).skip(1);
     let rows: Vec<Vec<String>> = after
@@ -20,6 +20,6 @@ pub fn table(document: &str, mark: &str) -> Vec<Vec<String>> {
 }
 
 /// The parts of a text that stand between backticks.
-pub fn code_in(text: &str) -> Vec<String> {
+pub(crate) fn code_in(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }

@@ -9,7 +9,7 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use super::{Workspace, binary};
 
 /// The program on a terminal of its own.
-pub struct Terminal {
+pub(crate) struct Terminal {
     child: Box<dyn portable_pty::Child + Send + Sync>,
     keys: Box<dyn Write + Send>,
     shown: Receiver<Vec<u8>>,
@@ -19,7 +19,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// Starts the program with these arguments and this beside the harness's environment.
-    pub fn open(workspace: &Workspace, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn open(workspace: &Workspace, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let pair = native_pty_system().openpty(PtySize::default()).expect("a terminal");
         let mut command = CommandBuilder::new(binary());
         command.args(arguments);
@@ -55,7 +55,7 @@ impl Terminal {
 
     /// Reads on until the screen has shown this since the last time.
     #[track_caller]
-    pub fn wait_for(&mut self, says: &str) {
+    pub(crate) fn wait_for(&mut self, says: &str) {
         let begun = Instant::now();
         loop {
             if let Some(at) = self.text.find(says) {
@@ -70,13 +70,13 @@ impl Terminal {
     }
 
     /// Presses these keys.
-    pub fn type_in(&mut self, text: &str) {
+    pub(crate) fn type_in(&mut self, text: &str) {
         self.keys.write_all(text.as_bytes()).expect("keys can be pressed");
         self.keys.flush().expect("keys can be pressed");
     }
 
     /// The exit code, and what was shown since the last wait.
-    pub fn finish(mut self) -> (u32, String) {
+    pub(crate) fn finish(mut self) -> (u32, String) {
         let begun = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {

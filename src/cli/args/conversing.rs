@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
 
-use crate::journal::Durability;
+use ensemble_runs::journal::Durability;
 
 /// `ensemble run`.
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     /// The ensemble: a file, or the name of one in `ensembles/` or `.ensemble/ensembles/`
     #[arg(value_name = "FILE|NAME")]
     pub ensemble: String,
@@ -40,7 +40,7 @@ pub struct RunArgs {
 
 /// `ensemble chat`.
 #[derive(Debug, Args)]
-pub struct ChatArgs {
+pub(crate) struct ChatArgs {
     /// The ensemble: a file, or the name of one in `ensembles/` or `.ensemble/ensembles/`
     #[arg(value_name = "FILE|NAME", required_unless_present = "run")]
     pub ensemble: Option<String>,
@@ -66,7 +66,7 @@ pub struct ChatArgs {
 
 /// `ensemble replay`.
 #[derive(Debug, Args)]
-pub struct ReplayArgs {
+pub(crate) struct ReplayArgs {
     /// A run's id or its beginning, a journal, a run's folder, or a saved result
     #[arg(value_name = "RECORD", required_unless_present = "last")]
     pub record: Option<String>,
@@ -89,7 +89,7 @@ pub struct ReplayArgs {
 
 /// `ensemble resume`.
 #[derive(Debug, Args)]
-pub struct ResumeArgs {
+pub(crate) struct ResumeArgs {
     /// The run: its id, the beginning of it, or the path of its folder or journal
     #[arg(value_name = "RUN", required_unless_present = "last")]
     pub run: Option<String>,
@@ -112,7 +112,7 @@ pub struct ResumeArgs {
 
 /// `ensemble continue`.
 #[derive(Debug, Args)]
-pub struct ContinueArgs {
+pub(crate) struct ContinueArgs {
     /// The run: its id, the beginning of it, or the path of its folder or journal
     #[arg(value_name = "RUN")]
     pub run: String,
@@ -135,7 +135,7 @@ pub struct ContinueArgs {
 
 /// `ensemble fork`.
 #[derive(Debug, Args)]
-pub struct ForkArgs {
+pub(crate) struct ForkArgs {
     /// The run: its id, the beginning of it, or the path of its folder or journal
     #[arg(value_name = "RUN")]
     pub run: String,
@@ -161,7 +161,7 @@ pub struct ForkArgs {
 
 /// `ensemble rerun`.
 #[derive(Debug, Args)]
-pub struct RerunArgs {
+pub(crate) struct RerunArgs {
     /// The run: its id, the beginning of it, or the path of its folder or journal
     #[arg(value_name = "RUN")]
     pub run: String,
@@ -184,7 +184,7 @@ pub struct RerunArgs {
 
 /// Who answers, and which models.
 #[derive(Debug, Args, Clone, Default)]
-pub struct AnsweringArgs {
+pub(crate) struct AnsweringArgs {
     /// Answer in the place of an input agent, every time it asks
     #[arg(long = "answer", value_name = "AGENT=TEXT", action = ArgAction::Append)]
     pub answer: Vec<String>,
@@ -207,7 +207,7 @@ pub struct AnsweringArgs {
 
 /// What is shown.
 #[derive(Debug, Args, Clone, Default)]
-pub struct ShowingArgs {
+pub(crate) struct ShowingArgs {
     /// human: the story; json: the result as one document; events: the journal's lines as they happen
     #[arg(long, value_enum, default_value_t = Output::Human, value_name = "FORM")]
     pub output: Output,
@@ -221,7 +221,7 @@ pub struct ShowingArgs {
 
 /// The forms of a run's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// The story, for people.
     #[default]
     Human,
@@ -233,11 +233,34 @@ pub enum Output {
 
 /// How a run is driven.
 #[derive(Debug, Args, Clone, Default)]
-pub struct DrivingArgs {
+pub(crate) struct DrivingArgs {
     /// End with exit code 4 when a limit ends the conversation
     #[arg(long)]
     pub fail_on_limit: bool,
     /// How much a power failure may take from the journal (a killed process loses nothing)
-    #[arg(long, value_enum, default_value_t = Durability::Commit, value_name = "HOW")]
-    pub durability: Durability,
+    #[arg(long, value_enum, default_value_t = Sync::Commit, value_name = "HOW")]
+    durability: Sync,
+}
+
+/// How much a power failure may take, as it is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum Sync {
+    /// What the operating system had not written yet.
+    None,
+    /// At most the turn under way.
+    Turn,
+    /// At most what was said in the last instant: everything is on the disk before the next execution begins.
+    #[default]
+    Commit,
+}
+
+impl DrivingArgs {
+    /// How much a power failure may take.
+    pub(crate) fn durability(&self) -> Durability {
+        match self.durability {
+            Sync::None => Durability::None,
+            Sync::Turn => Durability::Turn,
+            Sync::Commit => Durability::Commit,
+        }
+    }
 }

@@ -4,7 +4,7 @@ use clap::{ArgAction, Args, ValueEnum};
 
 /// `ensemble validate`.
 #[derive(Debug, Args)]
-pub struct ValidateArgs {
+pub(crate) struct ValidateArgs {
     /// Files, folders (searched for .yaml and .yml), patterns, or - for standard input; default: `ensembles`, else this folder
     #[arg(value_name = "PATH")]
     pub paths: Vec<String>,
@@ -27,7 +27,7 @@ pub struct ValidateArgs {
 
 /// How findings are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum ValidateFormat {
+pub(crate) enum ValidateFormat {
     /// With source line, caret and help.
     #[default]
     Human,
@@ -43,7 +43,7 @@ pub enum ValidateFormat {
 
 /// `ensemble explain`.
 #[derive(Debug, Args)]
-pub struct ExplainArgs {
+pub(crate) struct ExplainArgs {
     /// The code, such as E021; without one, all codes are listed
     #[arg(value_name = "CODE")]
     pub code: Option<String>,
@@ -51,7 +51,7 @@ pub struct ExplainArgs {
 
 /// `ensemble check`.
 #[derive(Debug, Args)]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     /// The ensemble: a file, or the name of one
     #[arg(value_name = "FILE|NAME")]
     pub ensemble: String,
@@ -65,7 +65,7 @@ pub struct CheckArgs {
 
 /// The forms of what `check` reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum CheckFormat {
+pub(crate) enum CheckFormat {
     /// For people.
     #[default]
     Human,
@@ -75,7 +75,7 @@ pub enum CheckFormat {
 
 /// `ensemble graph`.
 #[derive(Debug, Args)]
-pub struct GraphArgs {
+pub(crate) struct GraphArgs {
     /// The ensemble: a file, or the name of one; with --run, the one that was run is the default
     #[arg(value_name = "FILE|NAME", required_unless_present = "run")]
     pub ensemble: Option<String>,
@@ -89,7 +89,7 @@ pub struct GraphArgs {
 
 /// The forms of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum GraphFormat {
+pub(crate) enum GraphFormat {
     /// A flowchart that forges and editors draw.
     #[default]
     Mermaid,

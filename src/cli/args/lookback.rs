@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::Output;
-use crate::conversation::CompletionReason;
+use ensemble_core::conversation::CompletionReason;
 
 /// `ensemble runs show`.
 #[derive(Debug, Args)]
-pub struct RunsShowArgs {
+pub(crate) struct RunsShowArgs {
     /// The run's id, the beginning of it, or its folder; default: the latest run
     #[arg(value_name = "RUN")]
     pub run: Option<String>,
@@ -26,7 +26,7 @@ pub struct RunsShowArgs {
 
 /// `ensemble runs diff`.
 #[derive(Debug, Args)]
-pub struct RunsDiffArgs {
+pub(crate) struct RunsDiffArgs {
     /// A run's id or its beginning, a journal, a run's folder, or a saved result
     #[arg(value_name = "A")]
     pub a: String,
@@ -40,7 +40,7 @@ pub struct RunsDiffArgs {
 
 /// For whom something is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Told {
+pub(crate) enum Told {
     /// For people.
     #[default]
     Human,
@@ -50,7 +50,7 @@ pub enum Told {
 
 /// `ensemble runs export`.
 #[derive(Debug, Args)]
-pub struct RunsExportArgs {
+pub(crate) struct RunsExportArgs {
     /// The run's id, the beginning of it, or its folder; default: the latest run
     #[arg(value_name = "RUN")]
     pub run: Option<String>,
@@ -64,7 +64,7 @@ pub struct RunsExportArgs {
 
 /// The forms of an exported run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum ExportFormat {
+pub(crate) enum ExportFormat {
     /// The result, as `run --output json` prints it.
     #[default]
     Json,
@@ -77,7 +77,7 @@ pub enum ExportFormat {
 /// `ensemble runs prune`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true).multiple(true))]
-pub struct RunsPruneArgs {
+pub(crate) struct RunsPruneArgs {
     /// Keep the N latest runs
     #[arg(long, value_name = "N", group = "which")]
     pub keep: Option<usize>,
@@ -97,7 +97,7 @@ pub struct RunsPruneArgs {
 
 /// `ensemble estimate`.
 #[derive(Debug, Args)]
-pub struct EstimateArgs {
+pub(crate) struct EstimateArgs {
     /// The ensemble that is to run: a file, or the name of one
     #[arg(value_name = "FILE|NAME")]
     pub ensemble: String,

@@ -10,14 +10,14 @@ use crate::cli::project::Surroundings;
 use crate::cli::replay::{Form, record};
 use crate::cli::resume::{recorded_ensemble, started};
 use crate::cli::saved::saved_story;
-use crate::conversation::ConversationState;
-use crate::data::{Context, digest};
-use crate::journal::{Journal, read};
-use crate::report::story::{Named, comparison, comparison_document};
-use crate::story::{Side, Story, compare};
+use ensemble_core::conversation::ConversationState;
+use ensemble_language::data::{Context, digest};
+use ensemble_reports::report::story::{Named, comparison, comparison_document};
+use ensemble_reports::story::{Side, Story, compare};
+use ensemble_runs::journal::{Journal, read};
 
 /// `ensemble runs diff`.
-pub fn diff(args: &RunsDiffArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn diff(args: &RunsDiffArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let (a, b) = (open(&args.a, surroundings)?, open(&args.b, surroundings)?);
     let compared = compare(a.side(), b.side());
     let named = [a.named(&args.a), b.named(&args.b)];

@@ -9,15 +9,15 @@ use crate::cli::picture::{of_ensemble, overlay};
 use crate::cli::prepare::Prepared;
 use crate::cli::project::Surroundings;
 use crate::cli::resume::{recorded_ensemble, started};
-use crate::conversation::ConversationState;
-use crate::journal::{Journal, RunFolder, Store, read};
-use crate::report::RunResult;
-use crate::report::graph::{Picture, mermaid, svg};
-use crate::report::story::{Exported, html, markdown};
-use crate::story::Story;
+use ensemble_core::conversation::ConversationState;
+use ensemble_reports::report::RunResult;
+use ensemble_reports::report::graph::{Picture, mermaid, svg};
+use ensemble_reports::report::story::{Exported, html, markdown};
+use ensemble_reports::story::Story;
+use ensemble_runs::journal::{Journal, RunFolder, Store, read};
 
 /// `ensemble runs export`.
-pub fn export(args: &RunsExportArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn export(args: &RunsExportArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
     let folder = super::find(args.run.as_deref(), store, surroundings)?;
     let journal = read(&folder.journal())?;
     if journal.torn {

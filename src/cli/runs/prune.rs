@@ -8,12 +8,12 @@ use crate::cli::args::RunsPruneArgs;
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::project::Surroundings;
-use crate::journal::{RunFolder, Store, StoreError, read};
-use crate::report::count;
-use crate::story::{Progress, Story};
+use ensemble_reports::report::count;
+use ensemble_reports::story::{Progress, Story};
+use ensemble_runs::journal::{RunFolder, Store, StoreError, read};
 
 /// `ensemble runs prune`.
-pub fn prune(args: &RunsPruneArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn prune(args: &RunsPruneArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
     let mut folders = store.list()?;
     folders.truncate(folders.len().saturating_sub(args.keep.unwrap_or(0)));
     let mut pruned = Pruned::default();

@@ -10,10 +10,10 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::project::Surroundings;
 use crate::cli::resume::{recorded_ensemble, started};
-use crate::conversation::{Event, Record, RunStarted};
-use crate::journal::{Follower, RunFolder, Store, encode, read};
-use crate::report::story::{Driver, Storyteller, document};
-use crate::story::{Progress, Story};
+use ensemble_core::conversation::{Event, Record, RunStarted};
+use ensemble_reports::report::story::{Driver, Storyteller, document};
+use ensemble_reports::story::{Progress, Story};
+use ensemble_runs::journal::{Follower, RunFolder, Store, encode, read};
 
 /// Between two looks at a journal that grows.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const GRACE: u32 = 10;
 
 /// `ensemble runs show`.
-pub fn show(args: &RunsShowArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn show(args: &RunsShowArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
     let folder = super::find(args.run.as_deref(), store, surroundings)?;
     let mut telling = Telling {
         out: surroundings.streams.out(),
@@ -121,7 +121,7 @@ impl Telling {
 }
 
 /// Who drives the run; one inside another is driven with that.
-pub fn driver(folder: &RunFolder) -> Driver {
+pub(super) fn driver(folder: &RunFolder) -> Driver {
     let outer = folder
         .path()
         .ancestors()

@@ -1,0 +1,317 @@
+//! One round of a dialogue: from something said to the model's last word.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use super::super::Notes;
+use super::tools::perform;
+use super::{Dialogue, DialogueError, Fitted, Sending, Tools};
+use crate::model::{Ask, ModelReply, ToolSpec, estimate_tokens};
+use ensemble_core::thread::{Listener, Message, Speaker, StopReason, Thread, ToolCall};
+use ensemble_language::data::{Remaining, Usage};
+use ensemble_language::ensemble::Price;
+
+/// What a round begins with.
+#[derive(Debug, Clone)]
+pub struct Opening {
+    /// What was said before.
+    pub thread: Arc<Thread>,
+    /// What is said now.
+    pub text: String,
+    /// The instructions for each profile of the model's chain, in place of the dialogue's own.
+    pub systems: Vec<Option<String>>,
+    /// Who asks.
+    pub speaker: Speaker,
+    /// Requests that were made of the model before.
+    pub requests_made: u64,
+    /// Most requests of this round.
+    pub max_requests: u32,
+    /// What this round may use; when it is used up, the model is not asked again with what tools have given.
+    pub remaining: Remaining,
+    /// The schema that the last word has to match, for providers that can enforce it.
+    pub output_schema: Option<Arc<Value>>,
+}
+
+/// The end of a round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// The last word.
+    pub text: String,
+    /// Why the model stopped: [`StopReason::EndTurn`], or [`StopReason::MaxTokens`] if the text is cut off.
+    pub stop_reason: StopReason,
+    /// All that was said, this round included; it can be continued.
+    pub thread: Thread,
+    /// What the round has cost.
+    pub usage: Usage,
+    /// What the person who listens should know.
+    pub warnings: Vec<String>,
+}
+
+/// What a round has come to, whether it ended or not.
+#[derive(Debug, Clone, Default)]
+pub struct Conversed {
+    /// What this round has added to the thread.
+    pub exchange: Thread,
+    /// What it has cost.
+    pub usage: Usage,
+    /// What the person who listens should know.
+    pub warnings: Vec<String>,
+    /// The last word and why it is the last; nothing while the round is under way.
+    pub end: Option<Result<(String, StopReason), DialogueError>>,
+}
+
+impl Dialogue {
+    /// Holds one round with these tools. `progress` is kept up to date, so that whoever drops the future finds there
+    /// what was said until then.
+    pub async fn hold(&self, opening: Opening, tools: &dyn Tools, listener: &dyn Listener, progress: &Progress) {
+        let end = self.rounds(&opening, tools, listener, progress).await;
+        let reason = end
+            .as_ref()
+            .map_or_else(DialogueError::stop_reason, |(_, reason)| Some(*reason));
+        progress.close((self.now)(), reason);
+        progress.lock().end = Some(end);
+    }
+
+    /// Holds one round for an execution. What it has cost is in the execution's notes too, also if the future is
+    /// dropped.
+    pub(in crate::agent) async fn booked(
+        &self,
+        opening: Opening,
+        tools: &dyn Tools,
+        listener: &dyn Listener,
+        notes: &Notes,
+    ) -> Conversed {
+        let booked = Booked {
+            progress: Progress::default(),
+            notes,
+        };
+        self.hold(opening, tools, listener, &booked.progress).await;
+        booked.progress.lock().clone()
+    }
+
+    async fn rounds(
+        &self,
+        opening: &Opening,
+        tools: &dyn Tools,
+        listener: &dyn Listener,
+        progress: &Progress,
+    ) -> Result<(String, StopReason), DialogueError> {
+        let said = vec![Message::new(ensemble_core::thread::Role::User, opening.text.clone())];
+        progress.change(|exchange| exchange.opened(said, (self.now)()));
+        loop {
+            // Asked each time: a server may have changed its tools.
+            let specs = tools.specs().await.map_err(DialogueError::Tools)?;
+            let reply = self.request(opening, &specs, listener, progress).await?;
+            progress.change(|exchange| exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone()));
+            if reply.stop_reason == StopReason::Refusal {
+                return Err(DialogueError::Refused(reply.text));
+            }
+            if reply.tool_calls.is_empty() {
+                return Ok((reply.text, reply.stop_reason));
+            }
+            let results = perform(tools, &specs, reply.tool_calls, &opening.speaker, listener).await;
+            progress.book(tools.take_usage());
+            let is_last = progress.lock().exchange.exceeded_max_iterations(opening.max_requests);
+            progress.change(|exchange| exchange.add_tool_results(results, (self.now)()));
+            if is_last {
+                return Err(DialogueError::MaxTurnRequests(opening.max_requests));
+            }
+            let used = progress.lock().usage;
+            if let Some(limit) = opening.remaining.without(used).used_up() {
+                return Err(DialogueError::UsedUp(limit));
+            }
+        }
+    }
+
+    /// One request, with what the window lets through.
+    async fn request(
+        &self,
+        opening: &Opening,
+        specs: &Arc<[ToolSpec]>,
+        listener: &dyn Listener,
+        progress: &Progress,
+    ) -> Result<ModelReply, DialogueError> {
+        let mut messages = opening.thread.to_messages();
+        messages.extend(progress.lock().exchange.to_messages());
+        let systems = match opening.systems.as_slice() {
+            [] => self.model.profiles().map(|_| self.system.clone()).collect(),
+            systems => systems.to_vec(),
+        };
+        let system = systems.first().cloned().flatten();
+        let fitted = self.fitted(opening, system.as_deref(), messages, progress).await?;
+        let (messages, systems, system) = match fitted.drops_system {
+            false => (fitted.messages, systems, system),
+            true => (fitted.messages, vec![None; systems.len()], None),
+        };
+        let ask = Ask {
+            systems,
+            messages: messages.clone(),
+            speaker: opening.speaker.clone(),
+            requests_made: opening.requests_made + progress.lock().usage.own_requests(),
+            output_schema: opening.output_schema.clone(),
+            tools: Arc::clone(specs),
+            made: Arc::default(),
+        };
+        let made = Made {
+            requests: Arc::clone(&ask.made),
+            progress,
+        };
+        let asked = self.model.ask(ask, listener).await;
+        drop(made);
+        let mut conversed = progress.lock();
+        conversed.warnings.extend(asked.warnings);
+        let reply = asked.result.map_err(|error| DialogueError::Model(error.message))?;
+        count(&reply, asked.price, system.as_deref(), &messages, &mut conversed.usage);
+        Ok(reply)
+    }
+
+    async fn fitted(
+        &self,
+        opening: &Opening,
+        system: Option<&str>,
+        messages: Vec<Message>,
+        progress: &Progress,
+    ) -> Result<Fitted, DialogueError> {
+        let Some(window) = &self.window else {
+            return Ok(Fitted {
+                messages,
+                ..Fitted::default()
+            });
+        };
+        let sending = {
+            let conversed = progress.lock();
+            Sending {
+                system,
+                messages,
+                speaker: &opening.speaker,
+                requests_made: opening.requests_made + conversed.usage.own_requests(),
+                before: last_dropped(&conversed.exchange).or_else(|| last_dropped(&opening.thread)),
+            }
+        };
+        let fitted = window.fit(sending).await;
+        let mut conversed = progress.lock();
+        let fitted = fitted.map_err(|unfitted| {
+            conversed.usage = conversed.usage + unfitted.usage;
+            DialogueError::Model(unfitted.error)
+        })?;
+        conversed.usage = conversed.usage + fitted.usage;
+        for warning in &fitted.warnings {
+            // The requests of one round tend to have the same trouble.
+            if !conversed.warnings.contains(warning) {
+                conversed.warnings.push(warning.clone());
+            }
+        }
+        drop(conversed);
+        if let Some(dropped) = &fitted.dropped {
+            progress.change(|exchange| exchange.noted(DROPPED, dropped.clone()));
+        }
+        Ok(fitted)
+    }
+}
+
+/// Under which an iteration notes what its request left out.
+const DROPPED: &str = "dropped";
+
+fn last_dropped(thread: &Thread) -> Option<Value> {
+    let mut iterations = thread.iterations().iter().rev();
+    iterations.find_map(|iteration| iteration.metadata.get(DROPPED).cloned())
+}
+
+/// Requests that are being made. They count even if nobody waits for the reply any more.
+struct Made<'p> {
+    requests: Arc<AtomicU64>,
+    progress: &'p Progress,
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        self.progress.lock().usage.requests += self.requests.load(Ordering::Relaxed);
+    }
+}
+
+/// Books what a round has cost at its end, whichever that is.
+struct Booked<'n> {
+    progress: Progress,
+    notes: &'n Notes,
+}
+
+impl Drop for Booked<'_> {
+    fn drop(&mut self) {
+        self.notes.book(self.progress.lock().usage);
+    }
+}
+
+/// A round while it is held, for whoever holds it and whoever may stop it.
+#[derive(Debug, Clone, Default)]
+pub struct Progress(Arc<Mutex<Conversed>>);
+
+impl Progress {
+    /// What it has come to; nothing is left behind.
+    pub fn take(&self) -> Conversed {
+        std::mem::take(&mut self.lock())
+    }
+
+    fn book(&self, usage: Usage) {
+        let mut conversed = self.lock();
+        conversed.usage = conversed.usage + usage;
+    }
+
+    /// Closes what is under way.
+    pub(super) fn close(&self, at: DateTime<Utc>, reason: Option<StopReason>) {
+        self.change(|exchange| match reason {
+            Some(reason) => exchange.completed(at).noted("stop_reason", json!(reason)),
+            None => exchange.completed(at),
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(Thread) -> Thread) {
+        let mut conversed = self.lock();
+        conversed.exchange = change(std::mem::take(&mut conversed.exchange));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Conversed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Books a reply: what the provider counted, else an estimate, and what that costs unless it comes from a cache.
+pub(in crate::agent) fn count(
+    reply: &ModelReply,
+    price: Option<Price>,
+    system: Option<&str>,
+    messages: &[Message],
+    spent: &mut Usage,
+) {
+    let mut used = tokens(reply, system, messages);
+    let price = price.filter(|_| !reply.cached);
+    used.cost = price.map(|price| price.of(used.input_tokens, used.output_tokens));
+    used.cached = u64::from(reply.cached);
+    *spent = *spent + used;
+}
+
+fn tokens(reply: &ModelReply, system: Option<&str>, messages: &[Message]) -> Usage {
+    if let Some(tokens) = reply.tokens {
+        return Usage {
+            input_tokens: tokens.input,
+            output_tokens: tokens.output,
+            ..Usage::default()
+        };
+    }
+    let of_call = |call: &ToolCall| estimate_tokens(&call.arguments.to_string()) + estimate_tokens(&call.told());
+    let read = messages
+        .iter()
+        .map(|message| estimate_tokens(&message.content) + message.tool_calls.iter().map(of_call).sum::<u64>());
+    let written = reply
+        .tool_calls
+        .iter()
+        .map(|call| estimate_tokens(&call.arguments.to_string()));
+    Usage {
+        input_tokens: read.sum::<u64>() + system.map_or(0, estimate_tokens),
+        output_tokens: estimate_tokens(&reply.text) + written.sum::<u64>(),
+        estimated: true,
+        ..Usage::default()
+    }
+}

@@ -1,0 +1,364 @@
+use std::sync::Mutex;
+
+use futures_util::{FutureExt, StreamExt};
+use serde_json::json;
+
+use super::*;
+use crate::agent::Notes;
+use crate::agent::fixtures::Prepared;
+use crate::model::{Link, ModelError, ModelReply, ToolSpec};
+use ensemble_core::thread::{Role, ToolCall, ToolEnd};
+use ensemble_language::data::{Cost, Remaining};
+use ensemble_language::ensemble::{Price, Profile};
+
+/// `double` doubles, `slow` never ends; keeps how many of its calls were under way at once.
+#[derive(Default)]
+struct Sums {
+    running: Mutex<(u32, u32)>,
+}
+
+impl Tools for Sums {
+    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+        let spec = |name: &str| ToolSpec {
+            name: name.into(),
+            description: String::new(),
+            parameters: json!({
+                "type": "object",
+                "properties": {"n": {"type": "integer"}},
+                "required": ["n"],
+            }),
+        };
+        Box::pin(async move { Ok([spec("double"), spec("slow")].into()) })
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+        Box::pin(async move {
+            if call.name == "slow" {
+                std::future::pending::<()>().await;
+            }
+            {
+                let mut running = self.running.lock().unwrap();
+                running.0 += 1;
+                running.1 = running.1.max(running.0);
+            }
+            tokio::task::yield_now().await;
+            self.running.lock().unwrap().0 -= 1;
+            let n = call.arguments["n"].as_i64().unwrap_or_default();
+            call.ended(ToolEnd::Result(json!(n * 2)), 0.0)
+        })
+    }
+}
+
+fn says(text: &str) -> Result<ModelReply, ModelError> {
+    Ok(ModelReply::text(text))
+}
+
+fn calls(text: &str, calls: &[(&str, &str, Value)]) -> Result<ModelReply, ModelError> {
+    let calls = calls.iter();
+    Ok(ModelReply {
+        tool_calls: calls
+            .map(|(id, name, arguments)| ToolCall::new(*id, *name, arguments.clone()))
+            .collect(),
+        ..ModelReply::text(text)
+    })
+}
+
+fn dialogue(replies: Vec<Result<ModelReply, ModelError>>) -> (Dialogue, Prepared, Arc<Sums>) {
+    priced(replies, None)
+}
+
+fn priced(replies: Vec<Result<ModelReply, ModelError>>, cost: Option<Price>) -> (Dialogue, Prepared, Arc<Sums>) {
+    let fake = Prepared::saying(replies);
+    let link = Link {
+        name: "any".into(),
+        profile: Arc::new(Profile {
+            cost,
+            ..Profile::default()
+        }),
+    };
+    let model = Model::with_providers(vec![(link, Arc::new(fake.clone()))]);
+    let sums = Arc::new(Sums::default());
+    let dialogue = Dialogue::new(model)
+        .with_system("You count.")
+        .with_tools(Arc::clone(&sums) as Arc<dyn Tools>)
+        .with_clock(Arc::new(|| chrono::DateTime::UNIX_EPOCH));
+    (dialogue, fake, sums)
+}
+
+#[tokio::test]
+async fn text_tools_and_the_last_word_come_as_they_are_said() {
+    let replies = vec![
+        calls("Let me see.", &[("1", "double", json!({"n": 21}))]),
+        says("It is 42."),
+    ];
+    let (dialogue, fake, _) = dialogue(replies);
+    let mut stream = dialogue.say(Thread::default(), "Twice 21?").expect("is new");
+    let mut pieces = Vec::new();
+    while let Some(piece) = stream.next().await {
+        pieces.push(piece);
+    }
+    assert_eq!(stream.stop_reason(), Some(StopReason::EndTurn));
+    let text = |text: &str| Piece::Text(text.into());
+    let [first, second, Piece::Tool(tool), third, fourth, last] = &pieces[..] else {
+        panic!("{pieces:?}");
+    };
+    assert_eq!([first, second], [&text("Let m"), &text("e see.")]);
+    assert_eq!((tool.told().as_str(), tool.name.as_str()), ("42", "double"));
+    assert_eq!([third, fourth], [&text("It i"), &text("s 42.")]);
+    assert_eq!(last, &Piece::Final(Message::new(Role::Assistant, "It is 42.")));
+
+    let ended = stream.finish().await.expect("has ended");
+    assert_eq!((ended.text.as_str(), ended.thread.iterations().len()), ("It is 42.", 2));
+    assert!(ended.thread.is_ended());
+    let asked = fake.asked.lock().unwrap();
+    assert_eq!(
+        asked[1].messages.len(),
+        3,
+        "instructions, question, and the reply with its call"
+    );
+    assert_eq!(asked[1].messages[2].tool_calls[0].told(), "42");
+    assert_eq!((asked[0].request_number, asked[1].request_number), (1, 2));
+}
+
+#[tokio::test]
+async fn several_tools_run_side_by_side_and_errors_go_back_to_the_model() {
+    let replies = vec![
+        calls(
+            "",
+            &[
+                ("1", "double", json!({"n": 1})),
+                ("2", "double", json!({"n": "one"})),
+                ("3", "halve", json!({"n": 1})),
+                ("4", "double", json!([1])),
+                ("5", "double", json!({"n": 4})),
+            ],
+        ),
+        says("Done."),
+    ];
+    let (dialogue, fake, sums) = dialogue(replies);
+    let ended = dialogue.until_done(Thread::default(), "go", 5).await.expect("ends");
+    let told: Vec<String> = ended.thread.iterations()[0]
+        .tool_calls
+        .iter()
+        .map(ToolCall::told)
+        .collect();
+    assert_eq!((told[0].as_str(), told[4].as_str()), ("2", "8"));
+    assert!(told[1].contains("/n: \\\"one\\\" is not of type"), "{}", told[1]);
+    assert!(
+        told[2].contains("there is no tool `halve`; there are: double, slow"),
+        "{}",
+        told[2]
+    );
+    assert!(told[3].contains("must be a JSON object"), "{}", told[3]);
+    assert_eq!(
+        sums.running.lock().unwrap().1,
+        2,
+        "both sound calls were under way at once"
+    );
+    assert_eq!(fake.asked.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_model_that_never_stops_calling_is_stopped() {
+    let call = || calls("", &[("1", "double", json!({"n": 1}))]);
+    let (dialogue, fake, _) = dialogue(vec![call(), call(), call()]);
+    let mut stream = dialogue.say_at_most(Thread::default(), "go", 2).expect("is new");
+    while stream.next().await.is_some() {}
+    assert_eq!(stream.stop_reason(), Some(StopReason::MaxTurnRequests));
+    assert_eq!(stream.finish().await, Err(DialogueError::MaxTurnRequests(2)));
+    assert_eq!(fake.asked.lock().unwrap().len(), 2);
+}
+
+fn opening(remaining: Remaining) -> Opening {
+    Opening {
+        thread: Arc::default(),
+        text: "go".into(),
+        systems: Vec::new(),
+        speaker: ensemble_core::thread::Speaker {
+            agent: "a".into(),
+            execution: 1,
+            attempt: 1,
+        },
+        requests_made: 0,
+        max_requests: 5,
+        remaining,
+        output_schema: None,
+    }
+}
+
+#[tokio::test]
+async fn what_the_run_may_use_ends_the_calls() {
+    let tokens = |tokens| Remaining {
+        tokens: Some(tokens),
+        cost: None,
+    };
+    let cost = |amount| Remaining {
+        tokens: None,
+        cost: Some(Cost::of(amount)),
+    };
+    // The first request is estimated at 4 tokens of input and 5 of output, and costs 0.014.
+    let rows = [
+        (tokens(9), 1, Some("max_total_tokens")),
+        (tokens(10), 2, None),
+        (cost(0.014), 1, Some("max_cost")),
+        (cost(0.0141), 2, None),
+    ];
+    for (remaining, requests, used_up) in rows {
+        let price = Price {
+            input_per_million: 1000.0,
+            output_per_million: 2000.0,
+        };
+        let replies = vec![calls("long enough", &[("1", "double", json!({"n": 1}))]), says("x")];
+        let (dialogue, fake, _) = priced(replies, Some(price));
+        let progress = Progress::default();
+        let silence = ensemble_core::thread::Silence;
+        let held = dialogue.hold(opening(remaining), &*dialogue.tools, &silence, &progress);
+        held.await;
+        let conversed = progress.take();
+        let ended = conversed.end.expect("it ended").map(|(text, _)| text);
+        assert_eq!(
+            ended,
+            used_up.map_or(Ok("x".to_owned()), |limit| Err(DialogueError::UsedUp(limit))),
+            "{remaining:?} {:?}",
+            conversed.usage
+        );
+        assert_eq!(fake.asked.lock().unwrap().len(), requests, "{remaining:?}");
+        if used_up.is_some() {
+            assert_eq!(conversed.exchange.iterations()[0].metadata["stop_reason"], "max_tokens");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_waits_for_counts() {
+    let (dialogue, ..) = dialogue(vec![says("It is 42.")]);
+    let notes = Notes::default();
+    let silence = ensemble_core::thread::Silence;
+    let held = dialogue.booked(opening(Remaining::default()), &*dialogue.tools, &silence, &notes);
+    assert!(held.now_or_never().is_none(), "it is in the middle of its reply");
+    let made = Usage {
+        requests: 1,
+        ..Usage::default()
+    };
+    assert_eq!(notes.take_usage(), Some(made));
+}
+
+async fn held(dialogue: &Dialogue, tools: &dyn Tools, opening: Opening) -> Conversed {
+    let progress = Progress::default();
+    dialogue
+        .hold(opening, tools, &ensemble_core::thread::Silence, &progress)
+        .await;
+    progress.take()
+}
+
+#[test]
+fn an_estimate_counts_what_tools_were_asked_and_what_they_gave() {
+    let call = |result: &str| ToolCall::new("1", "look", json!({"n": 1})).ended(ToolEnd::Result(json!(result)), 0.1);
+    let read = |result: &str| {
+        let message = Message {
+            tool_calls: vec![call(result)],
+            ..Message::new(Role::Assistant, "four")
+        };
+        let mut spent = Usage::default();
+        count(&ModelReply::text("four"), None, None, &[message], &mut spent);
+        assert!(spent.estimated);
+        spent.input_tokens
+    };
+    // The text is one token, the arguments are two.
+    assert_eq!((read("four"), read(&"four".repeat(50))), (4, 53));
+}
+
+/// Tools whose calls cost two requests of somebody else's.
+struct Dear(Arc<Sums>);
+
+impl Tools for Dear {
+    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+        self.0.specs()
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+        self.0.call(call)
+    }
+
+    fn take_usage(&self) -> Usage {
+        Usage {
+            requests: 2,
+            by_tools: 2,
+            ..Usage::default()
+        }
+    }
+}
+
+/// Leaves out the instructions, and keeps how many requests it was told of.
+#[derive(Default)]
+struct Narrow(Mutex<Vec<u64>>);
+
+impl Window for Narrow {
+    fn fit<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Fitted, Unfitted>> {
+        self.0.lock().unwrap().push(sending.requests_made);
+        Box::pin(async move {
+            Ok(Fitted {
+                messages: sending.messages,
+                drops_system: true,
+                ..Fitted::default()
+            })
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_window_knows_the_agents_own_requests_and_may_leave_out_the_instructions() {
+    let (dialogue, fake, sums) = dialogue(vec![calls("", &[("1", "double", json!({"n": 1}))]), says("x")]);
+    let narrow = Arc::new(Narrow::default());
+    let dialogue = dialogue.with_window(Some(narrow.clone()));
+    let conversed = held(&dialogue, &Dear(sums), opening(Remaining::default())).await;
+    assert_eq!((conversed.usage.requests, conversed.usage.by_tools), (4, 2));
+    assert_eq!(*narrow.0.lock().unwrap(), [0, 1]);
+    let asked = fake.asked.lock().unwrap();
+    let numbers: Vec<u64> = asked.iter().map(|request| request.request_number).collect();
+    assert_eq!(numbers, [1, 2]);
+    let roles: Vec<Role> = asked[0].messages.iter().map(|message| message.role).collect();
+    assert_eq!(roles, [Role::User], "there are no instructions");
+}
+
+#[tokio::test]
+async fn only_what_has_ended_is_continued() {
+    let (dialogue, fake, _) = dialogue(vec![says("one"), says("two"), says("three")]);
+    let open = Thread::new("hello", None, chrono::DateTime::UNIX_EPOCH);
+    assert_eq!(dialogue.say(open, "and?").err(), Some(DialogueError::NotEnded));
+    let all = dialogue
+        .in_sequence(Thread::default(), ["a", "b", "c"])
+        .await
+        .expect("end");
+    let texts: Vec<&str> = all.iter().map(|ended| ended.text.as_str()).collect();
+    assert_eq!(texts, ["one", "two", "three"]);
+    let asked = fake.asked.lock().unwrap();
+    assert_eq!(asked[2].messages.len(), 6, "instructions, two rounds, the question");
+    assert_eq!(asked[2].request_number, 3);
+}
+
+#[tokio::test]
+async fn a_refusal_and_a_failure_are_errors() {
+    let refusal = ModelReply {
+        stop_reason: StopReason::Refusal,
+        ..ModelReply::text("No.")
+    };
+    let (dialogue, _, _) = dialogue(vec![Ok(refusal), Err(ModelError::fatal("down"))]);
+    let refused = dialogue.until_done(Thread::default(), "x", 5).await;
+    assert_eq!(refused, Err(DialogueError::Refused("No.".into())));
+    let failed = dialogue.until_done(Thread::default(), "x", 5).await;
+    assert_eq!(failed, Err(DialogueError::Model("down".into())));
+}
+
+#[tokio::test]
+async fn a_cancelled_stream_stops_its_tools_and_keeps_what_was_said() {
+    let (dialogue, _, _) = dialogue(vec![calls("Wait.", &[("1", "slow", json!({"n": 1}))])]);
+    let mut stream = dialogue.say(Thread::default(), "go").expect("is new");
+    assert_eq!(stream.next().await, Some(Piece::Text("Wa".into())));
+    assert_eq!(stream.next().await, Some(Piece::Text("it.".into())));
+    let thread = stream.cancel();
+    assert!(!thread.is_ended());
+    let first = &thread.iterations()[0];
+    assert_eq!(first.metadata["stop_reason"], "cancelled");
+    assert_eq!(first.tool_calls[0].end, None);
+}

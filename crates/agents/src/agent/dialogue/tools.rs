@@ -1,0 +1,84 @@
+//! Tools as a dialogue sees them, and the calls of one reply, side by side.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+
+use crate::agent::BoxFuture;
+use crate::agent::schema::Schema;
+use crate::model::ToolSpec;
+use ensemble_core::thread::{Listener, Said, Speaker, ToolCall, ToolEnd};
+use ensemble_language::data::Usage;
+
+/// Tools that a model may call.
+pub trait Tools: Send + Sync {
+    /// What the model is told of them. It is asked before the first request, and may have to connect to somewhere.
+    ///
+    /// # Errors
+    /// In words: why there are no tools.
+    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>>;
+
+    /// Performs one call, of a tool that exists and with arguments that match its schema. Errors are for the model,
+    /// so they are an end like any other. Dropping the future stops the tool.
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall>;
+
+    /// What models have cost that tools asked, since this was last asked.
+    fn take_usage(&self) -> Usage {
+        Usage::default()
+    }
+}
+
+/// No tools at all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoTools;
+
+impl Tools for NoTools {
+    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+        Box::pin(async { Ok(Arc::default()) })
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+        Box::pin(async { call })
+    }
+}
+
+/// The calls of one reply, side by side; their ends, in the order of the calls.
+pub(super) async fn perform(
+    tools: &dyn Tools,
+    specs: &[ToolSpec],
+    calls: Vec<ToolCall>,
+    speaker: &Speaker,
+    listener: &dyn Listener,
+) -> Vec<ToolCall> {
+    let one = async |call: ToolCall| {
+        listener.hear(speaker, Said::ToolCalled(&call));
+        let begun = tokio::time::Instant::now();
+        let mut ended = match objection(specs, &call) {
+            Some(error) => call.ended(ToolEnd::Error(error), 0.0),
+            None => tools.call(call).await,
+        };
+        ended.duration = begun.elapsed().as_secs_f64();
+        listener.hear(speaker, Said::ToolEnded(&ended));
+        ended
+    };
+    join_all(calls.into_iter().map(one)).await
+}
+
+/// Why the call cannot be made, for the model to read.
+fn objection(specs: &[ToolSpec], call: &ToolCall) -> Option<String> {
+    let Some(spec) = specs.iter().find(|spec| spec.name == call.name) else {
+        let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+        return Some(format!(
+            "there is no tool `{}`; there are: {}",
+            call.name,
+            names.join(", ")
+        ));
+    };
+    let Value::Object(arguments) = &call.arguments else {
+        return Some(format!("the arguments of `{}` must be a JSON object", call.name));
+    };
+    let errors = Schema::compile(&spec.parameters).map(|schema| schema.errors(arguments));
+    let errors = errors.unwrap_or_else(|error| vec![format!("the tool's own schema cannot be used: {error}")]);
+    (!errors.is_empty()).then(|| format!("the arguments of `{}` are wrong: {}", call.name, errors.join("; ")))
+}

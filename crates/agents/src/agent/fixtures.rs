@@ -1,0 +1,93 @@
+//! Plain agents and executions for the tests of runners.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use super::{BoxFuture, Execution, Notes};
+use crate::model::{Heard, ModelError, ModelReply, ModelRequest, Provider};
+use ensemble_language::data::{Context, JsonMap, Remaining};
+use ensemble_language::ensemble::{Agent, AgentKind, Conversation, Declared, Dependency, Ending, OnError, Retry};
+
+/// An agent that listens to those.
+pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
+    let edge = |(at, name): (usize, &&str)| Dependency {
+        agent_name: (*name).into(),
+        condition: None,
+        max_executions: None,
+        requires_all: true,
+        feedback: false,
+        on: Ending::Success,
+        declared: Declared::DependsOn(at),
+    };
+    Agent {
+        name: name.into(),
+        description: None,
+        kind,
+        config: JsonMap::new(),
+        dependencies: listens_to.iter().enumerate().map(edge).collect(),
+        conversation: Conversation::default(),
+        output_schema: None,
+        timeout: None,
+        retry: Retry::default(),
+        on_error: OnError::Fail,
+    }
+}
+
+/// A provider that says what it was told to say, in two pieces, and keeps what it was asked.
+#[derive(Clone, Default)]
+pub(super) struct Prepared {
+    says: Arc<Mutex<VecDeque<Result<ModelReply, ModelError>>>>,
+    pub(super) asked: Arc<Mutex<Vec<ModelRequest>>>,
+}
+
+impl Prepared {
+    /// The n-th request gets the n-th.
+    pub(super) fn saying(replies: Vec<Result<ModelReply, ModelError>>) -> Self {
+        Self {
+            says: Arc::new(Mutex::new(replies.into())),
+            ..Self::default()
+        }
+    }
+}
+
+impl Provider for Prepared {
+    fn complete<'a>(
+        &'a self,
+        request: ModelRequest,
+        heard: &'a Heard<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        self.asked.lock().unwrap().push(request);
+        let says = self.says.lock().unwrap().pop_front().expect("a reply was prepared");
+        Box::pin(async move {
+            if let Ok(reply) = &says {
+                let (first, second) = reply.text.split_at(reply.text.len() / 2);
+                heard(first);
+                tokio::task::yield_now().await;
+                heard(second);
+            }
+            says
+        })
+    }
+}
+
+/// The first attempt of that execution, with an input and nothing else.
+pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
+    Execution {
+        run_id: "run".into(),
+        agent_name: agent_name.into(),
+        execution,
+        attempt: 1,
+        turn_count: 3,
+        input: "the input".into(),
+        context: Arc::new(Context::default()),
+        dependencies: Vec::new(),
+        parameters: Arc::default(),
+        request: None,
+        thread: Arc::default(),
+        requests_made: 0,
+        lost_attempts: 0,
+        remaining: Remaining::default(),
+        last_failure: None,
+        notes: Notes::default(),
+    }
+}

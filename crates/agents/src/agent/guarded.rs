@@ -1,0 +1,57 @@
+//! A runner whose outputs must match the agent's schema.
+
+use std::sync::Arc;
+
+use super::reply::checked;
+use super::schema::Schema;
+use super::{BoxFuture, Execution, Observation, Observed, Runner};
+use ensemble_language::data::{Failure, FailureKind};
+
+/// Turns outputs that do not match into failures of kind `schema`.
+pub struct Guarded {
+    inner: Arc<dyn Runner>,
+    schema: Schema,
+    /// Replies keep their full text beside the keys that the schema is about.
+    is_reply: bool,
+}
+
+impl Guarded {
+    /// Guards `inner`; `is_reply` for LLM agents.
+    pub fn new(inner: Arc<dyn Runner>, schema: Schema, is_reply: bool) -> Self {
+        Self {
+            inner,
+            schema,
+            is_reply,
+        }
+    }
+
+    fn check(&self, observation: Observation) -> Observation {
+        let Ok(output) = &observation.result else {
+            return observation;
+        };
+        let errors = if self.is_reply {
+            self.schema.errors(&checked(output))
+        } else {
+            self.schema.errors(output)
+        };
+        if errors.is_empty() {
+            return observation;
+        }
+        let error = format!("the output does not match output_schema: {}", errors.join("; "));
+        Observation {
+            result: Err(Failure::new(FailureKind::Schema, error)),
+            ..observation
+        }
+    }
+}
+
+impl Runner for Guarded {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+        Box::pin(async move {
+            match self.inner.execute(execution).await {
+                Observed::Finished(observation) => Observed::Finished(self.check(observation)),
+                other => other,
+            }
+        })
+    }
+}

@@ -1,0 +1,243 @@
+//! Input agents: a question, and whoever answers it.
+//!
+//! Asked in this order: answers given with the run, the ensemble's `responses`, a person, `default`. When none of
+//! them answers, the run waits. An answer from any of them must be one of the `choices`, where there are any.
+
+mod answers;
+mod responder;
+
+pub use answers::{Answered, Answers, Nobody, Person};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use self::answers::Injected;
+use self::responder::Responder;
+use super::llm::BuildError;
+use super::reply::{object, without_last_newline};
+use super::scope::{listens_to, scope};
+use super::{BoxFuture, Execution, Observation, Observed, Runner};
+use crate::model::{LoadScript, Model, ProfileError};
+use ensemble_core::thread::Iteration;
+use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
+use ensemble_language::ensemble::{Agent, InputSpec};
+use ensemble_language::template::{Scope, Template};
+
+/// How often a person who answers beside the choices is asked again.
+const ASKED_AT_MOST: usize = 10;
+
+/// Performs the executions of an input agent.
+pub struct InputRunner {
+    prompt: Template,
+    choices: Vec<String>,
+    default: Option<String>,
+    timeout: Option<Duration>,
+    responder: Option<Responder>,
+    answers: Arc<Answers>,
+    person: Arc<dyn Person>,
+    listens_to: Arc<[Arc<str>]>,
+}
+
+/// What an input agent needs from outside.
+pub struct Wiring<'a> {
+    /// Answers given with the run.
+    pub answers: Arc<Answers>,
+    /// Who is asked.
+    pub person: Arc<dyn Person>,
+    /// Reads a script that `responses` names.
+    pub load: &'a LoadScript,
+    /// Readies the model of the profile that `responses` names.
+    pub connect: &'a dyn Fn(&Arc<str>) -> Result<Model, ProfileError>,
+}
+
+/// Who gave an answer; only people may answer with a choice's number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Person,
+    Other,
+}
+
+/// How asking has ended.
+enum End {
+    Output(JsonMap),
+    Failed(Failure),
+    Waiting,
+}
+
+impl InputRunner {
+    /// Compiles the question and readies whoever answers in the person's place.
+    pub fn new(agent: &Agent, spec: &InputSpec, wiring: Wiring<'_>) -> Result<Self, BuildError> {
+        let prompt = Template::compile(&spec.prompt).map_err(|error| BuildError::Template {
+            which: "input.prompt".to_owned(),
+            error,
+        })?;
+        let responder = spec.responses.as_ref();
+        Ok(Self {
+            prompt,
+            choices: spec.choices.clone(),
+            default: spec.default.clone(),
+            timeout: spec.timeout,
+            responder: responder
+                .map(|responses| Responder::new(responses, &wiring))
+                .transpose()?,
+            answers: wiring.answers,
+            person: wiring.person,
+            listens_to: listens_to(agent),
+        })
+    }
+
+    /// Does a simulated model take part?
+    pub fn is_simulated(&self) -> bool {
+        self.responder.as_ref().is_some_and(Responder::is_simulated)
+    }
+
+    async fn attempt(&self, execution: Execution) -> Observed {
+        let scope = scope(&execution, &self.listens_to);
+        let prompt = match self.prompt.render(&scope) {
+            Ok(prompt) => prompt,
+            Err(error) => return Observed::failure(FailureKind::Unavailable, format!("input.prompt: {error}")),
+        };
+        let question = Question {
+            prompt,
+            choices: self.choices.clone(),
+            asked_by: None,
+        };
+        let mut booked = Booked::default();
+        let result = match self.ask(&question, &execution, &scope, &mut booked).await {
+            End::Output(output) => Ok(output),
+            End::Failed(failure) => Err(failure),
+            End::Waiting => return Observed::NeedsInput(question),
+        };
+        let exchange = if result.is_ok() { booked.exchange } else { Vec::new() };
+        Observed::Finished(Observation {
+            result,
+            usage: (booked.usage.requests > 0).then_some(booked.usage),
+            exchange,
+        })
+    }
+
+    async fn ask(&self, question: &Question, execution: &Execution, scope: &Scope, booked: &mut Booked) -> End {
+        let injected = self.answers.find(&execution.agent_name, execution.execution);
+        if let Injected::Answer(answer) = injected {
+            return self.take(answer.clone(), By::Other);
+        }
+        if let Some(responder) = &self.responder {
+            match responder.respond(question, execution, scope, booked).await {
+                Ok(Some(answer)) => return self.take(answer, By::Other),
+                Ok(None) => {}
+                Err(failure) => return End::Failed(failure),
+            }
+        }
+        let answered = match injected {
+            Injected::Exhausted => Answered::NobodyThere,
+            _ => self.ask_person(question, execution).await,
+        };
+        match (answered, &self.default) {
+            (Answered::Text(text), Some(default)) if text.trim().is_empty() => self.take(json!(default), By::Other),
+            (Answered::Text(text), _) => self.take(json!(text), By::Person),
+            (_, Some(default)) => self.take(json!(default), By::Other),
+            (Answered::TimedOut, None) => End::Failed(Failure::new(FailureKind::Timeout, self.too_late())),
+            (Answered::NobodyThere, None) => End::Waiting,
+        }
+    }
+
+    /// Asks until the answer is one of the choices, within the time for all of it.
+    async fn ask_person(&self, question: &Question, execution: &Execution) -> Answered {
+        let started = tokio::time::Instant::now();
+        let mut asked = question.clone();
+        let mut answered = Answered::NobodyThere;
+        for _ in 0..ASKED_AT_MOST {
+            let left = self.timeout.map(|limit| limit.saturating_sub(started.elapsed()));
+            let default = self.default.as_deref();
+            answered = self.person.ask(&asked, &execution.agent_name, left, default).await;
+            let Answered::Text(text) = &answered else { break };
+            let defaults = text.trim().is_empty() && default.is_some();
+            if defaults || choice(text, &self.choices, By::Person).is_some() {
+                break;
+            }
+            asked.prompt = format!("{}\n{}", self.beside(text), question.prompt);
+        }
+        answered
+    }
+
+    /// The output that an answer stands for, if it is allowed.
+    fn take(&self, answer: Value, by: By) -> End {
+        let answer = match answer {
+            Value::Number(_) | Value::Bool(_) => Value::String(answer.to_string()),
+            other => other,
+        };
+        let chosen = match &answer {
+            Value::String(text) => choice(text, &self.choices, by).map(|text| text_output(&text)),
+            _ if !self.choices.is_empty() => None,
+            Value::Object(map) => Some(map.clone()),
+            other => Some(response(other.clone())),
+        };
+        match chosen {
+            Some(output) => End::Output(output),
+            None => {
+                let told = self.beside(answer.as_str().unwrap_or(&answer.to_string()));
+                End::Failed(Failure::new(FailureKind::Schema, told))
+            }
+        }
+    }
+
+    fn beside(&self, answer: &str) -> String {
+        format!(
+            "`{}` is none of the choices: {}",
+            answer.trim(),
+            self.choices.join(", ")
+        )
+    }
+
+    fn too_late(&self) -> String {
+        let limit = self.timeout.unwrap_or_default().as_secs_f64();
+        format!("nobody answered within {limit} s")
+    }
+}
+
+impl Runner for InputRunner {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+        Box::pin(self.attempt(execution))
+    }
+}
+
+/// What asking a model in a person's place has left behind.
+#[derive(Default)]
+struct Booked {
+    usage: Usage,
+    exchange: Vec<Iteration>,
+}
+
+/// The answer as it is spelled among the choices; any answer where there are none.
+fn choice(answer: &str, choices: &[String], by: By) -> Option<String> {
+    if choices.is_empty() {
+        return Some(answer.to_owned());
+    }
+    let answer = answer.trim();
+    let same = |choice: &&String| choice.trim().to_lowercase() == answer.to_lowercase();
+    let exact = choices.iter().find(|choice| choice.trim() == answer);
+    let named = exact.or_else(|| choices.iter().find(same));
+    let number = || {
+        answer
+            .parse::<usize>()
+            .ok()?
+            .checked_sub(1)
+            .and_then(|at| choices.get(at))
+    };
+    let numbered = if by == By::Person { number() } else { None };
+    named.or(numbered).cloned()
+}
+
+/// A text that is a JSON object is that object.
+fn text_output(text: &str) -> JsonMap {
+    object(text).unwrap_or_else(|| response(without_last_newline(text).into()))
+}
+
+fn response(value: Value) -> JsonMap {
+    JsonMap::from_iter([("response".to_owned(), value)])
+}
+
+#[cfg(test)]
+mod tests;

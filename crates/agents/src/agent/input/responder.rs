@@ -1,0 +1,209 @@
+//! `responses`: who answers in a person's place, so that a conversation with people can run without any.
+//!
+//! A model's answer is cached by question and context, as ADR-005 asks: the same question in the same context gets
+//! the same answer. The cache is the agent's own thread. What was asked stands there word for word, so a resumed
+//! run finds exactly the answers that the interrupted one had. The turn's number is left out of the context that the
+//! model sees; with it no question would ever be the same.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{Booked, Wiring};
+use crate::agent::Execution;
+use crate::agent::dialogue::{Dialogue, DialogueError, NoTools, Opening};
+use crate::agent::llm::{BuildError, template};
+use crate::agent::scope::variables;
+use crate::model::{describe, run};
+use crate::sandbox::{Script, ScriptFailure, Variable};
+use ensemble_core::thread::{Role, Silence, Speaker, Thread};
+use ensemble_language::data::{Context, Failure, FailureKind, Question};
+use ensemble_language::ensemble::Responses;
+use ensemble_language::template::{Scope, Template, output_text};
+
+/// Characters of one value in the summary that a model gets.
+const LONGEST: usize = 400;
+
+/// Keys of the context in that summary.
+const MOST: usize = 40;
+
+/// Answers in a person's place.
+pub(super) enum Responder {
+    List(Vec<String>),
+    Script(Arc<Script>),
+    Model {
+        dialogue: Dialogue,
+        /// The instructions of each profile of the chain.
+        profile_prompts: Vec<Option<Template>>,
+    },
+}
+
+impl Responder {
+    pub(super) fn new(responses: &Responses, wiring: &Wiring<'_>) -> Result<Self, BuildError> {
+        Ok(match responses {
+            Responses::List(answers) => Self::List(answers.clone()),
+            Responses::Script(path) => Self::Script(Arc::new(compile(path, wiring)?)),
+            Responses::Profile(name) => {
+                let model = (wiring.connect)(name)?;
+                let prompts = model.profiles().map(|link| {
+                    let which = format!("system_prompt of model profile `{}`", link.name);
+                    template(&which, link.profile.system_prompt.as_deref())
+                });
+                Self::Model {
+                    profile_prompts: prompts.collect::<Result<_, _>>()?,
+                    dialogue: Dialogue::new(model),
+                }
+            }
+        })
+    }
+
+    pub(super) fn is_simulated(&self) -> bool {
+        matches!(self, Self::Model { dialogue, .. } if dialogue.model().is_simulated())
+    }
+
+    /// The answer; `None`: this time there is none.
+    pub(super) async fn respond(
+        &self,
+        question: &Question,
+        execution: &Execution,
+        scope: &Scope,
+        booked: &mut Booked,
+    ) -> Result<Option<Value>, Failure> {
+        match self {
+            Self::List(answers) => {
+                let at = usize::try_from(execution.execution.saturating_sub(1)).unwrap_or(usize::MAX);
+                Ok(answers.get(at).or(answers.last()).map(|answer| json!(answer)))
+            }
+            Self::Script(script) => scripted(script, question, execution).await,
+            Self::Model {
+                dialogue,
+                profile_prompts,
+            } => {
+                let asked = as_a_user(question, execution);
+                if let Some(known) = remembered(&execution.thread, &asked) {
+                    return Ok(Some(json!(known)));
+                }
+                let systems = systems(profile_prompts, scope)?;
+                imagined(dialogue, systems, asked, execution, booked).await.map(Some)
+            }
+        }
+    }
+}
+
+fn compile(path: &str, wiring: &Wiring<'_>) -> Result<Script, BuildError> {
+    let failed = |message: String| BuildError::Script {
+        path: path.to_owned(),
+        message,
+    };
+    let text = (wiring.load)(path).map_err(failed)?;
+    Script::compile(&text).map_err(|error| failed(describe(&ScriptFailure::Reported(error))))
+}
+
+async fn scripted(script: &Arc<Script>, question: &Question, execution: &Execution) -> Result<Option<Value>, Failure> {
+    let mut variables = variables(execution);
+    variables.push(("prompt", Variable::Json(Arc::new(json!(question.prompt)))));
+    match run(Arc::clone(script), variables).await {
+        Ok(Value::Null) => Ok(None),
+        Ok(answer) => Ok(Some(answer)),
+        Err(failure) => {
+            let kind = match failure {
+                ScriptFailure::Reported(_) => FailureKind::Reported,
+                ScriptFailure::Limit(_) | ScriptFailure::Stopped => FailureKind::Exit,
+            };
+            Err(Failure::new(kind, describe(&failure)))
+        }
+    }
+}
+
+async fn imagined(
+    dialogue: &Dialogue,
+    systems: Vec<Option<String>>,
+    asked: String,
+    execution: &Execution,
+    booked: &mut Booked,
+) -> Result<Value, Failure> {
+    let opening = Opening {
+        thread: Arc::default(),
+        text: asked,
+        systems,
+        speaker: Speaker {
+            agent: Arc::clone(&execution.agent_name),
+            execution: execution.execution,
+            attempt: execution.attempt,
+        },
+        requests_made: execution.requests_made,
+        max_requests: 1,
+        remaining: execution.remaining,
+        output_schema: None,
+    };
+    let conversed = dialogue.booked(opening, &NoTools, &Silence, &execution.notes).await;
+    booked.usage = conversed.usage;
+    conversed
+        .warnings
+        .into_iter()
+        .for_each(|warning| execution.notes.warn(warning));
+    let end = conversed.end.unwrap_or(Err(DialogueError::NotEnded));
+    let (text, _) = end.map_err(|error| Failure::new(FailureKind::Model, error.to_string()))?;
+    booked.exchange = conversed.exchange.into_iterations();
+    Ok(json!(text.trim()))
+}
+
+fn systems(profile_prompts: &[Option<Template>], scope: &Scope) -> Result<Vec<Option<String>>, Failure> {
+    let render = |template: &Option<Template>| template.as_ref().map(|one| one.render(scope)).transpose();
+    let rendered: Result<_, _> = profile_prompts.iter().map(render).collect();
+    rendered.map_err(|error| {
+        let error = format!("system_prompt of the model profile: {error}");
+        Failure::new(FailureKind::Unavailable, error)
+    })
+}
+
+/// What the model said when it was asked just this.
+fn remembered<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str> {
+    let mut iterations = thread.iterations().iter();
+    iterations.find_map(|iteration| match iteration.messages.as_slice() {
+        [question, answer] => {
+            let known = question.role == Role::User && answer.role == Role::Assistant && question.content == asked;
+            known.then_some(answer.content.trim())
+        }
+        _ => None,
+    })
+}
+
+/// The question as a model gets it, with a summary of bounded size in place of the whole context.
+fn as_a_user(question: &Question, execution: &Execution) -> String {
+    let outputs = execution.dependencies.iter();
+    let outputs: Map<_, _> = outputs
+        .map(|(name, output)| (name.to_string(), shortened(&output_text(output))))
+        .collect();
+    let summary = json!({
+        "input": shortened(&execution.input),
+        "recent_outputs": outputs,
+        "key_context": key_context(&execution.context),
+    });
+    let choices = match question.choices.as_slice() {
+        [] => String::new(),
+        choices => format!("\nAnswer with exactly one of: {}", choices.join(", ")),
+    };
+    format!(
+        "Conversation context: {summary}\nCurrent prompt: {}\n\nRespond as a user would in this conversation context. \
+         Be realistic and contextually appropriate.{choices}",
+        question.prompt
+    )
+}
+
+/// Texts, numbers and truths of the context.
+fn key_context(context: &Context) -> Map<String, Value> {
+    let plain = context.iter().filter_map(|(key, value)| match &**value {
+        Value::String(text) => Some((key.to_string(), shortened(text))),
+        Value::Number(_) | Value::Bool(_) => Some((key.to_string(), Value::clone(value))),
+        _ => None,
+    });
+    plain.take(MOST).collect()
+}
+
+fn shortened(text: &str) -> Value {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => json!(format!("{}…", &text[..end])),
+        None => json!(text),
+    }
+}

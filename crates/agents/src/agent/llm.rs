@@ -1,0 +1,321 @@
+//! LLM agents: a system message, the thread, a task; a reply that becomes an output.
+//!
+//! The requests and the tools between them are a round of a [`Dialogue`]; here stand what is said, what its end means
+//! for the execution, and what is remembered.
+//!
+//! **Repairs.** With an `output_schema`, a reply that does not match is sent back with the errors, up to
+//! `retry.max_attempts` requests in one attempt. A failure of kind `schema` from this runner therefore means that
+//! repairing has been tried: the executor must not make another attempt for it. It may for every other kind.
+//!
+//! Nothing is remembered between executions but what [`Execution`] brings: the thread, and how many requests have
+//! been made.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::dialogue::{Dialogue, DialogueError, NoTools, Opening, Tools, Window};
+use super::reply::{checked, output_of};
+use super::schema::Schema;
+use super::scope::{listens_to, scope};
+use super::{BoxFuture, Execution, Observation, Observed, Runner};
+use crate::model::{Link, Model, ProfileError};
+use ensemble_core::thread::{Iteration, Listener, Role, Silence, Speaker, StopReason, Thread};
+use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
+use ensemble_language::ensemble::{Agent, Llm, Memory};
+use ensemble_language::template::{Template, TemplateError, task_text};
+
+/// Performs the executions of an LLM agent.
+pub struct LlmRunner {
+    dialogue: Dialogue,
+    toolbox: Option<Arc<dyn Toolbox>>,
+    listener: Arc<dyn Listener>,
+    prompt: Option<Template>,
+    system_prompt: Option<Template>,
+    /// The instructions of each profile of the model's chain.
+    profile_prompts: Vec<Option<Template>>,
+    memory: Memory,
+    schema: Option<(Schema, Arc<Value>)>,
+    /// Replies that may be sent back because they do not match, and the last one.
+    max_tries: u32,
+    max_iterations: u32,
+    listens_to: Arc<[Arc<str>]>,
+}
+
+/// The tools of an agent, for one of its executions.
+pub trait Toolbox: Send + Sync {
+    /// The tools as they are for that execution.
+    fn within<'a>(&'a self, execution: &'a Execution) -> Box<dyn Tools + 'a>;
+}
+
+/// What an LLM agent is given from outside.
+pub struct Wiring {
+    /// Who answers.
+    pub model: Model,
+    /// What the model may call.
+    pub toolbox: Option<Arc<dyn Toolbox>>,
+    /// What keeps its thread within the model's context window.
+    pub window: Option<Arc<dyn Window>>,
+    /// Who hears it speak.
+    pub listener: Arc<dyn Listener>,
+}
+
+impl Wiring {
+    /// A model, and nothing else.
+    pub fn of(model: Model) -> Self {
+        Self {
+            model,
+            toolbox: None,
+            window: None,
+            listener: Arc::new(Silence),
+        }
+    }
+}
+
+/// Why there can be no runner for an agent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// A template is none.
+    #[error("{which}: {error}")]
+    Template {
+        /// `prompt`, `system_prompt`, `input.prompt`, or of which profile.
+        which: String,
+        /// What is wrong.
+        error: TemplateError,
+    },
+    /// `output_schema` is no JSON Schema.
+    #[error("output_schema: {0}")]
+    Schema(String),
+    /// A script cannot be read or compiled.
+    #[error("{path}: {message}")]
+    Script {
+        /// As the ensemble names it.
+        path: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// No model can answer in a person's place.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+}
+
+/// The messages of an attempt, rendered.
+struct Task {
+    systems: Vec<Option<String>>,
+    user: String,
+}
+
+impl LlmRunner {
+    /// Compiles what the agent and the model's profiles have written.
+    pub fn new(agent: &Agent, llm: &Llm, wiring: Wiring) -> Result<Self, BuildError> {
+        let model = wiring.model;
+        let profile_prompt = |link: &Link| {
+            let which = format!("system_prompt of model profile `{}`", link.name);
+            template(&which, link.profile.system_prompt.as_deref())
+        };
+        let schema = |value: &Value| Schema::compile(value).map(|schema| (schema, Arc::new(value.clone())));
+        Ok(Self {
+            prompt: template("prompt", llm.prompt.as_deref())?,
+            system_prompt: template("system_prompt", llm.system_prompt.as_deref())?,
+            profile_prompts: model.profiles().map(profile_prompt).collect::<Result<_, _>>()?,
+            memory: llm.memory,
+            schema: agent
+                .output_schema
+                .as_ref()
+                .map(schema)
+                .transpose()
+                .map_err(BuildError::Schema)?,
+            max_tries: agent.retry.max_attempts.get(),
+            max_iterations: llm.max_iterations.get(),
+            listens_to: listens_to(agent),
+            toolbox: wiring.toolbox,
+            listener: wiring.listener,
+            dialogue: Dialogue::new(model).with_window(wiring.window),
+        })
+    }
+
+    /// Does a simulated model take part?
+    pub fn is_simulated(&self) -> bool {
+        self.dialogue.model().is_simulated()
+    }
+
+    async fn attempt(&self, execution: Execution) -> Observed {
+        let mut spent = Usage::default();
+        let mut said = Thread::default();
+        let result = match self.task(&execution) {
+            Ok(task) => {
+                let output = self.converse(&execution, &task, &mut said, &mut spent).await;
+                if output.is_ok() {
+                    said = remembered_of(said, task.user);
+                }
+                output
+            }
+            Err(failure) => Err(failure),
+        };
+        Observed::Finished(Observation {
+            result,
+            usage: Some(spent),
+            exchange: said.into_iterations(),
+        })
+    }
+
+    fn task(&self, execution: &Execution) -> Result<Task, Failure> {
+        let scope = scope(execution, &self.listens_to);
+        let failed = |which: &'static str| {
+            move |error: TemplateError| Failure::new(FailureKind::Unavailable, format!("{which}: {error}"))
+        };
+        let render = |template: &Option<Template>| template.as_ref().map(|one| one.render(&scope)).transpose();
+        let own = render(&self.system_prompt).map_err(failed("system_prompt"))?;
+        let system = |of_profile: &Option<Template>| {
+            let of_profile = render(of_profile).map_err(failed("system_prompt of the model profile"))?;
+            let parts: Vec<String> = of_profile.into_iter().chain(own.clone()).collect();
+            Ok(Some(parts.join("\n\n")).filter(|text| !text.trim().is_empty()))
+        };
+        Ok(Task {
+            systems: self.profile_prompts.iter().map(system).collect::<Result<_, _>>()?,
+            user: task_text(self.prompt.as_ref(), &scope).map_err(failed("prompt"))?,
+        })
+    }
+
+    /// Asks, and asks again while the reply does not match the schema.
+    async fn converse(
+        &self,
+        execution: &Execution,
+        task: &Task,
+        said: &mut Thread,
+        spent: &mut Usage,
+    ) -> Result<JsonMap, Failure> {
+        let remembered = match self.memory {
+            Memory::Conversation => Arc::clone(&execution.thread),
+            Memory::None => Arc::default(),
+        };
+        let tools: Box<dyn Tools + '_> = match &self.toolbox {
+            Some(toolbox) => toolbox.within(execution),
+            None => Box::new(NoTools),
+        };
+        let mut text = with_rejection(&task.user, execution);
+        let mut left = self.max_tries;
+        loop {
+            left -= 1;
+            let thread = (*remembered).clone().followed_by(said.iterations().to_vec());
+            let opening = self.opening(execution, task, thread, text, *spent);
+            let (reply, exchange) = self.round(opening, &*tools, execution, spent).await;
+            *said = std::mem::take(said).followed_by(exchange.into_iterations());
+            let output = output_of(&reply?);
+            let errors = match &self.schema {
+                Some((schema, _)) => schema.errors(&checked(&output)),
+                None => Vec::new(),
+            };
+            if errors.is_empty() {
+                return Ok(output);
+            }
+            if left == 0 || execution.remaining.without(*spent).used_up().is_some() {
+                return Err(Failure::new(FailureKind::Schema, mismatch(&errors)));
+            }
+            text = correction(&mismatch(&errors));
+        }
+    }
+
+    fn opening(&self, execution: &Execution, task: &Task, thread: Thread, text: String, spent: Usage) -> Opening {
+        Opening {
+            thread: Arc::new(thread),
+            text,
+            systems: task.systems.clone(),
+            speaker: Speaker {
+                agent: Arc::clone(&execution.agent_name),
+                execution: execution.execution,
+                attempt: execution.attempt,
+            },
+            requests_made: execution.requests_made + spent.own_requests(),
+            max_requests: self.max_iterations,
+            remaining: execution.remaining.without(spent),
+            output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
+        }
+    }
+
+    /// One round, with what it cost booked and what it warned of passed on.
+    async fn round(
+        &self,
+        opening: Opening,
+        tools: &dyn Tools,
+        execution: &Execution,
+        spent: &mut Usage,
+    ) -> (Result<String, Failure>, Thread) {
+        let held = self.dialogue.booked(opening, tools, &*self.listener, &execution.notes);
+        let conversed = held.await;
+        *spent = *spent + conversed.usage;
+        for warning in conversed.warnings {
+            execution.notes.warn(warning);
+        }
+        let end = conversed.end.unwrap_or(Err(DialogueError::NotEnded));
+        if matches!(end, Ok((_, StopReason::MaxTokens))) {
+            execution.notes.warn("the model's reply was cut off at its token limit");
+        }
+        (end.map(|(text, _)| text).map_err(failed), conversed.exchange)
+    }
+}
+
+fn failed(error: DialogueError) -> Failure {
+    if let DialogueError::Tools(error) = error {
+        return Failure::new(FailureKind::Unavailable, error);
+    }
+    let error = match error {
+        DialogueError::MaxTurnRequests(count) => {
+            format!("the model still calls tools after {count} requests (`max_iterations`), so there is no answer")
+        }
+        other => other.to_string(),
+    };
+    Failure::new(FailureKind::Model, error)
+}
+
+impl Runner for LlmRunner {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+        Box::pin(self.attempt(execution))
+    }
+}
+
+/// A template of the agent, if there is one.
+pub(super) fn template(which: &str, text: Option<&str>) -> Result<Option<Template>, BuildError> {
+    let compiled = text.map(Template::compile).transpose();
+    compiled.map_err(|error| BuildError::Template {
+        which: which.to_owned(),
+        error,
+    })
+}
+
+/// The task; after a mismatch in the attempt before, with what was wrong with it.
+fn with_rejection(task: &str, execution: &Execution) -> String {
+    let rejected = execution.last_failure.as_ref();
+    match rejected.filter(|failure| failure.kind == FailureKind::Schema) {
+        Some(failure) => format!("{task}\n\n{}", correction(&failure.error)),
+        None => task.to_owned(),
+    }
+}
+
+/// What of it stays in the agent's thread: the task as it was meant, tools, and the last word. What was sent back and
+/// mended is not remembered.
+fn remembered_of(said: Thread, task: String) -> Thread {
+    let mut iterations = said.into_iterations();
+    let is_round = |iteration: &Iteration| iteration.messages.first().is_some_and(|first| first.role == Role::User);
+    let last = iterations.iter().rposition(is_round).unwrap_or_default();
+    iterations.drain(..last);
+    if let Some(first) = iterations.first_mut().and_then(|first| first.messages.first_mut()) {
+        first.content = task;
+    }
+    Thread::of(iterations)
+}
+
+fn mismatch(errors: &[String]) -> String {
+    let lines: Vec<String> = errors.iter().map(|error| format!("\n- {error}")).collect();
+    format!("the reply does not match the output schema:{}", lines.concat())
+}
+
+fn correction(errors: &str) -> String {
+    format!(
+        "Your previous reply was rejected: {errors}\n\nAnswer again with one JSON object that matches the schema, \
+         and nothing else."
+    )
+}
+
+#[cfg(test)]
+mod tests;

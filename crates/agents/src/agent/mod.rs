@@ -1,0 +1,27 @@
+//! What performs an execution: one trait, and a room for each kind of agent.
+//!
+//! A runner is handed all it may know, tells what it observed, and decides nothing about the conversation.
+//! **Invariant:** dropping the future of [`Runner::execute`] stops the execution and leaves nothing running.
+
+pub mod dialogue;
+#[cfg(test)]
+mod fixtures;
+pub mod guarded;
+pub mod input;
+pub mod llm;
+pub mod output;
+pub mod process;
+mod recorded;
+pub mod reply;
+mod reused;
+pub mod rhai_script;
+pub mod schema;
+mod scope;
+pub mod script;
+pub mod sub_ensemble;
+pub mod tool;
+pub mod window;
+
+pub use ensemble_core::runner::*;
+pub use recorded::{Recorded, RecordedRunner, RecordedTurn, Recording};
+pub use reused::{Reusable, Reusing, digest_of_reads};

@@ -1,0 +1,215 @@
+//! Child processes: one JSON object in, one JSON value or text out.
+//!
+//! A script may do anything: ignore its stdin, flood stderr, leave children behind, never end. None of it may
+//! stop the conversation, fill our memory or outlive the execution. So the three pipes are served side by
+//! side, what is kept has a bound, and the script's whole process group dies with the future that runs it.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this room starts programs and finds those that were left"
+)]
+
+mod fault;
+mod group;
+mod leftovers;
+mod payload;
+pub(in crate::agent) mod service;
+mod tail;
+#[cfg(test)]
+pub(in crate::agent) mod tests;
+mod watchdog;
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::future::pending;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+use self::group::Group;
+pub use self::leftovers::kill_leftovers;
+pub use self::tail::KEPT as STDERR_KEPT;
+use self::tail::Tail;
+pub use self::watchdog::{Watchdog, keep_watch};
+use super::{Execution, Observation, Observed, output};
+use ensemble_language::data::{Failure, FailureKind, JsonMap};
+
+#[cfg(not(unix))]
+compile_error!("scripts are run in process groups, which only Unix has");
+
+/// How many bytes a script may write to stdout, unless told otherwise.
+pub const DEFAULT_OUTPUT_CAP: usize = 10 * 1024 * 1024;
+
+/// The environment variable by which a run's processes are known.
+pub const RUN_ID: &str = "ENSEMBLE_RUN_ID";
+
+/// A program and its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Invocation {
+    /// A path, or a name to be found on PATH.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// What no child process of a run may exceed.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// How many bytes it may write to stdout.
+    pub output_cap: usize,
+    /// Who kills it should the run be killed; nobody, if it may live on.
+    pub watchdog: Option<Arc<Watchdog>>,
+}
+
+/// Runs the program in `folder`, within the bounds, and reads what it says.
+///
+/// Dropping the future kills the program and all of its process group at once.
+pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> Observed {
+    Observed::Finished(Observation {
+        result: perform(invocation, folder, bounds, execution).await,
+        usage: None,
+        exchange: Vec::new(),
+    })
+}
+
+async fn perform(
+    invocation: &Invocation,
+    folder: &Path,
+    bounds: &Bounds,
+    execution: &Execution,
+) -> Result<JsonMap, Failure> {
+    let started = start(invocation, folder, bounds, execution).await;
+    let running = started.map_err(|error| fault::not_started(invocation, folder, &error))?;
+    running.attend(execution, bounds.output_cap).await
+}
+
+/// A process with its pipes.
+struct Running {
+    group: Group,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    stderr: ChildStderr,
+}
+
+/// Why we stopped listening.
+enum End {
+    Exited(io::Result<ExitStatus>),
+    TooLarge,
+}
+
+async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
+    let mut command = command(invocation, folder, execution);
+    let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
+    Running::new(child, bounds, execution)
+}
+
+fn command(invocation: &Invocation, folder: &Path, execution: &Execution) -> Command {
+    let mut command = Command::new(&invocation.program);
+    command
+        .args(&invocation.arguments)
+        .current_dir(folder)
+        .env(RUN_ID, &*execution.run_id)
+        .env("ENSEMBLE_AGENT_NAME", &*execution.agent_name)
+        .env("ENSEMBLE_EXECUTION", execution.execution.to_string())
+        .env("ENSEMBLE_ATTEMPT", execution.attempt.to_string())
+        .env("ENSEMBLE_TURN", (execution.turn_count + 1).to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    group::lead(&mut command);
+    command
+}
+
+impl Running {
+    fn new(mut child: Child, bounds: &Bounds, execution: &Execution) -> io::Result<Self> {
+        match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+            (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self {
+                group: Group::of(child, bounds.watchdog.clone(), &execution.notes),
+                stdin,
+                stdout,
+                stderr,
+            }),
+            _ => Err(io::Error::other("it has no pipes")),
+        }
+    }
+
+    /// Serves the pipes until the child ends.
+    async fn attend(self, execution: &Execution, output_cap: usize) -> Result<JsonMap, Failure> {
+        let Self {
+            mut group,
+            stdin,
+            mut stdout,
+            mut stderr,
+        } = self;
+        let mut said = Said::new(output_cap);
+        let mut heard = Tail::new(&execution.notes);
+
+        let talk = async {
+            tokio::join!(payload::write(stdin, execution), heard.follow(&mut stderr));
+            pending::<Infallible>().await
+        };
+        let end = tokio::select! {
+            status = group.end() => End::Exited(status),
+            () = said.outgrow(&mut stdout) => End::TooLarge,
+            never = talk => match never {},
+        };
+        let status = match end {
+            End::Exited(status) => status,
+            End::TooLarge => {
+                group.kill();
+                group.end().await
+            }
+        };
+        group::drain(&stdout, |bytes| said.extend(bytes));
+        group::drain(&stderr, |bytes| heard.extend(bytes));
+        judge(status, &said, &heard.text(), execution)
+    }
+}
+
+fn judge(status: io::Result<ExitStatus>, said: &Said, stderr: &str, execution: &Execution) -> Result<JsonMap, Failure> {
+    match status {
+        _ if said.is_too_large() => Err(fault::too_large(said.cap)),
+        Ok(status) if status.success() => output::from_bytes(&said.bytes, &execution.notes),
+        Ok(status) => Err(fault::ended(status, &said.bytes, stderr)),
+        Err(error) => Err(Failure::new(
+            FailureKind::Exit,
+            format!("cannot learn how the script ended: {error}"),
+        )),
+    }
+}
+
+/// What came on stdout so far.
+struct Said {
+    bytes: Vec<u8>,
+    cap: usize,
+}
+
+impl Said {
+    fn new(cap: usize) -> Self {
+        Self { bytes: Vec::new(), cap }
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.bytes.len() > self.cap
+    }
+
+    /// Listens, and returns once it is too much; the end of the stream is no reason to return.
+    async fn outgrow(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
+        while !self.is_too_large() {
+            self.bytes.reserve(self.bytes.len().clamp(4 * 1024, 64 * 1024));
+            if let Ok(0) | Err(_) = stream.read_buf(&mut self.bytes).await {
+                pending().await
+            }
+        }
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        if !self.is_too_large() {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! How a child process failed, in words that say what to do.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use rustix::io::Errno;
+use serde_json::Value;
+
+use super::Invocation;
+use super::group::signal_name;
+use crate::agent::output;
+use ensemble_language::data::{Failure, FailureKind};
+
+/// How much of stderr a failure quotes.
+const QUOTED: usize = 2 * 1024;
+
+/// It could not be started.
+pub(super) fn not_started(invocation: &Invocation, folder: &Path, error: &io::Error) -> Failure {
+    let program = invocation.program.display();
+    let why = match Errno::from_io_error(error) {
+        _ if !folder.is_dir() => format!("the folder it runs in, `{}`, does not exist", folder.display()),
+        Some(Errno::NOENT) if invocation.program.is_file() => missing_interpreter(&invocation.program),
+        Some(Errno::NOENT) => "it is not installed or not on PATH".to_owned(),
+        Some(Errno::ACCESS) => format!(
+            "{error}; make it executable with `chmod +x {program}`, and see that its file system lets programs run"
+        ),
+        Some(Errno::NOEXEC) => {
+            format!(
+                "{error}; a script needs a first line such as `#!/bin/sh`, a program must be built for this machine"
+            )
+        }
+        Some(Errno::TOOBIG) => format!(
+            "{error}; the command line and the environment are too long together: hand data over in `config` or the context"
+        ),
+        _ => error.to_string(),
+    };
+    Failure::new(FailureKind::Unavailable, format!("cannot start `{program}`: {why}"))
+}
+
+/// It ended otherwise than with status 0.
+pub(super) fn ended(status: ExitStatus, stdout: &[u8], stderr: &str) -> Failure {
+    let (kind, mut error) = match (status.code(), status.signal()) {
+        (Some(code), _) => (FailureKind::Exit, format!("the script ended with exit code {code}")),
+        (None, Some(signal)) => {
+            let name = signal_name(signal);
+            (FailureKind::Signal, format!("the script was ended by {name}"))
+        }
+        (None, None) => (FailureKind::Exit, format!("the script ended with {status}")),
+    };
+    if let Ok(Value::Object(said)) = serde_json::from_slice(stdout)
+        && let Some(reported) = output::reported(&said)
+    {
+        error = format!("{error}: {reported}");
+    }
+    let quoted = last_lines(stderr);
+    if !quoted.is_empty() {
+        error = format!("{error}; stderr ends with:\n{quoted}");
+    }
+    Failure::new(kind, error)
+}
+
+/// It wrote more than it may.
+pub(super) fn too_large(cap: usize) -> Failure {
+    let error = format!(
+        "the script wrote more than {cap} bytes to stdout and was stopped; write what is long to a file and print its path"
+    );
+    Failure::new(FailureKind::OutputTooLarge, error)
+}
+
+/// The file is there, so what is missing is what its first line names.
+fn missing_interpreter(program: &Path) -> String {
+    match interpreter(program) {
+        Some(name) if name.ends_with('\r') => format!(
+            "its first line ends with a carriage return, so that its interpreter is sought as `{}`; save it with LF line ends",
+            name.escape_debug()
+        ),
+        Some(name) => format!("its interpreter `{name}`, named in its first line, is not installed"),
+        None => "the loader or a library that it needs is not installed".to_owned(),
+    }
+}
+
+fn interpreter(program: &Path) -> Option<String> {
+    let mut line = Vec::new();
+    let start = File::open(program).ok()?.take(256);
+    BufReader::new(start).read_until(b'\n', &mut line).ok()?;
+    let line = String::from_utf8_lossy(&line);
+    let named = line.strip_prefix("#!")?.trim_matches([' ', '\t', '\n']);
+    Some(named.split([' ', '\t']).next()?.to_owned())
+}
+
+/// The last whole lines, no more than [`QUOTED`] bytes of them.
+pub(super) fn last_lines(text: &str) -> &str {
+    let text = text.trim_end();
+    let start = text.ceil_char_boundary(text.len().saturating_sub(QUOTED));
+    let end = &text[start..];
+    let cut_a_line = start > 0 && !text[..start].ends_with('\n');
+    match end.find('\n') {
+        Some(newline) if cut_a_line => &end[newline + 1..],
+        _ => end,
+    }
+}
+
+/// Was it only that somebody still had the file open for writing?
+pub(super) fn is_busy(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::ExecutableFileBusy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_quotes_whole_lines() {
+        assert_eq!(last_lines("one\ntwo\n\n"), "one\ntwo");
+        let long = format!("{}last é\n", "a line of some length\n".repeat(500));
+        let quoted = last_lines(&long);
+        assert!(quoted.len() <= QUOTED && quoted.len() > QUOTED - 30, "{}", quoted.len());
+        assert!(
+            quoted.starts_with("a line of") && quoted.ends_with("last é"),
+            "{quoted}"
+        );
+        let one_line = "é".repeat(5_000);
+        assert_eq!(last_lines(&one_line).len(), QUOTED);
+    }
+
+    #[test]
+    fn the_command_line_that_is_too_long_is_told_from_others() {
+        let invocation = Invocation {
+            program: "/bin/sh".into(),
+            arguments: Vec::new(),
+        };
+        let words = |errno: Errno| not_started(&invocation, Path::new("/"), &errno.into()).error;
+        assert!(
+            words(Errno::TOOBIG).contains("too long together"),
+            "{}",
+            words(Errno::TOOBIG)
+        );
+        assert!(words(Errno::NOEXEC).contains("#!/bin/sh"), "{}", words(Errno::NOEXEC));
+        assert!(
+            words(Errno::AGAIN).starts_with("cannot start `/bin/sh`: "),
+            "{}",
+            words(Errno::AGAIN)
+        );
+    }
+}

@@ -1,0 +1,204 @@
+//! Results of one run taken over into another: for the same agent, the same execution and the same digest of what
+//! it read, never by position.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{BoxFuture, Execution, Observation, Observed, Runner};
+use ensemble_language::data::digest;
+
+/// Results that may be taken over.
+#[derive(Debug, Default)]
+pub struct Reusable {
+    results: HashMap<(Arc<str>, u32), (String, Observation)>,
+}
+
+/// Answers from what may be taken over, and has everything else performed.
+pub struct Reusing {
+    runner: Arc<dyn Runner>,
+    results: Arc<Reusable>,
+    /// Has the agent no dependencies, so that it reads whatever anybody says?
+    reads_all: bool,
+}
+
+/// The digest of what an execution reads: the input, the outputs of its dependencies, the request, and what the agent
+/// and its model have said before; for an agent without dependencies also the context.
+pub fn digest_of_reads(execution: &Execution, reads_all: bool) -> String {
+    let read = json!({
+        "input": execution.input,
+        "dependencies": execution.dependencies,
+        "request": execution.request,
+        "thread": execution.thread,
+        "context": reads_all.then_some(&execution.context),
+    });
+    digest(&read.to_string())
+}
+
+impl Reusable {
+    /// Keeps what an execution came to; a later entry replaces an earlier one.
+    pub fn insert(&mut self, agent: Arc<str>, execution: u32, read: String, observation: Observation) {
+        self.results.insert((agent, execution), (read, observation));
+    }
+
+    /// Is there nothing to take over?
+    pub fn is_empty(&self) -> bool {
+        self.results.is_empty()
+    }
+
+    fn get(&self, execution: &Execution, reads_all: bool) -> Option<&Observation> {
+        let key = (execution.agent_name.clone(), execution.execution);
+        let (read, observation) = self.results.get(&key)?;
+        (digest_of_reads(execution, reads_all) == *read).then_some(observation)
+    }
+}
+
+impl Reusing {
+    /// Puts the results before `runner`.
+    pub fn new(runner: Arc<dyn Runner>, results: Arc<Reusable>, reads_all: bool) -> Self {
+        Self {
+            runner,
+            results,
+            reads_all,
+        }
+    }
+}
+
+impl Runner for Reusing {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+        match self.results.get(&execution, self.reads_all) {
+            Some(observation) => Box::pin(std::future::ready(Observed::Reused(observation.clone()))),
+            None => self.runner.execute(execution),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::agent::fixtures;
+    use ensemble_core::thread::{Iteration, Message, Role, Thread};
+    use ensemble_language::data::{Context, JsonMap, Request};
+
+    fn execution() -> Execution {
+        Execution {
+            dependencies: vec![("writer".into(), Arc::new(json!({"n": 1})))],
+            ..fixtures::execution("judge", 2)
+        }
+    }
+
+    /// The result that execution 2 of `judge` may take over.
+    fn reusable() -> Reusable {
+        let mut reusable = Reusable::default();
+        for (number, reads_all) in [(1, false), (2, false), (3, true)] {
+            let read = Execution {
+                execution: number,
+                ..execution()
+            };
+            let Observed::Finished(observation) = Observed::success(said(number)) else {
+                panic!("a success has finished")
+            };
+            reusable.insert("judge".into(), number, digest_of_reads(&read, reads_all), observation);
+        }
+        reusable
+    }
+
+    fn said(number: u32) -> JsonMap {
+        [("number".to_owned(), Value::from(number))].into_iter().collect()
+    }
+
+    #[test]
+    fn only_who_reads_the_same_takes_over() {
+        let reusable = reusable();
+        for number in [1, 2] {
+            let same = Execution {
+                execution: number,
+                run_id: "another".into(),
+                turn_count: 9,
+                ..execution()
+            };
+            let found = reusable.get(&same, false).map(|found| found.result.clone());
+            assert_eq!(found, Some(Ok(said(number))), "each execution its own");
+        }
+        let message = Message::new(Role::User, "before");
+        let others: [(&str, Execution); 6] = [
+            (
+                "another input",
+                Execution {
+                    input: "another".into(),
+                    ..execution()
+                },
+            ),
+            (
+                "another output",
+                Execution {
+                    dependencies: vec![("writer".into(), Arc::new(json!({"n": 2})))],
+                    ..execution()
+                },
+            ),
+            (
+                "a request",
+                Execution {
+                    request: Some(Arc::new(Request {
+                        from: "writer".into(),
+                        parameters: Value::Null,
+                        priority: 0,
+                    })),
+                    ..execution()
+                },
+            ),
+            (
+                "another thread",
+                Execution {
+                    thread: Arc::new(Thread::of(vec![Iteration {
+                        messages: vec![message],
+                        ..Iteration::default()
+                    }])),
+                    ..execution()
+                },
+            ),
+            (
+                "another agent",
+                Execution {
+                    agent_name: "writer".into(),
+                    ..execution()
+                },
+            ),
+            (
+                "an execution that there was not",
+                Execution {
+                    execution: 4,
+                    ..execution()
+                },
+            ),
+        ];
+        for (what, other) in others {
+            assert!(reusable.get(&other, false).is_none(), "{what}");
+        }
+    }
+
+    #[test]
+    fn the_context_counts_for_those_who_read_all_of_it() {
+        let reusable = reusable();
+        let mut context = Context::default();
+        context.insert("k".into(), Arc::new(json!(1)));
+        let with = |execution_number| Execution {
+            execution: execution_number,
+            context: Arc::new(context.clone()),
+            ..execution()
+        };
+        assert!(
+            reusable.get(&with(2), false).is_some(),
+            "who listens to others reads those"
+        );
+        assert!(reusable.get(&with(3), true).is_none());
+        let as_it_was = Execution {
+            execution: 3,
+            ..execution()
+        };
+        assert!(reusable.get(&as_it_was, true).is_some());
+    }
+}

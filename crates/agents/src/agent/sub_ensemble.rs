@@ -1,0 +1,112 @@
+//! An agent that is an ensemble: its conversation is one execution, its final state is the output.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{BoxFuture, Execution, Observation, Observed, Runner};
+use ensemble_core::conversation::{CompletionReason, ConversationState};
+use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
+
+/// Keys under which an inner conversation finds what its agent has read, and by what it was asked for.
+const HANDED_IN: [&str; 2] = ["dependencies", "request"];
+
+/// Holds whole conversations; the driving rooms, seen from here.
+pub trait Conversations: Send + Sync {
+    /// Holds the conversation to its end and gives its state, or says why it could not be held.
+    fn hold<'a>(
+        &'a self,
+        execution: &'a Execution,
+        context: Context,
+    ) -> BoxFuture<'a, Result<ConversationState, String>>;
+}
+
+/// Performs the executions of an agent that is an ensemble.
+pub struct SubEnsembleRunner(pub Arc<dyn Conversations>);
+
+impl Runner for SubEnsembleRunner {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+        Box::pin(async move {
+            let context = context(&execution);
+            match self.0.hold(&execution, context).await {
+                Ok(state) => observed(&execution, &state),
+                Err(error) => Observed::failure(FailureKind::Unavailable, error),
+            }
+        })
+    }
+}
+
+/// What the inner conversation begins with: the agent's `config`, and what it read.
+fn context(execution: &Execution) -> Context {
+    let own = execution
+        .parameters
+        .iter()
+        .map(|(key, value)| (key.as_str().into(), Arc::new(value.clone())));
+    let mut context: Context = own.collect();
+    let outputs: JsonMap = execution
+        .dependencies
+        .iter()
+        .map(|(name, output)| (name.to_string(), Value::clone(output)))
+        .collect();
+    context.insert(HANDED_IN[0].into(), Arc::new(Value::Object(outputs)));
+    if let Some(request) = &execution.request {
+        context.insert(HANDED_IN[1].into(), Arc::new(json!(request)));
+    }
+    context
+}
+
+fn observed(execution: &Execution, state: &ConversationState) -> Observed {
+    for warning in state.warnings() {
+        execution.notes.warn(warning.clone());
+    }
+    let Some(ended) = state.ended() else {
+        return Observed::failure(FailureKind::Unavailable, "the inner conversation did not end");
+    };
+    let reason = ended.completion_reason;
+    let detail = ended.detail.clone().unwrap_or_default();
+    let failed = |kind| {
+        Err(Failure::new(
+            kind,
+            format!("the inner conversation ended as {reason}: {detail}"),
+        ))
+    };
+    let result = match reason {
+        CompletionReason::WaitingForInput => match state.open_questions().next() {
+            Some(question) => return Observed::NeedsInput(question),
+            None => failed(FailureKind::Unavailable),
+        },
+        CompletionReason::Timeout => failed(FailureKind::Timeout),
+        CompletionReason::AgentFailed | CompletionReason::ConditionFailed | CompletionReason::Cancelled => {
+            failed(FailureKind::Reported)
+        }
+        CompletionReason::Completed => Ok(final_state(state)),
+        limit => {
+            execution
+                .notes
+                .warn(format!("the inner conversation ended as {limit}: {detail}"));
+            Ok(final_state(state))
+        }
+    };
+    let usage = state.usage();
+    Observed::Finished(Observation {
+        result,
+        usage: (usage != Usage::default()).then_some(usage),
+        exchange: Vec::new(),
+    })
+}
+
+/// The context that the inner conversation came to. What was only handed in for it to read is not handed back.
+fn final_state(state: &ConversationState) -> JsonMap {
+    let given = state.started().map(|started| &started.context);
+    let is_only_given = |key: &str, value: &Arc<Value>| {
+        HANDED_IN.contains(&key)
+            && given
+                .and_then(|given| given.get(key))
+                .is_some_and(|given| given == value)
+    };
+    let context = state.context().iter();
+    context
+        .filter(|(key, value)| !is_only_given(key, value))
+        .map(|(key, value)| (key.to_string(), Value::clone(value)))
+        .collect()
+}

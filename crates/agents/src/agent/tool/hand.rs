@@ -1,0 +1,242 @@
+//! The tools of an agent in one of its executions.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::mcp::{Offered, Server};
+use super::names::Names;
+use super::result::{capped, end_of};
+use super::{Item, Kit, Performer, Terms, agent, ensemble, script};
+use crate::agent::dialogue::Tools;
+use crate::agent::{BoxFuture, Execution, Notes, Observed, Runner};
+use crate::model::ToolSpec;
+use ensemble_core::thread::{ToolCall, ToolEnd};
+use ensemble_language::data::{JsonMap, Usage};
+
+/// Tools of one execution: which names the model knows them by, and what calling them has cost.
+pub(super) struct Hand<'a> {
+    kit: &'a Kit,
+    execution: &'a Execution,
+    state: Mutex<State<'a>>,
+    calls: AtomicU32,
+}
+
+#[derive(Default)]
+struct State<'a> {
+    named: HashMap<String, Target<'a>>,
+    /// What each server has offered before, by the item's place: one that is lost must not end the execution.
+    offered: HashMap<usize, Arc<[Offered]>>,
+    /// What has been spent since somebody last asked.
+    unbooked: Usage,
+    spent: Usage,
+}
+
+/// What a name stands for.
+#[derive(Clone)]
+enum Target<'a> {
+    Own(&'a Terms, &'a Performer),
+    Member(&'a Terms, &'a Arc<Server>, Arc<str>),
+}
+
+impl<'a> Hand<'a> {
+    pub(super) fn new(kit: &'a Kit, execution: &'a Execution) -> Self {
+        Self {
+            kit,
+            execution,
+            state: Mutex::default(),
+            calls: AtomicU32::new(0),
+        }
+    }
+
+    async fn offered(&self) -> Result<Arc<[ToolSpec]>, String> {
+        let mut names = Names::default();
+        let mut named = HashMap::new();
+        let mut specs: Vec<ToolSpec> = Vec::new();
+        for (at, item) in self.kit.tools.iter().enumerate() {
+            match item {
+                Item::Own {
+                    terms,
+                    description,
+                    parameters,
+                    performer,
+                } => {
+                    let name = names.take(&terms.name);
+                    named.insert(name.clone(), Target::Own(terms, performer));
+                    specs.push(ToolSpec {
+                        name,
+                        description: description.clone(),
+                        parameters: parameters.clone(),
+                    });
+                }
+                Item::Server { terms, member, server } => {
+                    let offered = self.offered_by(at, terms, server).await?;
+                    let mut found = offered
+                        .iter()
+                        .filter(|tool| member.as_ref().is_none_or(|one| tool.name == *one));
+                    let first = found.next();
+                    if let (None, Some(member)) = (first, member) {
+                        let known: Vec<&str> = offered.iter().map(|tool| &*tool.name).collect();
+                        return Err(format!(
+                            "the server of `{}` has no tool `{member}`; it has: {}",
+                            terms.name,
+                            known.join(", ")
+                        ));
+                    }
+                    for tool in first.into_iter().chain(found) {
+                        let name = names.take(&format!("{}__{}", terms.name, tool.name));
+                        named.insert(name.clone(), Target::Member(terms, server, tool.name.clone()));
+                        specs.push(ToolSpec {
+                            name,
+                            description: tool.description.clone(),
+                            parameters: tool.parameters.clone(),
+                        });
+                    }
+                }
+            }
+        }
+        self.state().named = named;
+        Ok(specs.into())
+    }
+
+    /// What the server offers now; if it is lost, what it has offered before.
+    async fn offered_by(&self, at: usize, terms: &Terms, server: &Server) -> Result<Arc<[Offered]>, String> {
+        let offered = server.tools(terms.timeout, self.execution).await;
+        let mut state = self.state();
+        match (offered, state.offered.get(&at)) {
+            (Ok(offered), _) => {
+                state.offered.insert(at, Arc::clone(&offered));
+                Ok(offered)
+            }
+            (Err(_), Some(before)) => Ok(Arc::clone(before)),
+            (Err(error), None) => Err(format!("tool `{}`: {error}", terms.name)),
+        }
+    }
+
+    async fn perform(&self, call: &ToolCall) -> ToolEnd {
+        let target = self.state().named.get(&call.name).cloned();
+        let (Some(target), Value::Object(arguments)) = (target, &call.arguments) else {
+            return ToolEnd::Error(format!("there is no tool `{}`", call.name));
+        };
+        let (terms, shown) = match &target {
+            Target::Own(terms, _) => (*terms, terms.name.to_string()),
+            Target::Member(terms, _, member) => (*terms, format!("{}.{member}", terms.name)),
+        };
+        let permitted = self
+            .kit
+            .permits
+            .ask(terms.permission, &shown, arguments, self.execution)
+            .await;
+        if let Err(refused) = permitted {
+            return ToolEnd::Error(refused);
+        }
+        let own = match &target {
+            Target::Own(_, Performer::Agent { timeout, .. }) => *timeout,
+            _ => None,
+        };
+        let limit = own.map_or(terms.timeout, |own| own.min(terms.timeout));
+        let end = match target {
+            Target::Own(_, performer) => self.own(performer, &shown, arguments, limit).await,
+            Target::Member(_, server, member) => {
+                let performed = server.call(&member, arguments.clone(), limit, self.execution);
+                performed.await
+            }
+        };
+        capped(end, terms.max_result_bytes.get())
+    }
+
+    async fn own(&self, performer: &Performer, shown: &str, arguments: &JsonMap, limit: Duration) -> ToolEnd {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let notes = Passed {
+            notes: Notes::default(),
+            tool: shown,
+            to: &self.execution.notes,
+        };
+        let caller = Execution {
+            notes: notes.notes.clone(),
+            remaining: self.execution.remaining.without(self.state().spent),
+            ..self.execution.clone()
+        };
+        let (runner, execution): (&Arc<dyn Runner>, Execution) = match performer {
+            Performer::Script(runner) => (runner, script::execution(caller, arguments)),
+            Performer::Agent {
+                runner, name, config, ..
+            } => (runner, agent::execution(caller, name, config, arguments)),
+            Performer::Ensemble(runner) => (runner, ensemble::execution(caller, shown, number, arguments)),
+        };
+        let observed = tokio::time::timeout(limit, runner.execute(execution)).await;
+        let left = notes.notes.take_usage();
+        let told = match &observed {
+            Ok(Observed::Finished(observation)) => observation.usage,
+            _ => None,
+        };
+        self.book(told.or(left).unwrap_or_default());
+        observed.map_or_else(|_| ToolEnd::Error(out_of_time(limit)), end_of)
+    }
+
+    /// What a tool has cost belongs to the agent that called it.
+    fn book(&self, usage: Usage) {
+        let mut state = self.state();
+        state.spent = state.spent + usage;
+        state.unbooked = state.unbooked + usage.by_a_tool();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<'a>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn out_of_time(limit: Duration) -> String {
+    format!("the tool had not ended after {} s and was stopped", limit.as_secs_f64())
+}
+
+impl Tools for Hand<'_> {
+    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+        Box::pin(self.offered())
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+        Box::pin(async move {
+            let end = self.perform(&call).await;
+            call.ended(end, 0.0)
+        })
+    }
+
+    fn take_usage(&self) -> Usage {
+        std::mem::take(&mut self.state().unbooked)
+    }
+}
+
+/// Tools that had ended when the others were stopped have cost what they have cost.
+impl Drop for Hand<'_> {
+    fn drop(&mut self) {
+        let unbooked = self.take_usage();
+        if unbooked != Usage::default() {
+            self.execution.notes.book(unbooked);
+        }
+    }
+}
+
+/// Notes of a call, passed on to the agent's own when the call ends, however it ends.
+struct Passed<'a> {
+    notes: Notes,
+    tool: &'a str,
+    to: &'a Notes,
+}
+
+impl Drop for Passed<'_> {
+    fn drop(&mut self) {
+        let left = self.notes.take();
+        self.to.add_stderr(&left.stderr);
+        for warning in left.warnings {
+            self.to.warn(format!("tool {}: {warning}", self.tool));
+        }
+        // Only of a call that was dropped.
+        if let Some(usage) = left.usage {
+            self.to.book(usage.by_a_tool());
+        }
+    }
+}

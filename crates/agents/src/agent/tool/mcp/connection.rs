@@ -1,0 +1,196 @@
+//! One connection to a server, from the handshake to the farewell.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::ClientHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams,
+};
+use rmcp::service::{NotificationContext, RoleClient, RunningService, ServiceError};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{Address, Offered, content, http, stdio};
+use crate::agent::process::Watchdog;
+use crate::agent::process::service::{Service, Stderr};
+use crate::agent::{Execution, Notes};
+use ensemble_core::thread::ToolEnd;
+use ensemble_language::data::JsonMap;
+
+/// Most pages of tools, and most tools, that are asked for.
+const MOST_PAGES: usize = 100;
+const MOST_TOOLS: usize = 1000;
+
+/// How long the polite part of a farewell may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A connection, and the child process behind it if there is one.
+pub(super) struct Connection {
+    running: RunningService<RoleClient, Client>,
+    /// Dropped after the connection, which closes its stdin.
+    child: Option<Service>,
+    listed: Mutex<Option<Arc<[Offered]>>>,
+    /// The server has said that its tools are others now.
+    is_stale: Arc<AtomicBool>,
+}
+
+/// We, as servers see us: a client that offers nothing.
+pub(super) struct Client {
+    is_stale: Arc<AtomicBool>,
+}
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let us = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), us)
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.is_stale.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Connection {
+    /// Starts or finds the server and shakes hands, until the deadline.
+    pub(super) async fn open(
+        address: &Address,
+        deadline: Instant,
+        watchdog: Option<Arc<Watchdog>>,
+        execution: &Execution,
+    ) -> Result<Self, String> {
+        let is_stale = Arc::new(AtomicBool::new(false));
+        let client = Client {
+            is_stale: Arc::clone(&is_stale),
+        };
+        let (running, child) = match address {
+            Address::Child { .. } => {
+                let (child, transport) = stdio::start(address, watchdog, execution).await?;
+                let shaken = tokio::time::timeout_at(deadline, rmcp::serve_client(client, transport)).await;
+                let stderr = child.stderr().clone();
+                let said = |error: String| {
+                    let error = with_stderr(error, &stderr);
+                    execution.notes.add_stderr(&stderr.take());
+                    error
+                };
+                let running = match shaken {
+                    Ok(Ok(running)) => running,
+                    Ok(Err(error)) => {
+                        child.last_words().await;
+                        child.end().await;
+                        return Err(said(format!("the server does not speak the protocol: {error}")));
+                    }
+                    Err(_) => return Err(said(NO_HANDSHAKE.to_owned())),
+                };
+                (running, Some(child))
+            }
+            Address::Http { url, headers } => {
+                let transport = http::transport(url, headers)?;
+                let shaken = tokio::time::timeout_at(deadline, rmcp::serve_client(client, transport)).await;
+                let running = shaken
+                    .map_err(|_| NO_HANDSHAKE.to_owned())?
+                    .map_err(|error| format!("cannot connect to {}: {}", http::shown(url), http::causes(&error)))?;
+                (running, None)
+            }
+        };
+        Ok(Self {
+            running,
+            child,
+            listed: Mutex::default(),
+            is_stale,
+        })
+    }
+
+    /// Is there nobody at the other end any more?
+    pub(super) fn is_lost(&self) -> bool {
+        self.running.is_closed() || self.running.is_transport_closed()
+    }
+
+    /// The server's tools, all pages of them.
+    pub(super) async fn tools(&self, deadline: Instant) -> Result<Arc<[Offered]>, String> {
+        if !self.is_stale.swap(false, Ordering::Relaxed)
+            && let Some(listed) = self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        {
+            return Ok(listed);
+        }
+        let listed = tokio::time::timeout_at(deadline, self.list()).await;
+        let listed: Arc<[Offered]> = match listed {
+            Ok(Ok(listed)) => listed.into(),
+            Ok(Err(error)) => return Err(self.lost(format!("the server does not list its tools: {error}")).await),
+            Err(_) => return Err("the server did not list its tools in time".to_owned()),
+        };
+        *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listed));
+        Ok(listed)
+    }
+
+    async fn list(&self) -> Result<Vec<Offered>, ServiceError> {
+        let mut tools = Vec::new();
+        let mut page: Option<PaginatedRequestParams> = None;
+        for _ in 0..MOST_PAGES {
+            let answer = self.running.list_tools(page).await?;
+            tools.extend(answer.tools.into_iter().map(|tool| Offered {
+                name: tool.name.as_ref().into(),
+                description: tool.description.map(|text| text.into_owned()).unwrap_or_default(),
+                parameters: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
+            }));
+            let Some(cursor) = answer.next_cursor.filter(|_| tools.len() < MOST_TOOLS) else {
+                break;
+            };
+            page = Some(PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        }
+        tools.truncate(MOST_TOOLS);
+        Ok(tools)
+    }
+
+    /// Calls a tool. Dropping the future tells the server that nobody waits any more.
+    pub(super) async fn call(&self, tool: &str, arguments: JsonMap) -> ToolEnd {
+        let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        match self.running.peer().call_tool_once(request).await {
+            Ok(CallToolResponse::Complete(result)) => content::end_of(result),
+            Ok(_) => ToolEnd::Error("the server wants to go on in a way that is not supported here".to_owned()),
+            Err(ServiceError::McpError(error)) => ToolEnd::Error(format!("the server refused: {}", error.message)),
+            Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)) => {
+                ToolEnd::Error(self.lost("the server ended before it answered".to_owned()).await)
+            }
+            Err(error) => ToolEnd::Error(format!("the server did not answer as it should: {error}")),
+        }
+    }
+
+    /// Passes on what the server has said on stderr.
+    pub(super) fn pass_on(&self, notes: &Notes) {
+        if let Some(child) = &self.child {
+            notes.add_stderr(&child.stderr().take());
+        }
+    }
+
+    /// Says goodbye: stdin is closed, or the session ended, and then what is left is killed.
+    pub(super) async fn close(self) {
+        let Self { mut running, child, .. } = self;
+        let _gone_anyway = running.close_with_timeout(FAREWELL).await;
+        drop(running);
+        if let Some(child) = child {
+            child.end().await;
+        }
+    }
+
+    /// The error, with the end of the server's stderr.
+    async fn lost(&self, error: String) -> String {
+        match &self.child {
+            Some(child) => {
+                child.last_words().await;
+                with_stderr(error, child.stderr())
+            }
+            None => error,
+        }
+    }
+}
+
+const NO_HANDSHAKE: &str = "the server did not answer the handshake in time (`timeout_seconds`)";
+
+fn with_stderr(error: String, stderr: &Stderr) -> String {
+    match stderr.last_lines() {
+        quoted if quoted.is_empty() => error,
+        quoted => format!("{error}; stderr ends with:\n{quoted}"),
+    }
+}

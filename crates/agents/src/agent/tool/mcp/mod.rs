@@ -1,0 +1,166 @@
+//! Servers that speak the Model Context Protocol, through its official SDK.
+//!
+//! A server is started, or connected to, when a model is first told of its tools, once in a run, whoever uses it, and
+//! ended with the run. What it says is data: messages are bounded, and so is the time it may take. One that dies is
+//! started once more, when the next call comes.
+
+mod connection;
+mod content;
+mod http;
+mod stdio;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use self::connection::Connection;
+use super::hand::out_of_time;
+use crate::agent::Execution;
+use crate::agent::process::Watchdog;
+use crate::agent::script::Places;
+use ensemble_core::thread::ToolEnd;
+use ensemble_language::data::JsonMap;
+use ensemble_language::ensemble::CommandLine;
+
+/// How often a server is started: once, and once more when it was lost.
+const STARTS: u8 = 2;
+
+/// Where a server is, with all that the environment adds.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A child process.
+    Child {
+        /// The program and its arguments.
+        command: CommandLine,
+        /// Where programs are sought.
+        places: Places,
+        /// The folder that it runs in.
+        folder: PathBuf,
+        /// Variables beside our own.
+        env: Vec<(String, String)>,
+    },
+    /// Over HTTP.
+    Http {
+        /// Where.
+        url: String,
+        /// Headers of every request.
+        headers: Vec<(String, String)>,
+    },
+}
+
+/// All servers of a run.
+#[derive(Default)]
+pub struct Servers {
+    watchdog: Option<Arc<Watchdog>>,
+    known: Mutex<HashMap<Address, Arc<Server>>>,
+}
+
+/// One server.
+pub struct Server {
+    address: Address,
+    watchdog: Option<Arc<Watchdog>>,
+    state: tokio::sync::Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    starts: u8,
+    connection: Option<Arc<Connection>>,
+    is_closed: bool,
+}
+
+/// A tool as its server describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Offered {
+    /// The server's name for it.
+    pub name: Arc<str>,
+    /// What it is for.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+impl Servers {
+    /// None yet. The watchdog kills those that are child processes should we be killed.
+    pub fn new(watchdog: Option<Arc<Watchdog>>) -> Self {
+        Self {
+            watchdog,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The server there; the same one for the same address.
+    pub fn at(&self, address: Address) -> Arc<Server> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Server {
+            address: address.clone(),
+            watchdog: self.watchdog.clone(),
+            state: tokio::sync::Mutex::default(),
+        };
+        Arc::clone(known.entry(address.clone()).or_insert_with(|| Arc::new(new())))
+    }
+
+    /// Ends all of them, politely at first. Nothing of them is left when this returns.
+    pub async fn close(&self) {
+        let all: Vec<Arc<Server>> = {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.drain().map(|(_, server)| server).collect()
+        };
+        futures_util::future::join_all(all.iter().map(|server| server.close())).await;
+    }
+}
+
+impl Server {
+    /// Its tools as they are now. It is started for that if need be.
+    pub(super) async fn tools(&self, limit: Duration, execution: &Execution) -> Result<Arc<[Offered]>, String> {
+        let deadline = Instant::now() + limit;
+        let connection = self.connection(deadline, execution).await?;
+        let listed = connection.tools(deadline).await;
+        connection.pass_on(&execution.notes);
+        listed
+    }
+
+    /// Calls one of its tools. Dropping the future tells the server that nobody waits any more.
+    pub(super) async fn call(&self, tool: &str, arguments: JsonMap, limit: Duration, execution: &Execution) -> ToolEnd {
+        let deadline = Instant::now() + limit;
+        let connection = match self.connection(deadline, execution).await {
+            Ok(connection) => connection,
+            Err(error) => return ToolEnd::Error(error),
+        };
+        let end = tokio::time::timeout_at(deadline, connection.call(tool, arguments)).await;
+        connection.pass_on(&execution.notes);
+        end.unwrap_or_else(|_| ToolEnd::Error(out_of_time(limit)))
+    }
+
+    /// The connection, made now if there is none or it was lost.
+    async fn connection(&self, deadline: Instant, execution: &Execution) -> Result<Arc<Connection>, String> {
+        let mut state = self.state.lock().await;
+        if let Some(connection) = state.connection.take_if(|connection| connection.is_lost()) {
+            connection.pass_on(&execution.notes);
+        }
+        if let Some(connection) = &state.connection {
+            return Ok(Arc::clone(connection));
+        }
+        if state.is_closed {
+            return Err("the run is over".to_owned());
+        }
+        if state.starts >= STARTS {
+            return Err("the server has ended again and is not started a third time".to_owned());
+        }
+        state.starts += 1;
+        let opened = Connection::open(&self.address, deadline, self.watchdog.clone(), execution).await?;
+        Ok(Arc::clone(state.connection.insert(Arc::new(opened))))
+    }
+
+    async fn close(&self) {
+        let mut state = self.state.lock().await;
+        state.is_closed = true;
+        if let Some(connection) = state.connection.take().and_then(Arc::into_inner) {
+            connection.close().await;
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! How many tokens a message has: counted by the model's own tokenizer where it is known, else estimated.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, PoisonError};
+
+use tiktoken_rs::{bpe_for_tokenizer, tokenizer};
+
+use ensemble_core::thread::Message;
+
+/// Tokens that the format of a chat adds to each message of a model whose tokenizer is known.
+const PER_MESSAGE: u64 = 4;
+
+/// Most bytes that the tokenizer gets at once: its regular expressions walk back and forth.
+const PIECE: usize = 16 << 10;
+
+/// Counts messages for one model, each message once.
+#[derive(Debug, Default)]
+pub struct TokenCounter {
+    /// `None`: nobody knows how this model counts.
+    tokenizer: Option<tokenizer::Tokenizer>,
+    /// By the hash of what was counted.
+    counted: Mutex<HashMap<u64, u64>>,
+}
+
+impl TokenCounter {
+    /// For the model of that name, as its provider spells it. The tokenizer is loaded with the first message, since
+    /// that takes a tenth of a second.
+    pub fn of_model(model: &str) -> Self {
+        let name = model.rsplit('/').next().unwrap_or(model).replace(':', "-");
+        Self {
+            tokenizer: tokenizer::get_tokenizer(&name),
+            counted: Mutex::default(),
+        }
+    }
+
+    /// Are the counts estimates?
+    pub fn is_estimate(&self) -> bool {
+        self.tokenizer.is_none()
+    }
+
+    /// The tokens of each message. The first time this takes long.
+    pub fn messages(&self, messages: &[Message]) -> Vec<u64> {
+        messages.iter().map(|message| self.message(message)).collect()
+    }
+
+    /// The tokens of the instructions, or of any other message of this text.
+    pub fn text(&self, text: &str) -> u64 {
+        self.counted(text)
+    }
+
+    fn message(&self, message: &Message) -> u64 {
+        if message.tool_calls.is_empty() {
+            return self.counted(&message.content);
+        }
+        let mut text = message.content.clone();
+        for call in &message.tool_calls {
+            text.push_str(&format!("\n{}\n{}\n{}", call.name, call.arguments, call.told()));
+        }
+        self.counted(&text)
+    }
+
+    fn counted(&self, text: &str) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let key = hasher.finish();
+        if let Some(count) = self.cache().get(&key) {
+            return *count;
+        }
+        let count = match self.tokenizer {
+            Some(tokenizer) => encoded(tokenizer, text).map_or_else(|| estimate(text), |count| count + PER_MESSAGE),
+            None => estimate(text),
+        };
+        self.cache().insert(key, count);
+        count
+    }
+
+    fn cache(&self) -> std::sync::MutexGuard<'_, HashMap<u64, u64>> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn encoded(tokenizer: tokenizer::Tokenizer, text: &str) -> Option<u64> {
+    let encoder = bpe_for_tokenizer(tokenizer).ok()?;
+    let count = |piece: &str| encoder.encode_ordinary(piece).len() as u64;
+    Some(pieces(text).map(count).sum())
+}
+
+/// The text in pieces of bounded size.
+fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
+        text = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Words × 1.3. What has hardly any spaces (Chinese, JSON, base64) is no word: there it is a sixth of the bytes.
+pub fn estimate(text: &str) -> u64 {
+    let words = text.split_whitespace().count() as u64;
+    (words * 13).div_ceil(10).max((text.len() as u64).div_ceil(6))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use ensemble_core::thread::{Role, ToolCall, ToolEnd};
+
+    #[test]
+    fn models_whose_tokenizer_is_known_are_counted() {
+        let known = [
+            "gpt-4o-mini",
+            "gpt-4.1",
+            "o3",
+            "openai/gpt-4o",
+            "gpt-5.1",
+            "gpt-oss:20b",
+            "gpt-3.5-turbo",
+        ];
+        for model in known {
+            assert!(!TokenCounter::of_model(model).is_estimate(), "{model}");
+        }
+        for model in ["llama3.2:1b", "claude-sonnet-4", "", "gemini-2.5-flash", "mistral/nemo"] {
+            assert!(TokenCounter::of_model(model).is_estimate(), "{model}");
+        }
+        // "tiktoken is great!" is OpenAI's own example: six tokens.
+        let counter = TokenCounter::of_model("gpt-4");
+        assert_eq!(counter.text("tiktoken is great!"), 6 + PER_MESSAGE);
+        assert_eq!(counter.text(""), PER_MESSAGE);
+        let long = "word ".repeat(10_000);
+        let count = counter.text(&long);
+        assert!((10_000..10_050).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn others_are_estimated_from_words() {
+        let table = [
+            ("", 0),
+            ("one", 2),
+            ("one two three four five six seven eight nine ten", 13),
+            ("  spaces\n\tdo not   count ", 6),
+            (&"x".repeat(600), 100),
+            ("多語言的句子沒有空格", 5),
+        ];
+        for (text, tokens) in table {
+            assert_eq!(estimate(text), tokens, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tool_call_counts_with_its_arguments_and_its_result() {
+        let counter = TokenCounter::of_model("llama3");
+        let call = ToolCall::new("1", "weather", json!({"city": "Paris"}));
+        let message = |calls| Message {
+            tool_calls: calls,
+            ..Message::new(Role::Assistant, "Let me see.")
+        };
+        let plain = message(vec![]);
+        let open = message(vec![call.clone()]);
+        let ended = message(vec![
+            call.ended(ToolEnd::Result(json!("It is sunny and warm there.")), 0.1),
+        ]);
+        let counts = counter.messages(&[plain, open, ended]);
+        assert_eq!(counts[0], 4);
+        assert!(counts[0] < counts[1] && counts[1] < counts[2], "{counts:?}");
+    }
+}

@@ -1,0 +1,246 @@
+//! Replies on disk: the same request need not be made twice, and with a full cache none is made at all.
+//!
+//! A decorator around any provider. An entry is a JSON file in the folder of the agent that asked, with the whole
+//! request and the reply, to be read and to be committed. It holds no key and no header.
+//!
+//! **The same request again.** An agent that asks the very same thing twice in a run wants two replies: that is how
+//! one samples. So the n-th time has an entry of its own. Which time it is, is told by the request's number where an
+//! entry has it: a resumed run finds what it would have found without the interruption. Else the entries are taken in
+//! their order, so the numbers may shift (a retry more, a retry less) and the replies stay.
+//!
+//! Failures are not kept. What cannot be read is not there, and what cannot be written is a warning.
+
+#![expect(clippy::disallowed_methods, reason = "the cache is files")]
+
+mod entry;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use self::entry::{Entry, Problem, asked, differences};
+use super::{BoxFuture, Heard, Model, ModelError, ModelReply, ModelRequest, Provider};
+use ensemble_language::data::digest;
+use ensemble_language::ensemble::SIMULATED;
+
+/// Characters of a request's digest that name its entries; an entry has the whole.
+const NAME: usize = 16;
+
+/// Where replies are kept.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    folder: PathBuf,
+    only: bool,
+}
+
+impl Cache {
+    /// A folder that is filled with replies; it is made with the first one.
+    ///
+    /// # Errors
+    /// It is there and is no folder that can be read.
+    pub fn filled(folder: PathBuf) -> io::Result<Self> {
+        match std::fs::read_dir(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(Self { folder, only: false }),
+        }
+    }
+
+    /// A folder that alone answers.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn only(folder: PathBuf) -> io::Result<Self> {
+        std::fs::read_dir(&folder)?;
+        Ok(Self { folder, only: true })
+    }
+
+    /// For the agents of the ensemble that this agent stands for.
+    #[must_use]
+    pub fn within(&self, agent: &str) -> Self {
+        Self {
+            folder: self.folder.join(file_name(agent)),
+            only: self.only,
+        }
+    }
+}
+
+impl Model {
+    /// Answered from a cache first; simulated profiles are not, for they cost nothing.
+    #[must_use]
+    pub fn cached(mut self, cache: &Cache) -> Self {
+        let links = self.links.iter_mut();
+        for (_, provider) in links.filter(|(link, _)| *link.profile.provider != *SIMULATED) {
+            *provider = Arc::new(Cached::new(Arc::clone(provider), cache.clone()));
+        }
+        self
+    }
+}
+
+/// A provider behind a cache, for one agent.
+struct Cached {
+    inner: Arc<dyn Provider>,
+    cache: Cache,
+    /// Entries that have answered already.
+    used: Mutex<HashSet<PathBuf>>,
+}
+
+/// What the cache has for a request.
+enum Found {
+    Reply(PathBuf, ModelReply),
+    /// Nothing; a reply would go there.
+    Nothing(PathBuf),
+}
+
+impl Cached {
+    fn new(inner: Arc<dyn Provider>, cache: Cache) -> Self {
+        Self {
+            inner,
+            cache,
+            used: Mutex::default(),
+        }
+    }
+
+    async fn answer(&self, request: ModelRequest, heard: &Heard<'_>) -> Result<ModelReply, ModelError> {
+        let mut warnings = Vec::new();
+        let found = self.find(&request, &mut warnings);
+        let place = match (found, self.without_schema(&request)) {
+            (Found::Reply(path, reply), _) | (Found::Nothing(_), Some((path, reply))) => {
+                self.used().insert(path);
+                heard(&reply.text);
+                return Ok(ModelReply {
+                    cached: true,
+                    warnings,
+                    ..reply
+                });
+            }
+            (Found::Nothing(_), None) if self.cache.only => {
+                warnings.push(self.missing(&request));
+                return Err(ModelError::fatal(warnings.join("; ")));
+            }
+            (Found::Nothing(place), None) => place,
+        };
+        let entry = (asked(&request), request.request_number);
+        let mut reply = self.inner.complete(request, heard).await?;
+        let entry = Entry::new(entry.0, entry.1, &reply);
+        match entry.write(&place) {
+            Ok(()) => drop(self.used().insert(place)),
+            Err(error) => warnings.push(format!("{} cannot be written: {error}", place.display())),
+        }
+        reply.warnings.append(&mut warnings);
+        Ok(reply)
+    }
+
+    fn find(&self, request: &ModelRequest, warnings: &mut Vec<String>) -> Found {
+        let key = digest(&asked(request).to_string());
+        let used = self.used();
+        let mut fallback = None;
+        let mut vacant = None;
+        for path in (1..).map(|n| self.folder(request).join(format!("{}-{n}.json", &key[..NAME]))) {
+            match Entry::read(&path) {
+                Ok(entry) if entry.key != key => continue,
+                Ok(_) if used.contains(&path) => continue,
+                Ok(entry) if entry.request_number == request.request_number => return Found::Reply(path, entry.reply),
+                Ok(entry) => fallback = fallback.or(Some(Found::Reply(path, entry.reply))),
+                Err(Problem::Missing) => {
+                    vacant = vacant.or(Some(path));
+                    break;
+                }
+                Err(Problem::Damaged(error)) => {
+                    warnings.push(format!("{} cannot be used: {error}", path.display()));
+                    vacant = vacant.or(Some(path));
+                }
+                Err(Problem::Unreadable(error)) => {
+                    warnings.push(format!("{} cannot be read: {error}", path.display()));
+                    vacant = vacant.or(Some(path));
+                    break;
+                }
+            }
+        }
+        fallback.unwrap_or_else(|| Found::Nothing(vacant.unwrap_or_default()))
+    }
+
+    /// A provider that does not take the schema is asked again without it. That it does not, nobody can tell without
+    /// asking, so the cache alone looks for both.
+    fn without_schema(&self, request: &ModelRequest) -> Option<(PathBuf, ModelReply)> {
+        request.output_schema.as_ref().filter(|_| self.cache.only)?;
+        let request = ModelRequest {
+            output_schema: None,
+            ..request.clone()
+        };
+        match self.find(&request, &mut Vec::new()) {
+            Found::Reply(path, reply) => Some((path, reply)),
+            Found::Nothing(_) => None,
+        }
+    }
+
+    /// That there is no reply, and what the most similar request is.
+    fn missing(&self, request: &ModelRequest) -> String {
+        let folder = self.folder(request);
+        let told = format!(
+            "the cache has no reply to request {} of `{}`",
+            request.request_number, request.agent_name
+        );
+        let asked = asked(request);
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
+        let compared = entries.filter_map(|file| {
+            let entry = Entry::read(&file.path()).ok()?;
+            let distance = entry.request_number.abs_diff(request.request_number);
+            Some((differences(&entry.request, &asked), distance, file.path()))
+        });
+        let nearest = compared.min_by_key(|(differences, distance, path)| (differences.len(), *distance, path.clone()));
+        match nearest {
+            None => format!("{told}: there is none of that agent in {}", self.cache.folder.display()),
+            Some((differences, _, path)) if differences.is_empty() => {
+                format!(
+                    "{told}: {} has answered the same request before, and only once",
+                    path.display()
+                )
+            }
+            Some((differences, _, path)) => {
+                let shown: Vec<String> = differences.iter().take(3).map(|place| format!("`{place}`")).collect();
+                let more = if differences.len() > shown.len() {
+                    " and more"
+                } else {
+                    ""
+                };
+                format!(
+                    "{told}: the nearest, {}, differs in {}{more}",
+                    path.display(),
+                    shown.join(", ")
+                )
+            }
+        }
+    }
+
+    fn folder(&self, request: &ModelRequest) -> PathBuf {
+        self.cache.folder.join(file_name(&request.agent_name))
+    }
+
+    fn used(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Provider for Cached {
+    fn complete<'a>(
+        &'a self,
+        request: ModelRequest,
+        heard: &'a Heard<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        Box::pin(self.answer(request, heard))
+    }
+}
+
+/// An agent's name as the name of a folder. The names of agents in a file are that already.
+fn file_name(agent: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let name: String = agent.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    if Path::new(&name).file_name().is_some() {
+        name
+    } else {
+        "_".to_owned()
+    }
+}

@@ -1,0 +1,373 @@
+//! One question put to a chain of profiles: retries first, then the fallback.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{
+    LoadScript, ModelError, ModelReply, ModelRequest, Network, ProfileError, Provider, Remote, Resolved, Simulator,
+    ToolSpec, key_variable,
+    profiles::{Link, exists},
+};
+use ensemble_core::thread::{Listener, Message, Role, Said, Speaker};
+use ensemble_language::ensemble::{self, Price, Profile, Retry};
+
+/// Attempts of one request to a real provider where the profile has no `retry`.
+const ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
+
+/// A provider that asks to be left alone for longer is not waited for, if there is a fallback.
+const PATIENCE_WITH_FALLBACK: Duration = Duration::from_secs(60);
+
+/// Nor is one that asks for longer than this, if there is none.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A pause that is worth a word.
+const LONG_PAUSE: Duration = Duration::from_secs(5);
+
+/// A model that can be asked: profiles with their providers.
+pub struct Model {
+    pub(super) links: Vec<(Link, Arc<dyn Provider>)>,
+    simulated: bool,
+    network: Network,
+}
+
+/// What is asked, whoever answers.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The system message for each profile of the chain; profiles may have instructions of their own.
+    pub systems: Vec<Option<String>>,
+    /// Everything after the system message; the last one is the user's.
+    pub messages: Vec<Message>,
+    /// Who asks.
+    pub speaker: Speaker,
+    /// Requests that the agent has made before.
+    pub requests_made: u64,
+    /// The schema that the reply has to match.
+    pub output_schema: Option<Arc<Value>>,
+    /// The tools that the model may call.
+    pub tools: Arc<[ToolSpec]>,
+    /// Counts the requests as they are made, from 0, for whoever no longer waits for the end.
+    pub made: Arc<AtomicU64>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The reply, or why nobody gave one.
+    pub result: Result<ModelReply, ModelError>,
+    /// Requests that were made for it, failed ones included.
+    pub requests: u64,
+    /// What the person who runs the ensemble should know.
+    pub warnings: Vec<String>,
+    /// What the tokens of the profile that answered cost, if it says.
+    pub price: Option<Price>,
+}
+
+impl Model {
+    /// Readies the providers of a chain. A provider does its costly work when it is first asked, not here.
+    pub fn connect(resolved: &Resolved, load: &LoadScript, network: &Network) -> Result<Self, ProfileError> {
+        let connect = |link: &Link| -> Result<(Link, Arc<dyn Provider>), ProfileError> {
+            exists(link)?;
+            if let Some(provider) = ensemble::Provider::named(&link.profile.provider) {
+                return Ok((link.clone(), Arc::new(Remote::new(provider, network.clone()))));
+            }
+            let simulator = Simulator::new(link.profile.simulated.as_ref(), load);
+            let simulator = simulator.map_err(|message| ProfileError::Script {
+                profile: Arc::clone(&link.name),
+                message,
+            })?;
+            Ok((link.clone(), Arc::new(simulator)))
+        };
+        let links = resolved.chain.iter().map(connect).collect::<Result<_, _>>()?;
+        Ok(Self {
+            links,
+            simulated: resolved.is_simulated(),
+            network: network.clone(),
+        })
+    }
+
+    /// Is there a key for anyone in the chain?
+    ///
+    /// # Errors
+    /// All of them need one, and the environment has none of these; the error is of the first.
+    pub fn check_keys(&self) -> Result<(), ProfileError> {
+        let missing = self.profiles().map(|link| missing_key(link, &self.network));
+        let first = missing.reduce(|first, next| first.filter(|_| next.is_some()));
+        first.flatten().map_or(Ok(()), Err)
+    }
+
+    /// A model without an ensemble: one profile, and no fallback. It has no way to keys.
+    ///
+    /// # Errors
+    /// The profile cannot be used: a script where no file may be read.
+    pub fn of(profile: Profile) -> Result<Self, ProfileError> {
+        Self::reached(profile, &Network::default())
+    }
+
+    /// Likewise, with a way to keys and to providers.
+    ///
+    /// # Errors
+    /// The profile cannot be used: a script where no file may be read.
+    pub fn reached(profile: Profile, network: &Network) -> Result<Self, ProfileError> {
+        let link = Link {
+            name: "model".into(),
+            profile: Arc::new(profile),
+        };
+        let resolved = Resolved { chain: vec![link] };
+        let load = |path: &str| Err(format!("{path}: a model without an ensemble has no scripts"));
+        Self::connect(&resolved, &load, network)
+    }
+
+    /// A chain with providers of one's own, asked in this order.
+    pub fn with_providers(links: Vec<(Link, Arc<dyn Provider>)>) -> Self {
+        Self {
+            links,
+            simulated: false,
+            network: Network::default(),
+        }
+    }
+
+    /// Does a simulated model take part?
+    pub fn is_simulated(&self) -> bool {
+        self.simulated
+    }
+
+    /// The profiles, in the order in which they are asked.
+    pub fn profiles(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter().map(|(link, _)| link)
+    }
+
+    /// Asks until someone answers, or nobody is left. `listener` hears the reply as it comes.
+    pub async fn ask(&self, ask: Ask, listener: &dyn Listener) -> Asked {
+        let mut asking = Asking {
+            ask: &ask,
+            network: &self.network,
+            voice: Voice::new(&ask.speaker, listener),
+            warnings: Vec::new(),
+        };
+        let made = || ask.made.load(Ordering::Relaxed);
+        let mut failed: Vec<(&Link, ModelError)> = Vec::new();
+        for (at, (link, provider)) in self.links.iter().enumerate() {
+            let is_last = at + 1 == self.links.len();
+            match asking.retried(at, link, &**provider, is_last).await {
+                Ok(mut reply) => {
+                    let mut warnings = fell_back(&failed, link);
+                    warnings.append(&mut asking.warnings);
+                    warnings.append(&mut reply.warnings);
+                    return Asked {
+                        result: Ok(reply),
+                        requests: made(),
+                        warnings,
+                        price: link.profile.cost,
+                    };
+                }
+                Err(error) => failed.push((link, error)),
+            }
+        }
+        Asked {
+            result: Err(nobody(failed)),
+            requests: made(),
+            warnings: asking.warnings,
+            price: None,
+        }
+    }
+}
+
+fn fell_back(failed: &[(&Link, ModelError)], answered: &Link) -> Vec<String> {
+    let tell = |(link, error): &(&Link, ModelError)| {
+        let (failed, answered) = (&link.name, &answered.name);
+        format!("model profile `{failed}` failed ({error}); its fallback `{answered}` answered")
+    };
+    failed.iter().map(tell).collect()
+}
+
+fn nobody(mut failed: Vec<(&Link, ModelError)>) -> ModelError {
+    if failed.len() == 1 {
+        return failed.remove(0).1;
+    }
+    let errors: Vec<_> = failed
+        .iter()
+        .map(|(link, error)| format!("{}: {error}", link.name))
+        .collect();
+    ModelError {
+        message: errors.join("; "),
+        retryable: failed.iter().any(|(_, error)| error.retryable),
+        ..ModelError::fatal("")
+    }
+}
+
+/// The key that is not in the environment.
+fn missing_key(link: &Link, network: &Network) -> Option<ProfileError> {
+    let provider = ensemble::Provider::named(&link.profile.provider)?;
+    let variable = key_variable(&link.profile, provider)?;
+    network.variable(variable).is_none().then(|| ProfileError::NoKey {
+        profile: Arc::clone(&link.name),
+        provider: provider.name,
+        variable: variable.to_owned(),
+    })
+}
+
+/// A question on its way through the chain.
+struct Asking<'a> {
+    ask: &'a Ask,
+    network: &'a Network,
+    voice: Voice<'a>,
+    warnings: Vec<String>,
+}
+
+impl Asking<'_> {
+    /// One profile, as often as its `retry` allows.
+    async fn retried(
+        &mut self,
+        at: usize,
+        link: &Link,
+        provider: &dyn Provider,
+        is_last: bool,
+    ) -> Result<ModelReply, ModelError> {
+        let retry = retry(&link.profile);
+        let mut attempt = 1;
+        let mut with_schema = true;
+        loop {
+            let number = self.ask.requests_made + self.ask.made.fetch_add(1, Ordering::Relaxed) + 1;
+            let mut request = request(self.ask, at, link, number);
+            request.output_schema = request.output_schema.filter(|_| with_schema);
+            let error = match once(link, provider, request, &self.voice).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let was_heard = self.voice.again();
+            if error.refused_schema && with_schema {
+                let name = &link.name;
+                self.warnings.push(format!(
+                    "model profile `{name}` was asked again without the output schema, which it does not take ({error})"
+                ));
+                with_schema = false;
+                continue;
+            }
+            if !error.retryable || attempt >= retry.max_attempts.get() {
+                return Err(error);
+            }
+            let pause = self.pause(&retry, attempt, link, &error, is_last);
+            let pause = pause.ok_or_else(|| too_long(error.clone()))?;
+            if was_heard || pause >= LONG_PAUSE {
+                self.warn(link, &error, was_heard, pause);
+            }
+            tokio::time::sleep(pause).await;
+            attempt += 1;
+        }
+    }
+
+    /// How long to wait before the next attempt; nothing if that would be too long.
+    fn pause(&self, retry: &Retry, attempt: u32, link: &Link, error: &ModelError, is_last: bool) -> Option<Duration> {
+        let patience = if is_last { PATIENCE } else { PATIENCE_WITH_FALLBACK };
+        match error.retry_after {
+            Some(told) => (told <= patience).then_some(told),
+            None if &*link.profile.provider == ensemble::SIMULATED => Some(retry.pause_after(attempt)),
+            None => Some(self.network.jittered(retry.pause_after(attempt))),
+        }
+    }
+
+    fn warn(&mut self, link: &Link, error: &ModelError, was_heard: bool, pause: Duration) {
+        let name = &link.name;
+        let what = match was_heard {
+            true => "had begun its reply and was asked again".to_owned(),
+            false => format!("was asked again after {:.0} s", pause.as_secs_f64()),
+        };
+        self.warnings.push(format!("model profile `{name}` {what} ({error})"));
+    }
+}
+
+/// The profile's `retry`; without one, real providers are asked more than once.
+fn retry(profile: &Profile) -> Retry {
+    profile
+        .retry
+        .clone()
+        .unwrap_or_else(|| match ensemble::Provider::named(&profile.provider) {
+            Some(_) => Retry {
+                max_attempts: ATTEMPTS,
+                ..Retry::default()
+            },
+            None => Retry::default(),
+        })
+}
+
+fn too_long(error: ModelError) -> ModelError {
+    let seconds = error.retry_after.unwrap_or_default().as_secs();
+    ModelError {
+        message: format!("{error}; it asks to be left alone for {seconds} s, which is too long to wait"),
+        ..error
+    }
+}
+
+async fn once(
+    link: &Link,
+    provider: &dyn Provider,
+    request: ModelRequest,
+    voice: &Voice<'_>,
+) -> Result<ModelReply, ModelError> {
+    let heard = |text: &str| voice.hear(text);
+    let Some(limit) = link.profile.timeout else {
+        return provider.complete(request, &heard).await;
+    };
+    let timed = tokio::time::timeout(limit, provider.complete(request, &heard)).await;
+    timed.unwrap_or_else(|_| {
+        let seconds = limit.as_secs_f64();
+        Err(ModelError::passing(format!("no reply within {seconds} s")))
+    })
+}
+
+/// Passes pieces of a reply on, and knows whether there were any.
+struct Voice<'a> {
+    speaker: &'a Speaker,
+    listener: &'a dyn Listener,
+    was_heard: AtomicBool,
+}
+
+impl<'a> Voice<'a> {
+    fn new(speaker: &'a Speaker, listener: &'a dyn Listener) -> Self {
+        Self {
+            speaker,
+            listener,
+            was_heard: AtomicBool::new(false),
+        }
+    }
+
+    fn hear(&self, text: &str) {
+        self.was_heard.store(true, Ordering::Relaxed);
+        self.listener.hear(self.speaker, Said::Text(text));
+    }
+
+    /// The reply so far does not count; whoever has heard of it is told. Had anything been heard?
+    fn again(&self) -> bool {
+        let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
+        if was_heard {
+            self.listener.hear(self.speaker, Said::Again);
+        }
+        was_heard
+    }
+}
+
+fn request(ask: &Ask, at: usize, link: &Link, number: u64) -> ModelRequest {
+    let system = ask.systems.get(at).cloned().flatten();
+    let system = system.map(|content| Message::new(Role::System, content));
+    let prompt = ask.messages.iter().rev().find(|message| message.role == Role::User);
+    ModelRequest {
+        prompt: prompt
+            .map(|message| message.content.as_str())
+            .unwrap_or_default()
+            .into(),
+        messages: system.into_iter().chain(ask.messages.iter().cloned()).collect(),
+        agent_name: Arc::clone(&ask.speaker.agent),
+        request_number: number,
+        execution: ask.speaker.execution,
+        output_schema: ask.output_schema.clone(),
+        tools: Arc::clone(&ask.tools),
+        profile: Arc::clone(&link.profile),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! How long a chain waits, for whom, and what it says of it; and what an answer costs.
+
+use futures_util::FutureExt;
+
+use super::*;
+use ensemble_core::thread::Listener;
+
+/// Always fails so, at once.
+struct Failing(ModelError);
+
+impl Provider for Failing {
+    fn complete<'a>(&'a self, _: ModelRequest, _: &'a Heard<'a>) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        Box::pin(std::future::ready(Err(self.0.clone())))
+    }
+}
+
+fn link(provider: &str) -> Link {
+    let profile = Profile {
+        provider: provider.into(),
+        ..Profile::default()
+    };
+    Link {
+        name: "a".into(),
+        profile: Arc::new(profile),
+    }
+}
+
+fn asking<'a>(ask: &'a Ask, network: &'a Network) -> Asking<'a> {
+    Asking {
+        ask,
+        network,
+        voice: Voice::new(&ask.speaker, &Silence),
+        warnings: Vec::new(),
+    }
+}
+
+fn busy(seconds: Option<u64>) -> ModelError {
+    ModelError {
+        retry_after: seconds.map(Duration::from_secs),
+        ..ModelError::passing("busy")
+    }
+}
+
+#[test]
+fn a_provider_is_waited_for_longer_where_there_is_no_fallback() {
+    let (ask, network, link) = (ask(0), Network::default(), link("openai"));
+    for (seconds, with_fallback, alone) in [
+        (60, true, true),
+        (61, false, true),
+        (300, false, true),
+        (301, false, false),
+    ] {
+        let waits = |is_last| {
+            let pause = asking(&ask, &network).pause(&Retry::default(), 1, &link, &busy(Some(seconds)), is_last);
+            pause.map(|pause| pause.as_secs())
+        };
+        assert_eq!(waits(false), with_fallback.then_some(seconds));
+        assert_eq!(waits(true), alone.then_some(seconds));
+    }
+}
+
+#[test]
+fn pauses_before_real_providers_are_spread() {
+    let ask = ask(0);
+    let retry = Retry {
+        delay: Duration::from_secs(4),
+        ..Retry::default()
+    };
+    for (chance, provider, expected) in [
+        (0.0, "openai", 3.0),
+        (1.0, "openai", 5.0),
+        (0.0, "simulated", 4.0),
+        (1.0, "simulated", 4.0),
+    ] {
+        let network = Network::new(|_| None, || chrono::DateTime::UNIX_EPOCH, move || chance);
+        let pause = asking(&ask, &network).pause(&retry, 1, &link(provider), &busy(None), true);
+        assert_eq!(pause.map(|pause| pause.as_secs_f64()), Some(expected), "{provider}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_pause_is_told_before_it_begins() {
+    let (ask, network, link) = (ask(0), Network::default(), link("openai"));
+    for (seconds, told) in [
+        (4, vec![]),
+        (5, vec!["model profile `a` was asked again after 5 s (busy)"]),
+    ] {
+        let mut asking = asking(&ask, &network);
+        let provider = Failing(busy(Some(seconds)));
+        let waits = asking.retried(0, &link, &provider, true).now_or_never();
+        assert_eq!(waits, None);
+        assert_eq!(asking.warnings, told);
+    }
+}
+
+#[tokio::test]
+async fn whoever_listens_is_told_that_the_reply_begins_anew() {
+    #[derive(Default)]
+    struct Ear(Mutex<Vec<String>>);
+    impl Listener for Ear {
+        fn hear(&self, _: &Speaker, said: Said<'_>) {
+            let heard = match said {
+                Said::Text(text) => text.to_owned(),
+                _ => "again".to_owned(),
+            };
+            self.0.lock().unwrap().push(heard);
+        }
+    }
+    let ear = Ear::default();
+    let links = vec![
+        ("a", 2, vec![(1, true), (2, true)], Profile::default()),
+        ("b", 1, vec![], Profile::default()),
+    ];
+    let asked = setup(links).model.ask(ask(0), &ear).await;
+    assert_eq!(*ear.0.lock().unwrap(), ["a 1", "again", "a 2", "again", "b 3"]);
+    assert_eq!(
+        asked.warnings,
+        [
+            "model profile `a` failed (error 2); its fallback `b` answered",
+            "model profile `a` had begun its reply and was asked again (error 1)"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_answer_has_the_price_of_the_profile_that_gave_it() {
+    let priced = |input_per_million| Profile {
+        cost: Some(Price {
+            input_per_million,
+            output_per_million: 0.0,
+        }),
+        ..Profile::default()
+    };
+    let links = |fails| vec![("a", 1, fails, priced(1.0)), ("b", 1, vec![], priced(2.0))];
+    for (fails, expected) in [(vec![], 1.0), (vec![(1, false)], 2.0)] {
+        let asked = setup(links(fails)).model.ask(ask(0), &Silence).await;
+        assert_eq!(asked.price.map(|price| price.input_per_million), Some(expected));
+    }
+}

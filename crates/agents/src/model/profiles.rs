@@ -1,0 +1,430 @@
+//! Which model answers: overrides, then the places where profiles are written, in the order in which they are given.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use ensemble_language::diagnostic::did_you_mean;
+use ensemble_language::ensemble::{ModelChoice, Profile, Provider, SIMULATED, provider_names};
+
+/// All profiles that a run can use.
+#[derive(Debug, Clone, Default)]
+pub struct Profiles {
+    overrides: Vec<Override>,
+    places: Vec<Place>,
+}
+
+/// Where profiles are written.
+#[derive(Debug, Clone)]
+struct Place {
+    name: String,
+    profiles: Vec<(Arc<str>, Profile)>,
+}
+
+/// `--model profile=provider/model`, `--model '*=provider/model'`.
+///
+/// It replaces provider and model. What belongs to the replaced provider goes with it (`base_url`, `api_key_env`,
+/// `headers`, prepared replies), the price goes with the model, and so does the fallback: whoever overrides says who answers, and nobody else does. A profile
+/// of that provider already keeps all of these, so that `'*=simulated'` runs everything offline as prepared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Override {
+    /// The profile's name, or `provider/model` of agents that name a model; `*` is all.
+    pub profile: Arc<str>,
+    /// Who answers.
+    pub provider: Arc<str>,
+    /// The provider's name of the model; empty for plain `simulated`.
+    pub model: Arc<str>,
+}
+
+/// The profile that answers, then its fallbacks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolved {
+    /// Never empty; no name twice.
+    pub chain: Vec<Link>,
+}
+
+/// One profile of a chain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    /// Its name, or `provider/model` where an agent names a model.
+    pub name: Arc<str>,
+    /// How to ask.
+    pub profile: Arc<Profile>,
+}
+
+/// Why no model can answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// No place has it.
+    #[error("unknown model profile `{name}`{}; looked in {}", named_by(.fallback_of), .places.join(", "))]
+    Unknown {
+        /// As written.
+        name: Arc<str>,
+        /// The profile whose `fallback` it is.
+        fallback_of: Option<Arc<str>>,
+        /// The known name that was probably meant.
+        suggestion: Option<Arc<str>>,
+        /// Where profiles were looked for.
+        places: Vec<String>,
+    },
+    /// There is no such provider.
+    #[error("model profile `{profile}` asks for provider `{provider}`, which does not exist")]
+    UnknownProvider {
+        /// The profile, or `provider/model`.
+        profile: Arc<str>,
+        /// What it asks for.
+        provider: Arc<str>,
+    },
+    /// Nobody in the chain can be asked, since keys are missing; told of the first.
+    #[error("model profile `{profile}` has no key for {provider}: set the environment variable {variable}")]
+    NoKey {
+        /// The profile.
+        profile: Arc<str>,
+        /// Who wants the key.
+        provider: &'static str,
+        /// Where it is looked for.
+        variable: String,
+    },
+    /// The script of a simulated profile cannot be used.
+    #[error("model profile `{profile}`: {message}")]
+    Script {
+        /// The profile.
+        profile: Arc<str>,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl ProfileError {
+    /// What to do about it, if there is a guess.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::Unknown {
+                suggestion: Some(name), ..
+            } => Some(format!("did you mean `{name}`?")),
+            Self::Unknown { name, .. } | Self::NoKey { profile: name, .. } => {
+                Some(format!("`--model {name}=simulated` runs it on simulated answers"))
+            }
+            Self::UnknownProvider { provider, .. } => Some(match did_you_mean(provider, provider_names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", provider_names().collect::<Vec<_>>().join(", ")),
+            }),
+            Self::Script { .. } => None,
+        }
+    }
+}
+
+fn named_by(fallback_of: &Option<Arc<str>>) -> String {
+    match fallback_of {
+        Some(name) => format!(", the fallback of `{name}`"),
+        None => String::new(),
+    }
+}
+
+impl Profiles {
+    /// No profiles but the built-in `simulated`, and these overrides; of two for one profile the later counts.
+    pub fn new(overrides: Vec<Override>) -> Self {
+        Self {
+            overrides,
+            places: Vec::new(),
+        }
+    }
+
+    /// Adds a place that is looked at after those before it; `name` says which (`config.yaml`, `the ensemble file`).
+    #[must_use]
+    pub fn with_place(mut self, name: impl Into<String>, profiles: Vec<(Arc<str>, Profile)>) -> Self {
+        let name = name.into();
+        self.places.push(Place { name, profiles });
+        self
+    }
+
+    /// The overrides, for a caller who wants to know which of them concern anyone.
+    pub fn overrides(&self) -> &[Override] {
+        &self.overrides
+    }
+
+    /// Who answers an agent that made this choice, and who answers when that one cannot.
+    ///
+    /// A circle of fallbacks ends before it begins again.
+    pub fn resolve(&self, choice: &ModelChoice) -> Result<Resolved, ProfileError> {
+        let mut chain: Vec<Link> = Vec::new();
+        let mut next = Some(self.first(choice)?);
+        while let Some(link) = next {
+            exists(&link)?;
+            let fallback = link.profile.fallback.clone();
+            let fallback_of = Arc::clone(&link.name);
+            chain.push(link);
+            next = match fallback {
+                Some(name) if chain.iter().all(|link| link.name != name) => Some(self.named(&name, Some(fallback_of))?),
+                _ => None,
+            };
+        }
+        Ok(Resolved { chain })
+    }
+
+    fn first(&self, choice: &ModelChoice) -> Result<Link, ProfileError> {
+        match choice {
+            ModelChoice::Profile(name) => self.named(name, None),
+            ModelChoice::Model { provider, model } => {
+                let profile = Profile {
+                    provider: Arc::clone(provider),
+                    model: Arc::clone(model),
+                    ..Profile::default()
+                };
+                let name: Arc<str> = format!("{provider}/{model}").into();
+                Ok(self.overridden(name, Some(profile)).expect("a profile is given"))
+            }
+        }
+    }
+
+    fn named(&self, name: &Arc<str>, fallback_of: Option<Arc<str>>) -> Result<Link, ProfileError> {
+        let written = self.profiles().find(|(known, _)| known == name);
+        let profile = written.map(|(_, profile)| profile.clone()).or_else(|| built_in(name));
+        self.overridden(Arc::clone(name), profile)
+            .ok_or_else(|| ProfileError::Unknown {
+                name: Arc::clone(name),
+                fallback_of,
+                suggestion: self.similar(name),
+                places: self.places.iter().map(|place| place.name.clone()).collect(),
+            })
+    }
+
+    /// The profile as the overrides leave it; `None` where there is neither a profile nor an override.
+    fn overridden(&self, name: Arc<str>, profile: Option<Profile>) -> Option<Link> {
+        let exact = self.overrides.iter().rev().find(|over| over.profile == name);
+        let over = exact.or_else(|| self.overrides.iter().rev().find(|over| &*over.profile == "*"));
+        let profile = match (over, profile) {
+            (None, profile) => profile?,
+            (Some(over), profile) => over.apply(profile.unwrap_or_default()),
+        };
+        Some(Link {
+            name,
+            profile: Arc::new(profile),
+        })
+    }
+
+    fn profiles(&self) -> impl Iterator<Item = &(Arc<str>, Profile)> {
+        self.places.iter().flat_map(|place| &place.profiles)
+    }
+
+    fn similar(&self, name: &str) -> Option<Arc<str>> {
+        did_you_mean(name, self.profiles().map(|(known, _)| &**known)).map(Arc::from)
+    }
+}
+
+impl Override {
+    fn apply(&self, profile: Profile) -> Profile {
+        let stays = profile.provider == self.provider;
+        Profile {
+            provider: Arc::clone(&self.provider),
+            model: Arc::clone(&self.model),
+            base_url: profile.base_url.filter(|_| stays),
+            api_key_env: profile.api_key_env.filter(|_| stays),
+            headers: if stays { profile.headers } else { Vec::new() },
+            cost: profile.cost.filter(|_| stays && profile.model == self.model),
+            simulated: profile.simulated.filter(|_| stays),
+            fallback: profile.fallback.filter(|_| stays),
+            ..profile
+        }
+    }
+}
+
+impl FromStr for Override {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no override; write `PROFILE=PROVIDER/MODEL` or `PROFILE=simulated`");
+        let (profile, answers) = text.split_once('=').ok_or_else(wrong)?;
+        let (provider, model) = match answers.trim().split_once('/') {
+            Some((provider, model)) if !model.is_empty() => (provider, model),
+            None if answers.trim() == SIMULATED => (SIMULATED, ""),
+            _ => return Err(wrong()),
+        };
+        if profile.trim().is_empty() || provider.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Self {
+            profile: profile.trim().into(),
+            provider: provider.into(),
+            model: model.into(),
+        })
+    }
+}
+
+impl Resolved {
+    /// Does a simulated model take part? Every report of the run has to say so.
+    pub fn is_simulated(&self) -> bool {
+        self.chain.iter().any(|link| &*link.profile.provider == SIMULATED)
+    }
+}
+
+fn built_in(name: &str) -> Option<Profile> {
+    (name == SIMULATED).then(|| Profile {
+        provider: SIMULATED.into(),
+        ..Profile::default()
+    })
+}
+
+/// Is there such a provider?
+pub(super) fn exists(link: &Link) -> Result<(), ProfileError> {
+    if &*link.profile.provider == SIMULATED || Provider::named(&link.profile.provider).is_some() {
+        return Ok(());
+    }
+    Err(ProfileError::UnknownProvider {
+        profile: Arc::clone(&link.name),
+        provider: Arc::clone(&link.profile.provider),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ensemble_language::ensemble::{Reply, Simulated};
+
+    fn profile(provider: &str, says: &str) -> Profile {
+        Profile {
+            provider: provider.into(),
+            system_prompt: Some(says.into()),
+            simulated: (provider == SIMULATED).then(|| Simulated::Replies(vec![Reply::Text(says.into())])),
+            base_url: Some("http://here".into()),
+            ..Profile::default()
+        }
+    }
+
+    fn with_fallback(profile: Profile, fallback: &str) -> Profile {
+        Profile {
+            fallback: Some(fallback.into()),
+            ..profile
+        }
+    }
+
+    fn profiles(overrides: &[&str]) -> Profiles {
+        let overrides = overrides
+            .iter()
+            .map(|text| text.parse().expect("an override"))
+            .collect();
+        Profiles::new(overrides)
+            .with_place(
+                "the ensemble file",
+                vec![
+                    ("fast".into(), profile(SIMULATED, "from the file")),
+                    ("far".into(), with_fallback(profile("openai", "far"), "fast")),
+                    ("safe".into(), with_fallback(profile(SIMULATED, "safe"), "fast")),
+                    ("ring".into(), with_fallback(profile(SIMULATED, "ring"), "ring-2")),
+                    ("ring-2".into(), with_fallback(profile(SIMULATED, "ring-2"), "ring")),
+                    ("lost".into(), with_fallback(profile(SIMULATED, "lost"), "nowhere")),
+                ],
+            )
+            .with_place(
+                "/home/me/config.yaml",
+                vec![
+                    ("fast".into(), profile(SIMULATED, "from the config")),
+                    ("slow".into(), profile(SIMULATED, "slow")),
+                ],
+            )
+    }
+
+    fn named(name: &str) -> ModelChoice {
+        ModelChoice::Profile(name.into())
+    }
+
+    fn names(resolved: &Resolved) -> Vec<&str> {
+        resolved.chain.iter().map(|link| &*link.name).collect()
+    }
+
+    fn says(profiles: &Profiles, name: &str) -> String {
+        let resolved = profiles.resolve(&named(name)).expect("resolves");
+        resolved.chain[0].profile.system_prompt.clone().unwrap_or_default()
+    }
+
+    #[test]
+    fn earlier_places_win() {
+        assert_eq!(says(&profiles(&[]), "fast"), "from the file");
+        assert_eq!(says(&profiles(&[]), "slow"), "slow");
+        assert_eq!(says(&profiles(&[]), "simulated"), "");
+    }
+
+    #[test]
+    fn fallbacks_follow_and_a_circle_ends() {
+        let profiles = profiles(&[]);
+        assert_eq!(names(&profiles.resolve(&named("safe")).unwrap()), ["safe", "fast"]);
+        assert_eq!(names(&profiles.resolve(&named("ring")).unwrap()), ["ring", "ring-2"]);
+    }
+
+    #[test]
+    fn overrides_replace_provider_and_model() {
+        let resolved = profiles(&["far=simulated"]).resolve(&named("far")).unwrap();
+        let link = &resolved.chain[0];
+        assert_eq!((&*link.profile.provider, &*link.profile.model), ("simulated", ""));
+        assert_eq!(
+            link.profile.system_prompt.as_deref(),
+            Some("far"),
+            "it keeps its instructions"
+        );
+        assert_eq!((&link.profile.base_url, names(&resolved)), (&None, vec!["far"]));
+        assert!(resolved.is_simulated());
+
+        let kept = profiles(&["*=simulated"]).resolve(&named("fast")).unwrap();
+        assert!(kept.chain[0].profile.simulated.is_some(), "prepared replies stay");
+        let kept = profiles(&["*=simulated"]).resolve(&named("safe")).unwrap();
+        assert_eq!(names(&kept), ["safe", "fast"], "and so does a prepared fallback");
+
+        let exact = profiles(&["fast=simulated/exact", "*=simulated/all", "fast=simulated/later"]);
+        assert_eq!(&*exact.resolve(&named("fast")).unwrap().chain[0].profile.model, "later");
+        assert_eq!(&*exact.resolve(&named("slow")).unwrap().chain[0].profile.model, "all");
+        assert_eq!(
+            &*exact.resolve(&named("unheard-of")).unwrap().chain[0].profile.model,
+            "all"
+        );
+
+        let other = profiles(&["fast=openai/gpt/5"]).resolve(&named("fast")).unwrap();
+        assert_eq!(&*other.chain[0].profile.model, "gpt/5");
+        let error = profiles(&["fast=opneai/gpt/5"]).resolve(&named("fast")).unwrap_err();
+        assert_eq!(error.help().as_deref(), Some("did you mean `openai`?"), "{error}");
+    }
+
+    #[test]
+    fn a_model_without_a_profile_can_be_overridden() {
+        let choice = ModelChoice::Model {
+            provider: "ollama".into(),
+            model: "llama3.2:1b".into(),
+        };
+        assert!(!profiles(&[]).resolve(&choice).unwrap().is_simulated());
+        for over in ["*=simulated", "ollama/llama3.2:1b=simulated"] {
+            assert!(profiles(&[over]).resolve(&choice).unwrap().is_simulated(), "{over}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_profile_is_told_with_places_and_a_guess() {
+        let error = profiles(&[]).resolve(&named("slwo")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown model profile `slwo`; looked in the ensemble file, /home/me/config.yaml"
+        );
+        assert_eq!(error.help().as_deref(), Some("did you mean `slow`?"));
+        let error = profiles(&[]).resolve(&named("zzz")).unwrap_err();
+        assert_eq!(
+            error.help().as_deref(),
+            Some("`--model zzz=simulated` runs it on simulated answers")
+        );
+        let error = profiles(&[]).resolve(&named("lost")).unwrap_err();
+        assert!(
+            error.to_string().contains("`nowhere`, the fallback of `lost`; "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn overrides_are_read() {
+        let over: Override = "a=openai/gpt/x=1".parse().unwrap();
+        assert_eq!(
+            (&*over.profile, &*over.provider, &*over.model),
+            ("a", "openai", "gpt/x=1")
+        );
+        let over: Override = "*=simulated".parse().unwrap();
+        assert_eq!((&*over.profile, &*over.provider, &*over.model), ("*", "simulated", ""));
+        for wrong in ["", "a", "a=", "=simulated", "a=openai", "a=openai/", "a=/gpt"] {
+            assert!(wrong.parse::<Override>().is_err(), "{wrong}");
+        }
+    }
+}

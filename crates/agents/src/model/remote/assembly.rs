@@ -1,0 +1,140 @@
+//! A reply as it comes together from the events of a stream.
+
+use serde_json::{Map, Value};
+
+use super::failure::Broken;
+use super::frames::MOST;
+use crate::model::{Heard, ModelReply, Tokens};
+use ensemble_core::thread::{StopReason, ToolCall};
+
+/// What has come so far.
+pub(super) struct Assembly<'h> {
+    heard: &'h Heard<'h>,
+    text: String,
+    calls: Vec<Call>,
+    size: usize,
+    /// Tokens that the provider says were read, and written.
+    pub(super) input: Option<u64>,
+    pub(super) output: Option<u64>,
+    /// Why the model stopped, once it has.
+    pub(super) stop: Option<StopReason>,
+    /// Nothing can follow.
+    pub(super) ended: bool,
+}
+
+/// A tool call as it comes together.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    /// By which the pieces of a call are told from those of another.
+    index: u64,
+    pub(super) id: String,
+    pub(super) name: String,
+    /// JSON, in pieces.
+    pub(super) arguments: String,
+    pub(super) signatures: Vec<String>,
+}
+
+impl<'h> Assembly<'h> {
+    pub(super) fn new(heard: &'h Heard<'h>) -> Self {
+        Self {
+            heard,
+            text: String::new(),
+            calls: Vec::new(),
+            size: 0,
+            input: None,
+            output: None,
+            stop: None,
+            ended: false,
+        }
+    }
+
+    /// The next piece of the text; an empty one is none.
+    pub(super) fn say(&mut self, piece: &str) -> Result<(), Broken> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.grow(piece.len())?;
+        self.text.push_str(piece);
+        (self.heard)(piece);
+        Ok(())
+    }
+
+    /// The call with that index, new if there is none.
+    pub(super) fn call(&mut self, index: u64) -> Result<&mut Call, Broken> {
+        let at = match self.calls.iter().position(|call| call.index == index) {
+            Some(at) => at,
+            None => {
+                self.grow(64)?;
+                self.calls.push(Call {
+                    index,
+                    ..Call::default()
+                });
+                self.calls.len() - 1
+            }
+        };
+        Ok(&mut self.calls[at])
+    }
+
+    /// A call that comes in one piece.
+    pub(super) fn whole_call(&mut self, id: Option<&str>, name: &str, arguments: &Value) -> Result<&mut Call, Broken> {
+        let index = self.calls.len() as u64;
+        let arguments = arguments.to_string();
+        self.grow(arguments.len())?;
+        let call = self.call(index)?;
+        call.id = id.unwrap_or_default().to_owned();
+        call.name = name.to_owned();
+        call.arguments = arguments;
+        Ok(call)
+    }
+
+    /// The next piece of a call's arguments.
+    pub(super) fn argue(&mut self, index: u64, piece: &str) -> Result<(), Broken> {
+        self.grow(piece.len())?;
+        self.call(index)?.arguments.push_str(piece);
+        Ok(())
+    }
+
+    fn grow(&mut self, by: usize) -> Result<(), Broken> {
+        self.size += by;
+        (self.size <= MOST).then_some(()).ok_or(Broken::TooLarge)
+    }
+
+    /// The reply. Calls without an id get one that is the same whenever the request is made again.
+    pub(super) fn finish(self, request_number: u64) -> Result<ModelReply, Broken> {
+        let Some(stop_reason) = self.stop.or(self.ended.then_some(StopReason::EndTurn)) else {
+            return Err(Broken::Cut);
+        };
+        let calls = self.calls.into_iter().filter(|call| !call.name.is_empty());
+        let call = |(at, call): (usize, Call)| {
+            let id = match call.id.is_empty() {
+                true => format!("call_{request_number}_{at}"),
+                false => call.id,
+            };
+            ToolCall {
+                signatures: call.signatures,
+                ..ToolCall::new(id, call.name, arguments(call.arguments))
+            }
+        };
+        Ok(ModelReply {
+            tool_calls: (1..).zip(calls).map(call).collect(),
+            tokens: match (self.input, self.output) {
+                // Who has counted nothing at all has not counted.
+                (None | Some(0), None | Some(0)) => None,
+                (input, output) => Some(Tokens {
+                    input: input.unwrap_or_default(),
+                    output: output.unwrap_or_default(),
+                }),
+            },
+            stop_reason,
+            ..ModelReply::text(self.text)
+        })
+    }
+}
+
+/// What is no JSON is handed on as a text, which the model is told is wrong.
+fn arguments(text: String) -> Value {
+    match text.trim() {
+        "" | "null" => Value::Object(Map::new()),
+        given => serde_json::from_str(given).unwrap_or(Value::String(text)),
+    }
+}

@@ -1,0 +1,229 @@
+//! What is secret in a request: where it comes from, where it may go, and that it is never repeated.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::model::{Heard, Network};
+use ensemble_language::ensemble::{HeaderText, Profile, Provider};
+
+/// What is shorter guards nothing (`none`, `ollama`), and striking it out would maim texts.
+const SHORTEST_SECRET: usize = 8;
+
+/// Stands where a secret was.
+const STRUCK_OUT: &str = "[secret]";
+
+/// What is sent to prove who asks, and the profile's own headers.
+pub(super) struct Credentials {
+    pub(super) key: Option<String>,
+    pub(super) headers: Vec<(String, String)>,
+    secrets: Vec<String>,
+}
+
+/// Which environment variable holds the key; nothing if no key is sent.
+///
+/// The provider's own variable counts only for the provider's own address: a `base_url` is somebody else.
+pub fn key_variable<'p>(profile: &'p Profile, provider: &Provider) -> Option<&'p str> {
+    let own = provider.api_key_env.filter(|_| profile.base_url.is_none());
+    profile.api_key_env.as_deref().or(own)
+}
+
+impl Credentials {
+    /// Looks into the environment. The error names the variable that is missing.
+    pub(super) fn gather(profile: &Profile, provider: &Provider, network: &Network) -> Result<Self, String> {
+        let mut secrets = Vec::new();
+        let mut secret = |name: &str, what: &str| {
+            let value = network.variable(name);
+            let value = value.ok_or_else(|| format!("{what}: set the environment variable {name}"))?;
+            secrets.push(value.clone());
+            Ok::<_, String>(value)
+        };
+        let key = key_variable(profile, provider)
+            .map(|name| secret(name, &format!("there is no key for {}", provider.name)))
+            .transpose()?;
+        let header = |(name, text): &(String, HeaderText)| {
+            let value = match text {
+                HeaderText::Text(text) => text.clone(),
+                HeaderText::Env(variable) => secret(variable, &format!("the header `{name}` has no value"))?,
+            };
+            Ok::<_, String>((name.clone(), value))
+        };
+        let headers = profile.headers.iter().map(header).collect::<Result<_, _>>()?;
+        secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
+        // `Bearer …` and the like: the word that follows is the secret.
+        let words: Vec<String> = secrets
+            .iter()
+            .filter_map(|secret| secret.split_once(' '))
+            .map(|(_, rest)| rest.trim().to_owned())
+            .filter(|rest| rest.len() >= SHORTEST_SECRET)
+            .collect();
+        secrets.extend(words);
+        Ok(Self { key, headers, secrets })
+    }
+
+    /// The text without any secret that stood in it.
+    pub(super) fn scrub(&self, text: String) -> String {
+        let strike = |text: String, secret: &String| match text.contains(secret.as_str()) {
+            true => text.replace(secret.as_str(), STRUCK_OUT),
+            false => text,
+        };
+        self.secrets.iter().fold(text, strike)
+    }
+
+    /// Could the text hold a secret?
+    pub(super) fn occur_in(&self, text: &str) -> bool {
+        self.secrets.iter().any(|secret| text.contains(secret.as_str()))
+    }
+
+    /// How many bytes at the end of the text may be the beginning of a secret.
+    fn begun_in(&self, text: &str) -> usize {
+        let begun = |secret: &String| {
+            let ends = secret.char_indices().map(|(at, _)| at);
+            ends.rev().find(|end| text.ends_with(&secret[..*end]))
+        };
+        self.secrets.iter().filter_map(begun).max().unwrap_or_default()
+    }
+}
+
+/// A reply that is heard in pieces, without secrets: what may be the beginning of one is held back until the next piece
+/// tells.
+pub(super) struct Scrubbed<'a> {
+    credentials: &'a Credentials,
+    heard: &'a Heard<'a>,
+    held: Mutex<String>,
+}
+
+impl<'a> Scrubbed<'a> {
+    pub(super) fn new(credentials: &'a Credentials, heard: &'a Heard<'a>) -> Self {
+        Self {
+            credentials,
+            heard,
+            held: Mutex::default(),
+        }
+    }
+
+    pub(super) fn hear(&self, piece: &str) {
+        if self.credentials.secrets.is_empty() {
+            return (self.heard)(piece);
+        }
+        let mut held = self.held();
+        held.push_str(piece);
+        let mut text = self.credentials.scrub(std::mem::take(&mut held));
+        *held = text.split_off(text.len() - self.credentials.begun_in(&text));
+        if !text.is_empty() {
+            (self.heard)(&text);
+        }
+    }
+
+    /// There is no more.
+    pub(super) fn end(&self) {
+        let held = std::mem::take(&mut *self.held());
+        if !held.is_empty() {
+            (self.heard)(&held);
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, String> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells nothing of them.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "sk-0123456789";
+
+    fn network() -> Network {
+        let variable = |name: &str| match name {
+            "OPENAI_API_KEY" | "OTHER" => Some(format!("{name} {KEY}")),
+            "SHORT" => Some("none".to_owned()),
+            "BLANK" => Some("  ".to_owned()),
+            _ => None,
+        };
+        Network::new(variable, || chrono::DateTime::UNIX_EPOCH, || 0.5)
+    }
+
+    fn profile(base_url: Option<&str>, api_key_env: Option<&str>) -> Profile {
+        Profile {
+            base_url: base_url.map(Into::into),
+            api_key_env: api_key_env.map(Into::into),
+            ..Profile::default()
+        }
+    }
+
+    fn key(base_url: Option<&str>, api_key_env: Option<&str>) -> Result<Option<String>, String> {
+        let openai = Provider::named("openai").expect("is known");
+        Credentials::gather(&profile(base_url, api_key_env), openai, &network()).map(|given| given.key)
+    }
+
+    #[test]
+    fn another_address_never_gets_the_providers_own_key() {
+        let own = format!("OPENAI_API_KEY {KEY}");
+        assert_eq!(key(None, None), Ok(Some(own)));
+        assert_eq!(key(Some("http://localhost:1"), None), Ok(None));
+        let named = format!("OTHER {KEY}");
+        assert_eq!(key(Some("http://localhost:1"), Some("OTHER")), Ok(Some(named)));
+        for missing in ["MISSING", "BLANK"] {
+            assert_eq!(
+                key(None, Some(missing)),
+                Err(format!(
+                    "there is no key for openai: set the environment variable {missing}"
+                ))
+            );
+        }
+    }
+
+    #[test]
+    fn secrets_are_struck_out_and_shown_nowhere() {
+        let headers = vec![("X-Own".to_owned(), HeaderText::Env("OTHER".into()))];
+        let profile = Profile {
+            headers,
+            ..profile(None, Some("SHORT"))
+        };
+        let openai = Provider::named("openai").expect("is known");
+        let given = Credentials::gather(&profile, openai, &network()).expect("all there");
+        assert_eq!(given.headers, [("X-Own".to_owned(), format!("OTHER {KEY}"))]);
+        let told = format!("wrong key {KEY}, and none of them");
+        assert_eq!(given.scrub(told), "wrong key [secret], and none of them");
+        assert!(given.occur_in(KEY) && !given.occur_in("none"));
+        assert_eq!(format!("{given:?} {:?}", network()), "Credentials Network");
+    }
+
+    #[test]
+    fn a_secret_in_pieces_is_never_heard() {
+        let openai = Provider::named("openai").expect("is known");
+        let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
+        let said = format!("It is {KEY} and sk-other, sk-{KEY}; s");
+        for (first, second) in (0..=said.len()).flat_map(|one| (one..=said.len()).map(move |two| (one, two))) {
+            let heard = Mutex::new(String::new());
+            let ear = |piece: &str| heard.lock().expect("one thread").push_str(piece);
+            let scrubbed = Scrubbed::new(&given, &ear);
+            for piece in [&said[..first], &said[first..second], &said[second..]] {
+                scrubbed.hear(piece);
+            }
+            scrubbed.end();
+            let expected = "It is [secret] and sk-other, sk-[secret]; s";
+            assert_eq!(*heard.lock().expect("one thread"), expected, "{first} {second}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_secret_is_heard_at_once() {
+        let openai = Provider::named("openai").expect("is known");
+        let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
+        let pieces = Mutex::new(Vec::new());
+        let ear = |piece: &str| pieces.lock().expect("one thread").push(piece.to_owned());
+        let scrubbed = Scrubbed::new(&given, &ear);
+        ["one ", "two s", "k ", "three"]
+            .iter()
+            .for_each(|piece| scrubbed.hear(piece));
+        assert_eq!(*pieces.lock().expect("one thread"), ["one ", "two ", "sk ", "three"]);
+    }
+}

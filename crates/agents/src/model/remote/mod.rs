@@ -1,0 +1,289 @@
+//! Providers that are reached over HTTP.
+//!
+//! A dialect makes the request and takes the events of the reply; everything else is the same for all: where the key
+//! comes from and goes to, what may be held at once, what an error says. The dialects are our own. A library was
+//! read; it holds what comes without bound, takes a stream that was cut for a whole one (Ollama, Gemini), sends no
+//! schema to Ollama, makes optional keys of a schema required, and reads settings out of a model's name.
+
+mod anthropic;
+mod assembly;
+mod credentials;
+mod dialect;
+mod failure;
+mod frames;
+mod gemini;
+mod ollama;
+mod openai;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{RequestBuilder, Response};
+use serde_json::Value;
+
+use self::assembly::Assembly;
+pub use self::credentials::key_variable;
+use self::credentials::{Credentials, Scrubbed};
+use self::dialect::Dialect;
+use self::failure::{Broken, Target, causes};
+use self::frames::{Frames, Framing};
+use super::{BoxFuture, Heard, ModelError, ModelReply, ModelRequest, Network, Provider};
+use ensemble_language::ensemble::{self, Profile};
+
+/// Most bytes of an answer that is not a reply.
+const MOST_OF_REFUSAL: usize = 64 << 10;
+
+/// Most bytes of a reply with all that surrounds its text: a gibibyte.
+const MOST_IN_ALL: usize = 1 << 30;
+
+/// How long a server may take to end a reply that is complete, so that the connection can be used again.
+const GOODBYE: Duration = Duration::from_millis(20);
+
+/// One provider, for one profile.
+#[derive(Debug)]
+pub struct Remote {
+    provider: &'static ensemble::Provider,
+    network: Network,
+}
+
+impl Remote {
+    /// Nothing is connected yet.
+    pub fn new(provider: &'static ensemble::Provider, network: Network) -> Self {
+        Self { provider, network }
+    }
+
+    /// The names of the provider's models, as it lists them.
+    ///
+    /// # Errors
+    /// The list cannot be had; the words say why.
+    pub async fn models(&self, profile: &Profile) -> Result<Vec<String>, ModelError> {
+        let dialect = dialect::of(self.provider.dialect);
+        let asking = self.asking(profile, dialect)?;
+        let target = asking.target(self.provider, profile, false);
+        let client = self.network.client().await.map_err(ModelError::fatal)?;
+        let request = client.get(format!("{}{}", asking.base_url, dialect.list_at()));
+        let mut response = self.answer(asking.headed(request, dialect), &target).await?;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| target.unreachable(&error))? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > frames::MOST {
+                return Err(target.broken(Broken::TooLarge));
+            }
+        }
+        let list: Value = serde_json::from_slice(&bytes)
+            .map_err(|error| target.broken(Broken::Malformed(format!("the list of models is no JSON ({error})"))))?;
+        Ok(dialect.models(&list))
+    }
+
+    fn asking(&self, profile: &Profile, dialect: &dyn Dialect) -> Result<Asking, ModelError> {
+        let credentials = Credentials::gather(profile, self.provider, &self.network).map_err(ModelError::fatal)?;
+        Ok(Asking {
+            base_url: base_url(profile, self.provider, dialect, &self.network),
+            credentials,
+        })
+    }
+
+    /// Sends a request and gives the answer if it is a success.
+    async fn answer(&self, request: RequestBuilder, target: &Target<'_>) -> Result<Response, ModelError> {
+        let mut response = request.send().await.map_err(|error| target.unreachable(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let headers = response.headers().clone();
+        let body = beginning(&mut response).await;
+        Err(target.refusal(status, &headers, &body, self.network.now()))
+    }
+
+    async fn ask(&self, request: ModelRequest, heard: &Heard<'_>) -> Result<ModelReply, ModelError> {
+        let dialect = dialect::of(self.provider.dialect);
+        let profile = Arc::clone(&request.profile);
+        let asking = self.asking(&profile, dialect)?;
+        let schema = request.output_schema.as_deref();
+        let target = asking.target(self.provider, &profile, schema.is_some());
+        let client = self.network.client().await.map_err(ModelError::fatal)?;
+        let url = format!("{}{}", asking.base_url, dialect.ask_at(&profile.model));
+        let post = client.post(url).json(&dialect.body(&request, schema));
+        let request_number = request.request_number;
+        // The messages may be long, and the reply may be long in coming.
+        drop(request);
+        let mut response = self.answer(asking.headed(post, dialect), &target).await?;
+        let Some(framing) = framing(&response, dialect.framing()) else {
+            let content_type = content_type(&response).unwrap_or_default();
+            let start = beginning(&mut response).await;
+            return Err(target.strange(&content_type, &start));
+        };
+        let scrubbed = Scrubbed::new(&asking.credentials, heard);
+        let hear = |piece: &str| scrubbed.hear(piece);
+        let mut reply = Assembly::new(&hear);
+        let read = read(response, framing, dialect, &mut reply).await;
+        scrubbed.end();
+        let reply = read.and_then(|()| reply.finish(request_number));
+        let reply = reply.map_err(|broken| target.broken(broken))?;
+        Ok(without_secrets(reply, &asking.credentials))
+    }
+}
+
+impl Provider for Remote {
+    fn complete<'a>(
+        &'a self,
+        request: ModelRequest,
+        heard: &'a Heard<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        Box::pin(self.ask(request, heard))
+    }
+}
+
+/// Where a request goes, and what goes with it.
+struct Asking {
+    base_url: String,
+    credentials: Credentials,
+}
+
+impl Asking {
+    fn target<'a>(
+        &'a self,
+        provider: &'static ensemble::Provider,
+        profile: &'a Profile,
+        has_schema: bool,
+    ) -> Target<'a> {
+        Target {
+            provider,
+            profile,
+            credentials: &self.credentials,
+            base_url: &self.base_url,
+            has_schema,
+        }
+    }
+
+    /// With the key and the headers; a profile's own header replaces the dialect's.
+    fn headed(&self, request: RequestBuilder, dialect: &dyn Dialect) -> RequestBuilder {
+        let own = &self.credentials.headers;
+        let is_replaced = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        let of_dialect = dialect.headers(self.credentials.key.as_deref());
+        let of_dialect = of_dialect.into_iter().filter(|(name, _)| !is_replaced(name));
+        let request = of_dialect.fold(request, |request, (name, value)| request.header(name, secret(&value)));
+        own.iter()
+            .fold(request, |request, (name, value)| request.header(name, secret(value)))
+    }
+}
+
+/// A header that no log shows. What is no header is empty, and the provider says what it thinks of that.
+fn secret(value: &str) -> reqwest::header::HeaderValue {
+    let mut header =
+        reqwest::header::HeaderValue::from_str(value).unwrap_or_else(|_| reqwest::header::HeaderValue::from_static(""));
+    header.set_sensitive(true);
+    header
+}
+
+/// Where the provider is: what the profile says, with the dialect's path if it says none; else its own address.
+fn base_url(profile: &Profile, provider: &ensemble::Provider, dialect: &dyn Dialect, network: &Network) -> String {
+    let Some(given) = &profile.base_url else {
+        return match provider.dialect {
+            ensemble::Dialect::Ollama => ollama::address(network.variable("OLLAMA_HOST"), provider.base_url),
+            _ => provider.base_url.to_owned(),
+        };
+    };
+    let given = given.trim_end_matches('/');
+    let has_path = given.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+    let path = if has_path { "" } else { dialect.path() };
+    format!("{given}{path}")
+}
+
+/// Reads a reply to its end.
+async fn read(
+    mut response: Response,
+    framing: Framing,
+    dialect: &dyn Dialect,
+    reply: &mut Assembly<'_>,
+) -> Result<(), Broken> {
+    let mut frames = Frames::new(framing);
+    let mut size = 0;
+    loop {
+        let chunk = match response.chunk().await {
+            Ok(chunk) => chunk,
+            // Whoever has said all may go without saying goodbye.
+            Err(_) if reply.stop.is_some() => return Ok(()),
+            Err(error) => return Err(Broken::Lost(causes(&error))),
+        };
+        let mut take = |event: &str| take(event, dialect, reply);
+        let Some(chunk) = chunk else {
+            return frames.end(&mut take);
+        };
+        size += chunk.len();
+        if size > MOST_IN_ALL {
+            return Err(Broken::TooLarge);
+        }
+        frames.feed(&chunk, &mut take)?;
+        if reply.ended {
+            let _ = tokio::time::timeout(GOODBYE, response.chunk()).await;
+            return Ok(());
+        }
+    }
+}
+
+fn take(event: &str, dialect: &dyn Dialect, reply: &mut Assembly<'_>) -> Result<(), Broken> {
+    if reply.ended {
+        return Ok(());
+    }
+    if dialect.is_end(event) {
+        reply.ended = true;
+        return Ok(());
+    }
+    let value: Value = serde_json::from_str(event).map_err(|error| {
+        let start: String = event.chars().take(80).collect();
+        Broken::Malformed(format!("`{start}` is no JSON ({error})"))
+    })?;
+    dialect.take(&value, reply)
+}
+
+fn content_type(response: &Response) -> Option<String> {
+    let value = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    let kind = value.split(';').next().unwrap_or_default();
+    Some(kind.trim().to_ascii_lowercase())
+}
+
+/// How the reply's events are told apart; nothing if it cannot be a reply.
+fn framing(response: &Response, usual: Framing) -> Option<Framing> {
+    match content_type(response).as_deref() {
+        Some("text/event-stream") => Some(Framing::Events),
+        Some("application/x-ndjson" | "application/jsonl" | "application/json-lines") => Some(Framing::Lines),
+        // Some servers call their lines so, and some do not stream.
+        Some("application/json") if usual == Framing::Lines => Some(Framing::Lines),
+        Some("application/json") => Some(Framing::Whole),
+        None | Some("" | "text/plain" | "application/octet-stream") => Some(usual),
+        Some(_) => None,
+    }
+}
+
+/// The beginning of a body, for people.
+async fn beginning(response: &mut Response) -> String {
+    let mut bytes = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > MOST_OF_REFUSAL {
+            break;
+        }
+    }
+    bytes.truncate(MOST_OF_REFUSAL);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A server may say again what it was told. It goes into the journal, so no key may be in it.
+fn without_secrets(mut reply: ModelReply, credentials: &Credentials) -> ModelReply {
+    if credentials.occur_in(&reply.text) {
+        reply.text = credentials.scrub(reply.text);
+    }
+    for call in &mut reply.tool_calls {
+        let text = call.arguments.to_string();
+        if credentials.occur_in(&text) {
+            let text = credentials.scrub(text);
+            call.arguments = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        }
+    }
+    reply
+}

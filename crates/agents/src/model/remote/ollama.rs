@@ -1,0 +1,138 @@
+//! Ollama's own API.
+
+use serde_json::{Value, json};
+
+use super::assembly::Assembly;
+use super::dialect::{Dialect, names, sampling};
+use super::failure::{Broken, reported};
+use super::frames::Framing;
+use crate::model::{ModelRequest, ToolSpec};
+use ensemble_core::thread::{Message, Role, StopReason, ToolCall};
+
+pub(super) struct Ollama;
+
+impl Dialect for Ollama {
+    fn path(&self) -> &'static str {
+        ""
+    }
+
+    fn ask_at(&self, _model: &str) -> String {
+        "/api/chat".to_owned()
+    }
+
+    fn list_at(&self) -> &'static str {
+        "/api/tags"
+    }
+
+    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+        key.map(|key| ("authorization", format!("Bearer {key}")))
+            .into_iter()
+            .collect()
+    }
+
+    fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
+        let words = [Some("temperature"), Some("top_p"), Some("num_predict"), Some("seed")];
+        let options = sampling(&request.profile, words);
+        let messages: Vec<Value> = request.messages.iter().flat_map(messages).collect();
+        let mut body = json!({"model": request.profile.model, "stream": true, "messages": messages});
+        if !options.is_empty() {
+            body["options"] = Value::Object(options);
+        }
+        if !request.tools.is_empty() {
+            body["tools"] = request.tools.iter().map(tool).collect();
+        } else if let Some(schema) = schema {
+            // Beside tools it would keep the model from calling any.
+            body["format"] = schema.clone();
+        }
+        body
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::Lines
+    }
+
+    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), Broken> {
+        if let Some(error) = event.get("error") {
+            return Err(reported(error));
+        }
+        let said = &event["message"];
+        reply.say(said["content"].as_str().unwrap_or_default())?;
+        for call in said["tool_calls"].as_array().into_iter().flatten() {
+            let function = &call["function"];
+            let name = function["name"].as_str().unwrap_or_default();
+            reply.whole_call(call["id"].as_str(), name, &function["arguments"])?;
+        }
+        if event["done"].as_bool() == Some(true) {
+            reply.input = event["prompt_eval_count"].as_u64();
+            reply.output = event["eval_count"].as_u64();
+            reply.stop = Some(match event["done_reason"].as_str() {
+                Some("length") => StopReason::MaxTokens,
+                _ => StopReason::EndTurn,
+            });
+            reply.ended = true;
+        }
+        Ok(())
+    }
+
+    fn models(&self, list: &Value) -> Vec<String> {
+        names(list, "models", "name")
+    }
+}
+
+fn messages(message: &Message) -> Vec<Value> {
+    let role = match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let mut said = json!({"role": role, "content": message.content});
+    if message.tool_calls.is_empty() {
+        return vec![said];
+    }
+    let call = |call: &ToolCall| json!({"function": {"name": call.name, "arguments": call.arguments}});
+    said["tool_calls"] = message.tool_calls.iter().map(call).collect();
+    let result = |call: &ToolCall| json!({"role": "tool", "tool_name": call.name, "content": call.told()});
+    let results = message.tool_calls.iter().map(result);
+    std::iter::once(said).chain(results).collect()
+}
+
+fn tool(tool: &ToolSpec) -> Value {
+    let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
+    json!({"type": "function", "function": function})
+}
+
+/// Where Ollama's own programs look for it: `OLLAMA_HOST` is a host, with or without scheme and port.
+pub(super) fn address(host: Option<String>, usual: &str) -> String {
+    let Some(host) = host else {
+        return usual.to_owned();
+    };
+    let host = host.trim_end_matches('/');
+    let (scheme, host) = host.split_once("://").unwrap_or(("http", host));
+    // A server that listens everywhere is asked here.
+    let host = host.replacen("0.0.0.0", "127.0.0.1", 1);
+    let has_port = host
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    match has_port || scheme == "https" {
+        true => format!("{scheme}://{host}"),
+        false => format!("{scheme}://{host}:11434"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn ollamas_own_variable_is_understood() {
+        for (host, expected) in [
+            (None, "usual"),
+            (Some("box"), "http://box:11434"),
+            (Some("0.0.0.0:8080"), "http://127.0.0.1:8080"),
+            (Some("http://box:1/"), "http://box:1"),
+            (Some("https://ollama.example"), "https://ollama.example"),
+        ] {
+            assert_eq!(address(host.map(Into::into), "usual"), expected);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The result of a run as one JSON document.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, SerializeSeq, Serializer};
+
+use super::ConversationState;
+use ensemble_language::data;
+
+/// A state seen as the result of its run.
+pub struct RunResult<'a>(pub &'a ConversationState);
+
+impl Serialize for RunResult<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let state = self.0;
+        let started = state.started();
+        let ended = state.ended();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("run_id", &started.map(|started| &started.run_id))?;
+        map.serialize_entry("ensemble", &started.map(|started| &started.ensemble))?;
+        map.serialize_entry("completion_reason", &ended.map(|ended| ended.completion_reason))?;
+        map.serialize_entry("detail", &ended.and_then(|ended| ended.detail.as_ref()))?;
+        map.serialize_entry("turn_count", &state.turn_count())?;
+        map.serialize_entry("agent_execution_count", &Counts(state))?;
+        map.serialize_entry("final_state", &**state.context())?;
+        map.serialize_entry("conversation_history", &History(state))?;
+        map.serialize_entry("not_run", ended.map_or(&[][..], |ended| &ended.not_run))?;
+        map.serialize_entry("usage", &Usage(state))?;
+        map.serialize_entry("warnings", state.warnings())?;
+        map.serialize_entry("simulated", &started.map(|started| &started.simulated))?;
+        map.serialize_entry("input", state.input())?;
+        map.serialize_entry("initial_context", &started.map(|started| &started.context))?;
+        map.end()
+    }
+}
+
+struct Counts<'a>(&'a ConversationState);
+
+impl Serialize for Counts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let plan = self.0.plan();
+        let mut map = serializer.serialize_map(None)?;
+        for id in plan.ids() {
+            map.serialize_entry(plan.name(id), &self.0.execution_count(id))?;
+        }
+        map.end()
+    }
+}
+
+struct History<'a>(&'a ConversationState);
+
+impl Serialize for History<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(None)?;
+        for entry in self.0.history() {
+            seq.serialize_element(&*entry)?;
+        }
+        seq.end()
+    }
+}
+
+struct Usage<'a>(&'a ConversationState);
+
+impl Serialize for Usage<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let by_agent = ByAgent(usage_by_agent(self.0));
+        let mut map = serializer.serialize_map(None)?;
+        entries(&mut map, &self.0.usage())?;
+        map.serialize_entry("by_agent", &by_agent)?;
+        map.end()
+    }
+}
+
+struct ByAgent<'a>(Vec<(&'a str, data::Usage)>);
+
+impl Serialize for ByAgent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, usage)| (name, One(usage))))
+    }
+}
+
+struct One<'a>(&'a data::Usage);
+
+impl Serialize for One<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        entries(&mut map, self.0)?;
+        map.end()
+    }
+}
+
+fn entries<M: SerializeMap>(map: &mut M, usage: &data::Usage) -> Result<(), M::Error> {
+    map.serialize_entry("requests", &usage.requests)?;
+    map.serialize_entry("cached", &usage.cached)?;
+    map.serialize_entry("input_tokens", &usage.input_tokens)?;
+    map.serialize_entry("output_tokens", &usage.output_tokens)?;
+    map.serialize_entry("total_tokens", &(usage.input_tokens + usage.output_tokens))?;
+    map.serialize_entry("estimated", &usage.estimated)?;
+    match usage.cost {
+        Some(cost) => map.serialize_entry("cost", &cost),
+        None => Ok(()),
+    }
+}
+
+/// What each agent has used of models, in the order of the file; agents that asked none are left out.
+pub fn usage_by_agent(state: &ConversationState) -> Vec<(&str, data::Usage)> {
+    let mut used: HashMap<Arc<str>, data::Usage> = HashMap::new();
+    for entry in state.history() {
+        if let Some(usage) = entry.usage {
+            let sum = used.entry(Arc::clone(&entry.agent_name)).or_default();
+            *sum = *sum + usage;
+        }
+    }
+    let plan = state.plan();
+    let names = plan.ids().map(|id| &**plan.name(id));
+    names.filter_map(|name| Some((name, used.remove(name)?))).collect()
+}

@@ -1,0 +1,339 @@
+//! How each event changes the state: the only code that does.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use super::turn::{OpenExecution, OpenTurn, Slot};
+use super::{AgentState, ConversationState};
+use crate::conversation::event::{
+    AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, Record, RunResumed, RunStarted,
+    TurnFinished, TurnStarted,
+};
+use crate::conversation::history::HistoryEntry;
+use crate::conversation::standing::{Standing, standing};
+use ensemble_language::data::{Context, Failure, Usage, digest};
+use ensemble_language::ensemble::{AgentKind, Memory, OnError};
+use ensemble_language::plan::{AgentId, Plan};
+
+/// The key of an output that asks for other agents.
+pub const AGENT_REQUESTS: &str = "agent_requests";
+
+impl ConversationState {
+    /// The only way in which the state changes.
+    pub fn apply(&mut self, record: &Record) {
+        self.next_seq = record.seq + 1;
+        match &record.event {
+            Event::RunStarted(event) => self.run_started(event),
+            Event::RunResumed(event) => self.run_resumed(event),
+            Event::MessageAdded(event) => self.open_leg(event.text.clone()),
+            Event::ContextSet(context) => self.set_context(context),
+            Event::TurnStarted(event) => self.turn_started(event),
+            Event::ExecutionStarted(event) => self.execution_started(event),
+            Event::AttemptFailed(event) => self.attempt_failed(event),
+            Event::ExecutionFinished(event) => self.execution_finished(event, record.at),
+            Event::InputRequested(event) => self.input_requested(event),
+            Event::Interrupted(cause) => self.interrupted = Some(*cause),
+            Event::TurnFinished(event) => self.turn_finished(event),
+            Event::RunEnded(event) => self.ended = Some(event.clone()),
+        }
+    }
+
+    fn run_started(&mut self, event: &RunStarted) {
+        self.context = Arc::new(event.context.clone());
+        self.started = Some(event.clone());
+        self.open_leg(event.input.clone());
+    }
+
+    /// A user message: readiness starts afresh, what was said stays.
+    fn open_leg(&mut self, input: Arc<str>) {
+        self.input_digest = format!("sha256:{}", &digest(&input)[..16]).into();
+        self.input = input;
+        self.leg_start = self.turn_count;
+        for agent in &mut self.agents {
+            *agent = AgentState {
+                output: agent.output.take(),
+                failure: agent.failure.take(),
+                thread: std::mem::take(&mut agent.thread),
+                requests_made: agent.requests_made,
+                ..AgentState::default()
+            };
+        }
+        self.starts.fill(0);
+        self.requests.clear();
+        self.latest_successes = [None; 2];
+        self.failed.clear();
+        self.capped.clear();
+        self.ended = None;
+        self.candidates.clear();
+        self.stirred.clear();
+        for id in self.plan.ids() {
+            self.place(id);
+        }
+    }
+
+    fn run_resumed(&mut self, event: &RunResumed) {
+        self.interrupted = None;
+        self.ended = None;
+        for slot in self.open_turn.iter_mut().flat_map(|turn| &mut turn.slots) {
+            let again = match &slot.progress {
+                OpenExecution::Waiting(_) => true,
+                OpenExecution::Finished(_) => event.again.contains(&slot.start.agent),
+                OpenExecution::Pending => false,
+            };
+            if again {
+                if matches!(slot.progress, OpenExecution::Finished(_)) {
+                    // Nothing is gone on with: it starts afresh, with all its attempts.
+                    (slot.last_ended, slot.failed_attempts, slot.last_failure) = (slot.attempt, 0, None);
+                }
+                slot.progress = OpenExecution::Pending;
+            }
+        }
+    }
+
+    /// A person puts values into the context; agents' own give way.
+    fn set_context(&mut self, values: &Context) {
+        let context = Arc::make_mut(&mut self.context);
+        for (key, value) in values.iter() {
+            context.insert(key.clone(), value.clone());
+        }
+    }
+
+    fn turn_started(&mut self, event: &TurnStarted) {
+        let plan = self.plan.clone();
+        let mut slots = Vec::with_capacity(event.starts.len());
+        for start in &event.starts {
+            let Some(agent) = plan.id(&start.agent) else { continue };
+            self.agents[agent.index()].last_started = Some(event.turn);
+            for (id, edge) in plan.incoming(agent) {
+                if start.counts.contains(&edge.position) {
+                    self.starts[id.index()] += 1;
+                }
+            }
+            for handled in start.handles.iter().filter_map(|name| plan.id(name)) {
+                self.agents[handled.index()].unhandled = false;
+                self.failed.remove(&handled);
+            }
+            slots.push(Slot {
+                agent,
+                start: start.clone(),
+                attempt: 0,
+                failed_attempts: 0,
+                last_ended: 0,
+                last_failure: None,
+                usage: None,
+                progress: OpenExecution::Pending,
+            });
+        }
+        // In another ensemble's plan, which a fork may have, the agents may stand in another order.
+        slots.sort_by_key(|slot| slot.agent);
+        self.requests.clear();
+        self.stirred.clear();
+        self.open_turn = Some(OpenTurn {
+            turn: event.turn,
+            slots,
+        });
+    }
+
+    fn execution_started(&mut self, event: &ExecutionStarted) {
+        if let Some(slot) = self.slot_mut(&event.agent) {
+            slot.attempt = event.attempt;
+        }
+    }
+
+    fn attempt_failed(&mut self, event: &AttemptFailed) {
+        if let Some(slot) = self.slot_mut(&event.agent) {
+            slot.failed_attempts += 1;
+            slot.last_ended = event.attempt;
+            slot.last_failure = Some(event.failure.clone());
+            slot.usage = add_usage(slot.usage, event.usage);
+        }
+        let warn = |warning: &String| format!("{}: {warning}", event.agent);
+        self.warn(event.warnings.iter().map(warn));
+    }
+
+    fn execution_finished(&mut self, event: &ExecutionFinished, at: DateTime<Utc>) {
+        if let Some(slot) = self.slot_mut(&event.agent) {
+            slot.usage = add_usage(slot.usage, event.usage);
+            slot.progress = OpenExecution::Finished(Box::new((event.clone(), at)));
+        }
+    }
+
+    fn input_requested(&mut self, event: &InputRequested) {
+        if let Some(slot) = self.slot_mut(&event.agent) {
+            slot.progress = OpenExecution::Waiting(event.question.clone());
+        }
+    }
+
+    fn turn_finished(&mut self, event: &TurnFinished) {
+        let Some(turn) = self.open_turn.take() else { return };
+        let plan = self.plan.clone();
+        self.turn_count = turn.turn;
+        let mut touched = Vec::new();
+        let mut news_to_all = false;
+        for slot in turn.slots {
+            touched.push(slot.agent);
+            touched.extend(plan.outgoing(slot.agent).map(|(_, edge)| edge.to));
+            news_to_all |= self.merge(&plan, slot);
+        }
+        if news_to_all {
+            touched.extend(plan.listeners());
+        }
+        for (target, request) in &event.requests {
+            if let Some(id) = plan.id(target) {
+                self.requests.insert(id, request.clone());
+            }
+        }
+        self.warn(event.warnings.iter().cloned());
+        touched.sort_unstable();
+        touched.dedup();
+        for agent in touched {
+            self.place(agent);
+        }
+    }
+
+    /// Merges one finished execution; did it succeed?
+    fn merge(&mut self, plan: &Plan, slot: Slot) -> bool {
+        let Some(entry) = self.entry(&slot) else { return false };
+        let (id, turn, execution) = (slot.agent, entry.turn_number, entry.execution);
+        let OpenExecution::Finished(finished) = slot.progress else {
+            return false;
+        };
+        let (event, _) = *finished;
+        let success = entry.failure.is_none();
+        if success {
+            self.merge_output(plan, id, &entry.output_data);
+            self.note_success(turn, id);
+        }
+        let agent = &mut self.agents[id.index()];
+        agent.executions += 1;
+        agent.latest_failed = !success;
+        agent.unhandled = !success;
+        if success {
+            agent.last_success = Some(turn);
+            agent.output = Some((execution, entry.output_data.clone()));
+        } else {
+            agent.last_failure = Some(turn);
+            agent.failure = Some((execution, entry.output_data.clone()));
+        }
+        agent.requests_made += entry.usage.map_or(0, |usage| usage.own_requests());
+        if success && remembers(plan, id) {
+            let thread = Arc::make_mut(&mut agent.thread);
+            *thread = std::mem::take(thread).followed_by(event.exchange);
+        }
+        let fails_the_run = !success && plan.agent(id).on_error == OnError::Fail;
+        if fails_the_run {
+            self.failed.insert(id);
+        } else {
+            self.failed.remove(&id);
+        }
+        if plan
+            .cap(id)
+            .is_some_and(|cap| self.agents[id.index()].executions >= cap.get())
+        {
+            self.capped.insert(id);
+        }
+        if let Some(usage) = entry.usage {
+            self.usage = self.usage + usage;
+        }
+        let warn = |warning: String| format!("{}: {warning}", plan.name(id));
+        self.warn(event.warnings.into_iter().map(warn));
+        Arc::make_mut(&mut self.counts).add(id);
+        if self.keeps_account {
+            Arc::make_mut(&mut self.history).0.push(entry);
+        }
+        success
+    }
+
+    fn warn(&mut self, warnings: impl Iterator<Item = String>) {
+        if self.keeps_account {
+            self.warnings.extend(warnings);
+        }
+    }
+
+    /// The output under its state key, and its top-level keys beside it, save reserved ones.
+    fn merge_output(&mut self, plan: &Plan, id: AgentId, output: &Arc<Value>) {
+        let context = Arc::make_mut(&mut self.context);
+        for (key, value) in output.as_object().into_iter().flatten() {
+            if key != AGENT_REQUESTS && !plan.is_reserved(key) {
+                context.insert(key.as_str().into(), Arc::new(value.clone()));
+            }
+        }
+        context.insert(plan.agent(id).state_key().clone(), output.clone());
+    }
+
+    fn note_success(&mut self, turn: u32, agent: AgentId) {
+        match self.latest_successes[0] {
+            Some((_, latest)) if latest == agent => {}
+            latest => self.latest_successes[1] = latest,
+        }
+        self.latest_successes[0] = Some((turn, agent));
+    }
+
+    /// Puts the agent among those a decision must look at, or those it can pass over.
+    fn place(&mut self, agent: AgentId) {
+        if standing(&self.plan, self, agent) == Standing::Open {
+            self.stirred.remove(&agent);
+            self.candidates.insert(agent);
+        } else {
+            self.candidates.remove(&agent);
+            self.stirred.insert(agent);
+        }
+    }
+
+    fn slot_mut(&mut self, agent: &str) -> Option<&mut Slot> {
+        let id = self.plan.id(agent)?;
+        let slots = &mut self.open_turn.as_mut()?.slots;
+        let at = slots.binary_search_by_key(&id, |slot| slot.agent).ok()?;
+        Some(&mut slots[at])
+    }
+
+    /// What the history says of a finished execution of the open turn.
+    pub(super) fn entry(&self, slot: &Slot) -> Option<HistoryEntry> {
+        let OpenExecution::Finished(finished) = &slot.progress else {
+            return None;
+        };
+        let (event, at) = &**finished;
+        let output_data = match (&event.output, &event.failure) {
+            (Some(output), None) => output.clone(),
+            (_, Some(failure)) => Arc::new(failure_value(failure)),
+            (None, None) => Arc::new(json!({})),
+        };
+        Some(HistoryEntry {
+            turn_number: event.turn,
+            agent_name: event.agent.clone(),
+            execution: event.execution,
+            reads: slot.start.reads.clone(),
+            request: slot.start.request.clone(),
+            input_digest: self.input_digest.clone(),
+            output_data,
+            failure: event.failure.clone(),
+            attempt: event.attempt,
+            usage: slot.usage,
+            execution_time: event.execution_time,
+            timestamp: *at,
+        })
+    }
+}
+
+/// A failure as its dependents read it.
+fn failure_value(failure: &Failure) -> Value {
+    json!({"error": failure.error, "kind": failure.kind})
+}
+
+fn remembers(plan: &Plan, id: AgentId) -> bool {
+    match &plan.agent(id).kind {
+        AgentKind::Llm(llm) => llm.memory == Memory::Conversation,
+        // Answers that a model gave in a person's place are found again here.
+        AgentKind::Input(_) => true,
+        AgentKind::Script { .. } | AgentKind::Ensemble { .. } => false,
+    }
+}
+
+fn add_usage(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        (one, other) => one.or(other),
+    }
+}

@@ -1,0 +1,390 @@
+//! One turn: its executions side by side, attempts and pauses, deadlines, and what comes from outside.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::time::Instant;
+
+use super::{Executor, Pace};
+use crate::conversation::{
+    AttemptFailed, ConversationState, Event, ExecutionFinished, ExecutionStarted, InputRequested, Interruption,
+    OpenExecution, Slot,
+};
+use crate::log::{LedgerError, SyncPoint};
+use crate::runner::{BoxFuture, Execution, Left, Notes, Observation, Observed};
+use ensemble_language::data::{Failure, FailureKind, Remaining};
+use ensemble_language::ensemble::AgentKind;
+use ensemble_language::plan::{AgentId, Plan};
+
+/// What a future of the turn came back with.
+enum Step {
+    /// An attempt ended.
+    Ended(Box<Ended>),
+    /// The pause before an agent's next attempt is over.
+    Paused(AgentId),
+}
+
+/// The end of an attempt.
+struct Ended {
+    agent: AgentId,
+    observed: Observed,
+    notes: Notes,
+    took: Duration,
+}
+
+/// What ended a wait.
+enum Wake {
+    Step(Step),
+    Interrupted(Interruption),
+    TurnTimeout,
+}
+
+/// The executions of a turn that are under way. Dropping them stops them.
+#[derive(Default)]
+struct Running {
+    futures: FuturesUnordered<BoxFuture<'static, Step>>,
+    /// When each began, and where it leaves what must not be lost when it is stopped.
+    notes: HashMap<AgentId, (Instant, Notes)>,
+}
+
+impl Executor<'_> {
+    /// Performs what has not ended of the open turn.
+    pub(super) async fn perform(
+        &mut self,
+        plan: &Plan,
+        state: &mut ConversationState,
+        pace: &mut Pace,
+    ) -> Result<(), LedgerError> {
+        let limits = &plan.ensemble().limits;
+        let turn_deadline = limits.turn_timeout.map(|timeout| Instant::now() + timeout);
+        let side_by_side = limits.parallel_agents.map_or(usize::MAX, |limit| limit.get() as usize);
+        let mut queue = queue(state);
+        let mut running = Running::default();
+        loop {
+            while running.futures.len() < side_by_side
+                && let Some(agent) = queue.pop_front()
+            {
+                self.begin(plan, state, agent, &mut running)?;
+            }
+            if running.futures.is_empty() {
+                return Ok(());
+            }
+            self.ledger.sync(SyncPoint::Commit)?;
+            match self.wait(&mut running, pace, turn_deadline).await {
+                Wake::Step(step) => {
+                    self.step(plan, state, step, &mut running)?;
+                    while let Some(Some(step)) = running.futures.next().now_or_never() {
+                        self.step(plan, state, step, &mut running)?;
+                    }
+                    if state.interrupted().is_some() {
+                        return Ok(());
+                    }
+                }
+                Wake::Interrupted(cause) => {
+                    drop(running);
+                    return self.commit(state, Event::Interrupted(cause));
+                }
+                Wake::TurnTimeout => {
+                    drop(running.futures);
+                    return self.fail_the_rest(plan, state, &running.notes);
+                }
+            }
+        }
+    }
+
+    /// Waits for the next thing that happens; what has ended comes before what interrupts.
+    async fn wait(&mut self, running: &mut Running, pace: &mut Pace, turn_deadline: Option<Instant>) -> Wake {
+        pace.keep().await;
+        tokio::select! {
+            biased;
+            Some(step) = running.futures.next() => Wake::Step(step),
+            Some(cause) = self.interruptions.recv() => Wake::Interrupted(cause),
+            () = until(pace.deadline) => Wake::Interrupted(Interruption::Timeout),
+            () = until(turn_deadline) => Wake::TurnTimeout,
+        }
+    }
+
+    /// Begins the agent's next attempt.
+    fn begin(
+        &mut self,
+        plan: &Plan,
+        state: &mut ConversationState,
+        agent: AgentId,
+        running: &mut Running,
+    ) -> Result<(), LedgerError> {
+        let Some(slot) = slot(state, agent) else {
+            unreachable!("only agents of the open turn begin");
+        };
+        let started = ExecutionStarted {
+            turn: state.turn_count() + 1,
+            agent: plan.name(agent).clone(),
+            execution: slot.start.execution,
+            attempt: slot.attempt + 1,
+        };
+        let execution = execution(plan, state, slot);
+        self.commit(state, Event::ExecutionStarted(started))?;
+        let runner = self.runners[agent.index()].clone();
+        let timeout = plan.agent(agent).timeout;
+        let notes = execution.notes.clone();
+        let begun = Instant::now();
+        running.notes.insert(agent, (begun, notes.clone()));
+        running.futures.push(Box::pin(async move {
+            let performed = runner.execute(execution);
+            let observed = match timeout {
+                None => performed.await,
+                Some(timeout) => tokio::time::timeout(timeout, performed)
+                    .await
+                    .unwrap_or_else(|_| timed_out(&format!("no end after {} s", timeout.as_secs_f64()))),
+            };
+            Step::Ended(Box::new(Ended {
+                agent,
+                observed,
+                notes,
+                took: begun.elapsed(),
+            }))
+        }));
+        Ok(())
+    }
+
+    fn step(
+        &mut self,
+        plan: &Plan,
+        state: &mut ConversationState,
+        step: Step,
+        running: &mut Running,
+    ) -> Result<(), LedgerError> {
+        match step {
+            Step::Paused(agent) => self.begin(plan, state, agent, running),
+            Step::Ended(ended) => match self.ended(plan, state, *ended)? {
+                Some((agent, pause)) => {
+                    running.futures.push(Box::pin(async move {
+                        tokio::time::sleep(pause).await;
+                        Step::Paused(agent)
+                    }));
+                    Ok(())
+                }
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Commits the end of an attempt; `Some`: another follows after the pause.
+    fn ended(
+        &mut self,
+        plan: &Plan,
+        state: &mut ConversationState,
+        ended: Ended,
+    ) -> Result<Option<(AgentId, Duration)>, LedgerError> {
+        let agent = ended.agent;
+        let reused = matches!(ended.observed, Observed::Reused(_));
+        let (observation, may_retry) = match ended.observed {
+            Observed::Finished(observation) => (observation, true),
+            Observed::Recorded(observation) | Observed::Reused(observation) => (observation, false),
+            Observed::Interrupted(cause) => {
+                self.commit(state, Event::Interrupted(cause))?;
+                return Ok(None);
+            }
+            Observed::NeedsInput(question) => {
+                let requested = InputRequested {
+                    turn: state.turn_count() + 1,
+                    agent: plan.name(agent).clone(),
+                    execution: slot(state, agent).map_or(1, |slot| slot.start.execution),
+                    question,
+                };
+                self.commit(state, Event::InputRequested(requested))?;
+                return Ok(None);
+            }
+        };
+        let mut left = ended.notes.take();
+        let observation = Observation {
+            usage: observation.usage.or(left.usage.take()),
+            ..observation
+        };
+        if may_retry && let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
+            self.attempt_failed(plan, state, agent, observation, left, pause)?;
+            return Ok(Some((agent, pause)));
+        }
+        let finished = ExecutionFinished {
+            reused,
+            ..finished(plan, state, agent, observation, ended.took, left)
+        };
+        self.commit(state, Event::ExecutionFinished(finished))?;
+        Ok(None)
+    }
+
+    fn attempt_failed(
+        &mut self,
+        plan: &Plan,
+        state: &mut ConversationState,
+        agent: AgentId,
+        observation: Observation,
+        left: Left,
+        pause: Duration,
+    ) -> Result<(), LedgerError> {
+        let (Some(slot), Err(failure)) = (slot(state, agent), observation.result) else {
+            return Ok(());
+        };
+        let failed = AttemptFailed {
+            turn: state.turn_count() + 1,
+            agent: plan.name(agent).clone(),
+            execution: slot.start.execution,
+            attempt: slot.attempt,
+            failure,
+            usage: observation.usage,
+            stderr: left.stderr,
+            warnings: left.warnings,
+            pause: pause.as_secs_f64(),
+        };
+        self.commit(state, Event::AttemptFailed(failed))
+    }
+
+    /// The turn's time is up: what has not ended has failed.
+    fn fail_the_rest(
+        &mut self,
+        plan: &Plan,
+        state: &mut ConversationState,
+        notes: &HashMap<AgentId, (Instant, Notes)>,
+    ) -> Result<(), LedgerError> {
+        for agent in queue(state) {
+            let Observed::Finished(observation) = timed_out("turn_timeout_seconds was reached") else {
+                continue;
+            };
+            let (took, left) = match notes.get(&agent) {
+                Some((begun, notes)) => (begun.elapsed(), notes.take()),
+                None => (Duration::ZERO, Left::default()),
+            };
+            let observation = Observation {
+                usage: left.usage,
+                ..observation
+            };
+            let finished = finished(plan, state, agent, observation, took, left);
+            self.commit(state, Event::ExecutionFinished(finished))?;
+        }
+        self.ledger.sync(SyncPoint::Commit)
+    }
+}
+
+/// The executions that have not ended: requested ones first by priority, then in declaration order.
+fn queue(state: &ConversationState) -> VecDeque<AgentId> {
+    let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
+    let mut pending: Vec<&Slot> = slots
+        .filter(|slot| matches!(slot.progress, OpenExecution::Pending))
+        .collect();
+    pending.sort_by_key(|slot| match &slot.start.request {
+        Some(request) => (0, std::cmp::Reverse(request.priority)),
+        None => (1, std::cmp::Reverse(0)),
+    });
+    pending.into_iter().map(|slot| slot.agent).collect()
+}
+
+fn slot(state: &ConversationState, agent: AgentId) -> Option<&Slot> {
+    let slots = &state.open_turn()?.slots;
+    let at = slots.binary_search_by_key(&agent, |slot| slot.agent).ok()?;
+    Some(&slots[at])
+}
+
+/// What the agent's next attempt may know.
+pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot) -> Execution {
+    let agent = plan.agent(slot.agent);
+    let known = state.agent(slot.agent);
+    Execution {
+        run_id: state
+            .started()
+            .map_or_else(|| "".into(), |started| started.run_id.clone()),
+        agent_name: agent.name.clone(),
+        execution: slot.start.execution,
+        attempt: slot.attempt + 1,
+        turn_count: state.turn_count(),
+        input: state.input().clone(),
+        context: state.context().clone(),
+        dependencies: state
+            .dependency_outputs(slot.agent)
+            .into_iter()
+            .map(|(name, (_, output))| (name, output))
+            .collect(),
+        parameters: plan.parameters(slot.agent).clone(),
+        request: slot.start.request.clone(),
+        thread: known.thread().clone(),
+        requests_made: known.requests_made() + slot.usage.map_or(0, |usage| usage.own_requests()),
+        lost_attempts: slot.attempt - slot.last_ended,
+        remaining: remaining(plan, state, slot),
+        last_failure: slot.last_failure.clone(),
+        notes: Notes::default(),
+    }
+}
+
+/// What the run may still use at the turn's start, less what attempts of this execution have used: side by side,
+/// executions may use it twice.
+fn remaining(plan: &Plan, state: &ConversationState, slot: &Slot) -> Remaining {
+    let limits = &plan.ensemble().limits;
+    let remaining = Remaining {
+        tokens: limits.max_total_tokens,
+        cost: limits.max_cost,
+    };
+    remaining.without(state.usage()).without(slot.usage.unwrap_or_default())
+}
+
+/// The pause before the next attempt; `None`: this was the last.
+fn pause_before_retry(
+    plan: &Plan,
+    state: &ConversationState,
+    agent: AgentId,
+    observation: &Observation,
+) -> Option<Duration> {
+    let failure = observation.result.as_ref().err()?;
+    let spec = plan.agent(agent);
+    // An LLM agent has already sent its model the errors, as often as it may.
+    let repaired = failure.kind == FailureKind::Schema && matches!(spec.kind, AgentKind::Llm(_));
+    let slot = slot(state, agent)?;
+    // With nothing left to use, the next attempt would only ask a model once more than the limits allow.
+    let used = observation.usage;
+    let used_up = used.is_some_and(|used| remaining(plan, state, slot).without(used).used_up().is_some());
+    let failed = slot.failed_attempts + 1;
+    (!repaired && !used_up && failed < spec.retry.max_attempts.get()).then(|| spec.retry.pause_after(failed))
+}
+
+fn finished(
+    plan: &Plan,
+    state: &ConversationState,
+    agent: AgentId,
+    observation: Observation,
+    took: Duration,
+    left: Left,
+) -> ExecutionFinished {
+    let slot = slot(state, agent);
+    let (output, failure) = match observation.result {
+        Ok(output) => (Some(std::sync::Arc::new(output.into())), None),
+        Err(failure) => (None, Some(failure)),
+    };
+    ExecutionFinished {
+        turn: state.turn_count() + 1,
+        agent: plan.name(agent).clone(),
+        execution: slot.map_or(1, |slot| slot.start.execution),
+        attempt: slot.map_or(1, |slot| slot.attempt),
+        output,
+        failure,
+        execution_time: took.as_secs_f64(),
+        usage: observation.usage,
+        stderr: left.stderr,
+        warnings: left.warnings,
+        exchange: observation.exchange,
+        reused: false,
+    }
+}
+
+fn timed_out(error: &str) -> Observed {
+    Observed::Finished(Observation {
+        result: Err(Failure::new(FailureKind::Timeout, error)),
+        usage: None,
+        exchange: Vec::new(),
+    })
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,218 @@
+//! Answers for conditions before there is anything that they could read.
+//!
+//! A condition is taken apart into claims. Claims that only count are asked for real. For the others both answers are
+//! possible, but a claim says one thing at a time: two conditions that make it, or one and its opposite, agree, and it
+//! says the same again as long as nothing that it reads has changed.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::choices::Choices;
+use super::step::Assumed;
+use crate::conversation::ConversationState;
+use crate::resolver::Answers;
+use ensemble_language::condition::{Claim, Claims, Condition, EvaluateError, Facts, Read, Sources};
+use ensemble_language::ensemble::Ending;
+use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
+
+/// A claim's number.
+pub(super) type ClaimId = u32;
+
+/// What was answered and still holds.
+pub(super) type Remembered = BTreeMap<ClaimId, bool>;
+
+/// The plan, and what its conditions claim.
+pub(super) struct World {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// For each edge its condition's claims.
+    edges: Vec<Option<Asked>>,
+    /// For each claim where it stands.
+    known: Vec<Known>,
+}
+
+/// A condition taken apart.
+struct Asked {
+    claims: Claims,
+    list: Vec<(ClaimId, Claim)>,
+}
+
+/// What is claimed, and of whose output.
+type Identity = (Arc<str>, Option<(AgentId, Ending)>);
+
+/// A claim, wherever it is made.
+struct Known {
+    reads: Sources,
+    /// All edges on which it is made; the first stands for their output.
+    edges: Vec<EdgeId>,
+}
+
+impl World {
+    /// Takes all conditions apart.
+    pub(super) fn new(plan: Arc<Plan>) -> Self {
+        let mut numbers: HashMap<Identity, ClaimId> = HashMap::new();
+        let mut known: Vec<Known> = Vec::new();
+        let mut edges = Vec::with_capacity(plan.edge_count());
+        for (id, edge) in plan.ids().flat_map(|to| plan.incoming(to)) {
+            let asked = edge.condition.as_ref().map(|condition| {
+                let (claims, list) = condition.claims();
+                let numbered = list.into_iter().map(|claim| {
+                    let about = claim.reads.output.then_some((edge.from, edge.on));
+                    let number = *numbers.entry((claim.identity.clone(), about)).or_insert_with(|| {
+                        known.push(Known {
+                            reads: claim.reads,
+                            edges: Vec::new(),
+                        });
+                        ClaimId::try_from(known.len() - 1).expect("fewer than 4 billion claims")
+                    });
+                    known[number as usize].edges.push(id);
+                    (number, claim)
+                });
+                Asked {
+                    list: numbered.collect(),
+                    claims,
+                }
+            });
+            edges.push(asked);
+        }
+        Self { plan, edges, known }
+    }
+
+    /// What each claim reads.
+    pub(super) fn claims(&self) -> impl Iterator<Item = Sources> {
+        self.known.iter().map(|known| known.reads)
+    }
+
+    /// Can the claim be made again?
+    pub(super) fn is_open(&self, claim: ClaimId, state: &ConversationState) -> bool {
+        let mut edges = self.known[claim as usize].edges.iter();
+        edges.any(|edge| !state.is_exhausted(&self.plan, self.plan.edge(*edge).to))
+    }
+
+    /// Does the claim say after the turn what it said before?
+    pub(super) fn still_holds(&self, claim: ClaimId, before: &ConversationState, after: &ConversationState) -> bool {
+        let known = &self.known[claim as usize];
+        let reads = known.reads;
+        let output = |state: &ConversationState| {
+            let edge = self.plan.edge(known.edges[0]);
+            state.edge_output(edge).map(|(execution, _)| *execution)
+        };
+        let succeeded = |id: AgentId| after.agent(id).last_success() != before.agent(id).last_success();
+        !(reads.turn_count
+            || reads.executions
+            || reads.history
+            || (reads.context && self.plan.ids().any(succeeded))
+            || (reads.output && output(before) != output(after)))
+    }
+}
+
+/// Answers conditions for one decision.
+pub(super) struct Oracle<'a> {
+    world: &'a World,
+    choices: &'a Choices,
+    answered: RefCell<Remembered>,
+    assumed: RefCell<Vec<Assumed>>,
+}
+
+impl<'a> Oracle<'a> {
+    /// Knows what still holds, and chooses the rest.
+    pub(super) fn new(world: &'a World, remembered: &Remembered, choices: &'a Choices) -> Self {
+        Self {
+            world,
+            choices,
+            answered: RefCell::new(remembered.clone()),
+            assumed: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// All answers, and those that were chosen now.
+    pub(super) fn finish(self) -> (Remembered, Vec<Assumed>) {
+        (self.answered.into_inner(), self.assumed.into_inner())
+    }
+
+    fn assume(&self, claim: ClaimId, text: &Arc<str>, edge: &Edge) {
+        let answer = self.choices.choose(2) == 0;
+        self.answered.borrow_mut().insert(claim, answer);
+        self.assumed.borrow_mut().push(Assumed {
+            agent: self.world.plan.name(edge.to).clone(),
+            dependency: self.world.plan.name(edge.from).clone(),
+            position: edge.position,
+            claim: text.clone(),
+            answer,
+        });
+    }
+}
+
+impl Answers for Oracle<'_> {
+    fn answer(&self, state: &ConversationState, edge: &Edge, _condition: &Condition) -> Result<bool, EvaluateError> {
+        let mut edges = self.world.plan.incoming(edge.to);
+        let asked = edges
+            .nth(edge.position)
+            .and_then(|(id, _)| self.world.edges[id.index()].as_ref());
+        let Some(asked) = asked else { return Ok(true) };
+        let facts = state.facts(edge);
+        loop {
+            let known: Vec<Option<bool>> = asked.list.iter().map(|one| self.known(one, &facts)).collect();
+            if let Some(answer) = truth(&asked.claims, &known) {
+                return Ok(answer);
+            }
+            let Some(open) = first_open(&asked.claims, &known) else {
+                return Ok(true);
+            };
+            let (number, claim) = &asked.list[open];
+            if claim.reads.are_counts() {
+                // It could be asked, and has no answer.
+                claim.condition.evaluate(&facts)?;
+            }
+            self.assume(*number, &claim.text, edge);
+        }
+    }
+
+    /// Nothing was said that could be read.
+    fn reads(&self, _state: &ConversationState, _edge: &Edge, _condition: &Condition) -> Vec<Read> {
+        Vec::new()
+    }
+}
+
+impl Oracle<'_> {
+    fn known(&self, (number, claim): &(ClaimId, Claim), facts: &Facts) -> Option<bool> {
+        if claim.reads.are_counts() {
+            return claim.condition.evaluate(facts).ok();
+        }
+        self.answered.borrow().get(number).copied()
+    }
+}
+
+/// What the claims that are known make of the whole.
+fn truth(claims: &Claims, known: &[Option<bool>]) -> Option<bool> {
+    let decided = |operands: &[Claims], by: bool| {
+        let mut all = Some(!by);
+        for operand in operands {
+            match truth(operand, known) {
+                Some(answer) if answer == by => return Some(by),
+                Some(_) => {}
+                None => all = None,
+            }
+        }
+        all
+    };
+    match claims {
+        Claims::Claim(at) => known[*at],
+        Claims::Not(inner) => truth(inner, known).map(|answer| !answer),
+        Claims::And(operands) => decided(operands, false),
+        Claims::Or(operands) => decided(operands, true),
+    }
+}
+
+/// The first claim that is open and can matter.
+fn first_open(claims: &Claims, known: &[Option<bool>]) -> Option<usize> {
+    if truth(claims, known).is_some() {
+        return None;
+    }
+    match claims {
+        Claims::Claim(at) => Some(*at),
+        Claims::Not(inner) => first_open(inner, known),
+        Claims::And(operands) | Claims::Or(operands) => operands.iter().find_map(|operand| first_open(operand, known)),
+    }
+}

@@ -1,0 +1,249 @@
+//! One step: the resolver decides, and the turn that it starts is lived through with chosen results.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use super::choices::Choices;
+use super::oracle::{Oracle, Remembered, World};
+use crate::conversation::{
+    AGENT_REQUESTS, ConversationState, Event, ExecutionFinished, InputRequested, Record, RunEnded, RunStarted, Start,
+    TurnStarted,
+};
+use crate::resolver::{Decision, decide_by};
+use ensemble_language::data::{Context, Failure, FailureKind, Question, Usage};
+use ensemble_language::ensemble::{Agent, AgentKind, Responses};
+use ensemble_language::plan::{AgentId, Plan};
+
+/// Between two turns.
+#[derive(Debug, Clone)]
+pub(super) struct Position {
+    /// What has happened.
+    pub state: ConversationState,
+    /// What conditions have said and would say again.
+    pub remembered: Remembered,
+}
+
+/// Where a step leads.
+pub(super) enum Next {
+    /// To the end of a turn.
+    Turn(Box<Position>),
+    /// To the end of the conversation: between two turns, or, in this state, within one.
+    End(RunEnded, Option<Box<ConversationState>>),
+}
+
+/// A step as it is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The turn, from 1.
+    pub turn: u32,
+    /// What conditions were taken to say, where they had not said it before.
+    pub assumed: Vec<Assumed>,
+    /// Who runs; nobody where the conversation ends without another turn.
+    pub runs: Vec<Ran>,
+}
+
+/// A part of a condition that was taken to be true or false.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assumed {
+    /// The agent that listens.
+    pub agent: Arc<str>,
+    /// The agent that it listens to.
+    pub dependency: Arc<str>,
+    /// The position among its dependencies, from 0.
+    pub position: usize,
+    /// As written.
+    pub claim: Arc<str>,
+    /// What it says.
+    pub answer: bool,
+}
+
+/// An execution and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// Which execution of it, from 1.
+    pub execution: u32,
+    /// How it ended.
+    pub fate: Fate,
+    /// For whom it asked.
+    pub requests: Option<Arc<str>>,
+    /// With it the token budget was used up.
+    pub spends_budget: bool,
+}
+
+/// How an execution ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// With an output.
+    Succeeded,
+    /// It failed.
+    Failed,
+    /// Nobody answered its question.
+    Unanswered,
+}
+
+impl Position {
+    /// The beginning of a conversation.
+    pub(super) fn start(world: &World) -> Self {
+        let mut state = ConversationState::new(world.plan.clone());
+        apply(
+            &mut state,
+            Event::RunStarted(RunStarted {
+                format: 1,
+                run_id: "".into(),
+                ensemble: world.plan.ensemble().name.clone(),
+                ensemble_file: String::new(),
+                ensemble_digest: String::new(),
+                project_root: String::new(),
+                input: "".into(),
+                context: Context::default(),
+                models: Vec::new(),
+                simulated: Vec::new(),
+                forked_from: None,
+                program: String::new(),
+            }),
+        );
+        Self {
+            state,
+            remembered: Remembered::new(),
+        }
+    }
+
+    /// One step from here, by these choices.
+    pub(super) fn step(&self, world: &World, choices: &Choices) -> (Next, Told) {
+        let plan = &world.plan;
+        let oracle = Oracle::new(world, &self.remembered, choices);
+        let decision = decide_by(plan, &self.state, &oracle);
+        let (mut remembered, assumed) = oracle.finish();
+        let mut told = Told {
+            turn: self.state.turn_count() + 1,
+            assumed,
+            runs: Vec::new(),
+        };
+        let turn = match decision {
+            Decision::StartTurn(turn) => turn,
+            Decision::End(ended) => return (Next::End(ended, None), told),
+            Decision::Perform | Decision::FinishTurn(_) => unreachable!("no turn is open between two turns"),
+        };
+        let mut state = self.state.clone();
+        told.runs = live_through(plan, &mut state, turn, choices);
+        let next = match decide_by(plan, &state, &Oracle::new(world, &remembered, choices)) {
+            Decision::FinishTurn(finished) => {
+                apply(&mut state, Event::TurnFinished(finished));
+                remembered
+                    .retain(|claim, _| world.still_holds(*claim, &self.state, &state) && world.is_open(*claim, &state));
+                Next::Turn(Box::new(Position { state, remembered }))
+            }
+            Decision::End(ended) => Next::End(ended, Some(Box::new(state))),
+            Decision::Perform | Decision::StartTurn(_) => unreachable!("every execution of the open turn has ended"),
+        };
+        (next, told)
+    }
+}
+
+/// Every execution of the turn, with a chosen result.
+fn live_through(plan: &Plan, state: &mut ConversationState, turn: TurnStarted, choices: &Choices) -> Vec<Ran> {
+    let starts = turn.starts.clone();
+    let number = turn.turn;
+    apply(state, Event::TurnStarted(turn));
+    let running: Vec<AgentId> = starts.iter().filter_map(|start| plan.id(&start.agent)).collect();
+    let mut budget = plan.ensemble().limits.max_total_tokens;
+    let mut runs = Vec::with_capacity(starts.len());
+    for (start, id) in starts.iter().zip(&running) {
+        let agent = plan.agent(*id);
+        let fate = match choices.choose(if may_stay_unanswered(agent) { 3 } else { 2 }) {
+            0 => Fate::Succeeded,
+            1 => Fate::Failed,
+            _ => Fate::Unanswered,
+        };
+        let mut ran = Ran {
+            agent: start.agent.clone(),
+            execution: start.execution,
+            fate,
+            requests: None,
+            spends_budget: false,
+        };
+        if fate == Fate::Succeeded && agent.conversation.triggers_conversation {
+            ran.requests = requested(plan, state, &running, choices);
+        }
+        if fate != Fate::Unanswered && budget.is_some() && costs_tokens(agent) {
+            ran.spends_budget = choices.choose(2) == 1;
+        }
+        let tokens = if ran.spends_budget { budget.take() } else { None };
+        apply(state, result(number, start, &ran, tokens));
+        runs.push(ran);
+    }
+    runs
+}
+
+/// Nobody, or one of those who may run again.
+fn requested(plan: &Plan, state: &ConversationState, running: &[AgentId], choices: &Choices) -> Option<Arc<str>> {
+    let may_run_again = |id: &AgentId| {
+        let runs_now = u32::from(running.contains(id));
+        state.agent(*id).executions() + runs_now < plan.agent(*id).conversation.max_turns.get()
+    };
+    let targets: Vec<AgentId> = plan.ids().filter(may_run_again).collect();
+    match choices.choose(targets.len() + 1) {
+        0 => None,
+        way => targets.get(way - 1).map(|id| plan.name(*id).clone()),
+    }
+}
+
+fn result(turn: u32, start: &Start, ran: &Ran, tokens: Option<u64>) -> Event {
+    if ran.fate == Fate::Unanswered {
+        return Event::InputRequested(InputRequested {
+            turn,
+            agent: start.agent.clone(),
+            execution: start.execution,
+            question: Question {
+                prompt: String::new(),
+                choices: Vec::new(),
+                asked_by: None,
+            },
+        });
+    }
+    let failed = ran.fate == Fate::Failed;
+    let output = match &ran.requests {
+        Some(target) => json!({AGENT_REQUESTS: [{"target_agent": target}]}),
+        None => Value::Object(serde_json::Map::new()),
+    };
+    Event::ExecutionFinished(ExecutionFinished {
+        turn,
+        agent: start.agent.clone(),
+        execution: start.execution,
+        attempt: 1,
+        output: (!failed).then(|| Arc::new(output)),
+        failure: failed.then(|| Failure::new(FailureKind::Reported, "as assumed")),
+        execution_time: 0.0,
+        usage: tokens.map(|tokens| Usage {
+            input_tokens: tokens,
+            ..Usage::default()
+        }),
+        stderr: String::new(),
+        warnings: Vec::new(),
+        exchange: Vec::new(),
+        reused: false,
+    })
+}
+
+/// A person is asked, and nothing answers in the person's place.
+fn may_stay_unanswered(agent: &Agent) -> bool {
+    matches!(&agent.kind, AgentKind::Input(input) if input.default.is_none() && input.responses.is_none())
+}
+
+fn costs_tokens(agent: &Agent) -> bool {
+    match &agent.kind {
+        AgentKind::Llm(_) | AgentKind::Ensemble { .. } => true,
+        AgentKind::Input(input) => matches!(input.responses, Some(Responses::Profile(_))),
+        AgentKind::Script { .. } => false,
+    }
+}
+
+fn apply(state: &mut ConversationState, event: Event) {
+    let seq = state.next_seq();
+    let at = DateTime::<Utc>::UNIX_EPOCH;
+    state.apply(&Record { seq, at, event });
+}

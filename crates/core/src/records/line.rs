@@ -1,0 +1,233 @@
+//! One line of a journal: `{"seq":3,"at":"…","event":"turn_started","data":{…},"crc":"1a2b3c4d"}`.
+//!
+//! A field of `data` that is large may stand in a file beside the journal. Then `"blobs":{"output":"<sha-256>"}` follows.
+//! The checksum is CRC-32 over the line's bytes before `,"crc"`, so that it can be checked without parsing.
+
+use std::io;
+
+use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::large::{LargeFields, Moved, put_back, take_out};
+use crate::conversation::{Event, Record};
+
+/// Length of `,"crc":"00000000"}`.
+const TAIL: usize = 18;
+
+/// Why a line is no record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// It does not end as lines end.
+    #[error("the line is incomplete")]
+    Incomplete,
+    /// The checksum does not match.
+    #[error("the checksum does not match")]
+    Checksum,
+    /// The checksum matches, and still it cannot be understood: another version wrote it.
+    #[error("the record cannot be read: {0}")]
+    Content(String),
+    /// A field that stands beside the journal cannot be had.
+    #[error("a large field is lost: {0}")]
+    Blob(String),
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    seq: u64,
+    at: DateTime<Utc>,
+    event: &'a str,
+    #[serde(borrow)]
+    data: &'a RawValue,
+    #[serde(default)]
+    blobs: Moved,
+}
+
+/// Appends the record's line, with its line break, to `buffer`.
+pub fn encode(record: &Record, buffer: &mut Vec<u8>) {
+    encode_beside(record, buffer, None).expect("events have string keys and are written to memory");
+}
+
+/// Likewise, with large fields moved beside the journal.
+///
+/// # Errors
+/// A large field cannot be stored.
+pub fn encode_beside(record: &Record, buffer: &mut Vec<u8>, large: Option<&dyn LargeFields>) -> io::Result<()> {
+    let start = buffer.len();
+    buffer.extend_from_slice(b"{\"seq\":");
+    number(buffer, record.seq);
+    buffer.extend_from_slice(b",\"at\":\"");
+    time(buffer, record.at);
+    buffer.extend_from_slice(b"\",\"event\":\"");
+    buffer.extend_from_slice(record.event.name().as_bytes());
+    buffer.extend_from_slice(b"\",\"data\":");
+    let data = buffer.len();
+    encode_data(&record.event, buffer);
+    if let Some(large) = large {
+        let moved = take_out(large, record.event.name(), buffer, data)?;
+        if !moved.is_empty() {
+            buffer.extend_from_slice(b",\"blobs\":");
+            serde_json::to_writer(&mut *buffer, &moved)?;
+        }
+    }
+    let crc = crc32fast::hash(&buffer[start..]);
+    buffer.extend_from_slice(b",\"crc\":\"");
+    for nibble in (0..8).rev() {
+        buffer.push(b"0123456789abcdef"[(crc >> (4 * nibble) & 0xf) as usize]);
+    }
+    buffer.extend_from_slice(b"\"}\n");
+    Ok(())
+}
+
+fn number(buffer: &mut Vec<u8>, number: u64) {
+    serde_json::to_writer(buffer, &number).expect("memory can be written");
+}
+
+/// RFC 3339 in UTC with microseconds; by hand, since every event carries one and the general way is slow.
+fn time(buffer: &mut Vec<u8>, at: DateTime<Utc>) {
+    let (year, nanos) = (u32::try_from(at.year()).unwrap_or(u32::MAX), at.nanosecond());
+    if year > 9_999 || nanos >= 1_000_000_000 {
+        let text = at.to_rfc3339_opts(SecondsFormat::Micros, true);
+        return buffer.extend_from_slice(text.as_bytes());
+    }
+    digits(buffer, year, 4);
+    for (before, part) in [(b'-', at.month()), (b'-', at.day()), (b'T', at.hour())] {
+        buffer.push(before);
+        digits(buffer, part, 2);
+    }
+    for part in [at.minute(), at.second()] {
+        buffer.push(b':');
+        digits(buffer, part, 2);
+    }
+    buffer.push(b'.');
+    digits(buffer, nanos / 1_000, 6);
+    buffer.push(b'Z');
+}
+
+/// The number with that many digits.
+fn digits(buffer: &mut Vec<u8>, number: u32, count: u32) {
+    for place in (0..count).rev() {
+        buffer.push(b'0' + (number / 10_u32.pow(place) % 10) as u8);
+    }
+}
+
+fn encode_data(event: &Event, buffer: &mut Vec<u8>) {
+    let result = match event {
+        Event::RunStarted(data) => serde_json::to_writer(buffer, data),
+        Event::RunResumed(data) => serde_json::to_writer(buffer, data),
+        Event::MessageAdded(data) => serde_json::to_writer(buffer, data),
+        Event::ContextSet(data) => serde_json::to_writer(buffer, data),
+        Event::TurnStarted(data) => serde_json::to_writer(buffer, data),
+        Event::ExecutionStarted(data) => serde_json::to_writer(buffer, data),
+        Event::AttemptFailed(data) => serde_json::to_writer(buffer, data),
+        Event::ExecutionFinished(data) => serde_json::to_writer(buffer, data),
+        Event::InputRequested(data) => serde_json::to_writer(buffer, data),
+        Event::Interrupted(data) => serde_json::to_writer(buffer, data),
+        Event::TurnFinished(data) => serde_json::to_writer(buffer, data),
+        Event::RunEnded(data) => serde_json::to_writer(buffer, data),
+    };
+    result.expect("events have string keys and are written to memory");
+}
+
+/// Reads one line, without its line break, that has nothing beside the journal.
+pub fn decode(line: &[u8]) -> Result<Record, LineError> {
+    decode_beside(line, None)
+}
+
+/// Reads one line, without its line break; large fields are put back from where they stand.
+pub fn decode_beside(line: &[u8], large: Option<&dyn LargeFields>) -> Result<Record, LineError> {
+    let body_end = line.len().checked_sub(TAIL).ok_or(LineError::Incomplete)?;
+    let (body, tail) = line.split_at(body_end);
+    let crc = tail
+        .strip_prefix(b",\"crc\":\"")
+        .and_then(|rest| rest.strip_suffix(b"\"}"))
+        .and_then(|digits| std::str::from_utf8(digits).ok())
+        .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+        .ok_or(LineError::Incomplete)?;
+    if crc32fast::hash(body) != crc {
+        return Err(LineError::Checksum);
+    }
+    let head: Head = serde_json::from_slice(line).map_err(content)?;
+    let event = match (head.blobs.is_empty(), large) {
+        (true, _) => decode_event(head.event, head.data)?,
+        (false, Some(large)) => {
+            let whole = put_back(large, head.data, &head.blobs).map_err(LineError::Blob)?;
+            decode_event(head.event, &whole)?
+        }
+        (false, None) => return Err(LineError::Blob("the line was read without its journal".to_owned())),
+    };
+    Ok(Record {
+        seq: head.seq,
+        at: head.at,
+        event,
+    })
+}
+
+fn decode_event(name: &str, data: &RawValue) -> Result<Event, LineError> {
+    Ok(match name {
+        "run_started" => Event::RunStarted(parse(data)?),
+        "run_resumed" => Event::RunResumed(parse(data)?),
+        "message_added" => Event::MessageAdded(parse(data)?),
+        "context_set" => Event::ContextSet(parse(data)?),
+        "turn_started" => Event::TurnStarted(parse(data)?),
+        "execution_started" => Event::ExecutionStarted(parse(data)?),
+        "attempt_failed" => Event::AttemptFailed(parse(data)?),
+        "execution_finished" => Event::ExecutionFinished(parse(data)?),
+        "input_requested" => Event::InputRequested(parse(data)?),
+        "interrupted" => Event::Interrupted(parse(data)?),
+        "turn_finished" => Event::TurnFinished(parse(data)?),
+        "run_ended" => Event::RunEnded(parse(data)?),
+        other => return Err(LineError::Content(format!("unknown event `{other}`"))),
+    })
+}
+
+fn parse<T: DeserializeOwned>(data: &RawValue) -> Result<T, LineError> {
+    serde_json::from_str(data.get()).map_err(content)
+}
+
+fn content(error: serde_json::Error) -> LineError {
+    LineError::Content(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_the_general_way_writes_them() {
+        let texts = [
+            "1970-01-01T00:00:00Z",
+            "2026-11-21T09:08:07.000001999Z",
+            "2024-02-29T23:59:59.999999999Z",
+            "2016-12-31T23:59:60.5Z",
+            "0000-01-01T00:00:00Z",
+            "9999-12-31T23:59:59.1Z",
+            "+10000-01-01T00:00:00Z",
+            "-0001-12-31T12:00:00Z",
+        ];
+        for text in texts {
+            let at: DateTime<Utc> = text.parse().expect("a time");
+            let mut buffer = Vec::new();
+            time(&mut buffer, at);
+            let general = at.to_rfc3339_opts(SecondsFormat::Micros, true);
+            assert_eq!(String::from_utf8_lossy(&buffer), general, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_has_its_documented_shape() {
+        let record = Record {
+            seq: 3,
+            at: "2026-11-21T09:08:07.5Z".parse().expect("a time"),
+            event: Event::Interrupted(crate::conversation::Interruption::CtrlC),
+        };
+        let mut buffer = b"before".to_vec();
+        encode(&record, &mut buffer);
+        let line = String::from_utf8(buffer.split_off(6)).expect("text");
+        let body = r#"{"seq":3,"at":"2026-11-21T09:08:07.500000Z","event":"interrupted","data":{"cause":"ctrl_c"}"#;
+        let crc = crc32fast::hash(body.as_bytes());
+        assert_eq!(line, format!("{body},\"crc\":\"{crc:08x}\"}}\n"));
+        assert_eq!(decode(line.trim_end().as_bytes()), Ok(record));
+    }
+}

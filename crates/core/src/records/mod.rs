@@ -1,0 +1,9 @@
+//! The lines of a journal: how a record is written and read.
+//!
+//! Every store of journals shares this form, and so does `--output events`.
+
+mod large;
+mod line;
+
+pub use large::{LARGE, LargeFields};
+pub use line::{LineError, decode, decode_beside, encode, encode_beside};

@@ -1,0 +1,129 @@
+//! How a conversation ends: which outcome, in which words, and who never ran.
+
+use std::borrow::Cow;
+
+use super::Answers;
+use super::readiness::{Readiness, readiness_by};
+use crate::conversation::{
+    CompletionReason, ConditionFailure, ConversationState, NotRun, OpenExecution, Reason, RunEnded,
+};
+use ensemble_language::plan::Plan;
+
+/// The outcome if the conversation ends here; `None` when the next turn can start.
+///
+/// A limit is the outcome only if somebody would otherwise have run, and it never hides a failure.
+pub(super) fn reason(
+    plan: &Plan,
+    state: &ConversationState,
+    somebody_is_ready: bool,
+) -> Option<(CompletionReason, Option<String>)> {
+    let limit = limit(plan, state);
+    if somebody_is_ready && limit.is_none() {
+        return None;
+    }
+    if let Some(agent) = state.first_failed() {
+        let name = plan.name(agent);
+        let error = state.agent(agent).latest_error().unwrap_or_default();
+        return Some((CompletionReason::AgentFailed, Some(format!("{name} failed: {error}"))));
+    }
+    match limit {
+        Some((reason, detail)) if somebody_is_ready => Some((reason, Some(detail))),
+        _ => Some((CompletionReason::Completed, None)),
+    }
+}
+
+/// The first limit that has been reached, in the order of precedence.
+fn limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, String)> {
+    let limits = &plan.ensemble().limits;
+    let usage = state.usage();
+    let tokens = usage.input_tokens + usage.output_tokens;
+    if let Some(budget) = limits.max_total_tokens.filter(|budget| tokens >= *budget) {
+        let detail = format!("max_total_tokens {budget} was reached: {tokens} tokens");
+        return Some((CompletionReason::TokenBudget, detail));
+    }
+    let cost = usage.cost.unwrap_or_default();
+    if let Some(budget) = limits.max_cost.filter(|budget| cost >= *budget) {
+        let detail = format!("max_cost {budget} was reached: {cost}");
+        return Some((CompletionReason::TokenBudget, detail));
+    }
+    if let Some(agent) = state.first_capped() {
+        let cap = plan.cap(agent).map_or(0, std::num::NonZeroU32::get);
+        let detail = format!("max_agent_executions of {} was reached: {cap}", plan.name(agent));
+        return Some((CompletionReason::MaxAgentExecutions, detail));
+    }
+    let turns = limits.max_total_turns.get();
+    (state.leg_turns() >= turns).then(|| {
+        let detail = format!("max_total_turns was reached: {turns}");
+        (CompletionReason::MaxTotalTurns, detail)
+    })
+}
+
+/// The end of the run, with the reasons of those who never ran.
+pub(super) fn ended(
+    plan: &Plan,
+    state: &ConversationState,
+    completion_reason: CompletionReason,
+    detail: Option<String>,
+    answers: &dyn Answers,
+) -> RunEnded {
+    RunEnded {
+        completion_reason,
+        detail,
+        condition: None,
+        not_run: not_run(plan, state, answers),
+    }
+}
+
+/// The end of a run whose condition had no answer.
+pub(super) fn condition_failed(
+    plan: &Plan,
+    state: &ConversationState,
+    failure: ConditionFailure,
+    answers: &dyn Answers,
+) -> RunEnded {
+    let text = shortened(&failure.text);
+    let detail = format!("condition of {} `{}`: {}", failure.agent, text, failure.message);
+    RunEnded {
+        condition: Some(failure),
+        ..ended(plan, state, CompletionReason::ConditionFailed, Some(detail), answers)
+    }
+}
+
+/// A condition as a sentence may quote it: the diagnostic beside it shows the place.
+fn shortened(text: &str) -> Cow<'_, str> {
+    const MOST: usize = 160;
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
+        None => Cow::Borrowed(text),
+    }
+}
+
+fn not_run(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Vec<NotRun> {
+    let never = plan.ids().filter(|id| state.execution_count(*id) == 0);
+    never
+        .map(|id| NotRun {
+            agent: plan.name(id).clone(),
+            reason: explain(plan, state, id, answers),
+        })
+        .collect()
+}
+
+fn explain(
+    plan: &Plan,
+    state: &ConversationState,
+    id: ensemble_language::plan::AgentId,
+    answers: &dyn Answers,
+) -> String {
+    let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
+    if let Some(slot) = slots.into_iter().find(|slot| slot.agent == id) {
+        return match &slot.progress {
+            OpenExecution::Waiting(_) => "waiting for an answer".to_owned(),
+            _ => "interrupted".to_owned(),
+        };
+    }
+    match readiness_by(plan, state, id, answers) {
+        Ok(Readiness::NotReady(reason)) => reason.to_string(),
+        Ok(Readiness::Ready(_)) => Reason::RunEnded.to_string(),
+        Err(failure) => format!("condition failed: {}", failure.message),
+    }
+}

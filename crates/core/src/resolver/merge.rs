@@ -1,0 +1,186 @@
+//! What follows from a finished turn: requests for the next one, and warnings.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use crate::conversation::{AGENT_REQUESTS, ConversationState, OpenExecution, OpenTurn, TurnFinished};
+use ensemble_language::data::Request;
+use ensemble_language::plan::{AgentId, Plan};
+
+/// The decision that ends a turn in which every execution has ended.
+pub(super) fn finish(plan: &Plan, state: &ConversationState, turn: &OpenTurn) -> TurnFinished {
+    let mut finished = TurnFinished {
+        turn: turn.turn,
+        requests: IndexMap::new(),
+        warnings: Vec::new(),
+    };
+    for slot in &turn.slots {
+        let OpenExecution::Finished(ended) = &slot.progress else {
+            continue;
+        };
+        let Some(output) = ended.0.output.as_ref().and_then(|output| output.as_object()) else {
+            continue;
+        };
+        let from = slot.agent;
+        let own_name = plan.name(from);
+        for key in output.keys().filter(|key| plan.is_reserved(key)) {
+            finished.warnings.push(format!(
+                "{own_name}: the output's key `{key}` is the name or state key of an agent, so it was not merged into the context"
+            ));
+        }
+        if let Some(requests) = output.get(AGENT_REQUESTS) {
+            collect(plan, state, turn, from, requests, &mut finished);
+        }
+    }
+    finished
+}
+
+fn collect(
+    plan: &Plan,
+    state: &ConversationState,
+    turn: &OpenTurn,
+    from: AgentId,
+    requests: &Value,
+    finished: &mut TurnFinished,
+) {
+    let own_name = plan.name(from);
+    let mut warn = |warning: String| finished.warnings.push(format!("{own_name}: {warning}"));
+    if !plan.agent(from).conversation.triggers_conversation {
+        warn("`agent_requests` was ignored: the agent does not have `triggers_conversation: true`".to_owned());
+        return;
+    }
+    let Some(requests) = requests.as_array() else {
+        warn("`agent_requests` was ignored: it is no list".to_owned());
+        return;
+    };
+    for request in requests {
+        match read(plan, state, turn, own_name, request) {
+            Err(warning) => warn(warning),
+            Ok((target, request)) => {
+                let known = finished.requests.get(plan.name(target));
+                if known.is_none_or(|known| request.priority > known.priority) {
+                    finished.requests.insert(plan.name(target).clone(), Arc::new(request));
+                }
+            }
+        }
+    }
+}
+
+/// One request, or why it is ignored.
+fn read(
+    plan: &Plan,
+    state: &ConversationState,
+    turn: &OpenTurn,
+    from: &Arc<str>,
+    request: &Value,
+) -> Result<(AgentId, Request), String> {
+    let ignored = |why: String| Err(format!("a request was ignored: {why}"));
+    let target = request.get("target_agent").or_else(|| request.get("target_agent_type"));
+    let Some(target) = target.and_then(Value::as_str) else {
+        return ignored(format!("it names no `target_agent`: {request}"));
+    };
+    let Some(id) = plan.id(target) else {
+        return ignored(format!("no agent is called `{target}`"));
+    };
+    let priority = match request.get("priority") {
+        None | Some(Value::Null) => 0,
+        Some(priority) => match priority.as_i64().or_else(|| whole(priority)) {
+            Some(priority) => priority,
+            None => return ignored(format!("its priority is no whole number: {priority}")),
+        },
+    };
+    let runs_now = u32::from(turn.slots.iter().any(|slot| slot.agent == id));
+    let max_turns = plan.agent(id).conversation.max_turns.get();
+    if state.agent(id).executions() + runs_now >= max_turns {
+        return ignored(format!("`{target}` has reached its max_turns {max_turns}"));
+    }
+    let parameters = match request.get("parameters") {
+        None | Some(Value::Null) => Value::Object(serde_json::Map::new()),
+        Some(parameters) => parameters.clone(),
+    };
+    Ok((
+        id,
+        Request {
+            from: from.clone(),
+            parameters,
+            priority,
+        },
+    ))
+}
+
+/// A float without a fraction, as a whole number.
+fn whole(value: &Value) -> Option<i64> {
+    let value = value.as_f64()?;
+    (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::resolver::tests::{Driver, plan_of};
+
+    /// Targets, askers and priorities of the next turn's requests, and the warnings, after `a` and `b` have said this.
+    fn after(a: Value, b: Value) -> (Vec<String>, Vec<String>) {
+        let plan = Arc::new(plan_of(
+            "name: e\nagents:\n- {name: a, script: x, conversation: {triggers_conversation: true}}\n- {name: b, script: x, conversation: {triggers_conversation: true}}\n- {name: c, script: x, depends_on: [d]}\n- {name: d, script: x, depends_on: [c, a], conversation: {max_turns: 2}}\n",
+        ));
+        let mut driver = Driver::new(&plan);
+        let outputs = [json!({"agent_requests": a}), json!({"agent_requests": b})];
+        let finished = driver.first_turn(&plan, &outputs);
+        let requests = finished.requests.iter();
+        let requests = requests.map(|(target, request)| format!("{target} {} {}", request.from, request.priority));
+        (requests.collect(), finished.warnings)
+    }
+
+    #[test]
+    fn the_highest_priority_wins_then_the_first_declared() {
+        let table = [
+            (json!([{"target_agent": "c"}]), json!([{"target_agent": "c"}]), "c a 0"),
+            (
+                json!([{"target_agent": "c"}]),
+                json!([{"target_agent": "c", "priority": 1}]),
+                "c b 1",
+            ),
+            (
+                json!([{"target_agent": "c", "priority": 2.0}]),
+                json!([{"target_agent_type": "c", "priority": 1}]),
+                "c a 2",
+            ),
+            (
+                json!([{"target_agent": "c", "priority": -1}]),
+                json!([{"target_agent": "c"}]),
+                "c b 0",
+            ),
+        ];
+        for (a, b, expected) in table {
+            let (requests, warnings) = after(a.clone(), b.clone());
+            assert_eq!((requests, warnings), (vec![expected.to_owned()], Vec::new()), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn requests_that_cannot_be_honoured_are_warned_of() {
+        let table = [
+            (json!("c"), "it is no list"),
+            (json!([{"agent": "c"}]), "it names no `target_agent`"),
+            (json!([{"target_agent": "z"}]), "no agent is called `z`"),
+            (json!([{"target_agent": "a"}]), "`a` has reached its max_turns 1"),
+            (
+                json!([{"target_agent": "c", "priority": "high"}]),
+                "its priority is no whole number",
+            ),
+        ];
+        for (a, expected) in table {
+            let (requests, warnings) = after(a.clone(), json!([]));
+            assert_eq!(requests, Vec::<String>::new(), "{a}");
+            assert!(
+                warnings.len() == 1 && warnings[0].contains(expected),
+                "{a}: {warnings:?}"
+            );
+        }
+    }
+}

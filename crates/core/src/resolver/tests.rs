@@ -1,0 +1,309 @@
+//! The incremental resolver against a reading of the rules that scans everything, on random conversations.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Decision, Readiness, decide, readiness};
+use crate::conversation::{
+    ConversationState, Event, ExecutionFinished, ExecutionStarted, Record, RunStarted, Start, TurnStarted,
+};
+use ensemble_language::data::{Context, Failure, FailureKind};
+use ensemble_language::ensemble::Ending;
+use ensemble_language::plan::{AgentId, Plan};
+use ensemble_language::random_ensembles::conversation;
+
+/// Applies events with sequence numbers and one time.
+pub(crate) struct Driver {
+    state: ConversationState,
+    turns: Vec<TurnStarted>,
+    results: Vec<(u32, AgentId, bool)>,
+}
+
+impl Driver {
+    pub(crate) fn new(plan: &Arc<Plan>) -> Self {
+        Self::with(plan, Context::default())
+    }
+
+    /// Begins with this context.
+    pub(crate) fn with(plan: &Arc<Plan>, context: Context) -> Self {
+        let mut driver = Self {
+            state: ConversationState::new(plan.clone()),
+            turns: Vec::new(),
+            results: Vec::new(),
+        };
+        driver.apply(Event::RunStarted(RunStarted {
+            format: 1,
+            run_id: "r".into(),
+            ensemble: "random".into(),
+            ensemble_file: String::new(),
+            ensemble_digest: String::new(),
+            project_root: String::new(),
+            input: "".into(),
+            context,
+            models: Vec::new(),
+            simulated: Vec::new(),
+            forked_from: None,
+            program: String::new(),
+        }));
+        driver
+    }
+
+    fn apply(&mut self, event: Event) {
+        let seq = self.state.next_seq();
+        let at = DateTime::<Utc>::UNIX_EPOCH;
+        self.state.apply(&Record { seq, at, event });
+    }
+
+    /// Performs the first turn with these outputs; the decision that ends it.
+    pub(crate) fn first_turn(
+        &mut self,
+        plan: &Plan,
+        outputs: &[serde_json::Value],
+    ) -> crate::conversation::TurnFinished {
+        let Decision::StartTurn(turn) = decide(plan, &self.state) else {
+            panic!("somebody is ready");
+        };
+        self.apply(Event::TurnStarted(turn.clone()));
+        assert_eq!(turn.starts.len(), outputs.len(), "{turn:?}");
+        for (start, output) in turn.starts.iter().zip(outputs) {
+            self.finish(start, Some(output.clone()));
+        }
+        match decide(plan, &self.state) {
+            Decision::FinishTurn(finished) => finished,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Performs a turn; fate says who fails, and who asks for whom.
+    fn turn(&mut self, plan: &Plan, turn: TurnStarted, fate: &mut impl Iterator<Item = u8>) {
+        self.turns.push(turn.clone());
+        self.apply(Event::TurnStarted(turn.clone()));
+        for start in &turn.starts {
+            let fate = fate.next().unwrap_or(0);
+            let failed = fate.is_multiple_of(5);
+            let target = format!("a{}", fate % 7);
+            let output = json!({"n": fate % 3, "agent_requests": [{"target_agent": target, "priority": fate % 4}]});
+            self.finish(start, (!failed).then_some(output));
+            let id = plan.id(&start.agent).expect("agents of the plan start");
+            self.results.push((turn.turn, id, !failed));
+        }
+    }
+}
+
+impl Driver {
+    /// The state so far.
+    pub(crate) fn state(&self) -> &ConversationState {
+        &self.state
+    }
+
+    /// Performs a turn with these outputs; `None` is a failure.
+    pub(crate) fn perform(&mut self, turn: &TurnStarted, outputs: &[Option<serde_json::Value>]) {
+        self.apply(Event::TurnStarted(turn.clone()));
+        for (start, output) in turn.starts.iter().zip(outputs) {
+            self.finish(start, output.clone());
+        }
+    }
+
+    /// Merges a turn.
+    pub(crate) fn finish_turn(&mut self, finished: crate::conversation::TurnFinished) {
+        self.apply(Event::TurnFinished(finished));
+    }
+
+    fn finish(&mut self, start: &Start, output: Option<serde_json::Value>) {
+        let turn = self.state.turn_count() + 1;
+        self.apply(Event::ExecutionStarted(ExecutionStarted {
+            turn,
+            agent: start.agent.clone(),
+            execution: start.execution,
+            attempt: 1,
+        }));
+        let failed = output.is_none();
+        self.apply(Event::ExecutionFinished(ExecutionFinished {
+            turn,
+            agent: start.agent.clone(),
+            execution: start.execution,
+            attempt: 1,
+            output: output.map(Arc::new),
+            failure: failed.then(|| Failure::new(FailureKind::Exit, "no")),
+            execution_time: 0.0,
+            usage: None,
+            stderr: String::new(),
+            warnings: Vec::new(),
+            exchange: Vec::new(),
+            reused: false,
+        }));
+    }
+}
+
+/// A whole conversation; fate says who fails, and who asks for whom.
+pub(crate) fn walk(plan: &Arc<Plan>, fate: Vec<u8>) -> Driver {
+    let mut fate = fate.into_iter().cycle().take(400);
+    let mut driver = Driver::new(plan);
+    loop {
+        match decide(plan, &driver.state) {
+            Decision::StartTurn(turn) => driver.turn(plan, turn, &mut fate),
+            Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+            Decision::Perform | Decision::End(_) => return driver,
+        }
+    }
+}
+
+/// The plan of a text.
+pub(crate) fn plan_of(text: &str) -> Plan {
+    let loaded = ensemble_language::loader::load(&ensemble_language::source::Source::new("t", text));
+    let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{:#?}", loaded.findings));
+    Plan::build(Arc::new(ensemble)).expect("the conditions compile")
+}
+
+/// The rules, read off the whole record of the conversation.
+struct Oracle<'a> {
+    plan: &'a Plan,
+    driver: &'a Driver,
+}
+
+impl Oracle<'_> {
+    fn executions(&self, agent: AgentId) -> usize {
+        self.driver.results.iter().filter(|(_, who, _)| *who == agent).count()
+    }
+
+    fn last_start(&self, agent: AgentId) -> u32 {
+        let name = self.plan.name(agent);
+        let started = |turn: &&TurnStarted| turn.starts.iter().any(|start| start.agent == *name);
+        self.driver.turns.iter().rev().find(started).map_or(0, |turn| turn.turn)
+    }
+
+    fn edge_starts(&self, agent: AgentId, position: usize) -> u32 {
+        let name = self.plan.name(agent);
+        let starts = self.driver.turns.iter().flat_map(|turn| &turn.starts);
+        let counting = starts.filter(|start| start.agent == *name && start.counts.contains(&position));
+        u32::try_from(counting.count()).expect("few")
+    }
+
+    /// Who starts, with the counts of the edges that have a cap.
+    fn ready(&self, agent: AgentId) -> Option<(bool, Vec<usize>)> {
+        let spec = self.plan.agent(agent);
+        let executions = self.executions(agent);
+        if executions >= spec.conversation.max_turns.get() as usize {
+            return None;
+        }
+        if self.driver.state.request(agent).is_some() {
+            return Some((true, Vec::new()));
+        }
+        let first = executions == 0;
+        let (mut all, mut any, mut any_exists, mut news) = (true, false, false, false);
+        let mut counts = Vec::new();
+        for (_, edge) in self.plan.incoming(agent) {
+            let of_from = || self.driver.results.iter().filter(|(_, who, _)| *who == edge.from);
+            let ended = match edge.on {
+                Ending::Success => of_from().any(|(_, _, success)| *success),
+                Ending::Failure => of_from().next_back().is_some_and(|(_, _, success)| !success),
+                Ending::Any => of_from().next().is_some(),
+            };
+            let spent = edge
+                .max_executions
+                .is_some_and(|max| self.edge_starts(agent, edge.position) >= max.get());
+            let true_now = edge.condition.as_ref().is_none_or(|condition| {
+                condition
+                    .evaluate(&self.driver.state.facts(edge))
+                    .expect("these conditions have answers")
+            });
+            let exempt = edge.feedback && first;
+            let holds = exempt || (ended && !spent && true_now);
+            let since = self.last_start(agent);
+            let unseen = of_from().any(|(turn, _, success)| *turn >= since && edge.on.admits(*success));
+            if edge.requires_all {
+                all &= holds;
+            } else {
+                any_exists = true;
+                any |= holds;
+            }
+            news |= holds && unseen;
+            if holds && unseen && !exempt && edge.max_executions.is_some() {
+                counts.push(edge.position);
+            }
+        }
+        if spec.dependencies.is_empty() {
+            let since = self.last_start(agent);
+            news = self
+                .driver
+                .results
+                .iter()
+                .any(|(turn, who, success)| *who != agent && *success && *turn >= since);
+        }
+        let ready = all && (any || !any_exists) && (first || self.plan.every_turn(agent) || news);
+        ready.then_some((false, counts))
+    }
+}
+
+/// What the oracle compares of a start.
+fn comparable(plan: &Plan, start: &Start) -> (bool, Vec<usize>) {
+    let agent = plan.id(&start.agent).expect("agents of the plan start");
+    let capped: Vec<usize> = plan
+        .incoming(agent)
+        .filter(|(_, edge)| edge.max_executions.is_some())
+        .map(|(_, edge)| edge.position)
+        .collect();
+    let counts = start.counts.iter().copied().filter(|at| capped.contains(at)).collect();
+    (start.request.is_some(), counts)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn who_starts_is_what_the_rules_say((plan, fate) in conversation()) {
+        let plan = Arc::new(plan);
+        let mut fate = fate.into_iter().cycle().take(400);
+        let mut driver = Driver::new(&plan);
+        loop {
+            let decision = decide(&plan, &driver.state);
+            prop_assert_eq!(&decision, &decide(&plan, &driver.state), "a decision is deterministic");
+            match decision {
+                Decision::StartTurn(turn) => {
+                    let oracle = Oracle { plan: &plan, driver: &driver };
+                    for id in plan.ids() {
+                        let started = turn.starts.iter().find(|start| start.agent == *plan.name(id));
+                        let started = started.map(|start| comparable(&plan, start));
+                        prop_assert_eq!(started, oracle.ready(id), "turn {} agent {}", turn.turn, plan.name(id));
+                    }
+                    driver.turn(&plan, turn, &mut fate);
+                }
+                Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+                Decision::Perform => prop_assert!(false, "every execution of the turn has ended"),
+                Decision::End(ended) => {
+                    let oracle = Oracle { plan: &plan, driver: &driver };
+                    if ended.completion_reason == crate::conversation::CompletionReason::Completed {
+                        for id in plan.ids() {
+                            prop_assert_eq!(oracle.ready(id), None, "{} could still run", plan.name(id));
+                        }
+                    }
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_agent_that_is_passed_over_is_not_ready((plan, fate) in conversation()) {
+        let plan = Arc::new(plan);
+        let mut fate = fate.into_iter().cycle().take(400);
+        let mut driver = Driver::new(&plan);
+        loop {
+            match decide(&plan, &driver.state) {
+                Decision::StartTurn(turn) => {
+                    let candidates: Vec<AgentId> = driver.state.candidates().collect();
+                    for id in plan.ids().filter(|id| !candidates.contains(id)) {
+                        let ready = matches!(readiness(&plan, &driver.state, id), Ok(Readiness::Ready(start)) if start.request.is_none());
+                        prop_assert!(!ready, "{} is ready and no candidate", plan.name(id));
+                    }
+                    driver.turn(&plan, turn, &mut fate);
+                }
+                Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+                _ => break,
+            }
+        }
+    }
+}

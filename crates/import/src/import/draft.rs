@@ -1,0 +1,145 @@
+//! The new file before it is written: values with the places that they come from, and what was lost between them.
+
+use serde_json::Value;
+
+use ensemble_language::loader::document::Entry;
+use ensemble_language::source::{Source, Span};
+
+/// A map of the new file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Map {
+    pub(super) lines: Vec<Line>,
+}
+
+/// What stands in a map.
+#[derive(Debug, Clone)]
+pub(super) enum Line {
+    /// A key and its value; `from` is the old key.
+    Entry {
+        key: String,
+        value: Shape,
+        from: Option<Span>,
+    },
+    /// What was not carried over.
+    Lost(Lost),
+    /// An old key that is written elsewhere; the comments above it stay here.
+    Pass(Span),
+}
+
+/// A value of the new file.
+#[derive(Debug, Clone)]
+pub(super) enum Shape {
+    Plain(Value),
+    Map(Map),
+    /// Each item with the place that it comes from.
+    List(Vec<(Shape, Option<Span>)>),
+}
+
+/// A comment in the place of something.
+#[derive(Debug, Clone)]
+pub(super) struct Lost {
+    /// The old key.
+    pub(super) from: Span,
+    /// What it covers in the old file: comments in there are part of what is shown.
+    pub(super) covers: Span,
+    /// The lines of the comment.
+    pub(super) lines: Vec<String>,
+}
+
+impl Lost {
+    /// A key that stays behind: why, what to write instead, and the key as it stood.
+    pub(super) fn of(source: &Source, entry: &Entry, why: &str, instead: &str) -> Self {
+        let covers = Span::new(entry.key_span.start, entry.value.span.end.max(entry.key_span.end));
+        // An alias stands elsewhere than its value.
+        let covers = if entry.value.span.start < entry.key_span.end {
+            entry.key_span
+        } else {
+            covers
+        };
+        let mut lines = vec![format!("not carried over: {why}"), format!("  {instead}")];
+        let column = source.place(covers.start).column - 1;
+        for line in source.text()[covers.start..covers.end].trim_end().lines() {
+            let blanks = line.chars().take_while(|c| *c == ' ').take(column).count();
+            lines.push(format!("  | {}", line[blanks..].trim_end()));
+        }
+        Self {
+            from: entry.key_span,
+            covers,
+            lines: lines.iter().map(|line| one_line(line)).collect(),
+        }
+    }
+}
+
+/// Something to look at, as a comment near a place of the old file.
+#[derive(Debug, Clone)]
+pub(super) struct Remark {
+    /// The byte of the old file; past its end for what stands elsewhere.
+    pub(super) at: usize,
+    pub(super) lines: Vec<String>,
+}
+
+impl Remark {
+    /// What is wrong, and what to do.
+    pub(super) fn of(at: usize, message: &str, help: &str) -> Self {
+        Self {
+            at,
+            lines: vec![
+                one_line(&format!("look at this: {message}")),
+                one_line(&format!("  {help}")),
+            ],
+        }
+    }
+}
+
+/// Without what would end the comment, or what no YAML file may hold.
+fn one_line(text: &str) -> String {
+    let plain = |c: char| {
+        !c.is_control()
+            && !matches!(
+                c,
+                '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+            )
+    };
+    text.chars().map(|c| if plain(c) { c } else { ' ' }).collect()
+}
+
+impl Map {
+    /// Adds a plain value.
+    pub(super) fn put(&mut self, key: &str, value: impl Into<Value>, from: Option<Span>) {
+        self.lines.push(Line::entry(key, Shape::Plain(value.into()), from));
+    }
+
+    /// Adds any value.
+    pub(super) fn entry(&mut self, key: &str, value: Shape, from: Span) {
+        self.lines.push(Line::entry(key, value, Some(from)));
+    }
+
+    pub(super) fn lose(&mut self, lost: Lost) {
+        self.lines.push(Line::Lost(lost));
+    }
+
+    /// The value under a key.
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Shape> {
+        self.lines.iter_mut().find_map(|line| match line {
+            Line::Entry { key, value, .. } if key == name => Some(value),
+            _ => None,
+        })
+    }
+
+    /// Where a key stands.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.lines
+            .iter()
+            .position(|line| matches!(line, Line::Entry { key, .. } if key == name))
+    }
+}
+
+impl Line {
+    pub(super) fn entry(key: &str, value: Shape, from: Option<Span>) -> Self {
+        Self::Entry {
+            key: key.to_owned(),
+            value,
+            from,
+        }
+    }
+}

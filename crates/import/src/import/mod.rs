@@ -1,0 +1,228 @@
+//! From a plain llm-orc ensemble to this language, and to a list of what could not be carried over.
+//!
+//! A [`draft`] of the new file is made key by key from the tree of the old one. What has no counterpart stays in it
+//! as a comment. The loader and the checks then judge the text, and whatever they refuse becomes a comment too, until
+//! nothing is left to refuse. **Invariant:** the text that comes out has no error.
+
+mod advice;
+mod agents;
+mod comments;
+mod coordinator;
+mod dependencies;
+mod draft;
+mod guard;
+mod names;
+mod profiles;
+mod repair;
+#[cfg(test)]
+mod tests;
+mod text;
+mod values;
+mod write;
+
+use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
+use ensemble_language::loader;
+use ensemble_language::loader::document::{Content, Document, Entry, Node};
+use ensemble_language::source::{Source, Span};
+
+use dependencies::Graph;
+use draft::{Line, Lost, Map, Remark, Shape};
+use names::Names;
+use profiles::Profiles;
+
+/// What surrounds the file that is imported.
+pub struct Beside<'a> {
+    /// The name for an ensemble that has none: the file's.
+    pub stem: &'a str,
+    /// llm-orc's configurations, the nearest first.
+    pub configurations: &'a [Document],
+    /// How the new file writes a script, if it is found.
+    pub script: &'a dyn Fn(&str) -> Option<String>,
+    /// Is this ensemble there for the new file?
+    pub ensemble: &'a dyn Fn(&str) -> bool,
+    /// The schema that the first line names for editors.
+    pub schema: Option<&'a str>,
+}
+
+/// What became of a file.
+#[derive(Debug)]
+pub struct Imported {
+    /// The new file; it has no error.
+    pub text: String,
+    /// What was not carried over, each at its place with what to write instead, in the order of the text.
+    pub lost: Vec<Diagnostic>,
+}
+
+/// Reads an ensemble of llm-orc and writes it anew; the error is that it is no such ensemble.
+pub fn import(source: &Source, beside: &Beside<'_>) -> Result<Imported, Vec<Diagnostic>> {
+    let document = loader::parse(source)?;
+    let agents = document.root().get("agents").and_then(Node::items);
+    if agents.is_none_or(<[_]>::is_empty) {
+        let span = document
+            .root()
+            .get("agents")
+            .map_or(document.root().span, |node| node.span);
+        let help = "an ensemble of llm-orc has a list of `agents`";
+        return Err(vec![said(
+            source,
+            span,
+            Severity::Error,
+            "this is not an ensemble of llm-orc",
+            help,
+        )]);
+    }
+    let names = Names::of(&document);
+    let mut task = Task {
+        document: &document,
+        beside,
+        graph: Graph::of(&document, &names),
+        names,
+        lost: Vec::new(),
+        remarks: Vec::new(),
+        profiles: Profiles::of(&document, beside.configurations),
+    };
+    let mut draft = task.ensemble();
+    let mut lost = task.lost;
+    let mut remarks = task.remarks;
+    let text = repair::repair(&mut draft, &document, beside.schema, &mut lost, &mut remarks)?;
+    lost.sort_by_key(|one| (one.source.name() != source.name(), one.span.start));
+    Ok(Imported { text, lost })
+}
+
+/// The work on one file.
+struct Task<'a> {
+    document: &'a Document,
+    beside: &'a Beside<'a>,
+    names: Names,
+    graph: Graph,
+    lost: Vec<Diagnostic>,
+    /// What stands in no comment of a key.
+    remarks: Vec<Remark>,
+    profiles: Profiles<'a>,
+}
+
+/// Something said beside the rules, so it has no code.
+fn said(source: &Source, span: Span, severity: Severity, message: &str, help: &str) -> Diagnostic {
+    Diagnostic {
+        severity,
+        code: Code::NONE,
+        message: message.to_owned(),
+        source: source.clone(),
+        span,
+        also: Vec::new(),
+        help: Some(help.to_owned()),
+    }
+}
+
+impl<'a> Task<'a> {
+    fn ensemble(&mut self) -> Map {
+        let mut map = Map::default();
+        let root: &'a Node = self.document.root();
+        let entries = entries(root);
+        map.put("name", self.name(root), span_of(entries, "name"));
+        let tasks = ["default_task", "task", "default_input"];
+        let task = tasks.iter().find(|key| is_text(root.get(key)));
+        for entry in entries {
+            match &*entry.key {
+                "name" | "model_profiles" => {}
+                "description" => match entry.value.text() {
+                    Some(text) => map.put("description", text.trim_end(), Some(entry.key_span)),
+                    None => map.lose(self.lose(entry, "it is not a text", "write a text")),
+                },
+                key if task == Some(&key) => {
+                    let text = entry.value.text().map_or("", |text| text.trim_end());
+                    map.put("default_task", text, Some(entry.key_span));
+                }
+                "agents" => {
+                    let agents = self.agents(&entry.value);
+                    map.lines
+                        .push(Line::entry("agents", Shape::List(agents), Some(entry.key_span)));
+                }
+                "coordinator" | "synthesis" if self.is_coordinator(&entry.value) => {
+                    map.lines.push(Line::Pass(entry.key_span));
+                }
+                "conversation_limits" => map.entry("conversation_limits", values::draft(&entry.value), entry.key_span),
+                key => {
+                    let (why, instead) = advice::ensemble(key);
+                    map.lose(self.lose(entry, why, instead));
+                }
+            }
+        }
+        let profiles = self.take_profiles();
+        if !profiles.lines.is_empty() {
+            let from = span_of(entries, "model_profiles");
+            map.lines
+                .push(Line::entry("model_profiles", Shape::Map(profiles), from));
+        }
+        map
+    }
+
+    fn name(&mut self, root: &Node) -> String {
+        let given = root.get("name").map(values::text_of).filter(|name| !name.is_empty());
+        let name = names::sound(given.as_deref().unwrap_or(self.beside.stem), "ensemble");
+        match given {
+            Some(given) if given == name => {}
+            Some(given) => {
+                let span = root.get("name").map_or(root.span, |node| node.span);
+                let message = format!("the name `{given}` has become `{name}`");
+                self.note(span, &message, names::HELP);
+            }
+            None => self.note(
+                root.span,
+                &format!("the ensemble has no name; it is called `{name}`"),
+                names::HELP,
+            ),
+        }
+        name
+    }
+
+    /// Says something about a place of the file, there and in the new one.
+    fn note(&mut self, span: Span, message: &str, help: &str) {
+        self.remarks.push(Remark::of(span.start, message, help));
+        self.tell(span, message, help);
+    }
+
+    fn tell(&mut self, span: Span, message: &str, help: &str) {
+        let source = self.document.source();
+        self.lost.push(said(source, span, Severity::Warning, message, help));
+    }
+
+    /// Says something about a place of a file of profiles.
+    fn note_in(&mut self, source: &Source, span: Span, message: &str, help: &str) {
+        if source.name() == self.document.source().name() {
+            return self.note(span, message, help);
+        }
+        let message_there = format!("{message} ({}:{})", source.name(), source.place(span.start).line);
+        self.remarks.push(Remark::of(usize::MAX - 1, &message_there, help));
+        self.lost.push(said(source, span, Severity::Warning, message, help));
+    }
+
+    /// Notes that a key is not carried over, and gives the comment that stands in its place.
+    fn lose(&mut self, entry: &Entry, why: &str, instead: &str) -> Lost {
+        self.tell(
+            entry.key_span,
+            &format!("`{}` is not carried over: {why}", entry.key),
+            instead,
+        );
+        Lost::of(self.document.source(), entry, why, instead)
+    }
+}
+
+/// The keys of a map; none of anything else.
+fn entries(node: &Node) -> &[Entry] {
+    match &node.content {
+        Content::Mapping(entries) => entries,
+        _ => &[],
+    }
+}
+
+fn span_of(entries: &[Entry], key: &str) -> Option<Span> {
+    entries
+        .iter()
+        .find(|entry| *entry.key == *key)
+        .map(|entry| entry.key_span)
+}
+
+fn is_text(node: Option<&Node>) -> bool {
+    node.and_then(Node::text).is_some_and(|text| !text.trim().is_empty())
+}

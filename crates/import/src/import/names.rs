@@ -1,0 +1,88 @@
+//! Names, of which this language takes fewer.
+
+use std::collections::{HashMap, HashSet};
+
+use super::values::text_of;
+use ensemble_language::loader::document::{Document, Node};
+
+/// What a name may be.
+pub(super) const HELP: &str = "names start with a letter or digit, and go on with letters, digits, `_`, `.` and `-`";
+
+/// The agents' names, old and new, in the order of the file.
+pub(super) struct Names {
+    pairs: Vec<(Option<String>, String)>,
+    /// Where an agent stands, by its old name; of several the first.
+    old: HashMap<String, usize>,
+}
+
+impl Names {
+    /// Gives every agent a name that is its own.
+    pub(super) fn of(document: &Document) -> Self {
+        let mut taken = HashSet::new();
+        let items = document.root().get("agents").and_then(Node::items).unwrap_or_default();
+        let pairs = items.iter().enumerate().map(|(at, item)| {
+            let old = item.get("name").map(text_of).filter(|name| !name.is_empty());
+            let wanted = sound(old.as_deref().unwrap_or_default(), &format!("agent-{}", at + 1));
+            (old, free(wanted, &mut taken))
+        });
+        let pairs: Vec<(Option<String>, String)> = pairs.collect();
+        let mut positions = HashMap::new();
+        for (at, (old, _)) in pairs.iter().enumerate() {
+            if let Some(old) = old {
+                positions.entry(old.clone()).or_insert(at);
+            }
+        }
+        Self { pairs, old: positions }
+    }
+
+    /// The old and the new name of the agent at a place of the list.
+    pub(super) fn at(&self, index: usize) -> (Option<&str>, &str) {
+        let (old, new) = &self.pairs[index];
+        (old.as_deref(), new)
+    }
+
+    /// The new name of an agent, by its old one.
+    pub(super) fn of_old(&self, old: &str) -> Option<&str> {
+        self.position(old).map(|at| self.pairs[at].1.as_str())
+    }
+
+    /// Where an agent stands, by its old name.
+    pub(super) fn position(&self, old: &str) -> Option<usize> {
+        self.old.get(old).copied()
+    }
+
+    /// A name that no agent has.
+    pub(super) fn free(&self, wanted: &str) -> String {
+        let mut taken = self.all().map(str::to_owned).collect();
+        free(wanted.to_owned(), &mut taken)
+    }
+
+    /// All new names.
+    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
+        self.pairs.iter().map(|(_, new)| new.as_str())
+    }
+}
+
+fn free(wanted: String, taken: &mut HashSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+    let name = std::iter::once(wanted.clone())
+        .chain(numbered)
+        .find(|name| !taken.contains(name))
+        .unwrap_or(wanted);
+    taken.insert(name.clone());
+    name
+}
+
+/// The name with what no name may hold made into dashes; `otherwise` if nothing is left.
+pub(super) fn sound(name: &str, otherwise: &str) -> String {
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let name: String = name.trim().chars().map(|c| if word(c) { c } else { '-' }).collect();
+    let name = name
+        .trim_start_matches(|c: char| !c.is_ascii_alphanumeric())
+        .trim_end_matches('-');
+    if name.is_empty() {
+        otherwise.to_owned()
+    } else {
+        name.to_owned()
+    }
+}

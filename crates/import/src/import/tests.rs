@@ -1,0 +1,595 @@
+//! What becomes of which key, and that whatever comes out has no error.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Beside, Imported, import};
+use ensemble_language::check;
+use ensemble_language::diagnostic::Severity;
+use ensemble_language::loader;
+use ensemble_language::loader::document::Document;
+use ensemble_language::plan::Plan;
+use ensemble_language::source::Source;
+
+/// Imports a text; the project has `known.py`, the ensemble `inner`, and these profiles.
+fn imported(text: &str) -> Imported {
+    try_import(text).unwrap_or_else(|complaint| panic!("{complaint}\n{text}"))
+}
+
+fn try_import(text: &str) -> Result<Imported, String> {
+    let profiles = "model_profiles:
+  small: {provider: ollama, model: llama3, cost_per_token: 0.0, system_prompt: Be brief., fallback_model_profile: big}
+  big: {provider: anthropic-api, model: claude, timeout_seconds: 60, options: {temperature: 0.2, num_ctx: 8}}
+";
+    let configurations: Vec<Document> = ["name: alone\nmodel: m\nprovider: ollama\n", profiles]
+        .iter()
+        .map(|text| loader::parse(&Source::new("config.yaml", *text)).expect("YAML"))
+        .collect();
+    let beside = Beside {
+        stem: "stem",
+        configurations: &configurations,
+        script: &|script| (script == "known.py").then(|| "scripts/known.py".to_owned()),
+        ensemble: &|name| name == "inner",
+        schema: None,
+    };
+    import(&Source::new("old.yaml", text), &beside).map_err(|complaints| {
+        let complaint = complaints.iter().map(|one| one.message.as_str());
+        complaint.collect::<Vec<_>>().join("; ")
+    })
+}
+
+/// What was lost, each as `line:column message`.
+fn lost(imported: &Imported) -> Vec<String> {
+    let show = |one: &ensemble_language::diagnostic::Diagnostic| {
+        let place = one.source.place(one.span.start);
+        assert!(one.help.is_some(), "{}: what to write instead", one.message);
+        format!("{}:{} {}", place.line, place.column, one.message)
+    };
+    imported.lost.iter().map(show).collect()
+}
+
+fn errors(text: &str) -> Vec<String> {
+    let mut loaded = loader::load(&Source::new("new.yaml", text));
+    let mut findings = loaded.findings.clone();
+    if let Some(ensemble) = loaded.ensemble.take() {
+        findings.extend(check::check(&ensemble));
+        findings.extend(Plan::build(Arc::new(ensemble)).err().into_iter().flatten());
+    }
+    findings.retain(|finding| finding.severity == Severity::Error);
+    findings.into_iter().map(|finding| finding.message).collect()
+}
+
+/// The new file as a value.
+fn value(imported: &Imported) -> Value {
+    serde_yaml::from_str(&imported.text).unwrap_or_else(|error| panic!("{error}\n{}", imported.text))
+}
+
+/// An agent's keys and what becomes of them.
+fn agent(keys: &str) -> (Value, Vec<String>) {
+    let text = format!("name: e\nagents:\n  - name: first\n    script: known.py\n  - name: a\n{keys}");
+    let imported = imported(&text);
+    let lost = lost(&imported);
+    (value(&imported)["agents"][1].clone(), lost)
+}
+
+#[test]
+fn a_plain_ensemble_is_carried_over_whole() {
+    let old = "\
+# What it does.
+name: plain
+description: Two agents.
+default_task: the sea
+agents:
+  # Counts words.
+  - name: count
+    script: known.py
+    parameters: {unit: word, loud: yes}
+  - name: tell
+    model_profile: alone
+    system_prompt: |
+      You tell.
+      Briefly.
+    depends_on: [count]  # it waits
+    timeout_seconds: 30
+";
+    let new = imported(old);
+    assert_eq!(lost(&new), [""; 0]);
+    let expected = "\
+# What it does.
+name: plain
+description: Two agents.
+default_task: the sea
+
+agents:
+  # Counts words.
+  - name: count
+    script: scripts/known.py
+    config:
+      unit: word
+      loud: true
+
+  - name: tell
+    model_profile: alone
+    system_prompt: |
+      You tell.
+      Briefly.
+    # it waits
+    depends_on: [count]
+    timeout_seconds: 30
+
+model_profiles:
+  alone:
+    model: m
+    provider: ollama
+";
+    assert_eq!(new.text, expected);
+}
+
+#[test]
+fn what_is_not_carried_over_stands_as_a_comment_in_its_place() {
+    let old = "name: e\nagents:\n  - name: a\n    script: known.py\n    fan_out: true # each\n    cache:\n      ttl: 5\n    timeout_seconds: 3\n";
+    let new = imported(old);
+    let said = lost(&new);
+    assert_eq!(said.len(), 2);
+    assert!(said[0].starts_with("5:5 `fan_out` is not carried over"), "{said:?}");
+    assert!(said[1].starts_with("6:5 `cache` is not carried over"), "{said:?}");
+    let lines: Vec<&str> = new.text.lines().map(str::trim).collect();
+    let at = |line: &str| {
+        lines
+            .iter()
+            .position(|known| *known == line)
+            .unwrap_or_else(|| panic!("{line}\n{}", new.text))
+    };
+    assert!(at("script: scripts/known.py") < at("#   | fan_out: true"));
+    assert!(at("#   | cache:") + 1 == at("#   |   ttl: 5"));
+    assert!(at("#   |   ttl: 5") < at("timeout_seconds: 3"));
+    assert!(new.text.contains("# each"), "{}", new.text);
+}
+
+#[test]
+fn kinds_of_agents() {
+    for (keys, expected, lines) in [
+        ("    script: known.py\n", json!({"script": "scripts/known.py"}), 0),
+        ("    script: echo hello | wc\n", json!({"script": "echo hello | wc"}), 0),
+        ("    script: gone.py\n", json!({"script": "gone.py"}), 1),
+        ("    ensemble: inner\n", json!({"ensemble": "inner"}), 0),
+        ("    ensemble: other\n", json!({"ensemble": "other"}), 1),
+        (
+            "    model: llama3\n    provider: ollama\n",
+            json!({"model": "ollama/llama3"}),
+            0,
+        ),
+        (
+            "    model: m\n    provider: google-gemini\n",
+            json!({"model": "gemini/m"}),
+            0,
+        ),
+        ("    model: llama3\n", json!({"model": "ollama/llama3"}), 1),
+        ("    model: claude-3\n", json!({"model": "anthropic/claude-3"}), 1),
+        ("    model_profile: gone\n", json!({"model_profile": "gone"}), 1),
+        (
+            "    script: p/get_user_input.py\n    parameters: {prompt: 'Why {{?'}\n",
+            json!({"input": {"prompt": "{% raw %}Why {{?{% endraw %}"}}),
+            0,
+        ),
+        (
+            "    dispatch: ${first.target}\n    depends_on: [first]\n",
+            json!({"model_profile": "not-carried-over", "depends_on": ["first"]}),
+            1,
+        ),
+        (
+            "    description: nothing\n",
+            json!({"model_profile": "not-carried-over", "description": "nothing"}),
+            1,
+        ),
+        (
+            "    script: known.py\n    model_profile: alone\n",
+            json!({"script": "scripts/known.py"}),
+            1,
+        ),
+        (
+            "    type: script\n    script: known.py\n",
+            json!({"script": "scripts/known.py"}),
+            0,
+        ),
+        (
+            "    script: known.py\n    system_prompt: x\n",
+            json!({"script": "scripts/known.py"}),
+            1,
+        ),
+    ] {
+        let (mut agent, said) = agent(keys);
+        agent.as_object_mut().expect("a map").remove("name");
+        assert_eq!((&agent, said.len()), (&expected, lines), "{keys}{said:?}");
+    }
+}
+
+#[test]
+fn profiles_are_taken_along() {
+    let text = "name: e\nagents:\n  - {name: a, model_profile: small}\n  - {name: b, model_profile: small, system_prompt: Mine., temperature: 0.7}\n  - {name: c, model: m, provider: mock, options: {seed: 3}}\n";
+    let new = imported(text);
+    let value = value(&new);
+    assert_eq!(value["agents"][0]["model_profile"], "small");
+    assert_eq!(value["agents"][1]["model_profile"], "small-for-b");
+    let profiles = &value["model_profiles"];
+    assert_eq!(
+        profiles["small"],
+        json!({"provider": "ollama", "model": "llama3", "system_prompt": "Be brief.", "fallback": "big"})
+    );
+    let derived = json!({"provider": "ollama", "model": "llama3", "fallback": "big", "temperature": 0.7});
+    assert_eq!(
+        profiles["small-for-b"], derived,
+        "its own system prompt takes the place of the profile's"
+    );
+    let big = json!({"provider": "anthropic", "model": "claude", "timeout_seconds": 60, "temperature": 0.2});
+    assert_eq!(profiles["big"], big);
+    assert_eq!(profiles["model-of-c"]["seed"], 3);
+    let said = lost(&new);
+    assert!(
+        said.iter().any(|line| line.contains("the option `num_ctx`")),
+        "{said:?}"
+    );
+    assert!(new.text.contains("(config.yaml:3)"), "{}", new.text);
+}
+
+#[test]
+fn guards_become_conditions() {
+    let (agent, said) = agent("    script: known.py\n    when: ${first.ok} == false\n    depends_on: [first]\n");
+    assert_eq!(
+        agent["dependencies"],
+        json!([{"agent_name": "first", "condition": "output.ok == False"}])
+    );
+    assert_eq!(said, [""; 0]);
+    // One that only the guard names is a dependency too.
+    let (agent, _) = self::agent("    script: known.py\n    when: ${first.a.b}\n");
+    assert_eq!(
+        agent["dependencies"],
+        json!([{"agent_name": "first", "condition": "output.a?.b"}])
+    );
+    let (agent, said) = self::agent("    script: known.py\n    when: first is ready\n    depends_on: [first]\n");
+    assert_eq!(agent["depends_on"], json!(["first"]));
+    assert!(said[0].contains("`when` is not carried over"), "{said:?}");
+}
+
+#[test]
+fn who_would_wait_for_one_that_was_skipped_is_told() {
+    let text = "name: e\nagents:\n  - {name: g, script: known.py}\n  - {name: h, script: known.py, when: '${g.ok}', depends_on: [g]}\n  - {name: both, script: known.py, depends_on: [g, h]}\n  - {name: one, script: known.py, depends_on: [h]}\n";
+    let said = lost(&imported(text));
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("5:36 `h` may be skipped"), "{said:?}");
+}
+
+#[test]
+fn a_loop_listens_to_itself() {
+    let text = "name: e\nagents:\n  - name: round\n    loop: {body: inner, until: '${verdict.ok}', max_iterations: 3}\n  - {name: after, script: known.py, depends_on: [round]}\n";
+    let new = imported(text);
+    assert_eq!(lost(&new), [""; 0]);
+    let agents = &value(&new)["agents"];
+    let itself = json!([{"agent_name": "round", "feedback": true, "condition": "not (output.verdict?.ok)"}]);
+    assert_eq!(
+        (&agents[0]["ensemble"], &agents[0]["dependencies"]),
+        (&json!("inner"), &itself)
+    );
+    assert_eq!(agents[0]["conversation"], json!({"max_turns": 3}));
+    let last = "output.verdict?.ok or executions['round'] >= 3";
+    assert_eq!(
+        agents[1]["dependencies"],
+        json!([{"agent_name": "round", "condition": last}])
+    );
+    // Beside what it depends on already.
+    let text = text
+        .replace("    loop:", "    depends_on: [after]\n    loop:")
+        .replace(", depends_on: [round]", "");
+    let agents = &value(&imported(&text))["agents"];
+    assert_eq!(agents[0]["dependencies"][0], json!({"agent_name": "after"}));
+    assert_eq!(agents[0]["dependencies"][1], itself[0]);
+}
+
+#[test]
+fn a_coordinator_is_an_agent_that_listens_to_all() {
+    let text = "name: e\nagents:\n  - {name: a, script: known.py}\n  - {name: coordinator, script: known.py}\ncoordinator:\n  model_profile: alone\n  synthesis_prompt: Put together.\n  output_format: json\n";
+    let new = imported(text);
+    let expected = json!({"name": "coordinator-2", "model_profile": "alone", "prompt": "Put together.", "depends_on": ["a", "coordinator"]});
+    assert_eq!(value(&new)["agents"][2], expected);
+    assert_eq!(lost(&new).len(), 1);
+}
+
+#[test]
+fn names_are_made_sound_everywhere() {
+    let text = "name: my ensemble\nagents:\n  - {name: first one, script: known.py}\n  - {name: first one, script: known.py, depends_on: [first one, nobody]}\n";
+    let new = imported(text);
+    let value = value(&new);
+    assert_eq!(value["name"], "my-ensemble");
+    assert_eq!(value["agents"][0]["name"], "first-one");
+    assert_eq!(value["agents"][1]["name"], "first-one-2");
+    assert_eq!(value["agents"][1]["depends_on"], json!(["first-one"]));
+    assert_eq!(lost(&new).len(), 4);
+    let nameless = imported("agents: [{script: known.py}]");
+    assert_eq!(self::value(&nameless)["name"], "stem");
+}
+
+#[test]
+fn a_circle_is_opened_where_it_closes() {
+    let text = "name: e\nagents:\n  - {name: a, script: known.py, depends_on: [b]}\n  - {name: b, script: known.py, depends_on: [a]}\n";
+    let new = imported(text);
+    assert_eq!(value(&new)["agents"][0]["depends_on"], json!(["b"]));
+    assert_eq!(
+        value(&new)["agents"][1]["dependencies"],
+        json!([{"agent_name": "a", "feedback": true}])
+    );
+    assert!(lost(&new)[0].contains("wait for each other"));
+}
+
+/// What this language has of its own passes, and what the loader refuses of it becomes a comment.
+#[test]
+fn the_loader_has_the_last_word() {
+    let (agent, said) = agent(
+        "    script: known.py\n    retry: {max_attempts: 0}\n    conversation: {max_turns: 2, trigger: always}\n    timeout_seconds: -1\n    dependencies:\n      - {agent_name: first, condition: 'output.', max_executions: 2}\n",
+    );
+    assert_eq!(agent["conversation"], json!({"max_turns": 2}));
+    assert_eq!(
+        agent["dependencies"],
+        json!([{"agent_name": "first", "max_executions": 2}])
+    );
+    assert!(
+        agent["retry"].is_null() && agent["timeout_seconds"].is_null(),
+        "{agent}"
+    );
+    assert_eq!(said.len(), 4, "{said:?}");
+}
+
+#[test]
+fn what_is_no_ensemble_is_refused() {
+    for text in [
+        "[]",
+        "name: e",
+        "name: e\nagents: []",
+        "agents: 5",
+        "a: [",
+        "",
+        "model_profiles: {}",
+    ] {
+        assert!(try_import(text).is_err(), "{text}");
+    }
+}
+
+/// A value of any sort, such as people write and such as they do not.
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        prop_oneof![Just(0), Just(1), Just(-1), Just(30), any::<i64>()].prop_map(Value::from),
+        prop_oneof![Just(0.5), Just(-2.5), Just(1e300)].prop_map(Value::from),
+        proptest::sample::select(WORDS).prop_map(Value::from),
+        "\\PC{0,12}".prop_map(Value::from),
+        "[ -~\n\t#:'\"{}%]{0,30}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::vec((proptest::sample::select(KEYS), inner), 0..4).prop_map(|pairs| Value::Object(
+                pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+            )),
+        ]
+    })
+}
+
+const WORDS: &[&str] = &[
+    "a",
+    "b",
+    "c d",
+    "small",
+    "gone",
+    "known.py",
+    "x.py",
+    "inner",
+    "${a.ok}",
+    "${b.x.y} == 'z'",
+    "${a.ok} == 3",
+    "ollama",
+    "mock",
+    "anthropic-claude-pro-max",
+    "output.ok",
+    "no",
+    "{{ x }}",
+    "{% if %}",
+    "script",
+    "json",
+    "echo a | b",
+    "null",
+    "1e5",
+    "0x1f",
+    "~",
+    "- a",
+    "a: b",
+    "a #b",
+    "# c",
+    "",
+    " ",
+    "\n",
+    "a\nb",
+    " a\n  b\n\n",
+    "a\n\tb\n",
+    "'",
+    "\"",
+    "\\",
+    "%",
+    "@",
+    "`",
+    "p/get_user_input.py",
+    "not-carried-over",
+];
+
+const KEYS: &[&str] = &[
+    "name",
+    "script",
+    "model_profile",
+    "model",
+    "provider",
+    "ensemble",
+    "input",
+    "loop",
+    "dispatch",
+    "depends_on",
+    "dependencies",
+    "when",
+    "fan_out",
+    "input_key",
+    "input_scope",
+    "system_prompt",
+    "prompt",
+    "role",
+    "parameters",
+    "config",
+    "temperature",
+    "max_tokens",
+    "options",
+    "output_format",
+    "fallback_model_profile",
+    "timeout_seconds",
+    "type",
+    "cache",
+    "description",
+    "conversation",
+    "output_schema",
+    "retry",
+    "on_error",
+    "agent_name",
+    "condition",
+    "feedback",
+    "body",
+    "until",
+    "max_iterations",
+    "carry",
+    "max_turns",
+    "choices",
+    "max_attempts",
+    "max_executions",
+    "requires_all",
+    "trigger",
+    "state_key",
+    "seed",
+    "top_p",
+    "x y",
+    "<<",
+    "yes",
+];
+
+const TOP: &[&str] = &[
+    "name",
+    "description",
+    "default_task",
+    "task",
+    "default_input",
+    "model_profiles",
+    "coordinator",
+    "synthesis",
+    "validation",
+    "conversation_limits",
+    "test_mode",
+    "output_schema",
+    "topaz_skill",
+    "execution",
+    "tools",
+    "x",
+];
+
+/// A value that often fits its key.
+fn value_for(key: &'static str) -> BoxedStrategy<Value> {
+    let names = proptest::collection::vec(proptest::sample::select(&["a", "b", "c d", "d", "zz"][..]), 0..3);
+    let fitting: BoxedStrategy<Value> = match key {
+        "script" => proptest::sample::select(&["known.py", "x.py", "echo a"][..])
+            .prop_map(Value::from)
+            .boxed(),
+        "model_profile" | "fallback_model_profile" => proptest::sample::select(&["small", "big", "alone", "gone"][..])
+            .prop_map(Value::from)
+            .boxed(),
+        "depends_on" => names.prop_map(Value::from).boxed(),
+        "when" => proptest::sample::select(&["${a.ok}", "${b.x} == 'y'", "${d.n} == 2"][..])
+            .prop_map(Value::from)
+            .boxed(),
+        "loop" => Just(json!({"body": "inner", "until": "${v.ok}", "max_iterations": 2, "carry": "${v.t}"})).boxed(),
+        "dependencies" => names
+            .prop_map(|names| {
+                names
+                    .iter()
+                    .map(|name| json!({"agent_name": name, "condition": "output.ok"}))
+                    .collect()
+            })
+            .boxed(),
+        "model_profiles" => {
+            Just(json!({"small": {"model": "m", "provider": "p", "fallback_model_profile": "small"}, "b": 1})).boxed()
+        }
+        "coordinator" => {
+            Just(json!({"model_profile": "small", "synthesis_prompt": "x {{", "output_format": "json"})).boxed()
+        }
+        "conversation_limits" => {
+            Just(json!({"max_total_turns": 5, "timeout_seconds": 0, "max_agent_executions": {"a": 1, "q": 2}})).boxed()
+        }
+        _ => any_value().boxed(),
+    };
+    prop_oneof![3 => fitting, 1 => any_value()].boxed()
+}
+
+fn pairs(keys: &'static [&'static str], most: usize) -> impl Strategy<Value = Vec<(String, Value)>> {
+    let pair = proptest::sample::select(keys).prop_flat_map(|key| (Just(key.to_owned()), value_for(key)));
+    proptest::collection::vec(pair, 0..most)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever the keys and their values: the new file has no error, and every lost thing says what to write instead.
+    #[test]
+    fn whatever_comes_out_is_valid(
+        top in pairs(TOP, 5),
+        agents in proptest::collection::vec((proptest::sample::select(&["a", "b", "c d", "d", "é"][..]), pairs(KEYS, 7)), 1..5),
+        odd in proptest::option::of(any_value()),
+        comment in "[ -~é]{0,20}",
+    ) {
+        let mut whole = serde_json::Map::new();
+        whole.extend(top);
+        let mut list: Vec<Value> = agents.into_iter().map(|(name, keys)| {
+            let mut agent = serde_json::Map::new();
+            agent.insert("name".to_owned(), json!(name));
+            agent.extend(keys);
+            Value::Object(agent)
+        }).collect();
+        list.extend(odd);
+        whole.insert("agents".to_owned(), Value::from(list));
+        let block = serde_yaml::to_string(&whole).expect("YAML");
+        let flow = Value::Object(whole).to_string();
+        for text in [format!("# {comment}\n{block}# {comment}\n"), flow] {
+            // What is refused is refused by the reader of YAML: a text that another writer has made too liberally.
+            let Ok(document) = loader::parse(&Source::new("old.yaml", text.as_str())) else { continue };
+            prop_assert!(document.root().get("agents").is_some());
+            let new = match try_import(&text) {
+                Ok(new) => new,
+                Err(complaint) => return Err(TestCaseError::fail(format!("{complaint}\n{text}"))),
+            };
+            let found = errors(&new.text);
+            prop_assert!(found.is_empty(), "{found:?}\n{text}\n=>\n{}", new.text);
+            prop_assert!(new.lost.iter().all(|one| one.help.is_some()));
+        }
+    }
+
+    /// What scripts are given arrives as it was, however it is written.
+    #[test]
+    fn values_keep_what_they_are(value in any_value()) {
+        let old = json!({"name": "e", "agents": [{"name": "a", "script": "known.py", "config": {"value": value}}]});
+        let new = imported(&old.to_string());
+        let read = value_of(&new.text);
+        prop_assert_eq!(&read, &value, "\n{}", new.text);
+        let second: Value = serde_yaml::from_str(&new.text).expect("YAML");
+        prop_assert_eq!(&second["agents"][0]["config"]["value"], &value, "\n{}", new.text);
+    }
+}
+
+/// The value in the only agent's configuration, as the loader reads it.
+fn value_of(text: &str) -> Value {
+    let loaded = loader::load(&Source::new("new.yaml", text));
+    let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{text}"));
+    ensemble.agents[0].config["value"].clone()
+}

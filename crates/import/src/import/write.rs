@@ -1,0 +1,312 @@
+//! The draft as YAML, with the old file's comments where their keys have gone.
+
+use serde_json::Value;
+
+use super::comments::Comments;
+use super::draft::{Line, Lost, Map, Remark, Shape};
+use ensemble_language::loader::document::Document;
+use ensemble_language::source::Span;
+
+/// Longest list or text that stands on one line, in bytes.
+const WIDEST: usize = 90;
+/// Longest key that YAML takes without a mark before it, and then some.
+const LONGEST_KEY: usize = 500;
+
+/// Writes the new file; `schema` is what its first line names for editors.
+pub(super) fn write(map: &Map, document: &Document, remarks: &[Remark], schema: Option<&str>) -> String {
+    let mut writer = Writer {
+        out: schema.map_or_else(String::new, |schema| {
+            format!("# yaml-language-server: $schema={schema}\n")
+        }),
+        text: document.source().text(),
+        comments: Comments::of(document, remarks),
+        apart: false,
+    };
+    writer.map(map, 0, false);
+    let rest = writer.comments.until(usize::MAX);
+    writer.say(&rest, 0);
+    writer.out
+}
+
+struct Writer<'a> {
+    out: String,
+    text: &'a str,
+    comments: Comments,
+    /// A blank line comes before the next key of the ensemble.
+    apart: bool,
+}
+
+impl Writer<'_> {
+    /// `inline`: the first key stands on the line that is open, behind a dash.
+    fn map(&mut self, map: &Map, indent: usize, inline: bool) {
+        let mut inline = inline;
+        for line in &map.lines {
+            if indent == 0 {
+                let new =
+                    matches!(line, Line::Entry { key, .. } if matches!(key.as_str(), "agents" | "model_profiles"));
+                if (new || self.apart) && !self.out.is_empty() {
+                    self.out.push('\n');
+                }
+                self.apart = matches!(line, Line::Entry { key, .. } if key == "agents");
+            }
+            match line {
+                Line::Pass(from) => self.comments_of(*from, indent),
+                Line::Lost(lost) => self.lost(lost, indent),
+                Line::Entry { key, value, from } => {
+                    if !inline {
+                        if let Some(from) = from {
+                            self.comments_of(*from, indent);
+                        }
+                        self.pad(indent);
+                    }
+                    inline = false;
+                    self.entry(key, value, indent);
+                }
+            }
+        }
+    }
+
+    fn entry(&mut self, key: &str, value: &Shape, indent: usize) {
+        let key = scalar_text(key, false);
+        if key.len() > LONGEST_KEY {
+            self.out.push_str(&format!("? {key}\n"));
+            self.pad(indent);
+            self.out.push(':');
+        } else {
+            self.out.push_str(&format!("{key}:"));
+        }
+        self.shape(value, indent);
+    }
+
+    /// A value behind its key.
+    fn shape(&mut self, shape: &Shape, indent: usize) {
+        match shape {
+            Shape::Plain(value) => match expanded(value) {
+                Some(shape) => self.shape(&shape, indent),
+                None => self.scalar(value, indent),
+            },
+            Shape::Map(map) if has_entries(map) => {
+                self.out.push('\n');
+                self.map(map, indent + 2, false);
+            }
+            Shape::Map(map) => {
+                self.out.push_str(" {}\n");
+                self.map(map, indent + 2, false);
+            }
+            Shape::List(items) if items.is_empty() => self.out.push_str(" []\n"),
+            Shape::List(items) => {
+                self.out.push('\n');
+                for (at, (item, from)) in items.iter().enumerate() {
+                    self.item(item, *from, indent + 2, at);
+                }
+            }
+        }
+    }
+
+    fn item(&mut self, item: &Shape, from: Option<Span>, indent: usize, at: usize) {
+        let agents = indent == 2 && at > 0 && matches!(item, Shape::Map(_));
+        if agents {
+            self.out.push('\n');
+        }
+        if let Some(from) = from {
+            self.comments_of(from, indent);
+        }
+        match item {
+            Shape::Plain(value) => match expanded(value) {
+                Some(item) => self.item(&item, None, indent, 0),
+                None => {
+                    self.pad(indent);
+                    self.out.push('-');
+                    self.scalar(value, indent);
+                }
+            },
+            Shape::Map(map) if has_entries(map) => {
+                // What was lost before the first key stands above the dash.
+                let first = map.lines.iter().position(|line| matches!(line, Line::Entry { .. }));
+                let (before, rest) = map.lines.split_at(first.unwrap_or(0));
+                for line in before {
+                    if let Line::Lost(lost) = line {
+                        self.lost(lost, indent);
+                    }
+                }
+                self.pad(indent);
+                self.out.push_str("- ");
+                let rest = Map { lines: rest.to_vec() };
+                self.map(&rest, indent + 2, true);
+            }
+            other => {
+                self.pad(indent);
+                self.out.push('-');
+                self.shape(other, indent);
+            }
+        }
+    }
+
+    /// A value on its line, or a text below it.
+    fn scalar(&mut self, value: &Value, indent: usize) {
+        match value {
+            Value::String(text) if is_block(text) => {
+                self.out.push_str(if text.ends_with('\n') { " |\n" } else { " |-\n" });
+                for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
+                    if !line.is_empty() {
+                        self.pad(indent + 2);
+                        self.out.push_str(line);
+                    }
+                    self.out.push('\n');
+                }
+            }
+            Value::String(text) if is_folded(text) => {
+                self.out.push_str(if text.ends_with('\n') { " >" } else { " >-" });
+                let mut column = WIDEST;
+                for word in text.trim_end_matches('\n').split(' ') {
+                    if column + word.len() >= WIDEST {
+                        self.out.push('\n');
+                        self.pad(indent + 2);
+                        column = 0;
+                    } else {
+                        self.out.push(' ');
+                    }
+                    self.out.push_str(word);
+                    column += word.len() + 1;
+                }
+                self.out.push('\n');
+            }
+            value => self.out.push_str(&format!(" {}\n", flow(value))),
+        }
+    }
+
+    fn lost(&mut self, lost: &Lost, indent: usize) {
+        let above = self.comments.until(lost.from.start);
+        self.say(&above, indent);
+        self.comments.skip(lost.covers);
+        for line in &lost.lines {
+            self.pad(indent);
+            self.out.push_str(format!("# {line}").trim_end());
+            self.out.push('\n');
+        }
+    }
+
+    /// The comments above a key and behind it.
+    fn comments_of(&mut self, from: Span, indent: usize) {
+        let rest = &self.text[from.start..];
+        let line_end = from.start + rest.find('\n').unwrap_or(rest.len());
+        let comments = self.comments.until(line_end);
+        self.say(&comments, indent);
+    }
+
+    fn say(&mut self, comments: &[String], indent: usize) {
+        for comment in comments {
+            self.pad(indent);
+            self.out.push_str(comment);
+            self.out.push('\n');
+        }
+    }
+
+    fn pad(&mut self, indent: usize) {
+        self.out.extend(std::iter::repeat_n(' ', indent));
+    }
+}
+
+fn has_entries(map: &Map) -> bool {
+    map.lines.iter().any(|line| matches!(line, Line::Entry { .. }))
+}
+
+/// A plain value that needs several lines.
+fn expanded(value: &Value) -> Option<Shape> {
+    match value {
+        Value::Object(map) if !map.is_empty() => Some(Shape::Map(Map {
+            lines: map
+                .iter()
+                .map(|(key, value)| Line::entry(key, Shape::Plain(value.clone()), None))
+                .collect(),
+        })),
+        Value::Array(items) if !items.is_empty() => {
+            let short = items.iter().all(|item| !item.is_array() && !item.is_object()) && flow(value).len() <= WIDEST;
+            let item = |item: &Value| (Shape::Plain(item.clone()), None);
+            (!short).then(|| Shape::List(items.iter().map(item).collect()))
+        }
+        _ => None,
+    }
+}
+
+/// A value on one line.
+fn flow(value: &Value) -> String {
+    match value {
+        Value::String(text) => scalar_text(text, false),
+        Value::Array(items) => {
+            let items: Vec<String> = items
+                .iter()
+                .map(|item| match item {
+                    Value::String(text) => scalar_text(text, true),
+                    other => flow(other),
+                })
+                .collect();
+            format!("[{}]", items.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A text as it stands on a line: bare where nothing can be made of it but this text.
+fn scalar_text(text: &str, in_list: bool) -> String {
+    if is_bare(text) && !(in_list && text.contains(',')) {
+        return text.to_owned();
+    }
+    let json = Value::from(text).to_string();
+    let mut quoted = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                quoted.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted
+}
+
+fn is_bare(text: &str) -> bool {
+    const WORDS: [&str; 9] = ["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
+    let starts = text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '/'))
+        || text.starts_with("./")
+        || text.starts_with("../")
+        || text.starts_with(".llm-orc/");
+    let inside = |c: char| c.is_alphanumeric() || " _-./()+@%,;=!?':*&$".contains(c);
+    let number = |c: char| c.is_ascii_digit() || ":.-_+eExXoO".contains(c);
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit())
+        && (text.chars().all(number) || text.starts_with("0x") || text.starts_with("0o"));
+    starts
+        && text.len() <= WIDEST
+        && text.chars().all(inside)
+        && !text.contains(": ")
+        && !text.ends_with([':', ' '])
+        && !is_number
+        && !WORDS.contains(&text.to_ascii_lowercase().as_str())
+}
+
+/// Is it one long line, which reads better on several?
+fn is_folded(text: &str) -> bool {
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    let plain =
+        |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
+    body.len() > WIDEST
+        && body.chars().all(plain)
+        && !body.starts_with([' ', '#'])
+        && !body.ends_with(' ')
+        && !body.contains("  ")
+}
+
+/// Does the text read better below its key, and can it stand there as it is?
+fn is_block(text: &str) -> bool {
+    let odd = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\t'))
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+    };
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    body.contains('\n')
+        && !body.ends_with('\n')
+        && !text.starts_with([' ', '\n', '\t'])
+        && !text.contains(odd)
+        && !text.lines().any(|line| line.starts_with('\t'))
+        && body.lines().next_back().is_some_and(|line| !line.trim().is_empty())
+}

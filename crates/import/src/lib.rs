@@ -1,0 +1,3 @@
+//! Ensembles of llm-orc, converted.
+
+pub mod import;

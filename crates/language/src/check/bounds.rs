@@ -1,0 +1,35 @@
+//! What the checks promise of every run of an ensemble, as numbers.
+
+use super::graph::Graph;
+use super::{edges, never, too_late, turns};
+use crate::ensemble::Ensemble;
+
+/// Bounds that no run of the ensemble exceeds. Agents are in declaration order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounds {
+    /// Positions of the agents that no run executes.
+    pub never_run: Vec<usize>,
+    /// The most executions of each agent in a run.
+    pub most_executions: Vec<u64>,
+    /// For each agent, the most executions that each of its dependencies starts.
+    pub most_starts: Vec<Vec<u64>>,
+}
+
+/// The bounds that the checks work with.
+pub fn bounds(ensemble: &Ensemble) -> Bounds {
+    let graph = Graph::of(ensemble);
+    let starts = |agent: usize| {
+        let edges = graph.edges(agent).iter();
+        edges
+            .map(|edge| u64::from(edges::most_starts(&graph, agent, edge)))
+            .collect()
+    };
+    Bounds {
+        never_run: never::shut_out(&graph)
+            .into_iter()
+            .chain(too_late::unreached(&graph))
+            .collect(),
+        most_executions: turns::most_executions(&graph),
+        most_starts: (0..ensemble.agents.len()).map(starts).collect(),
+    }
+}

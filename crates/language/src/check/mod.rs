@@ -1,0 +1,91 @@
+//! What can be known about a sound ensemble before it runs: one file for each check.
+//!
+//! Checks are pure. [`check`] looks at the typed ensemble alone, [`check_around`] also at what somebody tells it of
+//! the files beside it, and [`Text`] at the text itself. **Invariant:** an error here means that no run can
+//! go as written; whatever merely looks odd is a warning or a hint.
+
+mod allow;
+mod bounds;
+mod circle;
+mod constant;
+mod edges;
+mod graph;
+mod keys;
+mod limits;
+mod named;
+mod never;
+mod news;
+mod profiles;
+mod secrets;
+mod state;
+mod templates;
+mod text;
+mod too_late;
+mod tools;
+mod turns;
+
+use std::sync::Arc;
+
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, Ensemble, Profile};
+use graph::Graph;
+
+pub use allow::apply_allowances;
+pub use bounds::{Bounds, bounds};
+pub use keys::OutputKeys;
+pub use text::Text;
+
+/// What stands around an ensemble's file.
+pub trait Around {
+    /// Profiles of the configuration files, in the order in which they are sought; `None` where they cannot be read.
+    fn configured(&self) -> Option<&[(Arc<str>, Profile)]>;
+    /// The top-level keys of what the agent puts out, where its script or its model tells.
+    fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys>;
+    /// What is wrong with the files that agents name.
+    fn files(&self, ensemble: &Ensemble) -> Vec<Finding>;
+}
+
+/// Everything that the ensemble alone tells.
+pub fn check(ensemble: &Ensemble) -> Vec<Finding> {
+    of_graph(&Graph::of(ensemble))
+}
+
+/// Everything that the ensemble and what stands around it tell.
+pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
+    let graph = Graph::of(ensemble);
+    let mut findings = of_graph(&graph);
+    let ask = |agent: &Agent| around.output_keys(ensemble, agent);
+    findings.extend(keys::check(&graph, &mut keys::Outputs::new(&graph, &ask)));
+    if let Some(configured) = around.configured() {
+        let known = |name: &str| name == "simulated" || configured.iter().any(|(known, _)| **known == *name);
+        findings.extend(profiles::unknown(ensemble, &known));
+        findings.extend(profiles::circles_through(ensemble, configured));
+    }
+    findings.extend(around.files(ensemble));
+    findings
+}
+
+fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
+    let of_ensemble = [
+        circle::check,
+        news::check,
+        limits::check,
+        state::check,
+        profiles::unused,
+        templates::check,
+        tools::check,
+    ];
+    let of_graph = [
+        named::check,
+        constant::check,
+        never::check,
+        too_late::check,
+        turns::check,
+        edges::check,
+    ];
+    let first = of_ensemble.iter().flat_map(|check| check(graph.ensemble));
+    first.chain(of_graph.iter().flat_map(|check| check(graph))).collect()
+}
+
+#[cfg(test)]
+mod tests;

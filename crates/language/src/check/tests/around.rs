@@ -1,0 +1,252 @@
+//! What is known with the help of what stands around a file.
+
+use std::sync::Arc;
+
+use super::{loaded, show};
+use crate::check::{Around, OutputKeys, Text, check_around};
+use crate::diagnostic::{Diagnostic, Finding};
+use crate::ensemble::{Agent, Ensemble, Profile};
+use crate::loader::load;
+use crate::source::Source;
+
+/// Agents put out what their description says: `a, b`; anything where there is none.
+struct Beside(Vec<(Arc<str>, Profile)>);
+
+impl Around for Beside {
+    fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
+        Some(&self.0)
+    }
+    fn output_keys(&self, _: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
+        let keys = agent.description.as_ref()?.split_whitespace();
+        Some(keys.map(str::to_owned).collect())
+    }
+    fn files(&self, _: &Ensemble) -> Vec<Finding> {
+        Vec::new()
+    }
+}
+
+fn diagnostics(agents: &str, configured: Vec<(Arc<str>, Profile)>) -> Vec<Diagnostic> {
+    let loaded = loaded(agents);
+    let findings = check_around(loaded.ensemble.as_ref().unwrap(), &Beside(configured));
+    loaded.diagnostics_with(&findings)
+}
+
+/// `W013 don: message`, with what stands at the place.
+fn listening(of_a: &str, edge: &str) -> Vec<String> {
+    let agents = format!(
+        "- {{name: a, script: x, {of_a}}}\n- {{name: b, script: x, description: verdict, dependencies: [{{agent_name: a, {edge}}}]}}"
+    );
+    let found = diagnostics(&agents, Vec::new());
+    let line = |it: &Diagnostic| {
+        let at = &it.source.text()[it.span.start..it.span.end];
+        format!("{} {at}: {}", it.code.0, it.message)
+    };
+    found.iter().map(line).collect()
+}
+
+#[test]
+fn keys_that_nobody_writes() {
+    let rows: &[(&str, &str, &[&str])] = &[
+        (
+            "description: done",
+            "condition: output.don",
+            &["W013 don: the output of `a` has no key `don`"],
+        ),
+        ("description: done", "condition: output.done", &[]),
+        ("type: script", "condition: output.don", &[]),
+        (
+            "description: done",
+            "condition: \"'dun' in output\"",
+            &["W013 'dun': the output of `a` has no key `dun`"],
+        ),
+        (
+            "description: done",
+            "on: failure, condition: output.done",
+            &["W013 done: a failure of `a` has no key `done`"],
+        ),
+        ("type: script", "on: failure, condition: output.kind == 'exit'", &[]),
+        ("description: done", "on: any, condition: output.error", &[]),
+        ("description: done", "on: any, condition: output.done", &[]),
+        (
+            "description: done",
+            "on: any, condition: output.don",
+            &["W013 don: the output of `a` has no key `don`"],
+        ),
+        (
+            "description: done",
+            "condition: context.get('dune')",
+            &["W013 'dune': no agent writes `dune` into the context"],
+        ),
+        (
+            "description: done",
+            "condition: context.done and context.verdict and context.a and context.b",
+            &[],
+        ),
+        ("type: script", "condition: context.dune", &[]),
+        ("description: done", "condition: \"'mood' in context\"", &[]),
+        (
+            "description: done",
+            "condition: \"'verdit' not in context\"",
+            &["W013 'verdit': no agent writes `verdit` into the context"],
+        ),
+        (
+            "description: done, conversation: {state_key: k}",
+            "condition: context.a",
+            &["W013 a: no agent writes `a` into the context"],
+        ),
+        (
+            "description: done, conversation: {state_key: k}",
+            "condition: context.k",
+            &[],
+        ),
+        (
+            "output_schema: {properties: {x: {}}, additionalProperties: false}",
+            "condition: output.y",
+            &["W013 y: the output of `a` has no key `y`"],
+        ),
+        ("output_schema: {properties: {x: {}}}", "condition: output.y", &[]),
+        (
+            "output_schema: {properties: {x: {}}, additionalProperties: false, patternProperties: {y: {}}}",
+            "condition: output.y",
+            &[],
+        ),
+        (
+            "description: verdict",
+            "condition: context.verdict",
+            &["H013 verdict: `verdict` is written by `a` and by `b`: this reads whichever came last"],
+        ),
+    ];
+    for (of_a, edge, expected) in rows {
+        assert_eq!(listening(of_a, edge), *expected, "{of_a} {edge}");
+    }
+}
+
+#[test]
+fn what_a_model_says_is_kept_beside_its_keys() {
+    let listening = |key: &str| {
+        let agents = format!(
+            "- {{name: a, model: xai/n, output_schema: {{properties: {{x: {{}}}}, additionalProperties: false}}}}\n- {{name: b, script: x, dependencies: [{{agent_name: a, condition: output.{key}}}]}}"
+        );
+        diagnostics(&agents, Vec::new()).len()
+    };
+    assert_eq!((listening("x"), listening("response"), listening("y")), (0, 0, 1));
+}
+
+#[test]
+fn the_first_two_of_several_writers_are_named() {
+    let agents = "- {name: a, script: x, description: k}\n- {name: b, script: x, description: k}\n- {name: c, script: x, description: k, dependencies: [{agent_name: a, condition: context.k}]}";
+    assert_eq!(
+        show(&diagnostics(agents, Vec::new())),
+        ["H013 5:90 `k` is written by `a` and by `b`: this reads whichever came last"]
+    );
+}
+
+#[test]
+fn what_to_do_about_a_key() {
+    let agents = |key: &str| {
+        format!(
+            "- {{name: a, script: x, description: needs_clarification}}\n- {{name: b, script: x, description: verdict, dependencies: [{{agent_name: a, condition: context.{key}}}]}}"
+        )
+    };
+    let help = |key: &str| diagnostics(&agents(key), Vec::new())[0].help.clone().unwrap();
+    assert_eq!(help("needs_clarificaton"), "did you mean `needs_clarification`?");
+    assert!(
+        help("mood").contains("`verdict`") && help("mood").contains("`--set`"),
+        "{}",
+        help("mood")
+    );
+}
+
+#[test]
+fn circles_through_the_configuration() {
+    let profile = |fallback: &str| Profile {
+        fallback: Some(fallback.into()),
+        ..Profile::default()
+    };
+    let agents = "- {name: a, model_profile: p}\nmodel_profiles:\n  p: {provider: xai, model: y, fallback: q}\n  r: {provider: xai, model: y, fallback: p}";
+    let with = |q: &str| {
+        let configured = vec![("q".into(), profile(q)), ("s".into(), profile("q"))];
+        let found = show(&diagnostics(agents, configured));
+        found
+            .into_iter()
+            .filter(|one| one.starts_with("W016"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        with("p"),
+        ["W016 5:42 profiles fall back on each other in a circle: p → q → p"]
+    );
+    assert_eq!(with("r").len(), 1);
+    assert_eq!(with("elsewhere"), [""; 0]);
+    // A circle of the configuration alone is no business of this file.
+    assert_eq!(with("s"), [""; 0]);
+    // The file's own profile hides one of the same name, and a circle is told from the first of the file's own.
+    let entered = "- {name: a, model_profile: r}\nmodel_profiles:\n  r: {provider: xai, model: y, fallback: q}\n  p: {provider: xai, model: y, fallback: q}";
+    let configured = vec![("p".into(), Profile::default()), ("q".into(), profile("p"))];
+    assert_eq!(
+        show(&diagnostics(entered, configured))
+            .into_iter()
+            .filter(|one| one.starts_with("W016"))
+            .collect::<Vec<_>>(),
+        ["W016 6:42 profiles fall back on each other in a circle: p → q → p"]
+    );
+}
+
+#[test]
+fn every_place_stays_where_it_is_beside_a_hidden_secret() {
+    let text = "name: e\nagents:\n- {name: a, script: x, config: {password: 'gehé本🔑12'}, scirpt: 1}\n";
+    let source = Source::new("t", text);
+    let loaded = load(&source);
+    let looked = Text::look(&source, loaded.document.as_ref());
+    let mut diagnostics = loaded.diagnostics_with(&looked.findings());
+    looked.conceal(&mut diagnostics);
+    for diagnostic in &diagnostics {
+        let masked = &diagnostic.source;
+        assert!(masked.text().contains("'***·•🔒**'"), "{}", masked.text());
+        for (at, _) in text.char_indices() {
+            assert_eq!(masked.place(at), source.place(at));
+        }
+    }
+    assert!(diagnostics.len() >= 2, "{diagnostics:?}");
+}
+
+#[test]
+fn secrets_are_told_and_never_shown() {
+    let secret = format!("{}{}", "sk-ant-aB3dE5fG7hJ9", "kL1mN2pQ4rS6tU8v");
+    for text in [
+        format!("name: e\nagents:\n- {{name: a, script: x, config: {{key: {secret}}}}}\n"),
+        format!("name: e\nagents:\n- {{name: a, script: x, scirpt: {secret}}}\n"),
+        format!("name: e\nagents:\n- {{name: a, script: x, type: {secret}}}\n"),
+        format!("name: e\nagents: '{secret}'\n"),
+        format!("name: e\nagents: [ '{secret}'\n"),
+        format!(
+            "name: e\nagents:\n- {{name: a, model_profile: p}}\nmodel_profiles: {{p: {{provider: xai, model: y, api_key: {secret}}}}}\n"
+        ),
+        format!(
+            "name: e\nagents:\n- {{name: a, model_profile: p}}\nmodel_profiles: {{p: {{provider: xai, model: y, api_key_env: {secret}}}}}\n"
+        ),
+    ] {
+        let source = Source::new("t", text.as_str());
+        let loaded = load(&source);
+        let looked = Text::look(&source, loaded.document.as_ref());
+        let mut diagnostics = loaded.diagnostics_with(&looked.findings());
+        let mut quoting = diagnostics[0].clone();
+        quoting.help = Some(format!("did you mean `{secret}`?"));
+        diagnostics.push(quoting);
+        looked.conceal(&mut diagnostics);
+        let warning = diagnostics.iter().find(|one| one.code.0 == "W014").expect("a warning");
+        let place = text.find(&secret).unwrap();
+        assert_eq!(
+            (warning.span.start, warning.span.end),
+            (place, place + secret.len()),
+            "{text}"
+        );
+        assert_eq!(warning.source.place(place), source.place(place));
+        // All that a report could show, the masked text included.
+        let shown = format!("{diagnostics:?}");
+        for part in ["sk-ant", "hJ9", "kL1m", "tU8v"] {
+            assert!(!shown.contains(part), "{shown}");
+        }
+        assert!(shown.contains("****"), "{shown}");
+    }
+}

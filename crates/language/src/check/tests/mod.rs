@@ -1,0 +1,262 @@
+//! Every check on texts, with the places that it names.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test may look at the clock to see that nothing hangs"
+)]
+
+mod around;
+mod before_a_run;
+
+use super::check;
+use crate::diagnostic::{Diagnostic, Finding};
+use crate::ensemble::Ensemble;
+use crate::loader::{Loaded, load};
+use crate::source::Source;
+
+fn loaded(agents: &str) -> Loaded {
+    let loaded = load(&Source::new("t", format!("name: e\nagents:\n{agents}")));
+    assert!(loaded.ensemble.is_some(), "{agents}\n{:#?}", loaded.findings);
+    loaded
+}
+
+fn found(agents: &str, check: impl Fn(&Ensemble) -> Vec<Finding>) -> Vec<Diagnostic> {
+    let loaded = loaded(agents);
+    let findings = check(loaded.ensemble.as_ref().unwrap());
+    loaded.diagnostics_with(&findings)
+}
+
+/// `E040 4:5 message`.
+fn shown(agents: &str) -> Vec<String> {
+    show(&found(agents, check))
+}
+
+fn show(diagnostics: &[Diagnostic]) -> Vec<String> {
+    let line = |it: &Diagnostic| {
+        let place = it.source.place(it.span.start);
+        format!("{} {}:{} {}", it.code.0, place.line, place.column, it.message)
+    };
+    diagnostics.iter().map(line).collect()
+}
+
+#[test]
+fn tools_that_lead_back_and_tools_that_nobody_uses() {
+    let tools = "tools: {a: {agent: a}, b: {agent: b}, c: {agent: c}}\n";
+    let llm = |name: &str, tools: &str| format!("- {{name: {name}, model: xai/n, tools: [{tools}]}}\n");
+    let unused = |name: &str, column: usize| format!("H020 6:{column} no agent uses the tool `{name}`");
+    let rows: Vec<([String; 3], Vec<String>)> = vec![
+        ([llm("a", "b"), llm("b", "c"), llm("c", "")], vec![unused("a", 9)]),
+        (
+            [llm("a", "b, c"), llm("b", "c, a"), llm("c", "")],
+            vec!["E045 3:35 these agents are tools of each other in a circle: a → b → a".to_owned()],
+        ),
+        (
+            [llm("a", "b"), llm("b", "c"), llm("c", "c")],
+            vec![
+                "E045 5:35 these agents are tools of each other in a circle: c → c".to_owned(),
+                unused("a", 9),
+            ],
+        ),
+        // Two ways to one agent are no circle.
+        ([llm("a", "b, c"), llm("b", "c"), llm("c", "")], vec![unused("a", 9)]),
+    ];
+    for (agents, expected) in rows {
+        assert_eq!(shown(&format!("{}{tools}", agents.concat())), expected, "{agents:?}");
+    }
+}
+
+#[test]
+fn circles_that_none_can_enter() {
+    let rows: &[(&str, &[&str])] = &[
+        (
+            "- {name: a, script: x, depends_on: [a]}",
+            &["E040 3:37 no agent of this circle can be the first to run: a → a"],
+        ),
+        (
+            "- {name: a, script: x, depends_on: [b]}\n- {name: b, script: x, depends_on: [a]}",
+            &["E040 3:37 no agent of this circle can be the first to run: a → b → a"],
+        ),
+        // Feedback opens it.
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: b, feedback: true}]}\n- {name: b, script: x, depends_on: [a]}",
+            &[],
+        ),
+        // Downstream of a circle is no error of its own; two circles are two.
+        (
+            "- {name: z, script: x, depends_on: [a]}\n- {name: a, script: x, depends_on: [b]}\n- {name: b, script: x, depends_on: [a]}\n- {name: c, script: x, depends_on: [c]}",
+            &[
+                "E040 4:37 no agent of this circle can be the first to run: a → b → a",
+                "E040 6:37 no agent of this circle can be the first to run: c → c",
+            ],
+        ),
+        // One door of several is enough.
+        (
+            "- {name: s, script: x}\n- {name: a, script: x, dependencies: [{agent_name: b, requires_all: false}, {agent_name: s, requires_all: false}]}\n- {name: b, script: x, depends_on: [a]}",
+            &[],
+        ),
+        // No door leads out.
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: b, requires_all: false}, {agent_name: c, requires_all: false}]}\n- {name: b, script: x, depends_on: [a]}\n- {name: c, script: x, depends_on: [a]}",
+            &["E040 3:39 no agent of this circle can be the first to run: a → b → a"],
+        ),
+        // An any-of edge with feedback is a door.
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: b, requires_all: false, feedback: true}]}\n- {name: b, script: x, depends_on: [a]}",
+            &[],
+        ),
+        // One door with feedback is enough beside one without.
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: b, requires_all: false}, {agent_name: c, requires_all: false, feedback: true}]}\n- {name: b, script: x, depends_on: [a]}\n- {name: c, script: x, depends_on: [a]}",
+            &[],
+        ),
+        // An open door does not help against one that must hold.
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: a, requires_all: false, feedback: true}, {agent_name: b}]}\n- {name: b, script: x, depends_on: [a]}",
+            &["E040 3:93 no agent of this circle can be the first to run: a → b → a"],
+        ),
+        // Conditions and failures are left out of it.
+        (
+            "- {name: a, script: x}\n- {name: b, script: x, dependencies: [{agent_name: a, condition: 'turn_count > 9', on: failure}]}",
+            &[],
+        ),
+    ];
+    for (agents, expected) in rows {
+        let circles: Vec<String> = shown(agents)
+            .into_iter()
+            .filter(|one| one.starts_with("E040"))
+            .collect();
+        assert_eq!(circles, *expected, "{agents}");
+    }
+}
+
+#[test]
+fn a_circle_shows_its_edges() {
+    let found = found(
+        "- {name: a, script: x, depends_on: [b]}\n- {name: b, script: x, depends_on: [a]}",
+        check,
+    );
+    let labels: Vec<&str> = found[0].also.iter().map(|(_, label)| label.as_str()).collect();
+    assert_eq!(labels, ["`a` waits for `b`", "`b` waits for `a`"]);
+    assert!(found[0].help.as_ref().unwrap().contains("`feedback: true`"));
+}
+
+#[test]
+fn long_chains_and_circles_are_quick() {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for at in 0..5000 {
+        let _ = writeln!(text, "- {{name: a{at}, script: x, depends_on: [a{}]}}", (at + 1) % 5000);
+    }
+    let start = std::time::Instant::now();
+    assert_eq!(shown(&text).len(), 1);
+    assert!(
+        start.elapsed() < std::time::Duration::from_secs(10),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn news() {
+    let rows: &[(&str, &[&str])] = &[
+        (
+            "- {name: a, script: x, conversation: {max_turns: 3}}",
+            &["W002 3:50 agent `a` will run once, not 3 times: no other agent can give it news"],
+        ),
+        (
+            "- {name: a, script: x, conversation: {max_turns: 3, trigger: every_turn}}",
+            &[],
+        ),
+        (
+            "- {name: a, script: x, conversation: {max_turns: 3, triggers_conversation: true}}",
+            &[],
+        ),
+        ("- {name: a, script: x, conversation: {max_turns: 1}}", &[]),
+        (
+            "- {name: a, script: x, conversation: {max_turns: 2}}\n- {name: b, script: x, depends_on: [a]}",
+            &[],
+        ),
+        (
+            "- {name: a, script: x, conversation: {max_turns: 3}}\n- {name: b, script: x, conversation: {max_turns: 2}}",
+            &["H001 3:50 agents without dependencies start each other until `max_turns`: `a`, `b`"],
+        ),
+    ];
+    for (agents, expected) in rows {
+        assert_eq!(shown(agents), *expected, "{agents}");
+    }
+}
+
+#[test]
+fn caps_and_state_keys() {
+    let cap = |cap: u32| {
+        format!(
+            "- {{name: a, script: x, conversation: {{max_turns: 3}}}}\n- {{name: b, script: x, depends_on: [a], conversation: {{max_turns: 3}}}}\nconversation_limits: {{max_agent_executions: {{b: {cap}}}}}"
+        )
+    };
+    assert_eq!(
+        shown(&cap(3)),
+        ["H002 5:49 the conversation ends once `b` has run 3 times; its own `max_turns` is 3"]
+    );
+    assert_eq!(shown(&cap(4)), [""; 0]);
+    assert_eq!(
+        shown(
+            "- {name: a, script: x, conversation: {state_key: k}}\n- {name: b, script: x, conversation: {state_key: k}}"
+        ),
+        ["H003 4:50 `a` and `b` both store their output under `k`"]
+    );
+    let three = ["a", "b", "c"].map(|name| format!("- {{name: {name}, script: x, conversation: {{state_key: k}}}}\n"));
+    assert_eq!(
+        shown(&three.concat()),
+        [
+            "H003 4:50 `a` and `b` both store their output under `k`",
+            "H003 5:50 `a` and `c` both store their output under `k`"
+        ]
+    );
+}
+
+#[test]
+fn profiles() {
+    let agents = "- {name: a, model_profile: p}\n- {name: b, model_profile: q}\n- {name: c, model: ollama/y}\n- {name: d, input: {prompt: q, responses: {model_profile: r}}}\nmodel_profiles:\n  p: {provider: simulated, replies: [a], fallback: s}";
+    let found = show(&found(agents, |ensemble| {
+        super::profiles::unknown(ensemble, &|name| name == "q")
+    }));
+    assert_eq!(
+        found,
+        [
+            "W001 6:59 there is no model profile `r` here",
+            "W001 8:52 there is no model profile `s` here"
+        ]
+    );
+    let summing_up = "- {name: a, model: xai/n, context_window: {max_tokens: 9000, strategy: {summarize: s}}}";
+    assert_eq!(
+        show(&self::found(summing_up, |ensemble| super::profiles::unknown(
+            ensemble,
+            &|_| false
+        ))),
+        ["W001 3:84 there is no model profile `s` here"]
+    );
+}
+
+#[test]
+fn templates_that_cannot_be_rendered_are_errors() {
+    let agents = "  - {name: w-1, script: x}\n  - name: a\n    model_profile: p\n    depends_on: [w-1]\n    prompt: 'Say {{ oops }}'\n    system_prompt: 'fine: {{ context.k }}'\n  - name: b\n    input: 'What {% if %}?'\n";
+    let shown: Vec<String> = found(agents, super::templates::check)
+        .iter()
+        .map(|it| {
+            let place = it.source.place(it.span.start);
+            let message = it.message.split(';').next().unwrap_or_default();
+            format!("{} {}:{} {message}", it.code.0, place.line, place.column)
+        })
+        .collect();
+    assert_eq!(shown[0], "E044 7:21 unknown variable `oops`");
+    assert!(shown[1].starts_with("E043 10:"), "{shown:?}");
+    assert_eq!(shown.len(), 2, "{shown:?}");
+    // A profile's template is read as one, but whom its users listen to is not known there.
+    let agents = "- {name: a, model_profile: p, prompt: x}\nmodel_profiles:\n  p: {provider: xai, model: n, system_prompt: 'You {% if %}'}\n  q: {provider: xai, model: n, system_prompt: 'You and {{ anybody }}'}";
+    let faults = show(&found(agents, super::templates::check));
+    assert!(faults.len() == 1 && faults[0].starts_with("E043 5:"), "{faults:?}");
+    // Whoever listens to nobody has no other agent to name.
+    let alone = "- {name: a, model_profile: p, prompt: '{{ b }}'}\n- {name: b, script: x}";
+    let faults = show(&found(alone, super::templates::check));
+    assert!(faults.len() == 1 && faults[0].starts_with("E044 3:"), "{faults:?}");
+}

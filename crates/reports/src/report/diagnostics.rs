@@ -1,0 +1,356 @@
+//! Diagnostics for people and for programs.
+//!
+//! Both forms count lines and columns from 1, columns in characters. The machine form gives half-open
+//! ranges: `end_line` and `end_column` name the place just after the last character.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
+
+use super::form::{CheckedFile, Form, Totals, listed, whole};
+use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
+use ensemble_language::source::{Source, Span};
+
+/// Largest stretch of the text, in bytes, from which lines are picked; places further apart are shown apart.
+const STRETCH: usize = 8000;
+/// Longest part of an overlong line that is shown, in bytes.
+const WIDEST: usize = 400;
+/// Width of the rendered text.
+const COLUMNS: usize = 100;
+
+/// As rustc shows them: message, place, the line with the part in question underlined, help.
+pub fn human(diagnostics: &[Diagnostic], color: bool) -> String {
+    let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+    let renderer = renderer.term_width(COLUMNS);
+    let mut text = String::new();
+    for diagnostic in diagnostics {
+        text.push_str(&one(diagnostic, &renderer));
+        text.push_str("\n\n");
+    }
+    text
+}
+
+/// That, file by file.
+#[derive(Debug)]
+pub struct ForPeople {
+    /// With colours?
+    pub color: bool,
+}
+
+impl Form for ForPeople {
+    fn file(&self, file: &CheckedFile) -> String {
+        human(&file.findings, self.color)
+    }
+}
+
+fn one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+        Severity::Hint => Level::INFO.with_name("hint"),
+    };
+    let name = diagnostic.source.name();
+    let excerpts = excerpts(diagnostic);
+    let title = level.primary_title(diagnostic.message.as_str());
+    let title = match diagnostic.code {
+        Code::NONE => title,
+        code => title.id(code.0),
+    };
+    let snippets = excerpts.iter().map(|excerpt| excerpt.snippet(name));
+    let group = title.elements(snippets);
+    let group = match &diagnostic.help {
+        Some(help) => group.element(Level::HELP.message(help.as_str())),
+        None => group,
+    };
+    renderer.render(&[group])
+}
+
+/// Whole lines of a text and what is marked on them.
+struct Excerpt<'a> {
+    text: Cow<'a, str>,
+    line: usize,
+    marks: Vec<Mark<'a>>,
+}
+
+struct Mark<'a> {
+    /// In bytes of the excerpt.
+    range: Range<usize>,
+    label: Option<&'a str>,
+}
+
+/// A span cut to the line on which it starts: a map of thirty lines is recognised by its first.
+struct OnLine {
+    line: usize,
+    /// Bytes of the line in the source.
+    whole: Range<usize>,
+    marked: Range<usize>,
+}
+
+impl OnLine {
+    fn of(source: &Source, span: Span) -> Self {
+        let line = source.place(span.start).line;
+        let text = source.line(line);
+        let start = text.as_ptr() as usize - source.text().as_ptr() as usize;
+        let whole = start..start + text.len();
+        let from = span.start.clamp(whole.start, whole.end);
+        let to = span.end.clamp(from, whole.end);
+        Self {
+            line,
+            whole,
+            marked: from..to,
+        }
+    }
+}
+
+/// One excerpt with all places, where they stand near each other; else one for each.
+fn excerpts(diagnostic: &Diagnostic) -> Vec<Excerpt<'_>> {
+    let source = &diagnostic.source;
+    let also = diagnostic
+        .also
+        .iter()
+        .map(|(span, label)| (*span, Some(label.as_str())));
+    let places: Vec<(OnLine, Option<&str>)> = std::iter::once((diagnostic.span, None))
+        .chain(also)
+        .map(|(span, label)| (OnLine::of(source, span), label))
+        .collect();
+    let start = places
+        .iter()
+        .map(|(place, _)| place.whole.start)
+        .min()
+        .unwrap_or_default();
+    let end = places
+        .iter()
+        .map(|(place, _)| place.whole.end)
+        .max()
+        .unwrap_or_default();
+    if end - start > STRETCH {
+        return places
+            .iter()
+            .map(|(place, label)| alone(source, place, *label))
+            .collect();
+    }
+    let marks = places.iter().map(|(place, label)| Mark {
+        range: place.marked.start - start..place.marked.end - start,
+        label: *label,
+    });
+    vec![Excerpt {
+        text: Cow::Borrowed(&source.text()[start..end]),
+        line: places.iter().map(|(place, _)| place.line).min().unwrap_or(1),
+        marks: marks.collect(),
+    }]
+}
+
+/// One line. Of an overlong one only what is near the mark is kept; blanks keep the columns right.
+fn alone<'a>(source: &'a Source, place: &OnLine, label: Option<&'a str>) -> Excerpt<'a> {
+    let text: &str = source.text();
+    let line = &text[place.whole.clone()];
+    let marked = place.marked.start - place.whole.start..place.marked.end - place.whole.start;
+    let (text, range) = if line.len() <= STRETCH {
+        (Cow::Borrowed(line), marked)
+    } else {
+        let from = line.floor_char_boundary(marked.start.saturating_sub(WIDEST / 4));
+        let to = line.floor_char_boundary((from + WIDEST).min(line.len()));
+        let blanks = line[..from].chars().count();
+        let moved = |at: usize| at.min(to) - from + blanks;
+        let text = " ".repeat(blanks) + &line[from..to];
+        (Cow::Owned(text), moved(marked.start)..moved(marked.end))
+    };
+    Excerpt {
+        text,
+        line: place.line,
+        marks: vec![Mark { range, label }],
+    }
+}
+
+impl Excerpt<'_> {
+    fn snippet<'s>(&'s self, name: &'s str) -> Snippet<'s, Annotation<'s>> {
+        let marks = self.marks.iter().map(|mark| match mark.label {
+            None => AnnotationKind::Primary.span(mark.range.clone()),
+            Some(label) => AnnotationKind::Context.span(mark.range.clone()).label(label),
+        });
+        Snippet::source(&*self.text)
+            .line_start(self.line)
+            .path(name)
+            .annotations(marks)
+    }
+}
+
+/// The stable form for programs, `version` 1.
+#[derive(serde::Serialize)]
+struct Item<'a> {
+    severity: Severity,
+    code: &'static str,
+    message: &'a str,
+    file: &'a str,
+    line: usize,
+    column: usize,
+    end_line: usize,
+    end_column: usize,
+    help: Option<&'a str>,
+}
+
+/// One JSON document: `{version, diagnostics: [{severity, code, message, file, line, column, end_line, end_column, help}]}`.
+pub fn json(diagnostics: &[Diagnostic]) -> String {
+    whole(&Json, diagnostics)
+}
+
+/// The document, file by file.
+#[derive(Debug)]
+pub struct Json;
+
+impl Form for Json {
+    fn begin(&self) -> String {
+        "{\n  \"version\": 1,\n  \"diagnostics\": [".to_owned()
+    }
+
+    fn file(&self, file: &CheckedFile) -> String {
+        listed(file.findings.iter().map(item), "    ")
+    }
+
+    fn between(&self) -> &'static str {
+        ","
+    }
+
+    fn end(&self, totals: &Totals, _held: &str) -> String {
+        if totals.is_blank {
+            "]\n}".to_owned()
+        } else {
+            "\n  ]\n}".to_owned()
+        }
+    }
+}
+
+fn item(diagnostic: &Diagnostic) -> Item<'_> {
+    let start = diagnostic.source.place(diagnostic.span.start);
+    let end = diagnostic.source.place(diagnostic.span.end);
+    Item {
+        severity: diagnostic.severity,
+        code: diagnostic.code.0,
+        message: &diagnostic.message,
+        file: diagnostic.source.name(),
+        line: start.line,
+        column: start.column,
+        end_line: end.line,
+        end_column: end.column,
+        help: diagnostic.help.as_deref(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ensemble_language::loader::load;
+
+    fn diagnostics(text: &str) -> Vec<Diagnostic> {
+        load(&Source::new("dir/team.yaml", text)).diagnostics()
+    }
+
+    fn plain(text: &str) -> String {
+        human(&diagnostics(text), false)
+    }
+
+    #[test]
+    fn people_see_the_line_and_what_to_do() {
+        let text = "name: e\nagents:\n  - name: a\n    scrpt: x # é\n    script: y\n";
+        let expected = "\
+error[E010]: unknown key 'scrpt' in an agent
+ --> dir/team.yaml:4:5
+  |
+4 |     scrpt: x # é
+  |     ^^^^^
+  |
+  = help: did you mean `script`?
+
+";
+        assert_eq!(plain(text), expected);
+        let coloured = human(&diagnostics(text), true);
+        assert!(coloured.contains("\u{1b}["), "{coloured}");
+        assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), expected);
+    }
+
+    #[test]
+    fn other_places_are_shown_too() {
+        let agent = "  - name: a\n    script: x\n    model_profile: y\n";
+        let expected = "\
+error[E023]: agent 'a' has both `script` and `model_profile`
+ --> dir/team.yaml:5:5
+  |
+4 |     script: x
+  |     ------ the first
+5 |     model_profile: y
+  |     ^^^^^^^^^^^^^
+  |
+  = help: an agent runs one thing: keep one of them
+
+";
+        assert_eq!(plain(&format!("name: e\nagents:\n{agent}")), expected);
+        let far = "# a comment\n".repeat(2000);
+        let apart = plain(&format!("name: e\nagents:\n{agent}").replace("    model", &format!("{far}    model")));
+        for part in [
+            " --> dir/team.yaml:2005:5\n",
+            "::: dir/team.yaml:4:5\n",
+            "------ the first\n",
+        ] {
+            assert!(apart.contains(part), "{part}\n{apart}");
+        }
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_keep_their_columns() {
+        for width in [500, 50_000] {
+            let (before, after) = (" ".repeat(width), "é".repeat(width));
+            let text = format!("name: e\nagents: [{{name: a, {before}scrpt: x, script: z, description: {after}}}]");
+            let shown = plain(&text);
+            assert!(
+                shown.contains(&format!(" --> dir/team.yaml:2:{}\n", width + 20)),
+                "{shown}"
+            );
+            let (line, marks) = (shown.lines().nth(3).unwrap(), shown.lines().nth(4).unwrap());
+            assert!(line.chars().count() < 130, "{line}");
+            let column = |text: &str, needle| text.find(needle).map(|at| text[..at].chars().count());
+            assert_eq!(column(line, "scrpt"), column(marks, "^^^^^"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_mark_is_no_trouble() {
+        for text in [
+            "",
+            "\u{feff}",
+            "\u{feff}name:",
+            "name: [a, b\n",
+            "a: \u{1b}[31m\n",
+            "é: [\r\n\r\n",
+        ] {
+            let shown = plain(text);
+            assert!(shown.starts_with("error[E0"), "{text:?}: {shown}");
+            assert!(!shown.contains('\u{1b}'), "{text:?}: {shown}");
+        }
+        assert_eq!(human(&[], true), "");
+    }
+
+    #[test]
+    fn programs_get_one_document() {
+        let read: serde_json::Value =
+            serde_json::from_str(&json(&diagnostics("é: 1\nname: {a: b,\n  c: d}\nagents: []"))).unwrap();
+        let expected = serde_json::json!({"version": 1, "diagnostics": [
+            {
+                "severity": "error", "code": "E010", "message": "unknown key 'é' in the ensemble",
+                "file": "dir/team.yaml", "line": 1, "column": 1, "end_line": 1, "end_column": 2,
+                "help": "here go `name`, `description`, `agents`, `conversation_limits`, `model_profiles`, `tools`, `default_task`",
+            },
+            {
+                "severity": "error", "code": "E014", "message": "expected text, found a map",
+                "file": "dir/team.yaml", "line": 2, "column": 7, "end_line": 3, "end_column": 8,
+                "help": "put a template such as `{{ name }}`, or a text that holds `: `, in quotes",
+            },
+            {
+                "severity": "error", "code": "E018", "message": "an ensemble has at least one agent",
+                "file": "dir/team.yaml", "line": 4, "column": 9, "end_line": 4, "end_column": 11,
+                "help": null,
+            },
+        ]});
+        assert_eq!(read, expected);
+    }
+}

@@ -1,0 +1,30 @@
+//! A run as its journal's lines, while they happen.
+
+use std::io::Write;
+
+use super::Reporter;
+use ensemble_core::conversation::{ConversationState, Record};
+use ensemble_core::records::encode;
+
+/// Prints every event as one line of JSON.
+pub struct Events {
+    out: Box<dyn Write + Send>,
+    line: Vec<u8>,
+}
+
+impl Events {
+    /// Prints to this stream.
+    pub fn new(out: Box<dyn Write + Send>) -> Self {
+        Self { out, line: Vec::new() }
+    }
+}
+
+impl Reporter for Events {
+    fn report(&mut self, record: &Record, _state: &ConversationState) {
+        self.line.clear();
+        encode(record, &mut self.line);
+        // A reader that has gone away must not stop the run: the journal has it all.
+        let _ = self.out.write_all(&self.line);
+        let _ = self.out.flush();
+    }
+}

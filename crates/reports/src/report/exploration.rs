@@ -1,0 +1,252 @@
+//! What `check` has found, for people and as JSON.
+
+use serde_json::{Value, json};
+
+use super::count;
+use ensemble_core::explore::{Assumed, Coverage, End, Exploration, Fate, Outlook, Ran, STEPS_FROM_ONE_STATE, Told};
+
+/// The version of the JSON document.
+const VERSION: u32 = 1;
+/// A longer way is told without its middle.
+const LONGEST_WAY: usize = 14;
+/// So many turns of a longer way are told at its beginning and at its end.
+const ENDS_OF_WAY: usize = 6;
+
+/// For people.
+pub fn human(ensemble: &str, found: &Exploration) -> String {
+    let mut text = format!("{ensemble}: {}\n\n", coverage(&found.coverage));
+    let least = if found.coverage.is_complete() { "" } else { " were seen" };
+    let (turns, executions) = (
+        count(u64::from(found.turns), "turn"),
+        count(u64::from(found.executions), "execution"),
+    );
+    text.push_str(&format!("at most {turns} and {executions}{least}\n\n"));
+    let width = found.agents.iter().map(|one| one.agent.len()).max().unwrap_or(0);
+    for one in &found.agents {
+        text.push_str(&format!("  {:width$}  {}\n", one.agent, outlook(one, &found.coverage)));
+    }
+    for end in &found.ends {
+        text.push_str(&format!("\n{}\n", headline(end)));
+        way(&end.way, &mut text);
+        for not_run in &end.not_run {
+            text.push_str(&format!(
+                "  {:<8} {} never runs: {}\n",
+                "", not_run.agent, not_run.reason
+            ));
+        }
+    }
+    text.push_str("\nnot looked at\n");
+    for besides in &found.besides {
+        text.push_str(&format!("  {}: {}\n", besides.reason, besides.when));
+    }
+    for note in notes(found) {
+        text.push_str(&format!("  {note}\n"));
+    }
+    text
+}
+
+fn coverage(coverage: &Coverage) -> String {
+    let states = count(coverage.states, "state");
+    let cut = match coverage.cut {
+        0 => String::new(),
+        cut => format!(
+            "; {cut} of them had more than {STEPS_FROM_ONE_STATE} ways on, of which only the plainest were gone"
+        ),
+    };
+    match (coverage.gave_up_after, coverage.cut) {
+        (None, 0) => format!("every conversation was seen, {states}"),
+        (None, _) => format!("not every conversation was seen, {states}{cut}"),
+        (Some(executions), _) => {
+            let executions = count(u64::from(executions), "execution");
+            format!(
+                "gave up after {states}: conversations were seen up to {executions}, longer ones were not \
+                 (--max-states sees more){cut}"
+            )
+        }
+    }
+}
+
+fn outlook(one: &Outlook, coverage: &Coverage) -> String {
+    let left_out = one.left_out.as_deref();
+    if one.most == 0 {
+        let never = if coverage.is_complete() {
+            "never runs"
+        } else {
+            "was not seen to run"
+        };
+        return format!("{never}: {}", left_out.unwrap_or("nobody starts it"));
+    }
+    let mut most = format!("at most {}", times(one.most));
+    if one.most < one.limit {
+        most.push_str(&format!(" (max_turns {} is never reached)", one.limit));
+    }
+    match left_out {
+        Some(why) => format!("{most}, or never ({why})"),
+        None => format!("{most}, and at least once"),
+    }
+}
+
+fn times(times: u32) -> String {
+    if times == 1 {
+        "once".to_owned()
+    } else {
+        format!("{times} times")
+    }
+}
+
+fn headline(end: &End) -> String {
+    let turns = match end.turns {
+        0 => "before the first turn ends".to_owned(),
+        turns => format!("after {} at the soonest", count(u64::from(turns), "turn")),
+    };
+    let about = match (&end.detail, end.not_run.is_empty(), end.after_failure) {
+        (Some(detail), ..) => format!(" ({detail})"),
+        (None, true, _) => " (everybody ran)".to_owned(),
+        (None, false, false) => " (somebody never ran)".to_owned(),
+        (None, false, true) => " (somebody never ran, and somebody failed)".to_owned(),
+    };
+    format!("{}{about}, {turns}", end.reason)
+}
+
+fn way(way: &[Told], text: &mut String) {
+    let skipped = if way.len() > LONGEST_WAY {
+        way.len() - 2 * ENDS_OF_WAY
+    } else {
+        0
+    };
+    for (at, told) in way.iter().enumerate() {
+        if skipped > 0 && at == ENDS_OF_WAY {
+            text.push_str(&format!("  …        {}\n", count(skipped as u64, "more turn")));
+        }
+        if skipped > 0 && (ENDS_OF_WAY..ENDS_OF_WAY + skipped).contains(&at) {
+            continue;
+        }
+        let label = if told.runs.is_empty() {
+            "end".to_owned()
+        } else {
+            format!("turn {}", told.turn)
+        };
+        let runs: Vec<String> = told.runs.iter().map(ran).collect();
+        let since = told.assumed.iter().map(since);
+        let lines = Some(runs.join(", "))
+            .filter(|runs| !runs.is_empty())
+            .into_iter()
+            .chain(since);
+        for (at, line) in lines.enumerate() {
+            let label = if at == 0 { &*label } else { "" };
+            text.push_str(&format!("  {label:<8} {line}\n"));
+        }
+    }
+}
+
+fn ran(ran: &Ran) -> String {
+    let mut text = ran.agent.to_string();
+    if ran.execution > 1 {
+        text.push_str(&format!(" #{}", ran.execution));
+    }
+    match ran.fate {
+        Fate::Succeeded => {}
+        Fate::Failed => text.push_str(" fails"),
+        Fate::Unanswered => text.push_str(" gets no answer"),
+    }
+    if let Some(target) = &ran.requests {
+        text.push_str(&format!(" and asks for {target}"));
+    }
+    if ran.spends_budget {
+        text.push_str(" and uses up the tokens");
+    }
+    text
+}
+
+fn since(assumed: &Assumed) -> String {
+    let Assumed {
+        agent,
+        dependency,
+        claim,
+        answer,
+        ..
+    } = assumed;
+    let claim: Vec<&str> = claim.split_whitespace().collect();
+    format!(
+        "since {} is {answer} (when {agent} listens to {dependency})",
+        claim.join(" ")
+    )
+}
+
+fn notes(found: &Exploration) -> Vec<&'static str> {
+    let asks = "requests: an agent asks for at most one other in an execution";
+    found.requests.then_some(asks).into_iter().collect()
+}
+
+/// One JSON document.
+pub fn json(ensemble: &str, found: &Exploration) -> String {
+    let coverage = &found.coverage;
+    let agent = |one: &Outlook| {
+        json!({
+            "agent": one.agent,
+            "most_executions": one.most,
+            "max_turns": one.limit,
+            "left_out": one.left_out,
+        })
+    };
+    let besides = found.besides.iter();
+    let document = json!({
+        "version": VERSION,
+        "ensemble": ensemble,
+        "complete": coverage.is_complete(),
+        "states": coverage.states,
+        "steps": coverage.steps,
+        "gave_up_after_executions": coverage.gave_up_after,
+        "states_cut_short": coverage.cut,
+        "most_turns": found.turns,
+        "most_executions": found.executions,
+        "agents": found.agents.iter().map(agent).collect::<Vec<_>>(),
+        "ends": found.ends.iter().map(end_as_json).collect::<Vec<_>>(),
+        "not_looked_at": besides
+            .map(|besides| json!({"completion_reason": besides.reason, "when": besides.when}))
+            .collect::<Vec<_>>(),
+        "notes": notes(found),
+    });
+    format!("{document:#}\n")
+}
+
+fn end_as_json(end: &End) -> Value {
+    json!({
+        "completion_reason": end.reason,
+        "detail": end.detail,
+        "turns": end.turns,
+        "not_run": end.not_run,
+        "after_failure": end.after_failure,
+        "way": end.way.iter().map(told_as_json).collect::<Vec<_>>(),
+    })
+}
+
+fn told_as_json(told: &Told) -> Value {
+    let assumed = |one: &Assumed| {
+        json!({
+            "agent": one.agent,
+            "dependency": one.dependency,
+            "position": one.position,
+            "claim": one.claim,
+            "answer": one.answer,
+        })
+    };
+    let ran = |one: &Ran| {
+        json!({
+            "agent": one.agent,
+            "execution": one.execution,
+            "ended": match one.fate {
+                Fate::Succeeded => "succeeded",
+                Fate::Failed => "failed",
+                Fate::Unanswered => "unanswered",
+            },
+            "requests": one.requests,
+            "uses_up_tokens": one.spends_budget,
+        })
+    };
+    json!({
+        "turn": told.turn,
+        "assumed": told.assumed.iter().map(assumed).collect::<Vec<_>>(),
+        "runs": told.runs.iter().map(ran).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,146 @@
+//! In which order the cells of a row stand, so that few links cross.
+
+use super::grid::Grid;
+
+/// Sweeps up and down; more of them hardly ever find a better order.
+const SWEEPS: usize = 24;
+
+/// Puts every row in the best order that was found.
+pub(super) fn reduce_crossings(grid: &mut Grid) {
+    follow_links(grid);
+    let mut best = grid.rows.clone();
+    let mut fewest = crossings(grid);
+    for sweep in 0..SWEEPS {
+        if fewest == 0 {
+            break;
+        }
+        let down = sweep % 2 == 0;
+        let count = grid.rows.len();
+        for at in 0..count {
+            sort_row(grid, if down { at } else { count - 1 - at }, down);
+        }
+        swap_neighbours(grid);
+        let found = crossings(grid);
+        if found < fewest {
+            fewest = found;
+            best.clone_from(&grid.rows);
+        }
+    }
+    grid.rows = best;
+}
+
+/// A first order: what is linked stands together.
+pub(super) fn follow_links(grid: &mut Grid) {
+    let mut seen = vec![false; grid.cells.len()];
+    let mut rows = vec![Vec::new(); grid.rows.len()];
+    for row in &grid.rows {
+        for start in row {
+            let mut ahead = vec![*start];
+            while let Some(cell) = ahead.pop() {
+                if !std::mem::replace(&mut seen[cell], true) {
+                    rows[grid.cells[cell].row].push(cell);
+                    ahead.extend(grid.below[cell].iter().rev().map(|piece| grid.pieces[*piece].lower));
+                }
+            }
+        }
+    }
+    grid.rows = rows;
+}
+
+/// Sorts a row by the middle of what each cell is linked with in the row before (going down) or after. A cell without
+/// links there keeps its place.
+fn sort_row(grid: &mut Grid, row: usize, down: bool) {
+    let positions = grid.positions();
+    let middle = |cell: usize| -> Option<f64> {
+        let pieces = if down { &grid.above[cell] } else { &grid.below[cell] };
+        let other = |piece: &usize| {
+            let piece = &grid.pieces[*piece];
+            positions[if down { piece.upper } else { piece.lower }] as f64
+        };
+        (!pieces.is_empty()).then(|| pieces.iter().map(other).sum::<f64>() / pieces.len() as f64)
+    };
+    let mut moving: Vec<(f64, usize)> = grid.rows[row]
+        .iter()
+        .filter_map(|cell| Some((middle(*cell)?, *cell)))
+        .collect();
+    moving.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let moves: Vec<bool> = grid.rows[row].iter().map(|cell| middle(*cell).is_some()).collect();
+    let mut sorted = moving.into_iter().map(|(_, cell)| cell);
+    for (slot, moves) in grid.rows[row].iter_mut().zip(moves) {
+        if moves && let Some(cell) = sorted.next() {
+            *slot = cell;
+        }
+    }
+}
+
+/// Swaps neighbours as long as that saves a crossing.
+fn swap_neighbours(grid: &mut Grid) {
+    let mut positions = grid.positions();
+    let mut improved = true;
+    let mut rounds = 0;
+    while improved && rounds < 8 {
+        improved = false;
+        rounds += 1;
+        for row in 0..grid.rows.len() {
+            for at in 1..grid.rows[row].len() {
+                let (left, right) = (grid.rows[row][at - 1], grid.rows[row][at]);
+                let now = between(grid, &positions, left, right);
+                if between(grid, &positions, right, left) < now {
+                    grid.rows[row].swap(at - 1, at);
+                    positions.swap(left, right);
+                    improved = true;
+                }
+            }
+        }
+    }
+}
+
+/// How many links of two neighbours cross when one stands left of the other.
+fn between(grid: &Grid, positions: &[usize], left: usize, right: usize) -> usize {
+    let above = |cell: usize| {
+        grid.above[cell]
+            .iter()
+            .map(|piece| positions[grid.pieces[*piece].upper])
+    };
+    let below = |cell: usize| {
+        grid.below[cell]
+            .iter()
+            .map(|piece| positions[grid.pieces[*piece].lower])
+    };
+    let up = above(left).map(|one| above(right).filter(|other| *other < one).count());
+    let down = below(left).map(|one| below(right).filter(|other| *other < one).count());
+    up.sum::<usize>() + down.sum::<usize>()
+}
+
+/// How many pieces cross in the whole grid.
+pub(super) fn crossings(grid: &Grid) -> usize {
+    let positions = grid.positions();
+    let mut count = 0;
+    for row in &grid.rows {
+        let mut ends: Vec<(usize, usize)> = row
+            .iter()
+            .flat_map(|cell| &grid.below[*cell])
+            .map(|piece| &grid.pieces[*piece])
+            .map(|piece| (positions[piece.upper], positions[piece.lower]))
+            .collect();
+        ends.sort_unstable();
+        // A crossing is an inversion of the lower ends; `tree` counts those that stand further right.
+        let width = ends.iter().map(|(_, lower)| lower + 1).max().unwrap_or(0);
+        let mut tree = vec![0_usize; width + 1];
+        for (seen, (_, lower)) in ends.iter().enumerate() {
+            let mut before = 0;
+            let mut at = lower + 1;
+            while at > 0 {
+                before += tree[at];
+                at &= at - 1;
+            }
+            count += seen - before;
+            at = lower + 1;
+            while at <= width {
+                tree[at] += 1;
+                at += at & at.wrapping_neg();
+            }
+        }
+    }
+    count
+}

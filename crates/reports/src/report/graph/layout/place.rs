@@ -1,0 +1,399 @@
+//! Where the cells of ordered rows stand, and how links run between them.
+
+use super::grid::{CellKind, Chain, Grid};
+use super::{Area, Extent, Layout, Leg, Route, Sketch, Spot};
+
+/// Between two boxes of a row.
+const BOX_GAP: f64 = 34.0;
+/// Between a label and whatever stands beside it.
+const LABEL_GAP: f64 = 16.0;
+/// Between two links that pass.
+const BEND_GAP: f64 = 16.0;
+/// Between rows, at least and at most.
+const ROW_GAP: (f64, f64) = (30.0, 70.0);
+/// How far a link runs straight before it meets a box, so that there is room for its head.
+const STUB: f64 = 11.0;
+/// Between two links that meet at a box, at least and at most.
+const PORT_GAP: (f64, f64) = (12.0, 26.0);
+/// Between two links that run along a row.
+const TRACK: f64 = 9.0;
+const ROUNDS: usize = 40;
+
+/// Spreads the rows out and draws the ways.
+pub(super) fn place(sketch: &Sketch, grid: &Grid) -> Layout {
+    let mut extents: Vec<Extent> = grid.cells.iter().map(|cell| cell.extent).collect();
+    for (cell, extent) in extents.iter_mut().enumerate().take(sketch.boxes.len()) {
+        let most = grid.above[cell].len().max(grid.below[cell].len());
+        extent.breadth = extent.breadth.max((most + 1) as f64 * PORT_GAP.0);
+    }
+    let ports = Ports::new(grid, &extents);
+    let mut across = spread(grid, &extents, &ports);
+    let left = (0..across.len())
+        .map(|cell| across[cell] - extents[cell].breadth / 2.0)
+        .fold(f64::INFINITY, f64::min);
+    across.iter_mut().for_each(|place| *place -= left);
+    let tracks = Tracks::new(grid, &across);
+    let bands = bands(grid, &extents, &across, &ports, &tracks);
+    let drawing = Drawing {
+        grid,
+        extents: &extents,
+        across: &across,
+        bands: &bands,
+        ports: &ports,
+        tracks: &tracks,
+    };
+    let breadth = (0..across.len()).map(|cell| across[cell] + extents[cell].breadth / 2.0);
+    Layout {
+        extent: Extent {
+            breadth: breadth.fold(0.0, f64::max),
+            depth: bands.last().map_or(0.0, |band| band.end),
+        },
+        boxes: (0..sketch.boxes.len())
+            .map(|cell| Area {
+                middle: drawing.middle(cell),
+                extent: extents[cell],
+            })
+            .collect(),
+        routes: (0..grid.chains.len()).map(|link| drawing.route(link)).collect(),
+    }
+}
+
+/// How far from the middle of its cell each piece begins (`upper`) and ends (`lower`).
+struct Ports {
+    upper: Vec<f64>,
+    lower: Vec<f64>,
+}
+
+impl Ports {
+    /// The links of a box meet it side by side, in the order in which they come.
+    fn new(grid: &Grid, extents: &[Extent]) -> Self {
+        let positions = grid.positions();
+        let mut ports = Self {
+            upper: vec![0.0; grid.pieces.len()],
+            lower: vec![0.0; grid.pieces.len()],
+        };
+        for (cell, about) in grid.cells.iter().enumerate() {
+            if about.kind != CellKind::Box {
+                continue;
+            }
+            let mut below = grid.below[cell].clone();
+            below.sort_by_key(|piece| positions[grid.pieces[*piece].lower]);
+            let mut above = grid.above[cell].clone();
+            above.sort_by_key(|piece| positions[grid.pieces[*piece].upper]);
+            for (pieces, offsets) in [(below, &mut ports.upper), (above, &mut ports.lower)] {
+                let room = extents[cell].breadth / (pieces.len() + 1) as f64;
+                let step = room.min(PORT_GAP.1);
+                let middle = (pieces.len() as f64 - 1.0) / 2.0;
+                for (at, piece) in pieces.into_iter().enumerate() {
+                    offsets[piece] = (at as f64 - middle) * step;
+                }
+            }
+        }
+        ports
+    }
+}
+
+/// The middle of each cell along its row. Row by row, every cell goes to where its links would be straight, as near as
+/// its neighbours let it.
+fn spread(grid: &Grid, extents: &[Extent], ports: &Ports) -> Vec<f64> {
+    let mut across = vec![0.0; grid.cells.len()];
+    let gaps: Vec<Vec<f64>> = grid.rows.iter().map(|row| gaps(grid, row, extents)).collect();
+    for (row, gaps) in grid.rows.iter().zip(&gaps) {
+        let mut place = -gaps.iter().sum::<f64>() / 2.0;
+        for (cell, gap) in row.iter().zip([0.0].iter().chain(gaps)) {
+            place += gap;
+            across[*cell] = place;
+        }
+    }
+    let count = grid.rows.len();
+    for round in 0..ROUNDS {
+        for at in 0..count {
+            let row = if round % 2 == 0 { at } else { count - 1 - at };
+            // First from one side only, so that the shape goes through the whole graph; then between both.
+            let (look_up, look_down) = if round < ROUNDS / 2 {
+                (round % 2 == 0, round % 2 == 1)
+            } else {
+                (true, true)
+            };
+            let wishes: Vec<(f64, f64)> = grid.rows[row]
+                .iter()
+                .map(|cell| wish(grid, ports, &across, *cell, look_up, look_down))
+                .collect();
+            for (cell, place) in grid.rows[row].iter().zip(nearest(&wishes, &gaps[row])) {
+                across[*cell] = place;
+            }
+        }
+    }
+    across
+}
+
+/// From middle to middle, for the neighbours of a row.
+fn gaps(grid: &Grid, row: &[usize], extents: &[Extent]) -> Vec<f64> {
+    let gap = |ends: &[usize]| {
+        let halves = (extents[ends[0]].breadth + extents[ends[1]].breadth) / 2.0;
+        let kinds = [grid.cells[ends[0]].kind, grid.cells[ends[1]].kind];
+        halves
+            + match kinds {
+                [CellKind::Box, CellKind::Box] => BOX_GAP,
+                [CellKind::Bend, CellKind::Bend] => BEND_GAP,
+                _ => LABEL_GAP,
+            }
+    };
+    row.windows(2).map(gap).collect()
+}
+
+/// Where a cell would like to stand, and how much.
+fn wish(grid: &Grid, ports: &Ports, across: &[f64], cell: usize, up: bool, down: bool) -> (f64, f64) {
+    let weight = |piece: usize| {
+        let piece = &grid.pieces[piece];
+        let ends = [piece.upper, piece.lower].map(|end| grid.cells[end].kind);
+        let passing = ends.iter().filter(|kind| **kind != CellKind::Box).count();
+        let straight = if passing == 2 { 4.0 } else { 1.0 };
+        straight * if piece.back { 0.3 } else { 1.0 }
+    };
+    let above = grid.above[cell].iter().filter(|_| up).map(|piece| {
+        let from = across[grid.pieces[*piece].upper] + ports.upper[*piece];
+        (from - ports.lower[*piece], weight(*piece))
+    });
+    let below = grid.below[cell].iter().filter(|_| down).map(|piece| {
+        let to = across[grid.pieces[*piece].lower] + ports.lower[*piece];
+        (to - ports.upper[*piece], weight(*piece))
+    });
+    let (sum, weights) = above.chain(below).fold((0.0, 0.0), |(sum, weights), (place, weight)| {
+        (sum + place * weight, weights + weight)
+    });
+    if weights == 0.0 {
+        (across[cell], 0.01)
+    } else {
+        (sum / weights, weights)
+    }
+}
+
+/// The places nearest to the wishes (least squares, weighted) that keep the gaps: neighbours whose wishes
+/// conflict become a block, which stands where its members wish on average.
+fn nearest(wishes: &[(f64, f64)], gaps: &[f64]) -> Vec<f64> {
+    struct Block {
+        sum: f64,
+        weight: f64,
+        members: usize,
+    }
+    let mut offsets = vec![0.0; wishes.len()];
+    for at in 1..wishes.len() {
+        offsets[at] = offsets[at - 1] + gaps[at - 1];
+    }
+    let mut blocks: Vec<Block> = Vec::new();
+    for ((place, weight), offset) in wishes.iter().zip(&offsets) {
+        let mut block = Block {
+            sum: (place - offset) * weight,
+            weight: *weight,
+            members: 1,
+        };
+        while let Some(before) = blocks.pop_if(|before| before.sum / before.weight > block.sum / block.weight) {
+            block.sum += before.sum;
+            block.weight += before.weight;
+            block.members += before.members;
+        }
+        blocks.push(block);
+    }
+    let places = blocks
+        .iter()
+        .flat_map(|block| std::iter::repeat_n(block.sum / block.weight, block.members));
+    places.zip(offsets).map(|(place, offset)| place + offset).collect()
+}
+
+/// The way below a row, for links between two boxes of one row: each has a track of its own where it runs beside another.
+struct Tracks {
+    /// For each link its track, from 0; links between rows have none.
+    of_link: Vec<usize>,
+    /// How many tracks there are below the cells of each row.
+    counts: Vec<usize>,
+}
+
+impl Tracks {
+    fn new(grid: &Grid, across: &[f64]) -> Self {
+        let mut tracks = Self {
+            of_link: vec![0; grid.chains.len()],
+            counts: vec![0; grid.rows.len()],
+        };
+        let mut runs: Vec<(f64, f64, usize, usize)> = Vec::new();
+        for (link, chain) in grid.chains.iter().enumerate() {
+            if let Some([one, other]) = grid.bends_of_flat(chain) {
+                let (left, right) = (across[one].min(across[other]), across[one].max(across[other]));
+                runs.push((left, right, grid.cells[one].row, link));
+            }
+        }
+        runs.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let mut taken: Vec<Vec<f64>> = vec![Vec::new(); grid.rows.len()];
+        for (left, right, row, link) in runs {
+            let free = taken[row].iter().position(|until| *until + TRACK < left);
+            let track = free.unwrap_or_else(|| {
+                taken[row].push(right);
+                taken[row].len() - 1
+            });
+            taken[row][track] = right;
+            tracks.of_link[link] = track;
+            tracks.counts[row] = taken[row].len();
+        }
+        tracks
+    }
+
+    /// How much room the tracks of a row take.
+    fn depth(&self, row: usize) -> f64 {
+        match self.counts[row] {
+            0 => 0.0,
+            count => (count + 1) as f64 * TRACK,
+        }
+    }
+}
+
+/// A row's place.
+#[derive(Debug, Clone, Copy)]
+struct Band {
+    start: f64,
+    /// Where its cells end.
+    cells: f64,
+    /// Where its tracks end.
+    end: f64,
+}
+
+/// Where each row begins and ends. Rows between which links go far sideways stand further apart.
+fn bands(grid: &Grid, extents: &[Extent], across: &[f64], ports: &Ports, tracks: &Tracks) -> Vec<Band> {
+    let mut end = 0.0;
+    let mut bands = Vec::with_capacity(grid.rows.len());
+    for (at, row) in grid.rows.iter().enumerate() {
+        let pieces = row.iter().flat_map(|cell| &grid.above[*cell]);
+        let sideways = pieces.map(|piece| {
+            let (upper, lower) = (grid.pieces[*piece].upper, grid.pieces[*piece].lower);
+            (across[upper] + ports.upper[*piece] - across[lower] - ports.lower[*piece]).abs()
+        });
+        let gap = (sideways.fold(0.0, f64::max) * 0.14).clamp(ROW_GAP.0, ROW_GAP.1);
+        let start = if at == 0 { 0.0 } else { end + gap };
+        let cells = start + row.iter().map(|cell| extents[*cell].depth).fold(0.0, f64::max);
+        end = cells + tracks.depth(at);
+        bands.push(Band { start, cells, end });
+    }
+    bands
+}
+
+struct Drawing<'a> {
+    grid: &'a Grid,
+    extents: &'a [Extent],
+    across: &'a [f64],
+    bands: &'a [Band],
+    ports: &'a Ports,
+    tracks: &'a Tracks,
+}
+
+impl Drawing<'_> {
+    fn middle(&self, cell: usize) -> Spot {
+        let band = self.bands[self.grid.cells[cell].row];
+        Spot {
+            across: self.across[cell],
+            along: (band.start + band.cells) / 2.0,
+        }
+    }
+
+    fn route(&self, link: usize) -> Route {
+        let chain = &self.grid.chains[link];
+        let bearer = chain
+            .cells
+            .iter()
+            .find(|cell| self.grid.cells[**cell].kind == CellKind::Label);
+        let way = match self.grid.bends_of_flat(chain) {
+            Some(bends) => self.round_below(chain, bends, self.tracks.of_link[link]),
+            None => self.through(chain),
+        };
+        Route {
+            way: if chain.upwards { reversed(&way) } else { way },
+            label: bearer.map(|cell| self.middle(*cell)),
+        }
+    }
+
+    /// From row to row.
+    fn through(&self, chain: &Chain) -> Vec<Leg> {
+        let mut way = Vec::new();
+        for (piece, ends) in chain.pieces.iter().zip(chain.cells.windows(2)) {
+            let (start, leave) = self.leave(*piece, ends[0]);
+            if way.is_empty() {
+                way.push(Leg::From(start));
+            }
+            if !self.is_flat(self.grid.cells[ends[0]].row) {
+                way.push(Leg::Line(leave));
+            }
+            let cell = &self.grid.cells[ends[1]];
+            let across = self.across[ends[1]] + self.ports.lower[*piece];
+            let start = self.bands[cell.row].start;
+            if cell.kind == CellKind::Box {
+                let along = self.middle(ends[1]).along - self.extents[ends[1]].depth / 2.0;
+                way.push(Leg::Curve(Spot {
+                    across,
+                    along: start - STUB,
+                }));
+                way.push(Leg::Line(Spot { across, along }));
+            } else if !self.is_flat(cell.row) {
+                way.push(Leg::Curve(Spot { across, along: start }));
+            }
+        }
+        way
+    }
+
+    /// Nothing in the row must be passed.
+    fn is_flat(&self, row: usize) -> bool {
+        self.bands[row].start == self.bands[row].end
+    }
+
+    /// Two boxes of one row: down from the bottom of one, along a track, and up to the bottom of the other.
+    fn round_below(&self, chain: &Chain, bends: [usize; 2], track: usize) -> Vec<Leg> {
+        let band = self.bands[self.grid.cells[bends[0]].row];
+        let along = band.cells + (track + 1) as f64 * TRACK;
+        let [one, other] = bends.map(|bend| self.across[bend]);
+        let corner = ((other - one) / 2.0).clamp(-TRACK, TRACK);
+        let (start, leave) = self.leave(chain.pieces[0], chain.cells[0]);
+        let (end, arrive) = self.leave(chain.pieces[1], chain.cells[3]);
+        let spot = |across, along| Spot { across, along };
+        vec![
+            Leg::From(start),
+            Leg::Line(leave),
+            Leg::Curve(spot(one, band.start)),
+            Leg::Line(spot(one, along - TRACK)),
+            Leg::Turn(spot(one + corner, along)),
+            Leg::Line(spot(other - corner, along)),
+            Leg::TurnBack(spot(other, along - TRACK)),
+            Leg::Line(spot(other, band.start)),
+            Leg::Curve(arrive),
+            Leg::Line(end),
+        ]
+    }
+
+    /// Where a piece begins at the lower edge of its cell, and where it leaves the row.
+    fn leave(&self, piece: usize, cell: usize) -> (Spot, Spot) {
+        let across = self.across[cell] + self.ports.upper[piece];
+        let band = self.bands[self.grid.cells[cell].row];
+        let (edge, end) = match self.grid.cells[cell].kind {
+            CellKind::Box => (
+                self.middle(cell).along + self.extents[cell].depth / 2.0,
+                band.end + STUB,
+            ),
+            CellKind::Bend | CellKind::Label => (band.start, band.end),
+        };
+        (Spot { across, along: edge }, Spot { across, along: end })
+    }
+}
+
+/// The same way from its end to its beginning.
+fn reversed(way: &[Leg]) -> Vec<Leg> {
+    let spot = |leg: &Leg| match *leg {
+        Leg::From(spot) | Leg::Line(spot) | Leg::Curve(spot) | Leg::Turn(spot) | Leg::TurnBack(spot) => spot,
+    };
+    let mut back: Vec<Leg> = way.last().map(|leg| Leg::From(spot(leg))).into_iter().collect();
+    for pair in way.windows(2).rev() {
+        let to = spot(&pair[0]);
+        back.push(match pair[1] {
+            Leg::From(_) | Leg::Line(_) => Leg::Line(to),
+            Leg::Curve(_) => Leg::Curve(to),
+            Leg::Turn(_) => Leg::TurnBack(to),
+            Leg::TurnBack(_) => Leg::Turn(to),
+        });
+    }
+    back
+}

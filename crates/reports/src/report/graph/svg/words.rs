@@ -1,0 +1,76 @@
+//! How much room words take, and where they are broken.
+//!
+//! No font is known where the picture is made, so widths are judged generously.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// The width of a text, in pixels, of which an ordinary character takes `each`.
+pub(super) fn width(text: &str, each: f64) -> f64 {
+    text.width() as f64 * each
+}
+
+/// At most `most` lines of at most `columns` characters; what does not fit ends in an ellipsis.
+pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace().flat_map(|word| pieces(word, columns)) {
+        let space = usize::from(word.starts_a_word && !line.is_empty());
+        if line.width() + space + word.text.width() > columns && !line.is_empty() {
+            lines.push(std::mem::take(&mut line));
+        } else if space == 1 {
+            line.push(' ');
+        }
+        line.push_str(&word.text);
+    }
+    lines.push(line);
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            while last.width() + 1 > columns || last.ends_with([',', ' ']) {
+                last.pop();
+            }
+            last.push('…');
+        }
+    }
+    lines
+}
+
+struct Word {
+    text: String,
+    starts_a_word: bool,
+}
+
+/// A word, broken behind a sign where it is too long for a line, or anywhere.
+fn pieces(word: &str, columns: usize) -> Vec<Word> {
+    let mut pieces = Vec::new();
+    let mut rest = word;
+    while rest.width() > columns {
+        let mut taken = 0;
+        let mut end = 0;
+        let mut sign = 0;
+        for (at, c) in rest.char_indices() {
+            taken += c.width().unwrap_or(0);
+            if taken > columns {
+                break;
+            }
+            end = at + c.len_utf8();
+            if matches!(c, '_' | '-' | '.' | ',' | '(' | '[' | '/' | ':') {
+                sign = end;
+            }
+        }
+        let end = if sign > 0 { sign } else { end.max(1) };
+        let end = (end..=rest.len())
+            .find(|at| rest.is_char_boundary(*at))
+            .unwrap_or(rest.len());
+        pieces.push(&rest[..end]);
+        rest = &rest[end..];
+    }
+    pieces.push(rest);
+    let words = pieces.into_iter().filter(|piece| !piece.is_empty()).enumerate();
+    words
+        .map(|(at, piece)| Word {
+            text: piece.to_owned(),
+            starts_a_word: at == 0,
+        })
+        .collect()
+}

@@ -1,0 +1,464 @@
+//! A run as a person reads it: what was said on one stream, everything about it on the other.
+
+use anstyle::{AnsiColor, Style};
+use serde_json::Value;
+
+use super::Reporter;
+use super::stage::{Stage, called, ended};
+use ensemble_core::conversation::{
+    CompletionReason, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
+};
+use ensemble_language::data::Usage;
+
+pub(super) const NAME: Style = Style::new().bold();
+pub(super) const DIM: Style = Style::new().dimmed();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(super) const CAUTION: Style = AnsiColor::Yellow.on_default().bold();
+pub(super) const TURN: Style = AnsiColor::Cyan.on_default().bold();
+
+/// How much is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Verbosity {
+    /// The last word only, and what went wrong.
+    Quiet,
+    /// What was said, and how it ended.
+    #[default]
+    Normal,
+    /// Also why agents did not run, attempts, and stderr.
+    Verbose,
+}
+
+/// Tells the story while it happens.
+pub struct Human {
+    stage: Stage,
+    verbosity: Verbosity,
+    /// The person has just typed what would be repeated, and sees that the conversation goes on.
+    chats: bool,
+    running: Vec<String>,
+    last_word: Vec<String>,
+    begun: Option<chrono::DateTime<chrono::Utc>>,
+}
+
+impl Human {
+    /// Tells it on that stage.
+    pub fn new(stage: Stage, verbosity: Verbosity) -> Self {
+        Self {
+            stage,
+            verbosity,
+            chats: false,
+            running: Vec::new(),
+            last_word: Vec::new(),
+            begun: None,
+        }
+    }
+
+    /// Tells it to somebody who takes part in it: no headings, no echo, no word about an end as it should be.
+    #[must_use]
+    pub fn chatting(self) -> Self {
+        Self { chats: true, ..self }
+    }
+
+    fn say(&self, text: &str) {
+        self.stage.say(text);
+    }
+
+    fn note(&self, text: &str) {
+        self.stage.note(text);
+    }
+
+    fn turn_started(&mut self, turn: &TurnStarted) {
+        self.running = turn.starts.iter().map(|start| start.agent.to_string()).collect();
+        self.last_word.clear();
+        self.show_running(turn.turn, true);
+        if self.verbosity > Verbosity::Quiet && !self.chats {
+            let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
+            for start in &turn.starts {
+                if let Some(request) = &start.request {
+                    text.push_str(&format!(
+                        "  {DIM}{} was asked by {}{DIM:#}\n",
+                        start.agent, request.from
+                    ));
+                }
+            }
+            // A turn in which everybody waits for an answer has nothing to say.
+            self.stage.head(Some(text));
+        }
+        if self.verbosity == Verbosity::Verbose {
+            for waiting in &turn.waiting {
+                self.note(&format!(
+                    "  {DIM}{} does not run: {}{DIM:#}\n",
+                    waiting.agent, waiting.reason
+                ));
+            }
+        }
+    }
+
+    fn show_running(&self, turn: u32, afresh: bool) {
+        let message = match self.running.as_slice() {
+            [] => String::new(),
+            running => format!("turn {turn} · {}", running.join(", ")),
+        };
+        self.stage.at_work(message, afresh);
+    }
+
+    fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
+        let shown = self.stage.leave(&finished.agent);
+        self.stage.say_heading();
+        self.running.retain(|name| *name != *finished.agent);
+        self.show_running(finished.turn, false);
+        let plan = state.plan();
+        let kind = plan.id(&finished.agent).map_or("", |id| plan.agent(id).kind_name());
+        let again = if finished.execution > 1 {
+            format!(" #{}", finished.execution)
+        } else {
+            String::new()
+        };
+        let took = if finished.reused {
+            "taken over".to_owned()
+        } else {
+            duration(finished.execution_time)
+        };
+        let title = match shown.title {
+            true => format!("    {DIM}{took}{DIM:#}\n"),
+            false => format!(
+                "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{DIM:#}\n{}",
+                finished.agent,
+                tools_used(finished)
+            ),
+        };
+        match (&finished.output, &finished.failure) {
+            (Some(output), _) => {
+                let said = said(output, self.verbosity == Verbosity::Verbose);
+                let rest = if shown.text {
+                    beside_text(output, self.verbosity)
+                } else {
+                    said.clone()
+                };
+                if self.verbosity > Verbosity::Quiet {
+                    self.say(&format!("{title}{}", indent(&rest)));
+                }
+                self.last_word.push(said);
+            }
+            (None, Some(failure)) => {
+                let kind = kind_of(failure.kind);
+                let message = format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end());
+                if self.verbosity > Verbosity::Quiet {
+                    self.say(&format!("{title}{}", indent(&message)));
+                } else {
+                    self.note(&format!("{}: {message}\n", finished.agent));
+                }
+            }
+            (None, None) => {}
+        }
+        let show_stderr = self.verbosity == Verbosity::Verbose && !finished.stderr.trim().is_empty();
+        if show_stderr {
+            self.note(&format!(
+                "{DIM}{}{DIM:#}",
+                indent(&format!("stderr:\n{}", finished.stderr.trim_end()))
+            ));
+        }
+        let line = super::window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose);
+        if let Some(line) = line {
+            self.note(&format!("{DIM}{}{DIM:#}", indent(&line)));
+        }
+        for warning in &finished.warnings {
+            self.note(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
+        }
+        self.stage.catch_up();
+    }
+
+    fn ended(&mut self, ended: &RunEnded, record: &Record, state: &ConversationState) {
+        self.stage.end();
+        if self.verbosity == Verbosity::Quiet {
+            let text: String = self
+                .last_word
+                .drain(..)
+                .map(|word| format!("{}\n", word.trim_end()))
+                .collect();
+            self.say(&text);
+        }
+        let text = self.summary(ended, record, state);
+        self.note(&text);
+    }
+
+    fn summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
+        let reason = ended.completion_reason;
+        let quiet = self.verbosity == Verbosity::Quiet;
+        if (quiet || self.chats) && reason == CompletionReason::Completed {
+            return String::new();
+        }
+        let (style, mark) = match reason {
+            CompletionReason::Completed => (GOOD, "✓"),
+            reason if reason.is_limit() => (CAUTION, "■"),
+            CompletionReason::WaitingForInput => (CAUTION, "?"),
+            _ => (BAD, "✗"),
+        };
+        let space = if quiet { "" } else { "\n" };
+        let mut text = format!("{space}{style}{mark} {reason}{style:#}");
+        if let Some(detail) = &ended.detail {
+            text.push_str(&format!(": {detail}"));
+        }
+        let seconds = self.begun.map_or(0.0, |begun| (record.at - begun).as_seconds_f64());
+        text.push_str(&format!(
+            "\n  {} · {} · {}\n",
+            count(u64::from(state.turn_count()), "turn"),
+            count(state.history().count() as u64, "execution"),
+            duration(seconds),
+        ));
+        if quiet {
+            return text;
+        }
+        for not_run in &ended.not_run {
+            text.push_str(&format!(
+                "  {DIM}{} never ran: {}{DIM:#}\n",
+                not_run.agent, not_run.reason
+            ));
+        }
+        text.push_str(&self.cost(state));
+        text.push_str(&hints(reason, state));
+        text
+    }
+
+    fn cost(&self, state: &ConversationState) -> String {
+        let usage = state.usage();
+        let simulated = state.started().map_or(&[][..], |started| &started.simulated);
+        let mut text = String::new();
+        if usage.requests > 0 {
+            text.push_str(&format!("  {}\n", used(&usage)));
+        }
+        let by_agent = ensemble_core::conversation::usage_by_agent(state);
+        if self.verbosity == Verbosity::Verbose && by_agent.len() > 1 {
+            for (name, usage) in &by_agent {
+                text.push_str(&format!("    {DIM}{name}: {}{DIM:#}\n", used(usage)));
+            }
+        }
+        if !simulated.is_empty() {
+            text.push_str(&format!(
+                "  {CAUTION}simulated{CAUTION:#}: no model was asked for {}\n",
+                simulated.join(", ")
+            ));
+        }
+        text
+    }
+}
+
+impl Reporter for Human {
+    fn report(&mut self, record: &Record, state: &ConversationState) {
+        match &record.event {
+            Event::RunStarted(started) => {
+                self.begun = Some(record.at);
+                if self.verbosity > Verbosity::Quiet {
+                    let agents = count(state.plan().len() as u64, "agent");
+                    let from = match &started.forked_from {
+                        Some(from) => format!(", from turn {} of {}", from.turn, from.run_id),
+                        None => String::new(),
+                    };
+                    self.note(&format!(
+                        "{NAME}{}{NAME:#} {DIM}· {agents} · run {}{from}{DIM:#}\n",
+                        started.ensemble, started.run_id
+                    ));
+                }
+            }
+            Event::RunResumed(_) => {
+                self.begun = Some(record.at);
+                let turn = state.turn_count() + 1;
+                if let Some(started) = state.started().filter(|_| self.verbosity > Verbosity::Quiet) {
+                    let text = format!(
+                        "{NAME}{}{NAME:#} {DIM}· run {} goes on in turn {turn}{DIM:#}\n",
+                        started.ensemble, started.run_id
+                    );
+                    self.note(&text);
+                }
+            }
+            Event::MessageAdded(message) => {
+                self.begun = Some(record.at);
+                if self.verbosity > Verbosity::Quiet && !self.chats {
+                    self.say(&format!("\n{NAME}you{NAME:#}\n{}", indent(&message.text)));
+                }
+            }
+            Event::TurnStarted(turn) => self.turn_started(turn),
+            Event::AttemptFailed(failed) => {
+                self.stage.leave(&failed.agent);
+                if self.verbosity == Verbosity::Quiet {
+                    return;
+                }
+                let pause = duration(failed.pause);
+                self.note(&format!(
+                    "  {CAUTION}retry{CAUTION:#}: {} failed ({}: {}), again in {pause}\n",
+                    failed.agent,
+                    kind_of(failed.failure.kind),
+                    failed.failure.error.lines().next().unwrap_or_default(),
+                ));
+                self.stage.catch_up();
+            }
+            Event::ExecutionFinished(finished) => self.finished(finished, state),
+            Event::TurnFinished(finished) => {
+                for warning in &finished.warnings {
+                    self.note(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));
+                }
+            }
+            Event::RunEnded(ended) => self.ended(ended, record, state),
+            _ => {}
+        }
+    }
+}
+
+/// Requests, tokens and what they cost, in a few words.
+pub(super) fn used(usage: &Usage) -> String {
+    let estimated = if usage.estimated { ", estimated" } else { "" };
+    let cached = match usage.cached {
+        0 => String::new(),
+        cached => format!(" ({cached} from the cache)"),
+    };
+    let cost = usage.cost.map_or_else(String::new, |cost| format!(" · cost {cost}"));
+    format!(
+        "{}{cached} · {} tokens in, {} out{estimated}{cost}",
+        count(usage.requests, "model request"),
+        usage.input_tokens,
+        usage.output_tokens
+    )
+}
+
+/// What to type next.
+fn hints(reason: CompletionReason, state: &ConversationState) -> String {
+    let Some(started) = state.started() else {
+        return String::new();
+    };
+    let id = &started.run_id;
+    if id.contains('/') || id.is_empty() {
+        return String::new();
+    }
+    match reason {
+        CompletionReason::WaitingForInput => {
+            let asking = state.open_questions().filter_map(|question| question.asked_by);
+            let answers: Vec<String> = asking.map(|agent| format!(" --answer {agent}=…")).collect();
+            format!("  answer with: ensemble resume {id}{}\n", answers.concat())
+        }
+        reason if reason.is_resumable() => format!("  go on with: ensemble resume {id}\n"),
+        _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
+    }
+}
+
+/// The tools that a model has called, a line each.
+fn tools_used(finished: &ExecutionFinished) -> String {
+    let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
+    let lines = calls.map(|call| format!("    {DIM}→ {}\n    ← {}{DIM:#}\n", called(call), ended(call)));
+    lines.collect()
+}
+
+/// What an output holds beside the text that was shown while it came.
+fn beside_text(output: &Value, verbosity: Verbosity) -> String {
+    let Some(object) = output.as_object() else {
+        return String::new();
+    };
+    let others = object.iter().filter(|(key, _)| *key != "response");
+    said(
+        &Value::Object(others.map(|(key, value)| (key.clone(), value.clone())).collect()),
+        verbosity == Verbosity::Verbose,
+    )
+}
+
+/// An output as a person reads it: the response as text, other keys as `key: value`.
+pub(super) fn said(output: &Value, whole: bool) -> String {
+    let Some(object) = output.as_object() else {
+        return output.to_string();
+    };
+    let mut text = String::new();
+    if let Some(response) = object.get("response") {
+        let is_json_again = response
+            .as_str()
+            .is_some_and(|text| object.len() > 1 && is_object(text));
+        if !is_json_again {
+            text.push_str(&plain(response, true));
+            text.push('\n');
+        }
+    }
+    for (key, value) in object.iter().filter(|(key, _)| *key != "response") {
+        text.push_str(&format!("{DIM}{key}:{DIM:#} {}\n", plain(value, whole)));
+    }
+    text
+}
+
+/// Is the text itself the object whose keys are shown?
+pub(super) fn is_object(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with('{') && serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok()
+}
+
+/// One value on one line, shortened unless the whole is wanted.
+pub(super) fn plain(value: &Value, whole: bool) -> String {
+    const MOST: usize = 160;
+    let text = match value {
+        Value::String(text) => text.trim_end().to_owned(),
+        other => other.to_string(),
+    };
+    if whole || text.chars().count() <= MOST {
+        return text;
+    }
+    let short: String = text.chars().take(MOST - 1).collect();
+    format!("{short}…")
+}
+
+pub(super) fn indent(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}\n")).collect()
+}
+
+pub(super) fn kind_of(kind: ensemble_language::data::FailureKind) -> String {
+    serde_json::to_value(kind)
+        .ok()
+        .and_then(|kind| kind.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+/// `1 turn`, `2 turns`.
+pub fn count(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// `3 ms`, `1.2 s`, `2 min 5 s`, `1 h 20 min`.
+pub(super) fn duration(seconds: f64) -> String {
+    if seconds < 1.0 {
+        format!("{:.0} ms", seconds * 1000.0)
+    } else if seconds < 60.0 {
+        format!("{seconds:.1} s")
+    } else if seconds < 3600.0 {
+        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), (seconds % 60.0).floor())
+    } else {
+        let minutes = (seconds / 60.0).floor();
+        format!("{:.0} h {:.0} min", (minutes / 60.0).floor(), minutes % 60.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_people_say_them() {
+        let table = [
+            (0.0, "0 ms"),
+            (0.0123, "12 ms"),
+            (1.25, "1.2 s"),
+            (125.0, "2 min 5 s"),
+            (119.9, "1 min 59 s"),
+            (4_800.0, "1 h 20 min"),
+        ];
+        for (seconds, words) in table {
+            assert_eq!(duration(seconds), words);
+        }
+    }
+
+    #[test]
+    fn an_output_shows_its_response_as_text_and_other_keys_beside_it() {
+        let said = |value: Value| anstream::adapter::strip_str(&said(&value, false)).to_string();
+        assert_eq!(said(serde_json::json!({"response": "hello"})), "hello\n");
+        assert_eq!(said(serde_json::json!({"a": 1, "b": [true]})), "a: 1\nb: [true]\n");
+        assert_eq!(said(serde_json::json!({"a": 1, "response": "{\"a\": 1}"})), "a: 1\n");
+        assert_eq!(
+            said(serde_json::json!({"a": "x".repeat(200)})).chars().count(),
+            "a: ".len() + 160 + 1
+        );
+    }
+}

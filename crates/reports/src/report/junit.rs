@@ -1,0 +1,87 @@
+//! Findings as JUnit XML, which CI servers show as a table of tests: a file is a test case.
+
+use std::path::Path;
+
+use super::form::{CheckedFile, Form, Totals};
+use super::place::relative;
+use super::xml::escaped;
+use ensemble_language::diagnostic::{Diagnostic, Severity};
+
+/// One suite; a file fails when one of its findings is among those that fail.
+pub struct Junit<'f> {
+    /// Does a finding make its file fail?
+    pub fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
+    /// The folder from which files are named.
+    pub folder: &'f Path,
+}
+
+impl Form for Junit<'_> {
+    fn file(&self, file: &CheckedFile) -> String {
+        let (failing, others): (Vec<_>, Vec<_>) = file.findings.iter().partition(|finding| (self.fails)(finding));
+        case(&relative(&file.name, self.folder), &failing, &others)
+    }
+
+    /// The suite begins with how many cases it has.
+    fn is_held(&self) -> bool {
+        true
+    }
+
+    fn end(&self, totals: &Totals, cases: &str) -> String {
+        let (tests, failures) = (totals.files, totals.failed);
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+             <testsuites tests=\"{tests}\" failures=\"{failures}\" errors=\"0\">\n  \
+             <testsuite name=\"ensemble validate\" tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"0\">\n\
+             {cases}  </testsuite>\n</testsuites>\n"
+        )
+    }
+}
+
+fn case(name: &str, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {
+    let name = escaped(name);
+    let open = format!("    <testcase name=\"{name}\" classname=\"ensemble\"");
+    if failing.is_empty() && others.is_empty() {
+        return format!("{open}/>\n");
+    }
+    let mut text = format!("{open}>\n");
+    if let [first, ..] = failing {
+        // Many readers take only the first failure of a case, so one failure holds them all.
+        let message = match failing.len() {
+            1 => first.message.clone(),
+            count => format!("{count} findings, the first: {}", first.message),
+        };
+        text.push_str(&format!(
+            "      <failure type=\"{}\" message=\"{}\">{}</failure>\n",
+            first.code.0,
+            escaped(&message),
+            escaped(&lines(failing))
+        ));
+    }
+    if !others.is_empty() {
+        text.push_str(&format!("      <system-out>{}</system-out>\n", escaped(&lines(others))));
+    }
+    text + "    </testcase>\n"
+}
+
+/// `3:5 error[E021]: message`, each with its help below.
+fn lines(findings: &[&Diagnostic]) -> String {
+    let line = |finding: &&Diagnostic| {
+        let place = finding.source.place(finding.span.start);
+        let severity = match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Hint => "hint",
+        };
+        let help = finding
+            .help
+            .as_ref()
+            .map(|help| format!("\n  help: {help}"))
+            .unwrap_or_default();
+        let (line, column) = (place.line, place.column);
+        format!(
+            "{line}:{column} {severity}[{}]: {}{help}",
+            finding.code.0, finding.message
+        )
+    };
+    findings.iter().map(line).collect::<Vec<_>>().join("\n")
+}

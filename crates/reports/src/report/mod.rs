@@ -1,0 +1,29 @@
+//! How runs and problems are shown: the only rooms that put words on paper.
+//!
+//! **Invariant:** a reporter is told of an event after it has been committed, and changes nothing.
+
+pub mod diagnostics;
+mod events;
+pub mod exploration;
+mod form;
+mod github;
+pub mod graph;
+mod human;
+mod junit;
+mod place;
+mod sarif;
+mod stage;
+pub mod story;
+mod window;
+mod xml;
+
+pub use ensemble_core::conversation::RunResult;
+pub use ensemble_core::reporter::{Reporter, Silent};
+
+pub use events::Events;
+pub use form::{CheckedFile, Form, Totals};
+pub use github::Github;
+pub use human::{Human, Verbosity, count};
+pub use junit::Junit;
+pub use sarif::{Rule, Sarif};
+pub use stage::{Showing, Stage};

@@ -1,0 +1,291 @@
+//! Where two runs part, for people and as JSON.
+
+use serde_json::{Value, json};
+use similar::{ChangeTag, TextDiff};
+
+use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, count, plain};
+use crate::story::{Change, Comparison, ContextChange, Decision, Difference, Outcome, Sides, Story};
+
+/// Differences of one value that are shown; the JSON document has all.
+const CHANGES: usize = 12;
+
+/// Unchanged lines around a changed one.
+const AROUND: usize = 2;
+
+/// A run with the words by which it was given.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    /// As it was typed.
+    pub given: &'a str,
+    /// What happened in it.
+    pub story: &'a Story,
+}
+
+/// The differences, for people.
+pub fn comparison(compared: &Comparison, runs: &[Named; 2]) -> String {
+    let mut text = format!("a  {}\nb  {}\n", brief(&runs[0]), brief(&runs[1]));
+    for (here, there, run) in [("a", "b", 0), ("b", "a", 1)] {
+        text.push_str(&fork_of(here, there, &runs[run], &runs[1 - run]));
+    }
+    text.push('\n');
+    if compared.same {
+        let executions = count(compared.shared_executions as u64, "execution");
+        text.push_str(&format!(
+            "{GOOD}✓ the same{GOOD:#}: {executions}, decisions, outputs and outcome\n"
+        ));
+    } else {
+        text.push_str(&parts(compared));
+    }
+    text.push_str(&usage(compared));
+    if compared.context.is_none() {
+        text.push_str(&format!(
+            "{DIM}the last contexts are not compared: the ensemble of one run is not at hand{DIM:#}\n"
+        ));
+    }
+    text
+}
+
+/// The same as one JSON document.
+pub fn comparison_document(compared: &Comparison, runs: &[Named; 2]) -> Value {
+    let about = |run: &Named| {
+        let started = run.story.started.as_ref();
+        json!({
+            "given": run.given,
+            "run_id": started.map(|started| &started.run_id),
+            "ensemble": started.map(|started| &started.ensemble),
+            "ensemble_digest": started.map(|started| &started.ensemble_digest).filter(|digest| !digest.is_empty()),
+            "turn_count": run.story.turn_count(),
+            "executions": run.story.execution_count(),
+        })
+    };
+    let mut document = json!({"version": 1, "a": about(&runs[0]), "b": about(&runs[1])});
+    if let (Value::Object(document), Ok(Value::Object(compared))) = (&mut document, serde_json::to_value(compared)) {
+        document.extend(compared);
+    }
+    document
+}
+
+fn brief(run: &Named) -> String {
+    let story = run.story;
+    let started = story.started.as_ref();
+    let id = started.map_or("", |started| &*started.run_id);
+    let name = if id.is_empty() { run.given } else { id };
+    let ensemble = started.map_or("", |started| &*started.ensemble);
+    let outcome = story
+        .ended()
+        .map_or("unfinished", |ended| ended.completion_reason.as_str());
+    format!(
+        "{NAME}{name}{NAME:#}  {ensemble}  {outcome}, turns {}, executions {}",
+        story.turn_count(),
+        story.execution_count()
+    )
+}
+
+fn fork_of(here: &str, there: &str, run: &Named, other: &Named) -> String {
+    let origin = run
+        .story
+        .started
+        .as_ref()
+        .and_then(|started| started.forked_from.as_ref());
+    let other = other.story.started.as_ref().map(|started| &started.run_id);
+    match origin {
+        Some(origin) if Some(&origin.run_id) == other => {
+            format!(
+                "   {DIM}{here} is a fork of {there} after turn {}{DIM:#}\n",
+                origin.turn
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+/// Everything that differs; what came first in the runs comes first.
+fn parts(compared: &Comparison) -> String {
+    let mut text = String::new();
+    if let Some(input) = &compared.input {
+        let what = match input.number {
+            0 => "the input differs".to_owned(),
+            number => format!("message {number} after the input differs"),
+        };
+        text.push_str(&headline(&what));
+        let said = |side: &Option<std::sync::Arc<str>>| side.as_ref().map(|text| Value::from(&**text));
+        text.push_str(&change(&Change {
+            path: String::new(),
+            a: said(&input.sides.a),
+            b: said(&input.sides.b),
+        }));
+    }
+    if !compared.given.is_empty() {
+        text.push_str(&headline("the context that was given differs"));
+        text.push_str(&contexts(&compared.given));
+    }
+    // An output of turn n is read from turn n + 1 on.
+    let said_at = compared.output.as_ref().map(|output| output.turn.a.min(output.turn.b));
+    let said_first = said_at < compared.decision.as_ref().map(|decision| decision.turn);
+    let said = compared.output.as_ref().map(|output| difference(output, compared));
+    let decided = compared.decision.as_ref().map(decision);
+    let both = if said_first { [said, decided] } else { [decided, said] };
+    both.into_iter().flatten().for_each(|part| text.push_str(&part));
+    if let Some(Sides { a, b }) = &compared.outcome {
+        text.push_str(&headline("the outcome differs"));
+        text.push_str(&format!("  a  {}\n  b  {}\n", outcome(a), outcome(b)));
+    }
+    if let Some(context) = compared.context.as_ref().filter(|context| !context.is_empty()) {
+        let keys = count(context.len() as u64, "key");
+        text.push_str(&headline(&format!("the context ends differently in {keys}")));
+        text.push_str(&contexts(context));
+    }
+    text
+}
+
+fn headline(text: &str) -> String {
+    format!("{CAUTION}✗{CAUTION:#} {NAME}{text}{NAME:#}\n")
+}
+
+fn decision(decision: &Decision) -> String {
+    let ran = |agents: &Option<Vec<std::sync::Arc<str>>>| match agents {
+        Some(agents) => agents.join(", "),
+        None => format!("{DIM}no such turn{DIM:#}"),
+    };
+    let mut text = headline(&format!("others run in turn {}", decision.turn));
+    for (side, agents, reasons) in [
+        ("a", &decision.agents.a, &decision.reasons.a),
+        ("b", &decision.agents.b, &decision.reasons.b),
+    ] {
+        text.push_str(&format!("  {side}  {}\n", ran(agents)));
+        for (agent, reason) in reasons {
+            text.push_str(&format!("     {DIM}{agent} does not run: {reason}{DIM:#}\n"));
+        }
+    }
+    text
+}
+
+fn difference(output: &Difference, compared: &Comparison) -> String {
+    let turns = if output.turn.a == output.turn.b {
+        format!("turn {}", output.turn.a)
+    } else {
+        format!("turn {} of a, {} of b", output.turn.a, output.turn.b)
+    };
+    let mut text = headline(&format!(
+        "{} #{} says something else in {turns}",
+        output.agent, output.execution
+    ));
+    text.push_str(&changed(&output.changes));
+    let more = compared.different_executions - 1;
+    if more > 0 {
+        text.push_str(&format!(
+            "  {DIM}and {more} more of {} that both have{DIM:#}\n",
+            count(compared.shared_executions as u64, "execution")
+        ));
+    }
+    text
+}
+
+fn contexts(keys: &[ContextChange]) -> String {
+    let with_key = |key: &ContextChange| -> Vec<Change> {
+        let path = |path: &str| match path.chars().next() {
+            None => key.key.to_string(),
+            Some('[') => format!("{}{path}", key.key),
+            Some(_) => format!("{}.{path}", key.key),
+        };
+        let changes = key.changes.iter().map(|change| Change {
+            path: path(&change.path),
+            ..change.clone()
+        });
+        changes.collect()
+    };
+    changed(&keys.iter().flat_map(with_key).collect::<Vec<_>>())
+}
+
+fn changed(changes: &[Change]) -> String {
+    let mut text: String = changes.iter().take(CHANGES).map(change).collect();
+    if changes.len() > CHANGES {
+        let more = changes.len() - CHANGES;
+        text.push_str(&format!("  {DIM}and {more} more (--output json){DIM:#}\n"));
+    }
+    text
+}
+
+/// One change: two values on a line each, or the lines of a text that differ.
+fn change(change: &Change) -> String {
+    let path = if change.path.is_empty() {
+        String::new()
+    } else {
+        format!("  {}\n", change.path)
+    };
+    if let (Some(Value::String(a)), Some(Value::String(b))) = (&change.a, &change.b)
+        && (a.trim_end().contains('\n') || b.trim_end().contains('\n'))
+    {
+        return path + lines(a, b).as_str();
+    }
+    let mut text = path;
+    for (sign, style, value) in [("-", BAD, &change.a), ("+", GOOD, &change.b)] {
+        if let Some(value) = value {
+            let value = shown(value);
+            text.push_str(
+                &value
+                    .lines()
+                    .map(|line| format!("    {style}{sign} {line}{style:#}\n"))
+                    .collect::<String>(),
+            );
+        }
+    }
+    text
+}
+
+/// A text in quotes only where it would be taken for something else.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) if text.trim().is_empty() || serde_json::from_str::<Value>(text).is_ok() => {
+            value.to_string()
+        }
+        value => plain(value, false),
+    }
+}
+
+/// The lines that differ, with a few around them.
+fn lines(a: &str, b: &str) -> String {
+    let diff = TextDiff::from_lines(a, b);
+    let mut text = String::new();
+    for (number, group) in diff.grouped_ops(AROUND).iter().enumerate() {
+        if number > 0 {
+            text.push_str(&format!("    {DIM}…{DIM:#}\n"));
+        }
+        for line in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let (sign, style) = match line.tag() {
+                ChangeTag::Delete => ("-", BAD),
+                ChangeTag::Insert => ("+", GOOD),
+                ChangeTag::Equal => (" ", DIM),
+            };
+            let value = line.value().trim_end_matches(['\n', '\r']);
+            text.push_str(&format!("    {style}{sign} {value}{style:#}\n"));
+        }
+    }
+    text
+}
+
+fn outcome(outcome: &Outcome) -> String {
+    let reason = outcome.completion_reason.unwrap_or("unfinished");
+    match &outcome.detail {
+        Some(detail) => format!("{reason}: {detail}"),
+        None => reason.to_owned(),
+    }
+}
+
+/// What both cost, where somebody asked a model and it was not the same.
+fn usage(compared: &Comparison) -> String {
+    let Sides { a, b } = compared.usage;
+    if a == b {
+        return String::new();
+    }
+    let words = |usage: ensemble_language::data::Usage| {
+        let estimated = if usage.estimated { ", estimated" } else { "" };
+        format!(
+            "{} · {} tokens in, {} out{estimated}",
+            count(usage.requests, "model request"),
+            usage.input_tokens,
+            usage.output_tokens
+        )
+    };
+    format!("{DIM}usage{DIM:#}\n  a  {}\n  b  {}\n", words(a), words(b))
+}

@@ -1,0 +1,57 @@
+//! HTML without surprises: every text that is not ours goes through [`escaped`].
+
+/// For contents and attributes.
+pub(super) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\n' | '\t' => escaped.push(c),
+            // Among them carriage returns, and the marks that turn the direction of what follows.
+            c if c.is_control() || is_direction(c) => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A text as it was said: its lines are kept, long ones are wrapped, and a long one scrolls.
+pub(super) fn block(text: &str, class: &str) -> String {
+    let text = text.replace("\r\n", "\n");
+    // A scrolling block can be reached by key.
+    format!(
+        "<pre class=\"{class}\" tabindex=\"0\">{}</pre>\n",
+        escaped(text.trim_end())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_text_becomes_markup() {
+        let table = [
+            (
+                "<script>alert('x')</script>",
+                "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;",
+            ),
+            ("\" onload=\"x", "&quot; onload=&quot;x"),
+            ("a & b", "a &amp; b"),
+            ("\u{1b}[31m\u{0}", "\u{fffd}[31m\u{fffd}"),
+            ("\u{202e}txt.exe", "\u{fffd}txt.exe"),
+            ("ä\n\tß", "ä\n\tß"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(escaped(text), expected);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The story as one page that needs nothing else: no script, no picture, style or font from elsewhere.
+
+mod markup;
+mod timeline;
+mod turns;
+
+use std::sync::Arc;
+
+use super::next::{Driver, next};
+use super::text::totals;
+use crate::report::human::plain;
+use crate::story::{Execution, Progress, Story};
+use ensemble_language::data::Context;
+use markup::{block, escaped};
+
+const STYLE: &str = include_str!("style.css");
+
+/// A run as it is written into a document.
+#[derive(Debug, Clone, Copy)]
+pub struct Exported<'a> {
+    /// What happened.
+    pub story: &'a Story,
+    /// The agents in declaration order, and what they are.
+    pub agents: &'a [(Arc<str>, &'static str)],
+    /// The context as it was last.
+    pub context: &'a Context,
+    /// Who drives it.
+    pub driver: Driver,
+    /// The graph in the document's form.
+    pub graph: &'a str,
+}
+
+impl Exported<'_> {
+    /// What the agent is.
+    pub fn kind(&self, agent: &str) -> Option<&'static str> {
+        let found = self.agents.iter().find(|(name, _)| **name == *agent);
+        found.map(|(_, kind)| *kind)
+    }
+
+    /// `completed`, `waiting_for_input`, … and which colour it deserves.
+    pub fn outcome(&self) -> (String, &'static str) {
+        let ended = self.story.ended().map(|ended| ended.completion_reason);
+        match (self.driver, self.story.progress(), ended) {
+            (Driver::Process(pid), ..) => (format!("running (process {pid})"), "open"),
+            (_, Progress::Open, _) | (.., None) => ("no end: the process that drove it is gone".to_owned(), "failed"),
+            (_, Progress::Stopped(reason), _) => (reason.to_string(), "open"),
+            (_, Progress::Ended(reason), _) if reason.is_limit() => (reason.to_string(), "open"),
+            (_, Progress::Ended(ensemble_core::conversation::CompletionReason::Completed), _) => {
+                ("completed".to_owned(), "good")
+            }
+            (_, Progress::Ended(reason), _) => (reason.to_string(), "failed"),
+        }
+    }
+}
+
+/// Where the page tells of the execution.
+fn anchor(turn: u32, execution: &Execution) -> String {
+    format!("turn-{turn}-{}", escaped(&execution.agent))
+}
+
+/// The page.
+pub fn html(run: &Exported) -> String {
+    let started = run.story.started.as_ref();
+    let name = started.map_or("", |started| &*started.ensemble);
+    let id = started.map_or("", |started| &*started.run_id);
+    let mut text = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{} · {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
+        escaped(name),
+        escaped(id),
+    );
+    text.push_str(&head(run, name));
+    text.push_str(&section("Graph", &format!("<figure>{}</figure>\n", run.graph)));
+    text.push_str(&section("Timeline", &timeline::timeline(run)));
+    text.push_str(&section("What happened", &turns::chapters(run)));
+    if !run.story.warnings.is_empty() {
+        let warnings = run.story.warnings.iter();
+        let lines: String = warnings
+            .map(|warning| format!("<p class=\"warning\">{}</p>\n", escaped(warning)))
+            .collect();
+        text.push_str(&section("Warnings", &lines));
+    }
+    text.push_str(&section("Context at the end", &context(run.context)));
+    text + "</main>\n</body>\n</html>\n"
+}
+
+fn section(title: &str, body: &str) -> String {
+    format!("<section>\n<h2>{title}</h2>\n{body}</section>\n")
+}
+
+/// The name, how it ended, and the figures.
+fn head(run: &Exported, name: &str) -> String {
+    let story = run.story;
+    let (outcome, class) = run.outcome();
+    let mut text = format!(
+        "<header>\n<h1>{} <span class=\"outcome {class}\">{}</span></h1>\n",
+        escaped(name),
+        escaped(&outcome)
+    );
+    if let Some(detail) = story.ended().and_then(|ended| ended.detail.as_ref()) {
+        text.push_str(&block(detail, "text detail"));
+    }
+    text.push_str("<dl class=\"facts\">\n");
+    for (label, fact) in facts(run) {
+        text.push_str(&format!("<div><dt>{label}</dt><dd>{}</dd></div>\n", escaped(&fact)));
+    }
+    text.push_str("</dl>\n");
+    if let Some(input) = story
+        .started
+        .as_ref()
+        .map(|started| &started.input)
+        .filter(|input| !input.is_empty())
+    {
+        text.push_str(&format!("<p class=\"label\">input</p>\n{}", block(input, "text")));
+    }
+    let given = story.started.as_ref().map(|started| &started.context);
+    if let Some(given) = given.filter(|given| !given.is_empty()) {
+        text.push_str(&format!("<p class=\"label\">given</p>\n{}", context(given)));
+    }
+    // Who has not run yet may run when it goes on.
+    let ended = story.ended().filter(|ended| !ended.completion_reason.is_resumable());
+    if let Some(ended) = ended.filter(|ended| !ended.not_run.is_empty()) {
+        text.push_str("<ul class=\"idle\">\n");
+        for one in &ended.not_run {
+            text.push_str(&format!(
+                "<li><b>{}</b> never ran: {}</li>\n",
+                escaped(&one.agent),
+                escaped(&plain(&one.reason.as_str().into(), false))
+            ));
+        }
+        text.push_str("</ul>\n");
+    }
+    for line in next(story, run.driver).iter().filter(|line| line.purpose != "keep it") {
+        text.push_str(&format!(
+            "<p class=\"next\">{}: <code>{}</code></p>\n",
+            line.purpose,
+            escaped(&line.command)
+        ));
+    }
+    text + "</header>\n"
+}
+
+/// What stands at the head of a document, by name.
+pub(super) fn facts(run: &Exported) -> Vec<(&'static str, String)> {
+    let story = run.story;
+    let mut facts = Vec::new();
+    if let Some(started) = &story.started {
+        facts.push(("run", started.run_id.to_string()));
+        if let Some(origin) = &started.forked_from {
+            facts.push(("forked from", format!("{} after turn {}", origin.run_id, origin.turn)));
+        }
+    }
+    if let Some(begun) = story.begun {
+        facts.push(("begun", begun.format("%Y-%m-%d %H:%M:%S UTC").to_string()));
+    }
+    let mut totals = totals(story).into_iter();
+    facts.extend(totals.next().map(|line| ("took", line)));
+    facts.extend(totals.next().map(|line| ("models", line)));
+    if let Some(started) = &story.started {
+        if !started.simulated.is_empty() {
+            let agents = started.simulated.join(", ");
+            facts.push(("simulated", format!("no model was asked for {agents}")));
+        }
+        facts.push(("ensemble", started.ensemble_file.clone()));
+        facts.push(("program", format!("ensemble {}", started.program)));
+    }
+    facts
+}
+
+fn context(context: &Context) -> String {
+    if context.is_empty() {
+        return "<p class=\"label\">empty</p>\n".to_owned();
+    }
+    let mut text = String::from("<dl>\n");
+    for (key, value) in context.iter() {
+        text.push_str(&format!("<dt>{}</dt><dd>{}</dd>\n", escaped(key), turns::value(value)));
+    }
+    text + "</dl>\n"
+}

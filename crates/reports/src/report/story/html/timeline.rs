@@ -1,0 +1,61 @@
+//! Turns by agents: a bar for each execution, as long as it took.
+
+use std::sync::Arc;
+
+use super::markup::escaped;
+use super::{Exported, anchor};
+use crate::report::human::duration;
+use crate::story::{Execution, Turn};
+
+/// The table; agents that never ran have no column.
+pub(super) fn timeline(run: &Exported) -> String {
+    let agents: Vec<&Arc<str>> = run
+        .agents
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| run.story.executions().any(|(_, execution)| execution.agent == **name))
+        .collect();
+    let longest = run.story.executions().map(|(_, execution)| execution.seconds());
+    let longest = longest.fold(0.0, f64::max);
+    let mut text =
+        String::from("<div class=\"scroll\" tabindex=\"0\"><table class=\"timeline\">\n<thead><tr><th>turn</th>");
+    for agent in &agents {
+        text.push_str(&format!("<th>{}</th>", escaped(agent)));
+    }
+    text.push_str("<th class=\"number\">took</th></tr></thead>\n<tbody>\n");
+    for turn in run.story.turns() {
+        text.push_str(&row(turn, &agents, longest));
+    }
+    text + "</tbody></table></div>\n"
+}
+
+fn row(turn: &Turn, agents: &[&Arc<str>], longest: f64) -> String {
+    let number = turn.turn;
+    let mut text = format!("<tr><th><a href=\"#turn-{number}\">{number}</a></th>");
+    for agent in agents {
+        let execution = turn.executions.iter().find(|execution| execution.agent == **agent);
+        text.push_str(&execution.map_or_else(|| "<td></td>".to_owned(), |one| cell(number, one, longest)));
+    }
+    let took = turn.seconds().map_or_else(|| "open".to_owned(), duration);
+    text + &format!("<td class=\"number\">{took}</td></tr>\n")[..]
+}
+
+fn cell(turn: u32, execution: &Execution, longest: f64) -> String {
+    let seconds = execution.seconds();
+    let share = if longest > 0.0 { seconds / longest } else { 0.0 };
+    let percent = (share * 100.0).clamp(2.0, 100.0);
+    let (class, words) = match (&execution.finished, execution.failure()) {
+        (_, Some(_)) => ("failed", format!("✗ {}", duration(seconds))),
+        (Some(_), None) => ("good", duration(seconds)),
+        (None, _) if execution.question.is_some() => ("open", "asks".to_owned()),
+        (None, _) => ("open", "no end".to_owned()),
+    };
+    let attempts = match execution.tries() {
+        0 | 1 => String::new(),
+        attempts => format!(" · {attempts} attempts"),
+    };
+    format!(
+        "<td><a class=\"cell {class}\" href=\"#{}\"><span class=\"bar\" style=\"width:{percent:.1}%\"></span><span>{words}{attempts}</span></a></td>",
+        anchor(turn, execution)
+    )
+}

@@ -1,0 +1,211 @@
+//! What happened, turn by turn.
+
+use serde_json::Value;
+
+use super::markup::{block, escaped};
+use super::{Exported, anchor};
+use crate::report::human::{count, duration, is_object, kind_of, plain};
+use crate::report::story::text::{given, words};
+use crate::report::story::waiting::grouped;
+use crate::story::{AttemptEnd, Chapter, Execution, Turn};
+
+/// Everything in order.
+pub(super) fn chapters(run: &Exported) -> String {
+    run.story.chapters.iter().map(|one| chapter(run, one)).collect()
+}
+
+fn chapter(run: &Exported, chapter: &Chapter) -> String {
+    match chapter {
+        Chapter::Turn(one) => turn(run, one),
+        Chapter::Message { text, .. } => {
+            format!(
+                "<section class=\"said\"><h3>you</h3>{}</section>\n",
+                block(text, "text")
+            )
+        }
+        Chapter::Given { context, at } => mark(&format!("given: {}", given(context)), at),
+        Chapter::Interrupted { cause, at } => mark(words(*cause), at),
+        Chapter::Resumed { at } => mark("resumed", at),
+        Chapter::Ended { ended, at } => {
+            let detail = ended.detail.as_ref().map(|detail| format!(": {detail}"));
+            mark(
+                &format!("{}{}", ended.completion_reason, detail.unwrap_or_default()),
+                at,
+            )
+        }
+    }
+}
+
+fn mark(what: &str, at: &chrono::DateTime<chrono::Utc>) -> String {
+    let when = at.format("%Y-%m-%d %H:%M:%S UTC");
+    format!("<p class=\"mark\"><b>{}</b> <time>{when}</time></p>\n", escaped(what))
+}
+
+fn turn(run: &Exported, turn: &Turn) -> String {
+    let number = turn.turn;
+    let since = run.story.begun.map(|begun| (turn.started_at - begun).as_seconds_f64());
+    let mut about = vec![format!("after {}", duration(since.unwrap_or_default()))];
+    about.push(match turn.seconds() {
+        Some(seconds) => format!("took {}", duration(seconds)),
+        None => "still open".to_owned(),
+    });
+    let mut text = format!(
+        "<section class=\"turn\" id=\"turn-{number}\">\n<h3>Turn {number} <small>{}</small></h3>\n",
+        about.join(" · ")
+    );
+    for one in &turn.executions {
+        text.push_str(&execution(run, turn, one));
+    }
+    let waiting: Vec<_> = turn.waiting.iter().collect();
+    if !waiting.is_empty() {
+        text.push_str("<ul class=\"idle\">\n");
+        for (agents, reason) in grouped(&waiting) {
+            text.push_str(&format!(
+                "<li><b>{}</b> did not run: {}</li>\n",
+                escaped(&agents.join(", ")),
+                escaped(&plain(&reason.into(), false))
+            ));
+        }
+        text.push_str("</ul>\n");
+    }
+    for warning in &turn.warnings {
+        text.push_str(&format!("<p class=\"warning\">{}</p>\n", escaped(warning)));
+    }
+    text + "</section>\n"
+}
+
+fn execution(run: &Exported, turn: &Turn, execution: &Execution) -> String {
+    let (class, sign) = match (&execution.finished, execution.failure()) {
+        (_, Some(_)) => ("failed", "✗"),
+        (Some(_), None) => ("good", "✓"),
+        (None, _) => ("open", "?"),
+    };
+    let again = match execution.execution {
+        1 => String::new(),
+        execution => format!(" #{execution}"),
+    };
+    let mut text = format!(
+        "<article class=\"execution {class}\" id=\"{}\">\n<h4><span class=\"sign\">{sign}</span> {}{again} <small>{}</small></h4>\n",
+        anchor(turn.turn, execution),
+        escaped(&execution.agent),
+        escaped(&about(run, execution).join(" · ")),
+    );
+    text.push_str(&circumstances(execution));
+    if let Some(failure) = execution.failure() {
+        text.push_str(&format!(
+            "<p class=\"failure\">failed ({})</p>\n",
+            kind_of(failure.kind)
+        ));
+        text.push_str(&block(&failure.error, "text failure"));
+    }
+    if let Some(output) = execution.output() {
+        text.push_str(&said(output));
+    }
+    if let Some(question) = &execution.question {
+        text.push_str(&block(&question.prompt, "text question"));
+        for choice in &question.choices {
+            text.push_str(&format!("<p class=\"choice\">· {}</p>\n", escaped(choice)));
+        }
+    }
+    if let Some(finished) = &execution.finished {
+        if !finished.stderr.trim().is_empty() {
+            text.push_str("<p class=\"label\">stderr</p>\n");
+            text.push_str(&block(&finished.stderr, "text stderr"));
+        }
+        for warning in &finished.warnings {
+            text.push_str(&format!("<p class=\"warning\">{}</p>\n", escaped(warning)));
+        }
+    }
+    text + "</article>\n"
+}
+
+/// Kind, time, tokens.
+fn about(run: &Exported, execution: &Execution) -> Vec<String> {
+    let mut about: Vec<String> = run.kind(&execution.agent).map(str::to_owned).into_iter().collect();
+    if execution.finished.is_some() {
+        about.push(duration(execution.seconds()));
+    }
+    if execution.tries() > 1 {
+        about.push(count(execution.tries() as u64, "attempt"));
+    }
+    if let Some(usage) = execution.usage {
+        let estimated = if usage.estimated { ", estimated" } else { "" };
+        about.push(format!(
+            "{} tokens in, {} out{estimated}",
+            usage.input_tokens, usage.output_tokens
+        ));
+    }
+    about
+}
+
+/// What started it, what it read, and the attempts before the last.
+fn circumstances(execution: &Execution) -> String {
+    let mut text = String::new();
+    if !execution.reads.is_empty() {
+        let reads: Vec<String> = execution
+            .reads
+            .iter()
+            .map(|(agent, number)| format!("{agent} #{number}"))
+            .collect();
+        text.push_str(&format!("<p class=\"label\">read {}</p>\n", escaped(&reads.join(", "))));
+    }
+    if let Some(request) = &execution.request {
+        let parameters = request.parameters.to_string();
+        text.push_str(&format!(
+            "<p class=\"label\">asked by {}: <code>{}</code></p>\n",
+            escaped(&request.from),
+            escaped(&parameters)
+        ));
+    }
+    for attempt in &execution.attempts {
+        let number = attempt.attempt;
+        let line = match &attempt.end {
+            AttemptEnd::Failed { failure, pause, .. } => format!(
+                "attempt {number} failed ({}): {}; again after {}",
+                kind_of(failure.kind),
+                failure.error.trim_end(),
+                duration(*pause)
+            ),
+            AttemptEnd::Lost => format!("attempt {number} was lost: the process died meanwhile"),
+            AttemptEnd::Stopped => format!("attempt {number} was stopped"),
+            AttemptEnd::UnderWay => format!("attempt {number} was under way"),
+            AttemptEnd::Final | AttemptEnd::Asked => continue,
+        };
+        text.push_str(&format!("<p class=\"attempt\">{}</p>\n", escaped(&line)));
+    }
+    text
+}
+
+/// An output: the response as text, other keys by name.
+fn said(output: &Value) -> String {
+    let Some(object) = output.as_object() else {
+        return value(output);
+    };
+    let mut text = String::new();
+    // A reply that was taken for an object is shown as that.
+    let response = object.get("response").filter(|response| {
+        let same = response
+            .as_str()
+            .is_some_and(|text| object.len() > 1 && is_object(text));
+        !same
+    });
+    text.push_str(&response.map(value).unwrap_or_default());
+    let others: Vec<_> = object.iter().filter(|(key, _)| *key != "response").collect();
+    if !others.is_empty() {
+        text.push_str("<dl>\n");
+        for (key, one) in others {
+            text.push_str(&format!("<dt>{}</dt><dd>{}</dd>\n", escaped(key), value(one)));
+        }
+        text.push_str("</dl>\n");
+    }
+    text
+}
+
+/// A text as it is, anything else as JSON.
+pub(super) fn value(value: &Value) -> String {
+    match value {
+        Value::String(text) => block(text, "text"),
+        Value::Array(_) | Value::Object(_) => block(&format!("{value:#}"), "json"),
+        short => format!("<code>{}</code>", escaped(&short.to_string())),
+    }
+}

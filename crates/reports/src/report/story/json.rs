@@ -1,0 +1,141 @@
+//! The story of a run as one JSON document, for programs that ask what happened in which turn.
+
+use serde_json::{Value, json};
+
+use super::next::{Driver, next};
+use crate::story::{Attempt, AttemptEnd, Chapter, Execution, Progress, Story, Turn};
+
+/// Version of the document.
+///
+/// - 1: the first.
+const VERSION: u32 = 1;
+
+/// The document.
+pub fn document(story: &Story, driver: Driver) -> Value {
+    let started = story.started.as_ref();
+    let ended = story.ended();
+    let state = match (driver, story.progress()) {
+        (Driver::Process(_), _) => "running",
+        (_, Progress::Ended(_)) => "ended",
+        (_, Progress::Stopped(_)) => "stopped",
+        (_, Progress::Open) => "crashed",
+    };
+    let questions: Vec<Value> = story
+        .questions()
+        .into_iter()
+        .map(|(agent, question)| json!({"agent": agent, "prompt": question.prompt, "choices": question.choices}))
+        .collect();
+    json!({
+        "version": VERSION,
+        "run_id": started.map(|started| &started.run_id),
+        "ensemble": started.map(|started| &started.ensemble),
+        "ensemble_file": started.map(|started| &started.ensemble_file),
+        "forked_from": started.and_then(|started| started.forked_from.as_ref()),
+        "input": started.map(|started| &started.input),
+        "initial_context": started.map(|started| &started.context),
+        "started_at": story.begun,
+        "latest_at": story.latest,
+        "active_seconds": story.active,
+        "state": state,
+        "driver_pid": match driver { Driver::Process(pid) => Some(pid), Driver::Nobody => None },
+        "completion_reason": ended.map(|ended| ended.completion_reason),
+        "detail": ended.and_then(|ended| ended.detail.as_ref()),
+        "not_run": ended.map(|ended| &ended.not_run),
+        "questions": questions,
+        "usage": story.usage,
+        "simulated": started.map(|started| &started.simulated),
+        "warnings": story.warnings,
+        "story": story.chapters.iter().map(chapter).collect::<Vec<_>>(),
+        "next": next(story, driver),
+    })
+}
+
+fn chapter(chapter: &Chapter) -> Value {
+    match chapter {
+        Chapter::Turn(turn) => of_turn(turn),
+        Chapter::Message { text, at } => json!({"what": "message", "at": at, "text": text}),
+        Chapter::Given { context, at } => json!({"what": "given", "at": at, "context": context}),
+        Chapter::Interrupted { cause, at } => json!({"what": "interrupted", "at": at, "cause": of_cause(*cause)}),
+        Chapter::Resumed { at } => json!({"what": "resumed", "at": at}),
+        Chapter::Ended { ended, at } => json!({
+            "what": "ended",
+            "at": at,
+            "completion_reason": ended.completion_reason,
+            "detail": ended.detail,
+        }),
+    }
+}
+
+fn of_cause(cause: ensemble_core::conversation::Interruption) -> Value {
+    serde_json::to_value(cause)
+        .ok()
+        .and_then(|mut value| value.get_mut("cause").map(Value::take))
+        .unwrap_or_default()
+}
+
+fn of_turn(turn: &Turn) -> Value {
+    let waiting: Vec<Value> = turn
+        .waiting
+        .iter()
+        .map(|waiting| json!({"agent": waiting.agent, "reason": waiting.reason.to_string(), "why": waiting.reason}))
+        .collect();
+    json!({
+        "what": "turn",
+        "turn": turn.turn,
+        "started_at": turn.started_at,
+        "finished_at": turn.finished_at,
+        "seconds": turn.seconds(),
+        "executions": turn.executions.iter().map(execution).collect::<Vec<_>>(),
+        "did_not_run": waiting,
+        "requests": turn.requests,
+        "warnings": turn.warnings,
+    })
+}
+
+fn execution(execution: &Execution) -> Value {
+    let finished = execution.finished.as_ref();
+    json!({
+        "agent": execution.agent,
+        "execution": execution.execution,
+        "reads": execution.reads,
+        "request": execution.request,
+        "handles": execution.handles,
+        "attempts": execution.attempts.iter().map(attempt).collect::<Vec<_>>(),
+        "tool_calls": execution.tool_calls,
+        "dropped": execution.dropped,
+        "output": execution.output(),
+        "failure": execution.failure(),
+        "question": execution.question,
+        "seconds": execution.seconds(),
+        "usage": execution.usage,
+        "stderr": finished.map(|finished| &finished.stderr),
+        "warnings": finished.map(|finished| &finished.warnings),
+    })
+}
+
+fn attempt(attempt: &Attempt) -> Value {
+    let mut document = json!({
+        "attempt": attempt.attempt,
+        "started_at": attempt.started_at,
+        "ended_at": attempt.ended_at,
+        "end": word(&attempt.end),
+    });
+    if let (AttemptEnd::Failed { failure, pause, stderr }, Value::Object(document)) = (&attempt.end, &mut document) {
+        document.insert("failure".into(), json!(failure));
+        document.insert("pause".into(), json!(pause));
+        document.insert("stderr".into(), json!(stderr));
+    }
+    document
+}
+
+/// What became of an attempt, in a word.
+pub(super) fn word(end: &AttemptEnd) -> &'static str {
+    match end {
+        AttemptEnd::UnderWay => "under_way",
+        AttemptEnd::Final => "final",
+        AttemptEnd::Failed { .. } => "failed",
+        AttemptEnd::Asked => "asked",
+        AttemptEnd::Stopped => "stopped",
+        AttemptEnd::Lost => "lost",
+    }
+}

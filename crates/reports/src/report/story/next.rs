@@ -1,0 +1,101 @@
+//! What somebody who has read a run's story may want to type.
+
+use crate::story::{Progress, Story};
+use ensemble_core::conversation::CompletionReason;
+
+/// Who drives a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// The process with this id.
+    Process(u32),
+    /// No process.
+    Nobody,
+}
+
+/// A command, and what for.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Next {
+    /// In a word or two.
+    pub purpose: &'static str,
+    /// As it is typed.
+    pub command: String,
+}
+
+/// The commands that make sense now, the likeliest first. A run inside another is driven with that one.
+pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
+    let Some(id) = story.started.as_ref().map(|started| &*started.run_id) else {
+        return Vec::new();
+    };
+    if id.is_empty() || id.contains('/') {
+        return Vec::new();
+    }
+    let one = |purpose, command: String| Next { purpose, command };
+    match (driver, story.progress()) {
+        (Driver::Process(_), _) => vec![one("watch it", format!("ensemble runs show {id} --follow"))],
+        (_, Progress::Stopped(CompletionReason::WaitingForInput)) => {
+            let answers = story.questions().into_iter().map(|(agent, question)| {
+                let answer = question
+                    .choices
+                    .first()
+                    .map_or_else(|| "\"…\"".to_owned(), |choice| quoted(choice));
+                format!(" --answer {agent}={answer}")
+            });
+            let answers: String = answers.collect();
+            vec![one("answer with", format!("ensemble resume {id}{answers}"))]
+        }
+        (_, Progress::Stopped(_) | Progress::Open) => vec![one("go on with", format!("ensemble resume {id}"))],
+        (_, Progress::Ended(CompletionReason::AgentFailed | CompletionReason::ConditionFailed)) => {
+            let turn = last_sound_turn(story);
+            vec![one(
+                "mend the file and go on from before",
+                format!("ensemble fork {id} --at-turn {turn} --ensemble FILE"),
+            )]
+        }
+        (_, Progress::Ended(_)) => vec![
+            one("say more", format!("ensemble continue {id} \"…\"")),
+            one(
+                "keep it",
+                format!("ensemble runs export {id} --format html -o {id}.html"),
+            ),
+        ],
+    }
+}
+
+/// As a shell takes it as one word.
+fn quoted(text: &str) -> String {
+    let is_word = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_-.,:/".contains(c));
+    if is_word {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// The last turn before the first in which an agent failed.
+fn last_sound_turn(story: &Story) -> u32 {
+    let mut sound = 0;
+    for turn in story.turns().filter(|turn| turn.finished_at.is_some()) {
+        if turn.executions.iter().any(|execution| execution.failure().is_some()) {
+            break;
+        }
+        sound = turn.turn;
+    }
+    sound
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_one_word_of_the_shell() {
+        let table = [
+            ("yes", "yes"),
+            ("not yet", "'not yet'"),
+            ("it's", "'it'\\''s'"),
+            ("", "''"),
+        ];
+        for (text, word) in table {
+            assert_eq!(quoted(text), word);
+        }
+    }
+}

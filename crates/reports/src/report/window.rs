@@ -1,0 +1,39 @@
+//! What an agent's model was not shown, since its context window is too small for its whole thread.
+
+use serde_json::Value;
+
+use super::human::count;
+use ensemble_core::conversation::ExecutionFinished;
+
+/// One line, if anything was left out in this execution.
+pub(super) fn line(finished: &ExecutionFinished) -> Option<String> {
+    let mut iterations = finished.exchange.iter().rev();
+    iterations
+        .find_map(|iteration| iteration.metadata.get("dropped"))
+        .map(told)
+}
+
+/// The note of an iteration in words.
+fn told(note: &Value) -> String {
+    let number = |key: &str| note[key].as_u64().unwrap_or_default();
+    let about = if note["estimated"] == true { "about " } else { "" };
+    let messages = format!(
+        "{} of {about}{} tokens",
+        count(number("messages"), "message"),
+        number("tokens")
+    );
+    let what = match (number("messages") > 0, note["system"] == true) {
+        (true, true) => format!("the instructions and {messages} were"),
+        (true, false) if number("messages") == 1 => format!("{messages} was"),
+        (true, false) => format!("{messages} were"),
+        (false, _) => "the instructions were".to_owned(),
+    };
+    let summary = match &note["summary"] {
+        Value::String(summary) => {
+            let words: Vec<&str> = summary.split_whitespace().collect();
+            format!(", but this in their place: {}", words.join(" "))
+        }
+        _ => String::new(),
+    };
+    format!("context window: {what} not sent{summary}")
+}

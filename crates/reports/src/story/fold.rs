@@ -1,0 +1,194 @@
+//! How each record adds to the story.
+
+use chrono::{DateTime, Utc};
+
+use super::{Attempt, AttemptEnd, Chapter, Execution, Story, Turn};
+use ensemble_core::conversation::{AttemptFailed, Event, ExecutionFinished, Record, Start, TurnStarted};
+use ensemble_language::data::Usage;
+
+impl Story {
+    /// The story that these records tell.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let mut story = Self::default();
+        records.into_iter().for_each(|record| story.take(record));
+        story
+    }
+
+    /// Goes on with the next record.
+    pub fn take(&mut self, record: &Record) {
+        let at = record.at;
+        self.pass_time(record);
+        match &record.event {
+            Event::RunStarted(started) => {
+                self.begun = Some(at);
+                self.started = Some(started.clone());
+            }
+            Event::RunResumed(_) => {
+                self.ended = false;
+                self.end_attempts(AttemptEnd::Lost, None);
+                self.chapters.push(Chapter::Resumed { at });
+            }
+            Event::MessageAdded(message) => {
+                self.ended = false;
+                let text = message.text.clone();
+                self.chapters.push(Chapter::Message { text, at });
+            }
+            Event::ContextSet(context) => {
+                let context = context.clone();
+                self.chapters.push(Chapter::Given { context, at });
+            }
+            Event::TurnStarted(turn) => self.chapters.push(Chapter::Turn(Box::new(opened(turn, at)))),
+            Event::ExecutionStarted(started) => {
+                if let Some(execution) = self.execution(&started.agent) {
+                    execution.question = None;
+                    execution.attempts.push(Attempt {
+                        attempt: started.attempt,
+                        started_at: at,
+                        ended_at: None,
+                        end: AttemptEnd::UnderWay,
+                    });
+                }
+            }
+            Event::AttemptFailed(failed) => self.attempt_failed(failed, at),
+            Event::ExecutionFinished(finished) => self.execution_finished(finished, at),
+            Event::InputRequested(asked) => {
+                if let Some(execution) = self.execution(&asked.agent) {
+                    execution.end_attempt(AttemptEnd::Asked, Some(at));
+                    execution.question = Some(asked.question.clone());
+                }
+            }
+            Event::Interrupted(cause) => {
+                self.end_attempts(AttemptEnd::Stopped, Some(at));
+                self.chapters.push(Chapter::Interrupted { cause: *cause, at });
+            }
+            Event::TurnFinished(finished) => {
+                self.warnings.extend(finished.warnings.iter().cloned());
+                if let Some(turn) = self.open_turn() {
+                    turn.close(finished, at);
+                }
+            }
+            Event::RunEnded(ended) => {
+                self.ended = true;
+                let ended = Box::new(ended.clone());
+                self.chapters.push(Chapter::Ended { ended, at });
+            }
+        }
+    }
+
+    /// Nobody drove the run before another process took it up, or somebody said something more.
+    fn pass_time(&mut self, record: &Record) {
+        let is_pause = matches!(record.event, Event::RunResumed(_) | Event::MessageAdded(_));
+        if let (Some(latest), false) = (self.latest, is_pause) {
+            self.active += (record.at - latest).as_seconds_f64().max(0.0);
+        }
+        self.latest = Some(record.at);
+    }
+
+    fn attempt_failed(&mut self, failed: &AttemptFailed, at: DateTime<Utc>) {
+        self.spend(failed.usage);
+        self.warn(&failed.agent, &failed.warnings);
+        if let Some(execution) = self.execution(&failed.agent) {
+            execution.usage = sum(execution.usage, failed.usage);
+            let end = AttemptEnd::Failed {
+                failure: failed.failure.clone(),
+                pause: failed.pause,
+                stderr: failed.stderr.clone(),
+            };
+            execution.end_attempt(end, Some(at));
+        }
+    }
+
+    fn execution_finished(&mut self, finished: &ExecutionFinished, at: DateTime<Utc>) {
+        self.spend(finished.usage);
+        self.warn(&finished.agent, &finished.warnings);
+        if let Some(execution) = self.execution(&finished.agent) {
+            execution.usage = sum(execution.usage, finished.usage);
+            execution.question = None;
+            execution.end_attempt(AttemptEnd::Final, Some(at));
+            let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
+            execution.tool_calls = calls.cloned().collect();
+            let mut iterations = finished.exchange.iter().rev();
+            execution.dropped = iterations
+                .find_map(|iteration| iteration.metadata.get("dropped"))
+                .cloned();
+            execution.finished = Some(ExecutionFinished {
+                exchange: Vec::new(),
+                ..finished.clone()
+            });
+        }
+    }
+
+    fn spend(&mut self, usage: Option<Usage>) {
+        self.usage = self.usage + usage.unwrap_or_default();
+    }
+
+    fn warn(&mut self, agent: &str, warnings: &[String]) {
+        self.warnings
+            .extend(warnings.iter().map(|warning| format!("{agent}: {warning}")));
+    }
+
+    /// The turn that has not been closed.
+    fn open_turn(&mut self) -> Option<&mut Turn> {
+        let turns = self.chapters.iter_mut().rev().filter_map(|chapter| match chapter {
+            Chapter::Turn(turn) => Some(&mut **turn),
+            _ => None,
+        });
+        turns.take(1).find(|turn| turn.finished_at.is_none())
+    }
+
+    fn execution(&mut self, agent: &str) -> Option<&mut Execution> {
+        self.open_turn()?.execution_mut(agent)
+    }
+
+    /// All attempts under way end so.
+    fn end_attempts(&mut self, end: AttemptEnd, at: Option<DateTime<Utc>>) {
+        for execution in self.open_turn().into_iter().flat_map(|turn| &mut turn.executions) {
+            execution.end_attempt(end.clone(), at);
+        }
+    }
+}
+
+impl Execution {
+    fn decided(start: &Start) -> Self {
+        Self {
+            agent: start.agent.clone(),
+            execution: start.execution,
+            reads: start.reads.clone(),
+            request: start.request.clone(),
+            handles: start.handles.clone(),
+            attempts: Vec::new(),
+            question: None,
+            finished: None,
+            tool_calls: Vec::new(),
+            dropped: None,
+            usage: None,
+        }
+    }
+
+    fn end_attempt(&mut self, end: AttemptEnd, at: Option<DateTime<Utc>>) {
+        let last = self.attempts.last_mut();
+        if let Some(attempt) = last.filter(|attempt| attempt.end == AttemptEnd::UnderWay) {
+            attempt.end = end;
+            attempt.ended_at = at;
+        }
+    }
+}
+
+fn opened(event: &TurnStarted, at: DateTime<Utc>) -> Turn {
+    Turn {
+        turn: event.turn,
+        started_at: at,
+        finished_at: None,
+        executions: event.starts.iter().map(Execution::decided).collect(),
+        waiting: event.waiting.clone(),
+        requests: indexmap::IndexMap::new(),
+        warnings: Vec::new(),
+    }
+}
+
+fn sum(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one + other),
+        (one, other) => one.or(other),
+    }
+}

@@ -1,0 +1,87 @@
+use serde_json::json;
+
+use super::*;
+use ensemble_core::conversation::{Event, Record};
+
+/// The story of these events, each with the second in which it was recorded.
+fn story(events: Vec<(i64, Value)>) -> Story {
+    let record = |(seq, (second, event)): (u64, (i64, Value))| Record {
+        seq,
+        at: DateTime::from_timestamp(second, 0).expect("a time"),
+        event: serde_json::from_value::<Event>(event).expect("an event"),
+    };
+    let records: Vec<Record> = (0..).zip(events).map(record).collect();
+    Story::of(&records)
+}
+
+fn turn(agents: &[&str]) -> Value {
+    let starts: Vec<Value> = agents
+        .iter()
+        .map(|agent| json!({"agent": agent, "execution": 1}))
+        .collect();
+    json!({"event": "turn_started", "data": {"turn": 1, "starts": starts}})
+}
+
+fn started(attempt: u32) -> Value {
+    json!({"event": "execution_started", "data": {"turn": 1, "agent": "a", "execution": 1, "attempt": attempt}})
+}
+
+fn usage(requests: u64) -> Value {
+    json!({"requests": requests, "input_tokens": 10, "output_tokens": 1, "estimated": false, "cost": 0.5})
+}
+
+fn ended(reason: &str) -> Value {
+    json!({"event": "run_ended", "data": {"completion_reason": reason}})
+}
+
+#[test]
+fn what_failed_attempts_cost_counts_and_pauses_do_not() {
+    let failure = json!({"kind": "exit", "error": "no"});
+    let failed = json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 1, "failure": failure, "usage": usage(2), "pause": 1.0});
+    let finished = json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 2, "failure": failure, "execution_time": 1.0, "usage": usage(1)});
+    let story = story(vec![
+        (0, turn(&["a"])),
+        (1, started(1)),
+        (3, json!({"event": "attempt_failed", "data": failed})),
+        (4, started(2)),
+        (5, json!({"event": "execution_finished", "data": finished})),
+        (6, json!({"event": "turn_finished", "data": {"turn": 1}})),
+        (7, ended("agent_failed")),
+        (1007, json!({"event": "message_added", "data": {"text": "again"}})),
+        (1008, ended("completed")),
+    ]);
+    assert_eq!((story.usage.requests, story.usage.input_tokens), (3, 20));
+    assert_eq!(story.active, 8.0, "the message came a thousand seconds later");
+    let shares = shares(&story);
+    let share = shares.agents["a"];
+    assert_eq!((share.executions, share.failed, share.attempts), (1, 1, 2));
+    assert_eq!((share.usage.requests, share.seconds), (3, 3.0));
+    assert_eq!(shares.all.usage, story.usage);
+}
+
+#[test]
+fn two_runs_are_the_same_only_if_nothing_that_matters_differs() {
+    let run = |agents: &[&str], reason: &str| story(vec![(0, turn(agents)), (1, ended(reason))]);
+    let with = |keys: &[&str]| -> Context {
+        let pair = |key: &&str| (Arc::from(*key), Arc::new(json!(1)));
+        keys.iter().map(pair).collect()
+    };
+    let same = |a: (&Story, &Context), b: (&Story, &Context)| {
+        let side = |(story, context)| Side {
+            story,
+            context: Some(context),
+        };
+        compare(side(a), side(b)).same
+    };
+    let (run_a, keys) = (run(&["a", "b"], "completed"), with(&["k"]));
+    let a = (&run_a, &keys);
+    assert!(same(a, a));
+    assert!(
+        same(a, (&run(&["b", "a"], "completed"), &keys)),
+        "the file has another order"
+    );
+    assert!(!same(a, (&run(&["a"], "completed"), &keys)));
+    assert!(!same(a, (&run(&["a", "b"], "agent_failed"), &keys)));
+    let more = with(&["k", "l"]);
+    assert!(!same(a, (&run_a, &more)) && !same((&run_a, &more), a));
+}
