@@ -1,26 +1,34 @@
 //! The log of a run, as the executor sees it: every event goes there before anything acts on it.
 
-use std::io;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
 
-use crate::conversation::Record;
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
+
+use crate::conversation::{CompletionReason, Record};
+use crate::runner::BoxFuture;
+use crate::store::ReadError;
 
 /// Version of the journal's format, in the first record of every journal.
 ///
 /// - 1: the first.
-/// - 2: a field of more than [`LARGE`](crate::records::LARGE) bytes stands in a file beside the journal, under `blobs`. A program of format 1
-///   would take such an output for an empty one.
+/// - 2: a field of more than [`LARGE`](crate::records::LARGE) bytes is stored beside the journal. A program of format 1
+///   would read such an output as an empty one.
 pub const FORMAT: u32 = 2;
 
-/// Where events go before they are applied.
-pub trait Ledger {
-    /// Takes the event; an error means that it has not happened.
-    fn append(&mut self, record: &Record) -> Result<(), LedgerError>;
-    /// Makes sure that everything appended so far survives what it has to survive.
-    fn sync(&mut self, point: SyncPoint) -> Result<(), LedgerError>;
+/// Takes the events of one run before they are applied to the state.
+pub trait RunLog: Send {
+    /// Appends the record. An error means that the event has not happened.
+    fn append<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), CommitError>>;
+
+    /// Makes sure that everything that was appended survives what the log's durability says it survives.
+    fn sync(&mut self, point: SyncPoint) -> BoxFuture<'_, Result<(), CommitError>>;
 }
 
-/// At which point of a run the ledger is asked to sync.
+/// At which point of a run the log is asked to sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncPoint {
     /// Before executions begin, and after some have ended.
@@ -29,38 +37,87 @@ pub enum SyncPoint {
     Turn,
 }
 
-/// Why an event could not be committed.
+/// Why an event was not committed.
 #[derive(Debug, thiserror::Error)]
-pub enum LedgerError {
-    /// The journal could not be written.
-    #[error("cannot write the journal {}: {source}", path.display())]
+pub enum CommitError {
+    /// The log cannot be written.
+    #[error("cannot write the journal {place}")]
     Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
+        /// Where the log is kept, as a person would name it.
+        place: String,
+        /// Why it cannot be written.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
     },
-    /// A replay has come to the end of a record that was cut.
+    /// A replay has reached the end of a record that was cut.
     #[error("the record ends before turn {turn}")]
     EndOfRecord {
-        /// The turn that the record knows nothing of.
+        /// The first turn that the record does not hold.
         turn: u32,
     },
     /// A replay cannot read its record any further.
     #[error(transparent)]
-    Record(Box<dyn std::error::Error + Send + Sync>),
+    Record(#[from] ReadError),
     /// A replay decides differently from its record.
     #[error("the decision differs from the record in turn {}", .0.turn)]
     Diverged(Box<Divergence>),
 }
 
 /// The first decision of a replay that differs from the record.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Divergence {
     /// The turn.
     pub turn: u32,
     /// What the record says.
-    pub recorded: String,
+    pub recorded: Decided,
     /// What was decided now.
-    pub decided: String,
+    pub decided: Decided,
+}
+
+/// A decision that a replay compares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decided {
+    /// These agents run.
+    Turn(BTreeSet<Arc<str>>),
+    /// The run ends; `None`: the record does not say why.
+    End(Option<CompletionReason>),
+}
+
+impl Decided {
+    /// The agents that run; none at the end of a run.
+    pub fn agents(&self) -> impl Iterator<Item = &Arc<str>> {
+        let agents = match self {
+            Self::Turn(agents) => Some(agents),
+            Self::End(_) => None,
+        };
+        agents.into_iter().flatten()
+    }
+}
+
+/// `writer, critic`, or `the run ends: completed`.
+impl fmt::Display for Decided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Turn(agents) => {
+                for (at, agent) in agents.iter().enumerate() {
+                    f.write_str(if at == 0 { "" } else { ", " })?;
+                    f.write_str(agent)?;
+                }
+                Ok(())
+            }
+            Self::End(Some(reason)) => write!(f, "the run ends: {reason}"),
+            Self::End(None) => f.write_str("the run ends"),
+        }
+    }
+}
+
+/// `{turn, recorded, decided}`, the decisions as texts.
+impl Serialize for Divergence {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Divergence", 3)?;
+        fields.serialize_field("turn", &self.turn)?;
+        fields.serialize_field("recorded", &self.recorded.to_string())?;
+        fields.serialize_field("decided", &self.decided.to_string())?;
+        fields.end()
+    }
 }

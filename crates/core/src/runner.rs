@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 
 use crate::conversation::Interruption;
+use crate::stopwatch::Stopwatch;
 use crate::thread::{Iteration, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Question, Remaining, Request, Usage};
 
@@ -58,6 +59,8 @@ pub struct Execution {
     pub last_failure: Option<Failure>,
     /// Where the runner leaves what must not be lost when it is stopped.
     pub notes: Notes,
+    /// The time of this attempt, which the attempt's time-out measures. Whoever asks a person makes it stand.
+    pub stopwatch: Stopwatch,
 }
 
 /// What a runner saw.

@@ -89,5 +89,6 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
         remaining: Remaining::default(),
         last_failure: None,
         notes: Notes::default(),
+        stopwatch: ensemble_core::stopwatch::Stopwatch::default(),
     }
 }

@@ -6,7 +6,7 @@
 mod answers;
 mod responder;
 
-pub use answers::{Answered, Answers, Nobody, Person};
+pub use answers::Answers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,8 @@ use super::reply::{object, without_last_newline};
 use super::scope::{listens_to, scope};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{LoadScript, Model, ProfileError};
+use ensemble_core::operator::{Answer, Asked, Operator};
+use ensemble_core::store::RunId;
 use ensemble_core::thread::Iteration;
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
 use ensemble_language::ensemble::{Agent, InputSpec};
@@ -36,7 +38,7 @@ pub struct InputRunner {
     timeout: Option<Duration>,
     responder: Option<Responder>,
     answers: Arc<Answers>,
-    person: Arc<dyn Person>,
+    operator: Arc<dyn Operator>,
     listens_to: Arc<[Arc<str>]>,
 }
 
@@ -45,7 +47,7 @@ pub struct Wiring<'a> {
     /// Answers given with the run.
     pub answers: Arc<Answers>,
     /// Who is asked.
-    pub person: Arc<dyn Person>,
+    pub operator: Arc<dyn Operator>,
     /// Reads a script that `responses` names.
     pub load: &'a LoadScript,
     /// Readies the model of the profile that `responses` names.
@@ -83,7 +85,7 @@ impl InputRunner {
                 .map(|responses| Responder::new(responses, &wiring))
                 .transpose()?,
             answers: wiring.answers,
-            person: wiring.person,
+            operator: wiring.operator,
             listens_to: listens_to(agent),
         })
     }
@@ -131,35 +133,43 @@ impl InputRunner {
             }
         }
         let answered = match injected {
-            Injected::Exhausted => Answered::NobodyThere,
-            _ => self.ask_person(question, execution).await,
+            Injected::Exhausted => Answer::Nobody,
+            _ => self.ask_operator(question, execution).await,
         };
         match (answered, &self.default) {
-            (Answered::Text(text), Some(default)) if text.trim().is_empty() => self.take(json!(default), By::Other),
-            (Answered::Text(text), _) => self.take(json!(text), By::Person),
+            (Answer::Text(text), Some(default)) if text.trim().is_empty() => self.take(json!(default), By::Other),
+            (Answer::Text(text), _) => self.take(json!(text), By::Person),
             (_, Some(default)) => self.take(json!(default), By::Other),
-            (Answered::TimedOut, None) => End::Failed(Failure::new(FailureKind::Timeout, self.too_late())),
-            (Answered::NobodyThere, None) => End::Waiting,
+            (Answer::TimedOut, None) => End::Failed(Failure::new(FailureKind::Timeout, self.too_late())),
+            (Answer::Nobody, None) => End::Waiting,
         }
     }
 
     /// Asks until the answer is one of the choices, within the time for all of it.
-    async fn ask_person(&self, question: &Question, execution: &Execution) -> Answered {
+    async fn ask_operator(&self, question: &Question, execution: &Execution) -> Answer {
+        let _standing = execution.stopwatch.stand_outside();
         let started = tokio::time::Instant::now();
-        let mut asked = question.clone();
-        let mut answered = Answered::NobodyThere;
+        let mut asked = Asked {
+            run: RunId::new(execution.run_id.clone()),
+            agent: execution.agent_name.clone(),
+            execution: execution.execution,
+            question: question.clone(),
+            default: self.default.as_deref().map(Arc::from),
+            timeout: self.timeout,
+            refused: None,
+        };
+        let mut answer = Answer::Nobody;
         for _ in 0..ASKED_AT_MOST {
-            let left = self.timeout.map(|limit| limit.saturating_sub(started.elapsed()));
-            let default = self.default.as_deref();
-            answered = self.person.ask(&asked, &execution.agent_name, left, default).await;
-            let Answered::Text(text) = &answered else { break };
-            let defaults = text.trim().is_empty() && default.is_some();
+            asked.timeout = self.timeout.map(|limit| limit.saturating_sub(started.elapsed()));
+            answer = self.operator.ask(asked.clone()).await;
+            let Answer::Text(text) = &answer else { break };
+            let defaults = text.trim().is_empty() && self.default.is_some();
             if defaults || choice(text, &self.choices, By::Person).is_some() {
                 break;
             }
-            asked.prompt = format!("{}\n{}", self.beside(text), question.prompt);
+            asked.refused = Some(self.beside(text));
         }
-        answered
+        answer
     }
 
     /// The output that an answer stands for, if it is allowed.

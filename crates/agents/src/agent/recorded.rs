@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
-use ensemble_core::conversation::Interruption;
+use ensemble_core::conversation::{Canceller, Interruption};
 use ensemble_language::data::Question;
 
 /// What a record says of one execution.
@@ -45,7 +45,11 @@ impl Recording {
             Some(Recorded::Ended(observation)) => Observed::Recorded(observation),
             Some(Recorded::Asked(question)) => Observed::NeedsInput(question),
             // Executions that were under way when the record was cut have no end in it.
-            None => Observed::Interrupted(turn.cut_by.unwrap_or(Interruption::Terminated)),
+            None => Observed::Interrupted(
+                turn.cut_by
+                    .clone()
+                    .unwrap_or(Interruption::Cancelled { by: Canceller::Signal }),
+            ),
         }
     }
 }

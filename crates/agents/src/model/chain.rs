@@ -255,6 +255,7 @@ impl Asking<'_> {
             if was_heard || pause >= LONG_PAUSE {
                 self.warn(link, &error, was_heard, pause);
             }
+            self.voice.pauses(pause, &error);
             tokio::time::sleep(pause).await;
             attempt += 1;
         }
@@ -347,6 +348,13 @@ impl<'a> Voice<'a> {
             self.listener.hear(self.speaker, Said::Again);
         }
         was_heard
+    }
+
+    /// Tells that the model is asked again after a pause.
+    fn pauses(&self, pause: Duration, error: &ModelError) {
+        let error = error.to_string();
+        self.listener
+            .hear(self.speaker, Said::Retrying { pause, error: &error });
     }
 }
 

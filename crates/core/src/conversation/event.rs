@@ -240,6 +240,7 @@ pub struct AttemptFailed {
 
 /// An execution ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "ExecutionFinishedFields")]
 pub struct ExecutionFinished {
     /// The turn.
     pub turn: u32,
@@ -249,33 +250,80 @@ pub struct ExecutionFinished {
     pub execution: u32,
     /// The attempt that ended it.
     pub attempt: u32,
-    /// Its output; absent when it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<Arc<Value>>,
-    /// Why it failed; absent when it succeeded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failure>,
+    /// How it ended; in the journal the key is `output` or `failure`.
+    #[serde(flatten)]
+    pub end: ExecutionEnd,
     /// Wall clock of the last attempt, in seconds.
     pub execution_time: f64,
     /// What it cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// The end of its stderr.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub stderr: String,
     /// What the person who runs the ensemble should know.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// LLM: the iterations of the execution; those of a success are added to the agent's thread.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "crate::thread::exchange"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exchange: Vec<Iteration>,
     /// It was taken over from the run of which this is a fork, and nothing was executed.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_false")]
     pub reused: bool,
+}
+
+/// How an execution ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub enum ExecutionEnd {
+    /// It succeeded with this output, a JSON object.
+    #[serde(rename = "output")]
+    Succeeded(Arc<Value>),
+    /// It failed after its attempts.
+    #[serde(rename = "failure")]
+    Failed(Failure),
+}
+
+/// An [`ExecutionFinished`] as it is read: every key that may be absent has its default.
+#[derive(Deserialize)]
+struct ExecutionFinishedFields {
+    turn: u32,
+    agent: Arc<str>,
+    execution: u32,
+    attempt: u32,
+    output: Option<Arc<Value>>,
+    failure: Option<Failure>,
+    execution_time: f64,
+    usage: Option<Usage>,
+    #[serde(default)]
+    stderr: String,
+    #[serde(default)]
+    warnings: Vec<String>,
+    #[serde(default, deserialize_with = "crate::thread::exchange")]
+    exchange: Vec<Iteration>,
+    #[serde(default)]
+    reused: bool,
+}
+
+impl From<ExecutionFinishedFields> for ExecutionFinished {
+    fn from(read: ExecutionFinishedFields) -> Self {
+        Self {
+            turn: read.turn,
+            agent: read.agent,
+            execution: read.execution,
+            attempt: read.attempt,
+            end: match (read.failure, read.output) {
+                (Some(failure), _) => ExecutionEnd::Failed(failure),
+                (None, Some(output)) => ExecutionEnd::Succeeded(output),
+                (None, None) => ExecutionEnd::Succeeded(Arc::new(Value::Object(serde_json::Map::new()))),
+            },
+            execution_time: read.execution_time,
+            usage: read.usage,
+            stderr: read.stderr,
+            warnings: read.warnings,
+            exchange: read.exchange,
+            reused: read.reused,
+        }
+    }
 }
 
 /// A question waits for an answer.
@@ -293,15 +341,73 @@ pub struct InputRequested {
 }
 
 /// What ends a run from outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "cause", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Cause", into = "Cause")]
 pub enum Interruption {
-    /// Ctrl-C.
-    CtrlC,
-    /// SIGTERM.
-    Terminated,
-    /// The run's `timeout_seconds`.
+    /// Somebody cancelled the run.
+    Cancelled {
+        /// Who did.
+        by: Canceller,
+    },
+    /// The run's `timeout_seconds` were over.
     Timeout,
+}
+
+/// Who cancels a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Canceller {
+    /// A person at the terminal, with Ctrl-C.
+    Keyboard,
+    /// Whoever sent SIGTERM to the process.
+    Signal,
+    /// A program that drives the run, by the name that it gives.
+    Client(Arc<str>),
+}
+
+/// `Ctrl-C`, `SIGTERM`, or the client's name.
+impl fmt::Display for Canceller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Keyboard => "Ctrl-C",
+            Self::Signal => "SIGTERM",
+            Self::Client(name) => name,
+        })
+    }
+}
+
+/// An [`Interruption`] as a journal has it.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "snake_case")]
+enum Cause {
+    CtrlC,
+    Terminated,
+    Cancelled { by: Arc<str> },
+    Timeout,
+}
+
+impl From<Cause> for Interruption {
+    fn from(cause: Cause) -> Self {
+        let by = match cause {
+            Cause::Timeout => return Self::Timeout,
+            Cause::CtrlC => Canceller::Keyboard,
+            Cause::Terminated => Canceller::Signal,
+            Cause::Cancelled { by } => Canceller::Client(by),
+        };
+        Self::Cancelled { by }
+    }
+}
+
+impl From<Interruption> for Cause {
+    fn from(interruption: Interruption) -> Self {
+        match interruption {
+            Interruption::Timeout => Self::Timeout,
+            Interruption::Cancelled { by } => match by {
+                Canceller::Keyboard => Self::CtrlC,
+                Canceller::Signal => Self::Terminated,
+                Canceller::Client(by) => Self::Cancelled { by },
+            },
+        }
+    }
 }
 
 /// All have ended; their results are merged.
@@ -388,7 +494,23 @@ impl Event {
 impl ExecutionFinished {
     /// Did it succeed?
     pub fn success(&self) -> bool {
-        self.failure.is_none()
+        matches!(self.end, ExecutionEnd::Succeeded(_))
+    }
+
+    /// Its output, if it succeeded.
+    pub fn output(&self) -> Option<&Arc<Value>> {
+        match &self.end {
+            ExecutionEnd::Succeeded(output) => Some(output),
+            ExecutionEnd::Failed(_) => None,
+        }
+    }
+
+    /// Why it failed, if it did.
+    pub fn failure(&self) -> Option<&Failure> {
+        match &self.end {
+            ExecutionEnd::Succeeded(_) => None,
+            ExecutionEnd::Failed(failure) => Some(failure),
+        }
     }
 }
 

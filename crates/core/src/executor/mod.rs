@@ -17,10 +17,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 use crate::conversation::{ConversationState, Event, Interruption, Record, RunEnded};
-use crate::log::{Ledger, LedgerError, SyncPoint};
+use crate::log::{CommitError, RunLog, SyncPoint};
 use crate::reporter::Reporter;
 use crate::resolver::{Decision, decide};
 use crate::runner::Runner;
+use crate::stopwatch::Stopwatch;
 use ensemble_language::plan::Plan;
 
 pub use turn::execution;
@@ -36,39 +37,42 @@ pub struct Executor<'a> {
     /// One runner for each agent, in declaration order.
     pub runners: Vec<Arc<dyn Runner>>,
     /// Where events go first.
-    pub ledger: &'a mut (dyn Ledger + Send),
+    pub log: &'a mut dyn RunLog,
     /// Who is told of them.
     pub reporter: &'a mut (dyn Reporter + Send),
     /// Their time.
     pub clock: &'a dyn Clock,
     /// What ends the run from outside.
     pub interruptions: UnboundedReceiver<Interruption>,
-    /// The run's wall clock from now on; `None`: no limit.
+    /// The most time that the run may take from now on; `None`: no limit. It stands while a person is asked.
     pub timeout: Option<Duration>,
+    /// The stopwatch of the execution that this run is, if it is inside another.
+    pub around: Option<Stopwatch>,
 }
 
 impl Executor<'_> {
     /// Goes on from `state` until the conversation ends, and says how.
     ///
     /// # Errors
-    /// The ledger refused an event: the run stops there, and what was committed stands.
-    pub async fn drive(&mut self, state: &mut ConversationState) -> Result<RunEnded, LedgerError> {
+    /// The log refused an event: the run stops there, and what was committed stands.
+    pub async fn drive(&mut self, state: &mut ConversationState) -> Result<RunEnded, CommitError> {
         let plan = state.plan().clone();
-        let mut pace = Pace::new(self.timeout);
+        let around = self.around.as_ref();
+        let mut pace = Pace::new(around.map_or_else(Stopwatch::default, Stopwatch::inside));
         loop {
             match decide(&plan, state) {
-                Decision::StartTurn(turn) => match self.interruption(pace.deadline) {
-                    Some(cause) => self.commit(state, Event::Interrupted(cause))?,
-                    None => self.commit(state, Event::TurnStarted(turn))?,
+                Decision::StartTurn(turn) => match self.interruption(&pace.stopwatch) {
+                    Some(cause) => self.commit(state, Event::Interrupted(cause)).await?,
+                    None => self.commit(state, Event::TurnStarted(turn)).await?,
                 },
                 Decision::Perform => self.perform(&plan, state, &mut pace).await?,
                 Decision::FinishTurn(finished) => {
-                    self.commit(state, Event::TurnFinished(finished))?;
-                    self.ledger.sync(SyncPoint::Turn)?;
+                    self.commit(state, Event::TurnFinished(finished)).await?;
+                    self.log.sync(SyncPoint::Turn).await?;
                 }
                 Decision::End(ended) => {
-                    self.commit(state, Event::RunEnded(ended.clone()))?;
-                    self.ledger.sync(SyncPoint::Turn)?;
+                    self.commit(state, Event::RunEnded(ended.clone())).await?;
+                    self.log.sync(SyncPoint::Turn).await?;
                     return Ok(ended);
                 }
             }
@@ -78,30 +82,30 @@ impl Executor<'_> {
     /// The one door: append first, then apply, then report.
     ///
     /// # Errors
-    /// The ledger refused the event, so it has not happened.
-    pub fn commit(&mut self, state: &mut ConversationState, event: Event) -> Result<(), LedgerError> {
+    /// The log refused the event, so it has not happened.
+    pub async fn commit(&mut self, state: &mut ConversationState, event: Event) -> Result<(), CommitError> {
         let record = Record {
             seq: state.next_seq(),
             at: self.clock.now(),
             event,
         };
-        self.ledger.append(&record)?;
+        self.log.append(&record).await?;
         state.apply(&record);
         self.reporter.report(&record, state);
         Ok(())
     }
 
     /// What has come from outside since it was last asked.
-    fn interruption(&mut self, deadline: Option<Instant>) -> Option<Interruption> {
-        let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+    fn interruption(&mut self, stopwatch: &Stopwatch) -> Option<Interruption> {
+        let late = self.timeout.is_some_and(|timeout| stopwatch.elapsed() >= timeout);
         let signal = self.interruptions.try_recv().ok();
         signal.or(late.then_some(Interruption::Timeout))
     }
 }
 
-/// When the run must end, and how long it may go on without looking up.
+/// The time that counts, and how long the run may go on without giving way.
 struct Pace {
-    deadline: Option<Instant>,
+    stopwatch: Stopwatch,
     /// When others had their turn: whoever listens to signals lives on the same thread.
     gave_way: Instant,
 }
@@ -110,11 +114,10 @@ impl Pace {
     /// Executions that never wait would keep signals from being seen any longer than this.
     const AT_LEAST_EVERY: Duration = Duration::from_millis(1);
 
-    fn new(timeout: Option<Duration>) -> Self {
-        let now = Instant::now();
+    fn new(stopwatch: Stopwatch) -> Self {
         Self {
-            deadline: timeout.map(|timeout| now + timeout),
-            gave_way: now,
+            stopwatch,
+            gave_way: Instant::now(),
         }
     }
 

@@ -10,34 +10,13 @@ use super::{Clock, Executor};
 use crate::conversation::RunResult;
 use crate::conversation::{CompletionReason, ConversationState, Event, Record, RunResumed, RunStarted};
 use crate::explore::{Budget, explore};
-use crate::log::{Ledger, LedgerError, SyncPoint};
 use crate::records::{decode, encode};
 use crate::reporter::Silent;
 use crate::runner::{BoxFuture, Execution, Observed, Runner};
+use crate::store::{Durability, LogEnd, MemoryStore, RunId, RunStore, StoredRun};
 use ensemble_language::data::{Context, FailureKind};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{conversation, strict};
-
-/// Keeps every record, as it would come back from a file.
-#[derive(Default)]
-struct Memory {
-    records: Vec<Record>,
-}
-
-impl Ledger for Memory {
-    fn append(&mut self, record: &Record) -> Result<(), LedgerError> {
-        let mut line = Vec::new();
-        encode(record, &mut line);
-        let read = decode(line.strip_suffix(b"\n").expect("a line ends")).expect("what was written can be read");
-        assert_eq!(read, *record, "an event survives its way through the journal");
-        self.records.push(read);
-        Ok(())
-    }
-
-    fn sync(&mut self, _point: SyncPoint) -> Result<(), LedgerError> {
-        Ok(())
-    }
-}
 
 /// The same output for the same execution, after as many detours as the seed says.
 struct Fated {
@@ -97,7 +76,7 @@ fn started() -> Event {
     })
 }
 
-/// Goes on from `records` with `first`; the final state and all records.
+/// Goes on from `records` with `first`, on a store in memory; the final state and all records.
 fn drive(
     plan: &Arc<Plan>,
     fate: &Arc<Vec<u8>>,
@@ -105,33 +84,60 @@ fn drive(
     records: &[Record],
     first: Event,
 ) -> (ConversationState, Vec<Record>) {
-    let mut state = ConversationState::new(plan.clone());
-    records.iter().for_each(|record| state.apply(record));
-    let mut memory = Memory {
-        records: records.to_vec(),
-    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
     let runner: Arc<dyn Runner> = Arc::new(Fated {
         fate: fate.clone(),
         detours,
     });
     let (_keep, interruptions) = tokio::sync::mpsc::unbounded_channel();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .expect("a runtime");
     runtime.block_on(async {
+        let run = stored(records).await;
+        let mut state = ConversationState::new(plan.clone());
+        let mut end = LogEnd::NEW;
+        if !records.is_empty() {
+            let journal = run.read_all().await.expect("memory can be read");
+            journal.records.iter().for_each(|record| state.apply(record));
+            end = journal.end;
+        }
+        let mut log = run.log(end, Durability::Commit).await.expect("memory opens");
         let mut executor = Executor {
             runners: vec![runner; plan.len()],
-            ledger: &mut memory,
+            log: &mut *log,
             reporter: &mut Silent,
             clock: &Frozen,
             interruptions,
             timeout: None,
+            around: None,
         };
-        executor.commit(&mut state, first).expect("memory takes everything");
+        let first = executor.commit(&mut state, first).await;
+        first.expect("memory takes everything");
         executor.drive(&mut state).await.expect("memory takes everything");
-    });
-    (state, memory.records)
+        let all = run.read_all().await.expect("memory can be read").records;
+        all.iter().for_each(survives_a_journal);
+        (state, all)
+    })
+}
+
+/// A run that holds these records.
+async fn stored(records: &[Record]) -> Arc<dyn StoredRun> {
+    let store = MemoryStore::new();
+    let run = store.create(&RunId::new("r"), "").await.expect("memory is empty");
+    let mut log = run.log(LogEnd::NEW, Durability::Commit).await.expect("memory opens");
+    for record in records {
+        log.append(record).await.expect("memory takes everything");
+    }
+    run
+}
+
+/// An event comes back from a line of a journal as it was.
+fn survives_a_journal(record: &Record) {
+    let mut line = Vec::new();
+    encode(record, &mut line);
+    let read = decode(line.strip_suffix(b"\n").expect("a line ends")).expect("what was written can be read");
+    assert_eq!(read, *record);
 }
 
 /// The result without what tells how long things took and which attempt it was.

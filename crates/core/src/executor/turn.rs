@@ -1,6 +1,7 @@
 //! One turn: its executions side by side, attempts and pauses, deadlines, and what comes from outside.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -9,11 +10,12 @@ use tokio::time::Instant;
 
 use super::{Executor, Pace};
 use crate::conversation::{
-    AttemptFailed, ConversationState, Event, ExecutionFinished, ExecutionStarted, InputRequested, Interruption,
-    OpenExecution, Slot,
+    AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested,
+    Interruption, OpenExecution, Slot,
 };
-use crate::log::{LedgerError, SyncPoint};
+use crate::log::{CommitError, SyncPoint};
 use crate::runner::{BoxFuture, Execution, Left, Notes, Observation, Observed};
+use crate::stopwatch::Stopwatch;
 use ensemble_language::data::{Failure, FailureKind, Remaining};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
@@ -47,6 +49,8 @@ struct Running {
     futures: FuturesUnordered<BoxFuture<'static, Step>>,
     /// When each began, and where it leaves what must not be lost when it is stopped.
     notes: HashMap<AgentId, (Instant, Notes)>,
+    /// The turn's.
+    stopwatch: Stopwatch,
 }
 
 impl Executor<'_> {
@@ -56,27 +60,30 @@ impl Executor<'_> {
         plan: &Plan,
         state: &mut ConversationState,
         pace: &mut Pace,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), CommitError> {
         let limits = &plan.ensemble().limits;
-        let turn_deadline = limits.turn_timeout.map(|timeout| Instant::now() + timeout);
+        let turn = pace.stopwatch.inside();
         let side_by_side = limits.parallel_agents.map_or(usize::MAX, |limit| limit.get() as usize);
         let mut queue = queue(state);
-        let mut running = Running::default();
+        let mut running = Running {
+            stopwatch: turn.clone(),
+            ..Running::default()
+        };
         loop {
             while running.futures.len() < side_by_side
                 && let Some(agent) = queue.pop_front()
             {
-                self.begin(plan, state, agent, &mut running)?;
+                self.begin(plan, state, agent, &mut running).await?;
             }
             if running.futures.is_empty() {
                 return Ok(());
             }
-            self.ledger.sync(SyncPoint::Commit)?;
-            match self.wait(&mut running, pace, turn_deadline).await {
+            self.log.sync(SyncPoint::Commit).await?;
+            match self.wait(&mut running, pace, &turn, limits.turn_timeout).await {
                 Wake::Step(step) => {
-                    self.step(plan, state, step, &mut running)?;
+                    self.step(plan, state, step, &mut running).await?;
                     while let Some(Some(step)) = running.futures.next().now_or_never() {
-                        self.step(plan, state, step, &mut running)?;
+                        self.step(plan, state, step, &mut running).await?;
                     }
                     if state.interrupted().is_some() {
                         return Ok(());
@@ -84,36 +91,42 @@ impl Executor<'_> {
                 }
                 Wake::Interrupted(cause) => {
                     drop(running);
-                    return self.commit(state, Event::Interrupted(cause));
+                    return self.commit(state, Event::Interrupted(cause)).await;
                 }
                 Wake::TurnTimeout => {
                     drop(running.futures);
-                    return self.fail_the_rest(plan, state, &running.notes);
+                    return self.fail_the_rest(plan, state, &running.notes).await;
                 }
             }
         }
     }
 
     /// Waits for the next thing that happens; what has ended comes before what interrupts.
-    async fn wait(&mut self, running: &mut Running, pace: &mut Pace, turn_deadline: Option<Instant>) -> Wake {
+    async fn wait(
+        &mut self,
+        running: &mut Running,
+        pace: &mut Pace,
+        turn: &Stopwatch,
+        turn_timeout: Option<Duration>,
+    ) -> Wake {
         pace.keep().await;
         tokio::select! {
             biased;
             Some(step) = running.futures.next() => Wake::Step(step),
             Some(cause) = self.interruptions.recv() => Wake::Interrupted(cause),
-            () = until(pace.deadline) => Wake::Interrupted(Interruption::Timeout),
-            () = until(turn_deadline) => Wake::TurnTimeout,
+            () = pace.stopwatch.reaches(self.timeout) => Wake::Interrupted(Interruption::Timeout),
+            () = turn.reaches(turn_timeout) => Wake::TurnTimeout,
         }
     }
 
     /// Begins the agent's next attempt.
-    fn begin(
+    async fn begin(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
         agent: AgentId,
         running: &mut Running,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), CommitError> {
         let Some(slot) = slot(state, agent) else {
             unreachable!("only agents of the open turn begin");
         };
@@ -123,8 +136,12 @@ impl Executor<'_> {
             execution: slot.start.execution,
             attempt: slot.attempt + 1,
         };
-        let execution = execution(plan, state, slot);
-        self.commit(state, Event::ExecutionStarted(started))?;
+        let stopwatch = running.stopwatch.inside();
+        let execution = Execution {
+            stopwatch: stopwatch.clone(),
+            ..execution(plan, state, slot)
+        };
+        self.commit(state, Event::ExecutionStarted(started)).await?;
         let runner = self.runners[agent.index()].clone();
         let timeout = plan.agent(agent).timeout;
         let notes = execution.notes.clone();
@@ -132,12 +149,10 @@ impl Executor<'_> {
         running.notes.insert(agent, (begun, notes.clone()));
         running.futures.push(Box::pin(async move {
             let performed = runner.execute(execution);
-            let observed = match timeout {
-                None => performed.await,
-                Some(timeout) => tokio::time::timeout(timeout, performed)
-                    .await
-                    .unwrap_or_else(|_| timed_out(&format!("no end after {} s", timeout.as_secs_f64()))),
-            };
+            let observed = stopwatch.timeout(timeout, performed).await.unwrap_or_else(|_| {
+                let seconds = timeout.unwrap_or_default().as_secs_f64();
+                timed_out(&format!("no end after {seconds} s"))
+            });
             Step::Ended(Box::new(Ended {
                 agent,
                 observed,
@@ -148,16 +163,16 @@ impl Executor<'_> {
         Ok(())
     }
 
-    fn step(
+    async fn step(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
         step: Step,
         running: &mut Running,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), CommitError> {
         match step {
-            Step::Paused(agent) => self.begin(plan, state, agent, running),
-            Step::Ended(ended) => match self.ended(plan, state, *ended)? {
+            Step::Paused(agent) => self.begin(plan, state, agent, running).await,
+            Step::Ended(ended) => match self.ended(plan, state, *ended).await? {
                 Some((agent, pause)) => {
                     running.futures.push(Box::pin(async move {
                         tokio::time::sleep(pause).await;
@@ -171,19 +186,19 @@ impl Executor<'_> {
     }
 
     /// Commits the end of an attempt; `Some`: another follows after the pause.
-    fn ended(
+    async fn ended(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
         ended: Ended,
-    ) -> Result<Option<(AgentId, Duration)>, LedgerError> {
+    ) -> Result<Option<(AgentId, Duration)>, CommitError> {
         let agent = ended.agent;
         let reused = matches!(ended.observed, Observed::Reused(_));
         let (observation, may_retry) = match ended.observed {
             Observed::Finished(observation) => (observation, true),
             Observed::Recorded(observation) | Observed::Reused(observation) => (observation, false),
             Observed::Interrupted(cause) => {
-                self.commit(state, Event::Interrupted(cause))?;
+                self.commit(state, Event::Interrupted(cause)).await?;
                 return Ok(None);
             }
             Observed::NeedsInput(question) => {
@@ -193,7 +208,7 @@ impl Executor<'_> {
                     execution: slot(state, agent).map_or(1, |slot| slot.start.execution),
                     question,
                 };
-                self.commit(state, Event::InputRequested(requested))?;
+                self.commit(state, Event::InputRequested(requested)).await?;
                 return Ok(None);
             }
         };
@@ -203,18 +218,19 @@ impl Executor<'_> {
             ..observation
         };
         if may_retry && let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
-            self.attempt_failed(plan, state, agent, observation, left, pause)?;
+            self.attempt_failed(plan, state, agent, observation, left, pause)
+                .await?;
             return Ok(Some((agent, pause)));
         }
         let finished = ExecutionFinished {
             reused,
             ..finished(plan, state, agent, observation, ended.took, left)
         };
-        self.commit(state, Event::ExecutionFinished(finished))?;
+        self.commit(state, Event::ExecutionFinished(finished)).await?;
         Ok(None)
     }
 
-    fn attempt_failed(
+    async fn attempt_failed(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
@@ -222,7 +238,7 @@ impl Executor<'_> {
         observation: Observation,
         left: Left,
         pause: Duration,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), CommitError> {
         let (Some(slot), Err(failure)) = (slot(state, agent), observation.result) else {
             return Ok(());
         };
@@ -237,16 +253,16 @@ impl Executor<'_> {
             warnings: left.warnings,
             pause: pause.as_secs_f64(),
         };
-        self.commit(state, Event::AttemptFailed(failed))
+        self.commit(state, Event::AttemptFailed(failed)).await
     }
 
     /// The turn's time is up: what has not ended has failed.
-    fn fail_the_rest(
+    async fn fail_the_rest(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
         notes: &HashMap<AgentId, (Instant, Notes)>,
-    ) -> Result<(), LedgerError> {
+    ) -> Result<(), CommitError> {
         for agent in queue(state) {
             let Observed::Finished(observation) = timed_out("turn_timeout_seconds was reached") else {
                 continue;
@@ -260,9 +276,9 @@ impl Executor<'_> {
                 ..observation
             };
             let finished = finished(plan, state, agent, observation, took, left);
-            self.commit(state, Event::ExecutionFinished(finished))?;
+            self.commit(state, Event::ExecutionFinished(finished)).await?;
         }
-        self.ledger.sync(SyncPoint::Commit)
+        self.log.sync(SyncPoint::Commit).await
     }
 }
 
@@ -312,6 +328,7 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot) -> Executi
         remaining: remaining(plan, state, slot),
         last_failure: slot.last_failure.clone(),
         notes: Notes::default(),
+        stopwatch: Stopwatch::default(),
     }
 }
 
@@ -354,17 +371,16 @@ fn finished(
     left: Left,
 ) -> ExecutionFinished {
     let slot = slot(state, agent);
-    let (output, failure) = match observation.result {
-        Ok(output) => (Some(std::sync::Arc::new(output.into())), None),
-        Err(failure) => (None, Some(failure)),
+    let end = match observation.result {
+        Ok(output) => ExecutionEnd::Succeeded(Arc::new(output.into())),
+        Err(failure) => ExecutionEnd::Failed(failure),
     };
     ExecutionFinished {
         turn: state.turn_count() + 1,
         agent: plan.name(agent).clone(),
         execution: slot.map_or(1, |slot| slot.start.execution),
         attempt: slot.map_or(1, |slot| slot.attempt),
-        output,
-        failure,
+        end,
         execution_time: took.as_secs_f64(),
         usage: observation.usage,
         stderr: left.stderr,
@@ -380,11 +396,4 @@ fn timed_out(error: &str) -> Observed {
         usage: None,
         exchange: Vec::new(),
     })
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
 }

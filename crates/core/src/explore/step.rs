@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::choices::Choices;
 use super::oracle::{Oracle, Remembered, World};
 use crate::conversation::{
-    AGENT_REQUESTS, ConversationState, Event, ExecutionFinished, InputRequested, Record, RunEnded, RunStarted, Start,
-    TurnStarted,
+    AGENT_REQUESTS, ConversationState, Event, ExecutionEnd, ExecutionFinished, InputRequested, Record, RunEnded,
+    RunStarted, Start, TurnStarted,
 };
 use crate::resolver::{Decision, decide_by};
 use ensemble_language::data::{Context, Failure, FailureKind, Question, Usage};
@@ -205,7 +205,6 @@ fn result(turn: u32, start: &Start, ran: &Ran, tokens: Option<u64>) -> Event {
             },
         });
     }
-    let failed = ran.fate == Fate::Failed;
     let output = match &ran.requests {
         Some(target) => json!({AGENT_REQUESTS: [{"target_agent": target}]}),
         None => Value::Object(serde_json::Map::new()),
@@ -215,8 +214,10 @@ fn result(turn: u32, start: &Start, ran: &Ran, tokens: Option<u64>) -> Event {
         agent: start.agent.clone(),
         execution: start.execution,
         attempt: 1,
-        output: (!failed).then(|| Arc::new(output)),
-        failure: failed.then(|| Failure::new(FailureKind::Reported, "as assumed")),
+        end: match ran.fate {
+            Fate::Failed => ExecutionEnd::Failed(Failure::new(FailureKind::Reported, "as assumed")),
+            _ => ExecutionEnd::Succeeded(Arc::new(output)),
+        },
         execution_time: 0.0,
         usage: tokens.map(|tokens| Usage {
             input_tokens: tokens,

@@ -193,6 +193,7 @@ fn content(error: serde_json::Error) -> LineError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conversation::{Canceller, Interruption};
 
     #[test]
     fn times_are_written_as_the_general_way_writes_them() {
@@ -220,7 +221,9 @@ mod tests {
         let record = Record {
             seq: 3,
             at: "2026-11-21T09:08:07.5Z".parse().expect("a time"),
-            event: Event::Interrupted(crate::conversation::Interruption::CtrlC),
+            event: Event::Interrupted(Interruption::Cancelled {
+                by: Canceller::Keyboard,
+            }),
         };
         let mut buffer = b"before".to_vec();
         encode(&record, &mut buffer);

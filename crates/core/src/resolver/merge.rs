@@ -20,7 +20,7 @@ pub(super) fn finish(plan: &Plan, state: &ConversationState, turn: &OpenTurn) ->
         let OpenExecution::Finished(ended) = &slot.progress else {
             continue;
         };
-        let Some(output) = ended.0.output.as_ref().and_then(|output| output.as_object()) else {
+        let Some(output) = ended.0.output().and_then(|output| output.as_object()) else {
             continue;
         };
         let from = slot.agent;

@@ -49,11 +49,10 @@ pub fn decide(plan: &Plan, state: &ConversationState) -> Decision {
 pub fn decide_by(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Decision {
     if let Some(cause) = state.interrupted() {
         let (reason, detail) = match cause {
-            Interruption::CtrlC => (CompletionReason::Cancelled, "stopped by Ctrl-C"),
-            Interruption::Terminated => (CompletionReason::Cancelled, "stopped by SIGTERM"),
-            Interruption::Timeout => (CompletionReason::Timeout, "timeout_seconds was reached"),
+            Interruption::Cancelled { by } => (CompletionReason::Cancelled, format!("stopped by {by}")),
+            Interruption::Timeout => (CompletionReason::Timeout, "timeout_seconds was reached".to_owned()),
         };
-        return Decision::End(end::ended(plan, state, reason, Some(detail.to_owned()), answers));
+        return Decision::End(end::ended(plan, state, reason, Some(detail), answers));
     }
     match state.open_turn() {
         Some(turn) => decide_open(plan, state, turn, answers),

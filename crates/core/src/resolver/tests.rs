@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Decision, Readiness, decide, readiness};
 use crate::conversation::{
-    ConversationState, Event, ExecutionFinished, ExecutionStarted, Record, RunStarted, Start, TurnStarted,
+    ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Record, RunStarted, Start, TurnStarted,
 };
 use ensemble_language::data::{Context, Failure, FailureKind};
 use ensemble_language::ensemble::Ending;
@@ -120,14 +120,15 @@ impl Driver {
             execution: start.execution,
             attempt: 1,
         }));
-        let failed = output.is_none();
         self.apply(Event::ExecutionFinished(ExecutionFinished {
             turn,
             agent: start.agent.clone(),
             execution: start.execution,
             attempt: 1,
-            output: output.map(Arc::new),
-            failure: failed.then(|| Failure::new(FailureKind::Exit, "no")),
+            end: match output {
+                Some(output) => ExecutionEnd::Succeeded(Arc::new(output)),
+                None => ExecutionEnd::Failed(Failure::new(FailureKind::Exit, "no")),
+            },
             execution_time: 0.0,
             usage: None,
             stderr: String::new(),

@@ -32,6 +32,13 @@ pub enum Said<'a> {
     ToolEnded(&'a ToolCall),
     /// The reply so far does not count: another request begins in its place.
     Again,
+    /// The model is asked again after a pause.
+    Retrying {
+        /// How long the pause is.
+        pause: std::time::Duration,
+        /// Why the request failed.
+        error: &'a str,
+    },
 }
 
 /// Hears nothing.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Reporter;
 use super::stage::{Stage, called, ended};
 use ensemble_core::conversation::{
-    CompletionReason, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
+    CompletionReason, ConversationState, Event, ExecutionEnd, ExecutionFinished, Record, RunEnded, TurnStarted,
 };
 use ensemble_language::data::Usage;
 
@@ -127,8 +127,8 @@ impl Human {
                 tools_used(finished)
             ),
         };
-        match (&finished.output, &finished.failure) {
-            (Some(output), _) => {
+        match &finished.end {
+            ExecutionEnd::Succeeded(output) => {
                 let said = said(output, self.verbosity == Verbosity::Verbose);
                 let rest = if shown.text {
                     beside_text(output, self.verbosity)
@@ -140,7 +140,7 @@ impl Human {
                 }
                 self.last_word.push(said);
             }
-            (None, Some(failure)) => {
+            ExecutionEnd::Failed(failure) => {
                 let kind = kind_of(failure.kind);
                 let message = format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end());
                 if self.verbosity > Verbosity::Quiet {
@@ -149,7 +149,6 @@ impl Human {
                     self.note(&format!("{}: {message}\n", finished.agent));
                 }
             }
-            (None, None) => {}
         }
         let show_stderr = self.verbosity == Verbosity::Verbose && !finished.stderr.trim().is_empty();
         if show_stderr {

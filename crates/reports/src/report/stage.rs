@@ -204,7 +204,8 @@ impl Stage {
 impl Listener for Stage {
     fn hear(&self, speaker: &Speaker, said: Said<'_>) {
         let mut scene = self.lock();
-        if !scene.live {
+        // A retry is told with the warnings of the execution.
+        if !scene.live || matches!(said, Said::Retrying { .. }) {
             return;
         }
         if scene.asks {
@@ -279,7 +280,7 @@ impl From<Said<'_>> for Unheard {
             Said::Text(text) => Self::Text(text.to_owned()),
             Said::ToolCalled(call) => Self::ToolCalled(call.clone()),
             Said::ToolEnded(call) => Self::ToolEnded(call.clone()),
-            Said::Again => Self::Again,
+            Said::Again | Said::Retrying { .. } => Self::Again,
         }
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::paths::{Change, changes};
 use super::{Chapter, Execution, Story, Turn};
+use ensemble_core::conversation::ExecutionEnd;
 use ensemble_language::data::{Context, Usage};
 
 /// One of two runs.
@@ -241,10 +242,9 @@ fn outputs(a: &Story, b: &Story) -> (usize, usize, Option<Difference>) {
 /// What the execution came to.
 fn ending(execution: &Execution) -> Option<Value> {
     let finished = execution.finished.as_ref()?;
-    Some(match (&finished.failure, &finished.output) {
-        (Some(failure), _) => json!({"failed": failure}),
-        (None, Some(output)) => Value::clone(output),
-        (None, None) => Value::Null,
+    Some(match &finished.end {
+        ExecutionEnd::Failed(failure) => json!({"failed": failure}),
+        ExecutionEnd::Succeeded(output) => Value::clone(output),
     })
 }
 

@@ -59,7 +59,10 @@ impl Story {
             }
             Event::Interrupted(cause) => {
                 self.end_attempts(AttemptEnd::Stopped, Some(at));
-                self.chapters.push(Chapter::Interrupted { cause: *cause, at });
+                self.chapters.push(Chapter::Interrupted {
+                    cause: cause.clone(),
+                    at,
+                });
             }
             Event::TurnFinished(finished) => {
                 self.warnings.extend(finished.warnings.iter().cloned());

@@ -273,12 +273,12 @@ impl Execution {
 
     /// What it said; `None` where it failed or has not ended.
     pub fn output(&self) -> Option<&Arc<Value>> {
-        self.finished.as_ref()?.output.as_ref()
+        self.finished.as_ref()?.output()
     }
 
     /// Why it failed.
     pub fn failure(&self) -> Option<&Failure> {
-        self.finished.as_ref()?.failure.as_ref()
+        self.finished.as_ref()?.failure()
     }
 }
 

@@ -49,7 +49,7 @@ impl Listener for Heard {
             Said::Text(text) => Piece::Text(text.to_owned()),
             Said::ToolEnded(call) => Piece::Tool(call.clone()),
             Said::Again => Piece::Again,
-            Said::ToolCalled(_) => return,
+            Said::ToolCalled(_) | Said::Retrying { .. } => return,
         };
         self.queue().push_back(piece);
     }

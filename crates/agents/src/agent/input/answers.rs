@@ -1,54 +1,7 @@
-//! Answers that are there before the question, and people who can be asked.
-
-use std::time::Duration;
+//! Answers that are there before the question.
 
 use indexmap::IndexMap;
 use serde_json::Value;
-
-use crate::agent::BoxFuture;
-use ensemble_language::data::Question;
-
-/// Someone who can be asked; the edge of the program knows who.
-///
-/// Agents that run side by side ask side by side: an implementation with one terminal asks one after another.
-pub trait Person: Send + Sync {
-    /// Asks. The implementation keeps the time: `timeout` is what is left from the moment the question is shown.
-    /// `default` is what an empty answer stands for.
-    fn ask<'a>(
-        &'a self,
-        question: &'a Question,
-        agent_name: &'a str,
-        timeout: Option<Duration>,
-        default: Option<&'a str>,
-    ) -> BoxFuture<'a, Answered>;
-}
-
-/// Nobody: answers come from elsewhere, or not at all.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Nobody;
-
-impl Person for Nobody {
-    fn ask<'a>(
-        &'a self,
-        _question: &'a Question,
-        _agent_name: &'a str,
-        _timeout: Option<Duration>,
-        _default: Option<&'a str>,
-    ) -> BoxFuture<'a, Answered> {
-        Box::pin(std::future::ready(Answered::NobodyThere))
-    }
-}
-
-/// What came of asking a person.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answered {
-    /// They said this.
-    Text(String),
-    /// They did not answer in time.
-    TimedOut,
-    /// There is no terminal, or its input has ended.
-    NobodyThere,
-}
 
 /// Answers given with the run (`--answer`, `--answers`), by agent.
 #[derive(Debug, Clone, Default, PartialEq)]

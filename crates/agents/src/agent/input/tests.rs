@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::agent::fixtures;
 use crate::model::{Network, Profiles};
+use ensemble_core::operator::{Decision, PermissionRequest};
 use ensemble_core::thread::Thread;
 use ensemble_language::data::Context;
 use ensemble_language::ensemble::{AgentKind, Profile, Reply, Responses, Simulated};
@@ -11,24 +12,26 @@ use ensemble_language::ensemble::{AgentKind, Profile, Reply, Responses, Simulate
 /// Answers as prepared, then nobody is there; keeps what it was asked.
 #[derive(Default)]
 struct Someone {
-    answers: Mutex<VecDeque<Answered>>,
-    asked: Mutex<Vec<Asked>>,
+    answers: Mutex<VecDeque<Answer>>,
+    asked: Mutex<Vec<WasAsked>>,
 }
 
-type Asked = (String, Option<Duration>, Option<String>);
+type WasAsked = (String, Option<Duration>, Option<String>);
 
-impl Person for Someone {
-    fn ask<'a>(
-        &'a self,
-        question: &'a Question,
-        _agent_name: &'a str,
-        timeout: Option<Duration>,
-        default: Option<&'a str>,
-    ) -> BoxFuture<'a, Answered> {
-        let asked = (question.prompt.clone(), timeout, default.map(str::to_owned));
+impl Operator for Someone {
+    fn ask(&self, asked: Asked) -> BoxFuture<'_, Answer> {
+        let prompt = match asked.refused {
+            Some(refused) => format!("{refused}\n{}", asked.question.prompt),
+            None => asked.question.prompt,
+        };
+        let asked = (prompt, asked.timeout, asked.default.map(|default| default.to_string()));
         self.asked.lock().unwrap().push(asked);
         let answer = self.answers.lock().unwrap().pop_front();
-        Box::pin(async move { answer.unwrap_or(Answered::NobodyThere) })
+        Box::pin(async move { answer.unwrap_or(Answer::Nobody) })
+    }
+
+    fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, Decision> {
+        Box::pin(async { Decision::Nobody })
     }
 }
 
@@ -36,7 +39,7 @@ impl Person for Someone {
 struct Setup {
     spec: InputSpec,
     answers: Value,
-    person: Vec<Answered>,
+    person: Vec<Answer>,
     replies: Vec<Reply>,
     script: &'static str,
 }
@@ -69,7 +72,7 @@ impl Setup {
     }
 
     fn person(mut self, says: &[&str]) -> Self {
-        self.person = says.iter().map(|text| Answered::Text((*text).to_owned())).collect();
+        self.person = says.iter().map(|text| Answer::Text((*text).to_owned())).collect();
         self
     }
 
@@ -83,7 +86,7 @@ impl Setup {
         let agent = fixtures::agent("asker", AgentKind::Input(self.spec.clone()), &["writer"]);
         let wiring = Wiring {
             answers: Arc::new(answers),
-            person: someone.clone(),
+            operator: someone.clone(),
             load: &|_| Ok(self.script.to_owned()),
             connect: &|name| self.connect(name),
         };
@@ -208,7 +211,7 @@ async fn the_default_answers_when_nobody_does() {
     assert_eq!(with_default().result(1).await, output("default"));
     assert_eq!(with_default().person(&[" \n"]).result(1).await, output("default"));
     let late = Setup {
-        person: vec![Answered::TimedOut],
+        person: vec![Answer::TimedOut],
         ..with_default()
     };
     assert_eq!(late.result(1).await, output("default"));
@@ -225,7 +228,7 @@ async fn without_any_answer_the_run_waits_or_the_agent_fails() {
     let setup = Setup::with(|spec| spec.choices = vec!["yes".into()]);
     assert_eq!(setup.result(1).await, Told::Waiting(question));
     let late = Setup {
-        person: vec![Answered::TimedOut],
+        person: vec![Answer::TimedOut],
         ..Setup::with(|spec| spec.timeout = Some(Duration::from_secs(2)))
     };
     let failed = Told::Failed(FailureKind::Timeout, "nobody answered within 2 s".into());

@@ -36,6 +36,7 @@ pub(in crate::agent) fn an_execution() -> Execution {
         lost_attempts: 0,
         last_failure: None,
         notes: Notes::default(),
+        stopwatch: ensemble_core::stopwatch::Stopwatch::default(),
     }
 }
 

@@ -128,7 +128,7 @@ impl<'a> Hand<'a> {
         let permitted = self
             .kit
             .permits
-            .ask(terms.permission, &shown, arguments, self.execution)
+            .ask(terms.permission, &shown, call, arguments, self.execution)
             .await;
         if let Err(refused) = permitted {
             return ToolEnd::Error(refused);
@@ -155,7 +155,9 @@ impl<'a> Hand<'a> {
             tool: shown,
             to: &self.execution.notes,
         };
+        let stopwatch = self.execution.stopwatch.inside();
         let caller = Execution {
+            stopwatch: stopwatch.clone(),
             notes: notes.notes.clone(),
             remaining: self.execution.remaining.without(self.state().spent),
             ..self.execution.clone()
@@ -167,7 +169,7 @@ impl<'a> Hand<'a> {
             } => (runner, agent::execution(caller, name, config, arguments)),
             Performer::Ensemble(runner) => (runner, ensemble::execution(caller, shown, number, arguments)),
         };
-        let observed = tokio::time::timeout(limit, runner.execute(execution)).await;
+        let observed = stopwatch.timeout(Some(limit), runner.execute(execution)).await;
         let left = notes.notes.take_usage();
         let told = match &observed {
             Ok(Observed::Finished(observation)) => observation.usage,

@@ -3,25 +3,19 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
-
 use crate::agent::Execution;
-use crate::agent::input::{Answered, Person};
-use ensemble_language::data::{JsonMap, Question};
+use ensemble_core::operator::{Decision, Operator, PermissionRequest};
+use ensemble_core::store::RunId;
+use ensemble_core::thread::ToolCall;
+use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::Permission;
 
 /// What stands for every tool in `--allow-tool`.
 const EVERY: &str = "*";
 
-/// How often a person is asked again who answers something else.
-const ASKED_AT_MOST: usize = 3;
-
-/// Characters of the arguments that a person is shown.
-const SHOWN: usize = 2000;
-
 /// What is permitted in this run, beside what the ensemble says.
 pub struct Permits {
-    person: Arc<dyn Person>,
+    operator: Arc<dyn Operator>,
     allowed: HashSet<String>,
     /// Tools that a person has allowed for the rest of the run.
     always: Mutex<HashSet<String>>,
@@ -31,19 +25,11 @@ pub struct Permits {
     asking: tokio::sync::Mutex<()>,
 }
 
-/// What a person has said.
-enum Verdict {
-    Once,
-    Always,
-    No,
-    NobodyThere,
-}
-
 impl Permits {
-    /// Asks that person about tools that are not `allowed` beforehand.
-    pub fn new(person: Arc<dyn Person>, allowed: impl IntoIterator<Item = String>) -> Self {
+    /// Asks that operator about tools that are not `allowed` beforehand.
+    pub fn new(operator: Arc<dyn Operator>, allowed: impl IntoIterator<Item = String>) -> Self {
         Self {
-            person,
+            operator,
             allowed: allowed.into_iter().collect(),
             always: Mutex::default(),
             unasked: Mutex::default(),
@@ -56,6 +42,7 @@ impl Permits {
         &self,
         permission: Permission,
         tool: &str,
+        call: &ToolCall,
         arguments: &JsonMap,
         execution: &Execution,
     ) -> Result<(), String> {
@@ -71,14 +58,26 @@ impl Permits {
         if lock(&self.always).contains(tool) {
             return Ok(());
         }
-        match self.verdict(tool, arguments, execution).await {
-            Verdict::Once => Ok(()),
-            Verdict::Always => {
+        let requested = PermissionRequest {
+            run: RunId::new(execution.run_id.clone()),
+            agent: execution.agent_name.clone(),
+            execution: execution.execution,
+            call: call.id.as_str().into(),
+            tool: tool.into(),
+            arguments: arguments.clone(),
+        };
+        let standing = execution.stopwatch.stand();
+        let decision = self.operator.permit(requested).await;
+        drop(standing);
+        match decision {
+            Decision::Once => Ok(()),
+            Decision::Always => {
                 lock(&self.always).insert(tool.to_owned());
                 Ok(())
             }
-            Verdict::No => Err(denied(tool, "the person who runs this said no")),
-            Verdict::NobodyThere => {
+            Decision::Denied => Err(denied(tool, "the person who runs this said no")),
+            Decision::Cancelled => Err(denied(tool, "the question was withdrawn")),
+            Decision::Nobody => {
                 if lock(&self.unasked).insert(tool.to_owned()) {
                     execution.notes.warn(format!(
                         "the tool `{tool}` was denied, since nobody could be asked; `--allow-tool {tool}` allows it, \
@@ -98,50 +97,10 @@ impl Permits {
             .flatten()
             .any(|name| self.allowed.contains(name))
     }
-
-    async fn verdict(&self, tool: &str, arguments: &JsonMap, execution: &Execution) -> Verdict {
-        let question = Question {
-            prompt: format!("may I use the tool `{tool}` with {}?", shown(arguments)),
-            choices: ["yes", "no", "always in this run"].map(str::to_owned).to_vec(),
-            asked_by: None,
-        };
-        for _ in 0..ASKED_AT_MOST {
-            match self.person.ask(&question, &execution.agent_name, None, None).await {
-                Answered::Text(text) => match text.trim().to_lowercase().as_str() {
-                    "y" | "yes" | "1" => return Verdict::Once,
-                    "n" | "no" | "2" => return Verdict::No,
-                    "a" | "always" | "always in this run" | "3" => return Verdict::Always,
-                    _ => {}
-                },
-                Answered::TimedOut | Answered::NobodyThere => return Verdict::NobodyThere,
-            }
-        }
-        Verdict::No
-    }
 }
 
 fn denied(tool: &str, why: &str) -> String {
     format!("the use of `{tool}` was denied: {why}")
-}
-
-/// Arguments as a person may safely see them: what a terminal would obey is spelt out.
-fn shown(arguments: &JsonMap) -> String {
-    let text = Value::Object(arguments.clone()).to_string();
-    let mut shown = String::new();
-    for (at, character) in text.chars().enumerate() {
-        if at >= SHOWN {
-            shown.push_str(&format!("… ({} more)", text.chars().count() - SHOWN));
-            break;
-        }
-        let turns_text =
-            matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if character.is_control() || turns_text {
-            shown.extend(character.escape_unicode());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
 }
 
 fn lock(set: &Mutex<HashSet<String>>) -> MutexGuard<'_, HashSet<String>> {
@@ -150,56 +109,51 @@ fn lock(set: &Mutex<HashSet<String>>) -> MutexGuard<'_, HashSet<String>> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
+    use ensemble_core::operator::{Answer, Asked};
     use serde_json::json;
 
     use super::*;
     use crate::agent::{BoxFuture, fixtures};
 
-    /// Answers what it was told to, and counts.
-    #[derive(Default)]
+    /// Decides as it was told to, and keeps what it was asked.
     struct Scripted {
-        answers: Mutex<Vec<Answered>>,
-        asked: Mutex<Vec<String>>,
+        decisions: Mutex<Vec<Decision>>,
+        asked: Mutex<Vec<PermissionRequest>>,
     }
 
-    impl Person for Scripted {
-        fn ask<'a>(
-            &'a self,
-            question: &'a Question,
-            agent_name: &'a str,
-            _: Option<Duration>,
-            _: Option<&'a str>,
-        ) -> BoxFuture<'a, Answered> {
-            self.asked
-                .lock()
-                .unwrap()
-                .push(format!("{agent_name}: {}", question.prompt));
-            let answer = self.answers.lock().unwrap().remove(0);
+    impl Operator for Scripted {
+        fn ask(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
+            Box::pin(async { Answer::Nobody })
+        }
+
+        fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, Decision> {
+            self.asked.lock().unwrap().push(requested);
+            let decision = self.decisions.lock().unwrap().remove(0);
             Box::pin(async move {
                 tokio::task::yield_now().await;
-                answer
+                decision
             })
         }
     }
 
-    fn says(text: &str) -> Answered {
-        Answered::Text(text.into())
-    }
-
-    fn permits(allowed: &[&str], answers: Vec<Answered>) -> (Permits, Arc<Scripted>) {
-        let person = Arc::new(Scripted {
-            answers: Mutex::new(answers),
+    fn permits(allowed: &[&str], decisions: Vec<Decision>) -> (Permits, Arc<Scripted>) {
+        let operator = Arc::new(Scripted {
+            decisions: Mutex::new(decisions),
             asked: Mutex::default(),
         });
         let allowed = allowed.iter().map(|name| (*name).to_owned());
-        (Permits::new(person.clone(), allowed), person)
+        (Permits::new(operator.clone(), allowed), operator)
+    }
+
+    fn call() -> ToolCall {
+        ToolCall::new("call 7", "look", json!({}))
     }
 
     async fn ask(permits: &Permits, permission: Permission, tool: &str) -> Result<(), String> {
         let execution = fixtures::execution("scout", 1);
-        permits.ask(permission, tool, &JsonMap::new(), &execution).await
+        permits
+            .ask(permission, tool, &call(), &JsonMap::new(), &execution)
+            .await
     }
 
     #[tokio::test]
@@ -227,67 +181,95 @@ mod tests {
             ("read", "files.read"),
             ("look", "lo"),
         ] {
-            let (permits, person) = permits(&[allowed], vec![says("no")]);
+            let (permits, operator) = permits(&[allowed], vec![Decision::Denied]);
             assert!(ask(&permits, Permission::Ask, tool).await.is_err(), "{allowed} {tool}");
-            assert_eq!(person.asked.lock().unwrap().len(), 1);
+            assert_eq!(operator.asked.lock().unwrap().len(), 1);
         }
     }
 
     #[tokio::test]
-    async fn only_a_clear_yes_is_one() {
-        for unclear in ["", " ", "ok", "yes please", "0"] {
-            let (permits, person) = permits(&[], vec![says(unclear), says(unclear), says(unclear)]);
-            assert!(ask(&permits, Permission::Ask, "look").await.is_err(), "{unclear:?}");
-            assert_eq!(person.asked.lock().unwrap().len(), 3, "{unclear:?}");
+    async fn what_is_no_permission_is_a_refusal() {
+        for decision in [Decision::Denied, Decision::Cancelled, Decision::Nobody] {
+            let (permits, _) = permits(&[], vec![decision]);
+            assert!(ask(&permits, Permission::Ask, "look").await.is_err(), "{decision:?}");
         }
-        let (permits, _) = permits(&[], vec![Answered::TimedOut]);
-        assert!(ask(&permits, Permission::Ask, "look").await.is_err());
     }
 
     #[tokio::test]
-    async fn a_person_decides_each_time_or_once_for_all() {
-        let answers = vec![says("Y"), says("what?"), says("n"), says("always"), says("no")];
-        let (permits, person) = permits(&["files.write"], answers);
+    async fn an_operator_decides_each_time_or_once_for_all() {
+        let decisions = vec![Decision::Once, Decision::Denied, Decision::Always, Decision::Denied];
+        let (permits, operator) = permits(&["files.write"], decisions);
         assert_eq!(ask(&permits, Permission::Ask, "files.read").await, Ok(()));
         let refused = ask(&permits, Permission::Ask, "files.read").await.unwrap_err();
         assert!(refused.contains("denied") && refused.contains("said no"), "{refused}");
         assert_eq!(ask(&permits, Permission::Ask, "files.read").await, Ok(()));
         assert_eq!(ask(&permits, Permission::Ask, "files.read").await, Ok(()));
         assert!(ask(&permits, Permission::Ask, "other").await.is_err());
-        assert_eq!(person.asked.lock().unwrap().len(), 5);
+        assert_eq!(operator.asked.lock().unwrap().len(), 4);
+    }
+
+    #[tokio::test]
+    async fn an_operator_is_told_the_call_with_all_its_arguments() {
+        let (permits, operator) = permits(&[], vec![Decision::Once]);
+        let arguments = json!({"path": "x".repeat(5000)});
+        let arguments = arguments.as_object().expect("an object");
+        let execution = fixtures::execution("scout", 3);
+        let asked = permits
+            .ask(Permission::Ask, "files.read", &call(), arguments, &execution)
+            .await;
+        assert_eq!(asked, Ok(()));
+        let asked = operator.asked.lock().unwrap();
+        let told = (&*asked[0].agent, asked[0].execution, &*asked[0].call, &*asked[0].tool);
+        assert_eq!(told, ("scout", 3, "call 7", "files.read"));
+        assert_eq!(asked[0].arguments, *arguments);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_stands_while_an_operator_decides() {
+        struct Slow;
+        impl Operator for Slow {
+            fn ask(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
+                Box::pin(async { Answer::Nobody })
+            }
+            fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, Decision> {
+                Box::pin(async {
+                    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+                    Decision::Once
+                })
+            }
+        }
+        let permits = Permits::new(Arc::new(Slow), []);
+        let execution = fixtures::execution("scout", 1);
+        let asked = permits
+            .ask(Permission::Ask, "look", &call(), &JsonMap::new(), &execution)
+            .await;
+        assert_eq!(asked, Ok(()));
+        assert_eq!(execution.stopwatch.elapsed(), std::time::Duration::ZERO);
     }
 
     #[tokio::test]
     async fn always_answers_those_that_wait() {
-        let (permits, person) = permits(&[], vec![says("a")]);
+        let (permits, operator) = permits(&[], vec![Decision::Always]);
         let (one, other) = tokio::join!(
             ask(&permits, Permission::Ask, "look"),
             ask(&permits, Permission::Ask, "look")
         );
         assert_eq!((one, other), (Ok(()), Ok(())));
-        assert_eq!(person.asked.lock().unwrap().len(), 1);
+        assert_eq!(operator.asked.lock().unwrap().len(), 1);
     }
 
     #[tokio::test]
     async fn where_nobody_is_there_it_is_denied_and_said_once() {
-        let (permits, _) = permits(&[], vec![Answered::NobodyThere, Answered::NobodyThere]);
+        let (permits, _) = permits(&[], vec![Decision::Nobody, Decision::Nobody]);
         let execution = fixtures::execution("scout", 1);
         for _ in 0..2 {
-            let refused = permits.ask(Permission::Ask, "look", &JsonMap::new(), &execution).await;
+            let refused = permits
+                .ask(Permission::Ask, "look", &call(), &JsonMap::new(), &execution)
+                .await;
             assert!(refused.unwrap_err().contains("denied"));
         }
         let warnings = execution.notes.take().warnings;
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].contains("--allow-tool look"), "{warnings:?}");
-    }
-
-    #[test]
-    fn what_a_terminal_would_obey_is_spelt_out() {
-        let arguments = json!({"path": "a\u{1b}[2K\u{202e}b\u{9b}c\n"});
-        let text = shown(arguments.as_object().expect("an object"));
-        assert_eq!(text, r#"{"path":"a\u001b[2K\u{202e}b\u{9b}c\n"}"#);
-        let long = json!({"x": "y".repeat(5000)});
-        let text = shown(long.as_object().expect("an object"));
-        assert!(text.ends_with("… (3008 more)"), "{}", &text[1990..]);
     }
 }

@@ -5,8 +5,8 @@ use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
-use crate::agent::input::Nobody;
 use crate::agent::{BoxFuture, Left, Observation, Observed, fixtures};
+use ensemble_core::operator::Unattended;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::ToolKind;
@@ -71,7 +71,7 @@ fn left(tokens: u64) -> Remaining {
 }
 
 fn kit(performer: Performer, permission: Permission) -> Kit {
-    let mut kit = Kit::new(Arc::new(Permits::new(Arc::new(Nobody), [])));
+    let mut kit = Kit::new(Arc::new(Permits::new(Arc::new(Unattended), [])));
     kit.add(&"t".into(), &tool(permission), ToolKind::input_alone(), performer);
     kit
 }
@@ -153,7 +153,7 @@ async fn a_tool_that_is_stopped_leaves_its_notes() {
         says: Observed::success(JsonMap::new()),
         handed: Mutex::default(),
     });
-    let mut kit = Kit::new(Arc::new(Permits::new(Arc::new(Nobody), [])));
+    let mut kit = Kit::new(Arc::new(Permits::new(Arc::new(Unattended), [])));
     let short = Tool {
         timeout: Duration::from_millis(10),
         ..tool(Permission::Allow)
@@ -196,7 +196,7 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
             timeout: Duration::from_millis(of_tool),
             ..tool(Permission::Allow)
         };
-        let mut kit = Kit::new(Arc::new(Permits::new(Arc::new(Nobody), [])));
+        let mut kit = Kit::new(Arc::new(Permits::new(Arc::new(Unattended), [])));
         kit.add(&"t".into(), &limited, ToolKind::input_alone(), performer);
         let execution = fixtures::execution("boss", 1);
         let hand = kit.within(&execution);

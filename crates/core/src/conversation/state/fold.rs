@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::turn::{OpenExecution, OpenTurn, Slot};
 use super::{AgentState, ConversationState};
 use crate::conversation::event::{
-    AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, Record, RunResumed, RunStarted,
-    TurnFinished, TurnStarted,
+    AttemptFailed, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested, Record, RunResumed,
+    RunStarted, TurnFinished, TurnStarted,
 };
 use crate::conversation::history::HistoryEntry;
 use crate::conversation::standing::{Standing, standing};
@@ -34,7 +34,7 @@ impl ConversationState {
             Event::AttemptFailed(event) => self.attempt_failed(event),
             Event::ExecutionFinished(event) => self.execution_finished(event, record.at),
             Event::InputRequested(event) => self.input_requested(event),
-            Event::Interrupted(cause) => self.interrupted = Some(*cause),
+            Event::Interrupted(cause) => self.interrupted = Some(cause.clone()),
             Event::TurnFinished(event) => self.turn_finished(event),
             Event::RunEnded(event) => self.ended = Some(event.clone()),
         }
@@ -295,10 +295,9 @@ impl ConversationState {
             return None;
         };
         let (event, at) = &**finished;
-        let output_data = match (&event.output, &event.failure) {
-            (Some(output), None) => output.clone(),
-            (_, Some(failure)) => Arc::new(failure_value(failure)),
-            (None, None) => Arc::new(json!({})),
+        let output_data = match &event.end {
+            ExecutionEnd::Succeeded(output) => output.clone(),
+            ExecutionEnd::Failed(failure) => Arc::new(failure_value(failure)),
         };
         Some(HistoryEntry {
             turn_number: event.turn,
@@ -308,7 +307,7 @@ impl ConversationState {
             request: slot.start.request.clone(),
             input_digest: self.input_digest.clone(),
             output_data,
-            failure: event.failure.clone(),
+            failure: event.failure().cloned(),
             attempt: event.attempt,
             usage: slot.usage,
             execution_time: event.execution_time,

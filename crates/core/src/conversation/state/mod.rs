@@ -182,8 +182,8 @@ impl ConversationState {
     }
 
     /// What ended the run from outside.
-    pub fn interrupted(&self) -> Option<Interruption> {
-        self.interrupted
+    pub fn interrupted(&self) -> Option<&Interruption> {
+        self.interrupted.as_ref()
     }
 
     /// How the run ended.

@@ -44,6 +44,7 @@ impl Scene {
             Said::ToolCalled(call) => self.line(&mut floor, &format!("→ {}", called(call))),
             Said::ToolEnded(call) => self.line(&mut floor, &format!("← {}", ended(call))),
             Said::Again if floor.writes => self.line(&mut floor, "(the reply broke off; asking again)"),
+            Said::Retrying { .. } => {}
             Said::Again => {
                 self.muted.remove(&floor.speaker.agent);
                 floor.held.clear();

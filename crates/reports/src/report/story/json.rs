@@ -55,7 +55,7 @@ fn chapter(chapter: &Chapter) -> Value {
         Chapter::Turn(turn) => of_turn(turn),
         Chapter::Message { text, at } => json!({"what": "message", "at": at, "text": text}),
         Chapter::Given { context, at } => json!({"what": "given", "at": at, "context": context}),
-        Chapter::Interrupted { cause, at } => json!({"what": "interrupted", "at": at, "cause": of_cause(*cause)}),
+        Chapter::Interrupted { cause, at } => json!({"what": "interrupted", "at": at, "cause": of_cause(cause)}),
         Chapter::Resumed { at } => json!({"what": "resumed", "at": at}),
         Chapter::Ended { ended, at } => json!({
             "what": "ended",
@@ -66,7 +66,7 @@ fn chapter(chapter: &Chapter) -> Value {
     }
 }
 
-fn of_cause(cause: ensemble_core::conversation::Interruption) -> Value {
+fn of_cause(cause: &ensemble_core::conversation::Interruption) -> Value {
     serde_json::to_value(cause)
         .ok()
         .and_then(|mut value| value.get_mut("cause").map(Value::take))

@@ -87,7 +87,7 @@ fn chapter(run: &Exported, chapter: &Chapter) -> String {
         Chapter::Turn(one) => turn(run, one),
         Chapter::Message { text, .. } => format!("### you\n\n{}", fenced(text, "text")),
         Chapter::Given { context, at } => format!("*given at {}: {}*\n\n", time(at), inline(&given(context))),
-        Chapter::Interrupted { cause, at } => format!("*{} at {}*\n\n", words(*cause), time(at)),
+        Chapter::Interrupted { cause, at } => format!("*{} at {}*\n\n", words(cause), time(at)),
         Chapter::Resumed { at } => format!("*resumed at {}*\n\n", time(at)),
         Chapter::Ended { ended, at } => format!("*{} at {}*\n\n", ended.completion_reason, time(at)),
     }

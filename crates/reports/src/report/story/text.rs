@@ -12,7 +12,7 @@ use crate::report::stage::{called, ended};
 use crate::report::window;
 use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
 use ensemble_core::conversation::{
-    AttemptFailed, Event, ExecutionFinished, InputRequested, Interruption, Record, RunEnded,
+    AttemptFailed, Event, ExecutionEnd, ExecutionFinished, InputRequested, Interruption, Record, RunEnded,
 };
 use ensemble_core::conversation::{CompletionReason, NotRun, RunStarted, Waiting};
 use ensemble_language::data::Context;
@@ -71,7 +71,7 @@ impl Storyteller {
                 Some(turn) => self.closed(turn),
                 None => String::new(),
             },
-            Event::Interrupted(cause) => self.interrupted(*cause, record, story),
+            Event::Interrupted(cause) => self.interrupted(cause, record, story),
             Event::RunEnded(ended) => self.ended(ended, story),
             _ => String::new(),
         }
@@ -135,14 +135,13 @@ impl Storyteller {
         if let Some(execution) = execution {
             text.push_str(&self.circumstances(execution));
         }
-        match (&finished.output, &finished.failure) {
-            (_, Some(failure)) => {
+        match &finished.end {
+            ExecutionEnd::Failed(failure) => {
                 let kind = kind_of(failure.kind);
                 let message = format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end());
                 text.push_str(&indent(&message));
             }
-            (Some(output), None) => text.push_str(&indent(&self.shortened(&said(output, self.whole)))),
-            (None, None) => {}
+            ExecutionEnd::Succeeded(output) => text.push_str(&indent(&self.shortened(&said(output, self.whole)))),
         }
         let stderr = finished.stderr.trim_end();
         if !stderr.is_empty() && self.whole {
@@ -158,9 +157,9 @@ impl Storyteller {
     }
 
     fn title(&self, finished: &ExecutionFinished) -> String {
-        let (style, mark) = match finished.failure {
-            None => (GOOD, "✓"),
-            Some(_) => (BAD, "✗"),
+        let (style, mark) = match finished.end {
+            ExecutionEnd::Succeeded(_) => (GOOD, "✓"),
+            ExecutionEnd::Failed(_) => (BAD, "✗"),
         };
         let again = match finished.execution {
             1 => String::new(),
@@ -262,7 +261,7 @@ impl Storyteller {
         text
     }
 
-    fn interrupted(&self, cause: Interruption, record: &Record, story: &Story) -> String {
+    fn interrupted(&self, cause: &Interruption, record: &Record, story: &Story) -> String {
         let open = story.turns().last().filter(|turn| turn.finished_at.is_none());
         let stopped = open.map(stopped).unwrap_or_default();
         let cause = words(cause);
@@ -346,11 +345,10 @@ pub(super) fn totals(story: &Story) -> Vec<String> {
 }
 
 /// A cause as people say it.
-pub(super) fn words(cause: Interruption) -> &'static str {
+pub(super) fn words(cause: &Interruption) -> String {
     match cause {
-        Interruption::CtrlC => "stopped by Ctrl-C",
-        Interruption::Terminated => "stopped by SIGTERM",
-        Interruption::Timeout => "stopped: the run's time was up",
+        Interruption::Cancelled { by } => format!("stopped by {by}"),
+        Interruption::Timeout => "stopped: the run's time was up".to_owned(),
     }
 }
 

@@ -24,7 +24,7 @@ fn chapter(run: &Exported, chapter: &Chapter) -> String {
             )
         }
         Chapter::Given { context, at } => mark(&format!("given: {}", given(context)), at),
-        Chapter::Interrupted { cause, at } => mark(words(*cause), at),
+        Chapter::Interrupted { cause, at } => mark(&words(cause), at),
         Chapter::Resumed { at } => mark("resumed", at),
         Chapter::Ended { ended, at } => {
             let detail = ended.detail.as_ref().map(|detail| format!(": {detail}"));

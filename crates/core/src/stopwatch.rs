@@ -1,0 +1,235 @@
+//! Time that counts, and stands while a person thinks.
+//!
+//! The clocks of a run (`timeout_seconds`, `turn_timeout_seconds`, the time-outs of executions and tools) measure what
+//! the program does. While a person is asked, the stopwatches around the question stand.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Measures time that counts. Clones measure the same time.
+#[derive(Debug, Clone)]
+pub struct Stopwatch(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// The stopwatch around this one, which stands whenever this one stands.
+    outer: Option<Stopwatch>,
+    state: Mutex<State>,
+    /// It stands, or runs again.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    begun: Instant,
+    /// How many questions are open.
+    open: usize,
+    stands_since: Option<Instant>,
+    stood: Duration,
+}
+
+/// Keeps stopwatches standing while it lives.
+#[derive(Debug)]
+#[must_use]
+pub struct Standing(Option<Stopwatch>);
+
+/// The time was up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeUp;
+
+impl Default for Stopwatch {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl Stopwatch {
+    fn new(outer: Option<Self>) -> Self {
+        Self(Arc::new(Inner {
+            outer,
+            state: Mutex::new(State {
+                begun: Instant::now(),
+                open: 0,
+                stands_since: None,
+                stood: Duration::ZERO,
+            }),
+            changed: Notify::new(),
+        }))
+    }
+
+    /// A stopwatch that begins now and stands whenever somebody makes it or one inside it stand; this one then stands too.
+    #[must_use]
+    pub fn inside(&self) -> Self {
+        Self::new(Some(self.clone()))
+    }
+
+    /// Makes this stopwatch and those around it stand until the result is dropped.
+    pub fn stand(&self) -> Standing {
+        self.open();
+        Standing(Some(self.clone()))
+    }
+
+    /// Makes the stopwatches around this one stand until the result is dropped.
+    pub fn stand_outside(&self) -> Standing {
+        let outer = self.0.outer.clone();
+        if let Some(outer) = &outer {
+            outer.open();
+        }
+        Standing(outer)
+    }
+
+    /// The time that has counted since the stopwatch began.
+    pub fn elapsed(&self) -> Duration {
+        self.lock().elapsed(Instant::now())
+    }
+
+    /// Returns when `limit` has counted since the stopwatch began; never without a limit.
+    pub async fn reaches(&self, limit: Option<Duration>) {
+        let Some(limit) = limit else {
+            return std::future::pending().await;
+        };
+        loop {
+            let changed = self.0.changed.notified();
+            tokio::pin!(changed);
+            // Registered before the state is read, so no change is missed.
+            changed.as_mut().enable();
+            let left = {
+                let state = self.lock();
+                let left = limit.saturating_sub(state.elapsed(Instant::now()));
+                state.stands_since.is_none().then_some(left)
+            };
+            match left {
+                Some(Duration::ZERO) => return,
+                Some(left) => tokio::select! {
+                    () = tokio::time::sleep(left) => {}
+                    () = changed => {}
+                },
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Waits for the future, at most until `limit` has counted since the stopwatch began.
+    ///
+    /// # Errors
+    /// The time was up first.
+    pub async fn timeout<T>(&self, limit: Option<Duration>, future: impl Future<Output = T>) -> Result<T, TimeUp> {
+        tokio::select! {
+            biased;
+            result = future => Ok(result),
+            () = self.reaches(limit) => Err(TimeUp),
+        }
+    }
+
+    fn open(&self) {
+        let mut state = self.lock();
+        state.open += 1;
+        if state.open == 1 {
+            state.stands_since = Some(Instant::now());
+        }
+        drop(state);
+        self.0.changed.notify_waiters();
+        if let Some(outer) = &self.0.outer {
+            outer.open();
+        }
+    }
+
+    fn close(&self) {
+        let mut state = self.lock();
+        state.open -= 1;
+        if state.open == 0
+            && let Some(since) = state.stands_since.take()
+        {
+            state.stood += since.elapsed();
+        }
+        drop(state);
+        self.0.changed.notify_waiters();
+        if let Some(outer) = &self.0.outer {
+            outer.close();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn elapsed(&self, now: Instant) -> Duration {
+        let until = self.stands_since.unwrap_or(now);
+        until.duration_since(self.begun).saturating_sub(self.stood)
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        if let Some(stopwatch) = &self.0 {
+            stopwatch.close();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn time_counts_unless_a_question_is_open() {
+        let watch = Stopwatch::default();
+        tokio::time::sleep(SECOND).await;
+        let standing = watch.stand();
+        let second_question = watch.stand();
+        tokio::time::sleep(10 * SECOND).await;
+        drop(standing);
+        tokio::time::sleep(10 * SECOND).await;
+        assert_eq!(watch.elapsed(), SECOND);
+        drop(second_question);
+        tokio::time::sleep(SECOND).await;
+        assert_eq!(watch.elapsed(), 2 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_inside_stops_what_is_around_it() {
+        let run = Stopwatch::default();
+        let (asking, beside) = (run.inside(), run.inside());
+        let standing = asking.stand();
+        tokio::time::sleep(5 * SECOND).await;
+        drop(standing);
+        assert_eq!(
+            [run.elapsed(), asking.elapsed(), beside.elapsed()],
+            [Duration::ZERO, Duration::ZERO, 5 * SECOND]
+        );
+        let standing = asking.stand_outside();
+        tokio::time::sleep(5 * SECOND).await;
+        drop(standing);
+        assert_eq!(
+            [run.elapsed(), asking.elapsed(), beside.elapsed()],
+            [Duration::ZERO, 5 * SECOND, 10 * SECOND]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_is_reached_by_time_that_counts() {
+        let watch = Stopwatch::default();
+        let begun = Instant::now();
+        let limit = watch.clone();
+        let reached = tokio::spawn(async move { limit.reaches(Some(3 * SECOND)).await });
+        tokio::time::sleep(2 * SECOND).await;
+        let standing = watch.stand();
+        tokio::time::sleep(100 * SECOND).await;
+        assert!(!reached.is_finished());
+        drop(standing);
+        reached.await.expect("the task ends");
+        assert_eq!(begun.elapsed(), 103 * SECOND);
+        assert_eq!(
+            watch.timeout(Some(SECOND), std::future::pending::<()>()).await,
+            Err(TimeUp)
+        );
+        assert_eq!(watch.timeout(None, std::future::ready(1)).await, Ok(1));
+    }
+}

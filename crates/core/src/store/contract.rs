@@ -1,0 +1,211 @@
+//! What every store of runs must do, as one test suite.
+//!
+//! The suite panics where a store does not keep the contract, so a test is one line:
+//! `contract::check(|| Arc::new(MyStore::new())).await`.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::{Durability, LogEnd, ReadError, RunId, RunStore, StoreError, StoredRun};
+use crate::conversation::{Event, MessageAdded, Record, RunStarted};
+use crate::log::{FORMAT, SyncPoint};
+
+/// Checks a store; `empty` gives a new one that holds nothing.
+///
+/// # Panics
+/// The store does not keep the contract.
+pub async fn check(empty: impl Fn() -> Arc<dyn RunStore>) {
+    an_empty_store_says_so(&*empty()).await;
+    what_was_appended_is_read(&*empty()).await;
+    a_log_goes_on_where_it_is_told(&*empty()).await;
+    runs_are_found_by_their_ids(&*empty()).await;
+    a_run_has_one_driver(&*empty()).await;
+    a_follower_reads_each_record_once(&*empty()).await;
+    runs_inside_a_run_belong_to_it(&*empty()).await;
+    a_removed_run_is_gone(&*empty()).await;
+}
+
+/// A record with that number; the first starts the run.
+pub fn record(seq: u64) -> Record {
+    let event = match seq {
+        0 => Event::RunStarted(RunStarted {
+            format: FORMAT,
+            run_id: "r".into(),
+            ensemble: "e".into(),
+            ensemble_file: String::new(),
+            ensemble_digest: String::new(),
+            project_root: String::new(),
+            input: "".into(),
+            context: Default::default(),
+            models: Vec::new(),
+            simulated: Vec::new(),
+            forked_from: None,
+            program: String::new(),
+        }),
+        // Some are large enough to be stored beside the log.
+        _ => Event::MessageAdded(MessageAdded {
+            text: "é".repeat(if seq.is_multiple_of(3) { 50_000 } else { 5 }).into(),
+        }),
+    };
+    Record {
+        seq,
+        at: DateTime::<Utc>::UNIX_EPOCH,
+        event,
+    }
+}
+
+async fn create(store: &dyn RunStore, id: &str) -> Arc<dyn StoredRun> {
+    let created = store.create(&RunId::new(id), "name: e\n").await;
+    created.unwrap_or_else(|error| panic!("{id} is created: {error}"))
+}
+
+async fn append(run: &dyn StoredRun, end: LogEnd, numbers: std::ops::Range<u64>) {
+    let mut log = run.log(end, Durability::Commit).await.expect("the log opens");
+    for seq in numbers {
+        log.append(&record(seq)).await.expect("a record is appended");
+    }
+    log.sync(SyncPoint::Turn).await.expect("the log syncs");
+}
+
+async fn numbers(run: &dyn StoredRun) -> Vec<u64> {
+    let journal = run.read_all().await.expect("the log can be read");
+    for read in &journal.records {
+        assert_eq!(*read, record(read.seq), "what is read is what was appended");
+    }
+    journal.records.iter().map(|record| record.seq).collect()
+}
+
+async fn ids(store: &dyn RunStore) -> Vec<String> {
+    let runs = store.list().await.expect("runs are listed");
+    runs.iter().map(|run| run.id().to_string()).collect()
+}
+
+fn failed<T>(result: Result<T, StoreError>) -> StoreError {
+    match result {
+        Ok(_) => panic!("an error was expected"),
+        Err(error) => error,
+    }
+}
+
+async fn an_empty_store_says_so(store: &dyn RunStore) {
+    assert!(ids(store).await.is_empty());
+    assert!(matches!(failed(store.latest().await), StoreError::Empty { .. }));
+    assert!(matches!(failed(store.find("r").await), StoreError::Unknown { id, .. } if id == "r"));
+    assert!(!store.place().is_empty());
+}
+
+async fn what_was_appended_is_read(store: &dyn RunStore) {
+    let run = create(store, "r1").await;
+    append(&*run, LogEnd::NEW, 0..7).await;
+    assert_eq!(numbers(&*run).await, (0..7).collect::<Vec<u64>>());
+    let journal = run.read_all().await.expect("the log can be read");
+    assert!(!journal.is_torn);
+    assert_eq!(journal.end.format, FORMAT);
+    let mut reader = run.read().await.expect("the log can be read");
+    assert_eq!(reader.next().await.expect("a record").expect("a record").seq, 0);
+    assert_ne!(reader.end(), LogEnd::NEW);
+    assert_ne!(reader.end(), journal.end);
+    assert_eq!(run.ensemble().await.expect("the text is there"), "name: e\n");
+}
+
+async fn a_log_goes_on_where_it_is_told(store: &dyn RunStore) {
+    let run = create(store, "r1").await;
+    append(&*run, LogEnd::NEW, 0..3).await;
+    let journal = run.read_all().await.expect("the log can be read");
+    append(&*run, journal.end, 3..5).await;
+    assert_eq!(numbers(&*run).await, [0, 1, 2, 3, 4]);
+    // What follows the given end is dropped.
+    append(&*run, journal.end, 3..4).await;
+    assert_eq!(numbers(&*run).await, [0, 1, 2, 3]);
+    assert!(
+        run.log(LogEnd::NEW, Durability::Commit).await.is_err(),
+        "a log begins once"
+    );
+}
+
+async fn runs_are_found_by_their_ids(store: &dyn RunStore) {
+    for id in ["b1", "a2", "a1"] {
+        append(&*create(store, id).await, LogEnd::NEW, 0..1).await;
+    }
+    let empty = create(store, "c1").await;
+    assert!(matches!(
+        empty.read_all().await,
+        Err(ReadError::Empty { .. } | ReadError::Unavailable { .. })
+    ));
+    assert_eq!(
+        ids(store).await,
+        ["a1", "a2", "b1"],
+        "in order, without what holds no record"
+    );
+    assert_eq!(store.latest().await.expect("a run").id().as_str(), "b1");
+    for (given, found) in [("a1", "a1"), ("b", "b1"), ("a2", "a2")] {
+        assert_eq!(store.find(given).await.expect("a run").id().as_str(), found);
+    }
+    let ambiguous = failed(store.find("a").await);
+    assert!(matches!(ambiguous, StoreError::Ambiguous { candidates, .. } if candidates.len() == 2));
+    assert!(matches!(failed(store.find("x").await), StoreError::Unknown { .. }));
+    let again = failed(store.create(&RunId::new("a1"), "").await);
+    assert!(matches!(again, StoreError::Exists(id) if id.as_str() == "a1"));
+}
+
+async fn a_run_has_one_driver(store: &dyn RunStore) {
+    let run = create(store, "r1").await;
+    append(&*run, LogEnd::NEW, 0..1).await;
+    let lease = run.lease().await.expect("nobody drives it");
+    let other = store.find("r1").await.expect("a run");
+    assert!(matches!(failed(other.lease().await), StoreError::Leased { id, .. } if id.as_str() == "r1"));
+    drop(lease);
+    drop(other.lease().await.expect("nobody drives it any more"));
+}
+
+async fn a_follower_reads_each_record_once(store: &dyn RunStore) {
+    let run = create(store, "r1").await;
+    append(&*run, LogEnd::NEW, 0..2).await;
+    let mut follower = run.follow();
+    let (mut seen, mut appended) = (Vec::new(), 2);
+    for until in [2, 2, 6] {
+        let end = run.read_all().await.expect("the log can be read").end;
+        append(&*run, end, appended..until).await;
+        appended = until;
+        let more = follower.poll().await.expect("the log can be followed");
+        seen.extend(more.iter().map(|record| record.seq));
+        assert_eq!(seen, (0..until).collect::<Vec<u64>>());
+    }
+}
+
+async fn runs_inside_a_run_belong_to_it(store: &dyn RunStore) {
+    let outer = create(store, "r1").await;
+    append(&*outer, LogEnd::NEW, 0..1).await;
+    assert!(outer.inside("a-1-1").await.expect("can be looked for").is_none());
+    let inner = outer.create_inside("a-1-1", "name: inner\n").await.expect("is created");
+    assert_eq!(inner.id().as_str(), "r1/sub/a-1-1");
+    assert_eq!(inner.id().path().collect::<Vec<_>>(), ["a-1-1"]);
+    append(&*inner, LogEnd::NEW, 0..3).await;
+    let found = outer
+        .inside("a-1-1")
+        .await
+        .expect("can be looked for")
+        .expect("is there");
+    assert_eq!(numbers(&*found).await, [0, 1, 2]);
+    assert_eq!(found.ensemble().await.expect("the text is there"), "name: inner\n");
+    let innermost = found.create_inside("b-1-1", "").await.expect("is created");
+    assert_eq!(innermost.id().as_str(), "r1/sub/a-1-1/sub/b-1-1");
+    assert_eq!(ids(store).await, ["r1"], "only outermost runs are listed");
+}
+
+async fn a_removed_run_is_gone(store: &dyn RunStore) {
+    for id in ["r1", "r2"] {
+        append(&*create(store, id).await, LogEnd::NEW, 0..1).await;
+    }
+    let run = store.find("r1").await.expect("a run");
+    let inner = run.create_inside("a-1-1", "").await.expect("is created");
+    append(&*inner, LogEnd::NEW, 0..1).await;
+    let lease = run.lease().await.expect("nobody drives it");
+    run.remove().await.expect("is removed");
+    drop(lease);
+    assert_eq!(ids(store).await, ["r2"]);
+    append(&*create(store, "r1").await, LogEnd::NEW, 0..1).await;
+    let again = store.find("r1").await.expect("a run");
+    assert!(again.inside("a-1-1").await.expect("can be looked for").is_none());
+}

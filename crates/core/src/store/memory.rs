@@ -1,0 +1,252 @@
+//! Runs that are kept in memory, for tests and for programs that need no record afterwards.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Durability, Lease, LogEnd, ReadError, RunFollower, RunId, RunReader, RunStore, StoreError, StoredRun};
+use crate::conversation::{Event, Record};
+use crate::log::{CommitError, FORMAT, RunLog, SyncPoint};
+use crate::runner::BoxFuture;
+
+/// A store in memory. Clones share the runs.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore(Arc<Mutex<BTreeMap<RunId, Arc<Shared>>>>);
+
+/// What all handles of a run share.
+#[derive(Debug)]
+struct Shared {
+    ensemble: String,
+    records: Mutex<Vec<Record>>,
+    is_leased: AtomicBool,
+}
+
+#[derive(Debug)]
+struct MemoryRun {
+    id: RunId,
+    shared: Arc<Shared>,
+    store: MemoryStore,
+}
+
+struct MemoryLease(Arc<Shared>);
+
+struct MemoryLog(Arc<Shared>);
+
+struct MemoryReader {
+    place: String,
+    shared: Arc<Shared>,
+    next: usize,
+    format: u32,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn add(&self, id: RunId, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
+        let mut runs = lock(&self.0);
+        if runs.get(&id).is_some_and(|run| !run.is_nested_and_empty(&id)) {
+            return Err(StoreError::Exists(id));
+        }
+        let shared = Arc::new(Shared {
+            ensemble: ensemble.to_owned(),
+            records: Mutex::default(),
+            is_leased: AtomicBool::new(false),
+        });
+        runs.insert(id.clone(), Arc::clone(&shared));
+        drop(runs);
+        Ok(self.run(id, shared))
+    }
+
+    fn run(&self, id: RunId, shared: Arc<Shared>) -> Arc<dyn StoredRun> {
+        Arc::new(MemoryRun {
+            id,
+            shared,
+            store: self.clone(),
+        })
+    }
+}
+
+impl Shared {
+    fn is_empty(&self) -> bool {
+        lock(&self.records).is_empty()
+    }
+
+    fn is_nested_and_empty(&self, id: &RunId) -> bool {
+        id.path().next().is_some() && self.is_empty()
+    }
+}
+
+impl RunStore for MemoryStore {
+    fn place(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn create<'a>(&'a self, id: &'a RunId, ensemble: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
+        Box::pin(async move { self.add(id.clone(), ensemble) })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>> {
+        Box::pin(async move {
+            let runs = lock(&self.0).clone();
+            let outermost = runs
+                .into_iter()
+                .filter(|(id, run)| id.path().next().is_none() && !run.is_empty());
+            Ok(outermost.map(|(id, shared)| self.run(id, shared)).collect())
+        })
+    }
+}
+
+impl StoredRun for MemoryRun {
+    fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    fn lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>> {
+        Box::pin(async move {
+            if self.shared.is_leased.swap(true, Ordering::AcqRel) {
+                return Err(StoreError::Leased {
+                    id: self.id.clone(),
+                    owner: "this one".to_owned(),
+                });
+            }
+            Ok(Box::new(MemoryLease(Arc::clone(&self.shared))) as Box<dyn Lease>)
+        })
+    }
+
+    fn log(&self, end: LogEnd, _durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>> {
+        Box::pin(async move {
+            let mut records = lock(&self.shared.records);
+            let end = usize::try_from(end.position).unwrap_or(usize::MAX);
+            if end == 0 && !records.is_empty() {
+                return Err(StoreError::Exists(self.id.clone()));
+            }
+            records.truncate(end);
+            Ok(Box::new(MemoryLog(Arc::clone(&self.shared))) as Box<dyn RunLog>)
+        })
+    }
+
+    fn read(&self) -> BoxFuture<'_, Result<Box<dyn RunReader>, ReadError>> {
+        Box::pin(async move { Ok(Box::new(self.reader()) as Box<dyn RunReader>) })
+    }
+
+    fn follow(&self) -> Box<dyn RunFollower> {
+        Box::new(self.reader())
+    }
+
+    fn ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>> {
+        Box::pin(async move { Ok(self.shared.ensemble.clone()) })
+    }
+
+    fn create_inside<'a>(
+        &'a self,
+        name: &'a str,
+        ensemble: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
+        Box::pin(async move { self.store.add(self.id.inside(name), ensemble) })
+    }
+
+    fn inside<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>> {
+        Box::pin(async move {
+            let id = self.id.inside(name);
+            let shared = lock(&self.store.0).get(&id).cloned();
+            Ok(shared.map(|shared| self.store.run(id, shared)))
+        })
+    }
+
+    fn remove(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let inside = format!("{}/", self.id);
+            lock(&self.store.0).retain(|id, _| *id != self.id && !id.as_str().starts_with(&inside));
+            Ok(())
+        })
+    }
+}
+
+impl MemoryRun {
+    fn reader(&self) -> MemoryReader {
+        MemoryReader {
+            place: format!("run {}", self.id),
+            shared: Arc::clone(&self.shared),
+            next: 0,
+            format: FORMAT,
+        }
+    }
+}
+
+impl Lease for MemoryLease {}
+
+impl Drop for MemoryLease {
+    fn drop(&mut self) {
+        self.0.is_leased.store(false, Ordering::Release);
+    }
+}
+
+impl RunLog for MemoryLog {
+    fn append<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), CommitError>> {
+        lock(&self.0.records).push(record.clone());
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn sync(&mut self, _point: SyncPoint) -> BoxFuture<'_, Result<(), CommitError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl MemoryReader {
+    fn take(&mut self) -> Option<Record> {
+        let record = lock(&self.shared.records).get(self.next).cloned()?;
+        self.next += 1;
+        if let Event::RunStarted(started) = &record.event {
+            self.format = started.format;
+        }
+        Some(record)
+    }
+}
+
+impl RunReader for MemoryReader {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
+        Box::pin(async move {
+            match self.take() {
+                None if self.next == 0 => Err(ReadError::Empty {
+                    place: self.place.clone(),
+                }),
+                record => Ok(record),
+            }
+        })
+    }
+
+    fn end(&self) -> LogEnd {
+        LogEnd {
+            position: self.next as u64,
+            format: self.format,
+        }
+    }
+
+    fn is_torn(&self) -> bool {
+        false
+    }
+}
+
+impl RunFollower for MemoryReader {
+    fn poll(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>> {
+        Box::pin(async move { Ok(std::iter::from_fn(|| self.take()).collect()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::contract;
+
+    #[tokio::test]
+    async fn the_contract_holds() {
+        contract::check(|| Arc::new(MemoryStore::new())).await;
+    }
+}

@@ -1,0 +1,326 @@
+//! Where runs are kept, as the run layer sees it.
+//!
+//! A [`RunStore`] holds [`StoredRun`]s. A run has an id, the text of its ensemble, a log, and runs inside it. Whoever
+//! drives a run holds its [`Lease`]. Every store passes the same test suite, [`contract`].
+
+#[cfg(any(test, feature = "store-contract"))]
+pub mod contract;
+mod memory;
+
+use std::error::Error;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::conversation::Record;
+use crate::log::{FORMAT, RunLog};
+use crate::runner::BoxFuture;
+
+pub use memory::MemoryStore;
+
+/// The id of a run. A run inside another has the id `OUTER/sub/NAME`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(Arc<str>);
+
+impl RunId {
+    /// The id with that text.
+    pub fn new(id: impl Into<Arc<str>>) -> Self {
+        Self(id.into())
+    }
+
+    /// The id of the run `name` inside this one.
+    #[must_use]
+    pub fn inside(&self, name: &str) -> Self {
+        Self(format!("{}/sub/{name}", self.0).into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text, shared.
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
+    /// The names of the runs that lead to this one, below the outermost: empty for a run that is inside no other.
+    pub fn path(&self) -> impl Iterator<Item = &str> {
+        self.0.split("/sub/").skip(1)
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+/// How much a power failure may take. The end of the process alone takes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// What the operating system had not written yet.
+    None,
+    /// At most the turn that is open.
+    Turn,
+    /// At most what was said in the last instant: everything is on the disk before the next execution begins.
+    #[default]
+    Commit,
+}
+
+/// Runs that are kept in one place.
+pub trait RunStore: Send + Sync {
+    /// The place, as a person would name it: a folder, a database, "memory".
+    fn place(&self) -> String;
+
+    /// Creates a run with that id and the text of its ensemble. The run has an empty log.
+    fn create<'a>(&'a self, id: &'a RunId, ensemble: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
+
+    /// All runs that hold a record, by id; runs inside others are left out.
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>>;
+
+    /// The run with that id, or the only run whose id begins so.
+    fn find<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
+        Box::pin(async move { only(given, self.list().await?, self.place()) })
+    }
+
+    /// The run with the last id.
+    fn latest(&self) -> BoxFuture<'_, Result<Arc<dyn StoredRun>, StoreError>> {
+        Box::pin(async move {
+            let last = self.list().await?.pop();
+            last.ok_or_else(|| StoreError::Empty { place: self.place() })
+        })
+    }
+}
+
+/// One run in a store.
+pub trait StoredRun: Send + Sync {
+    /// Its id.
+    fn id(&self) -> &RunId;
+
+    /// The folder in which the run is kept, if it is kept in files.
+    fn folder(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Takes the right to drive the run, until the lease is dropped or the process ends.
+    ///
+    /// # Errors
+    /// [`StoreError::Leased`]: somebody else drives the run.
+    fn lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>>;
+
+    /// Who holds the lease, as a process id; `None` if nobody does or the store does not know.
+    fn driver(&self) -> Option<u32> {
+        None
+    }
+
+    /// Opens the log for appending at `end`; what was appended after that (a torn record) is dropped. The caller holds
+    /// the lease of the run, or of the run around it.
+    fn log(&self, end: LogEnd, durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>>;
+
+    /// Reads the log from its first record.
+    fn read(&self) -> BoxFuture<'_, Result<Box<dyn RunReader>, ReadError>>;
+
+    /// Reads the log while another process may append to it.
+    fn follow(&self) -> Box<dyn RunFollower>;
+
+    /// The text of the ensemble, as it was when the run was created.
+    fn ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>>;
+
+    /// Creates a run inside this one; an existing one of that name must not hold records.
+    fn create_inside<'a>(
+        &'a self,
+        name: &'a str,
+        ensemble: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
+
+    /// The run of that name inside this one, if it was created.
+    fn inside<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>>;
+
+    /// Deletes the run and all runs inside it. The caller holds the lease.
+    fn remove(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Reads all records.
+    fn read_all(&self) -> BoxFuture<'_, Result<Journal, ReadError>> {
+        Box::pin(async move {
+            let mut reader = self.read().await?;
+            let mut records = Vec::new();
+            while let Some(record) = reader.next().await? {
+                records.push(record);
+            }
+            Ok(Journal {
+                records,
+                end: reader.end(),
+                is_torn: reader.is_torn(),
+            })
+        })
+    }
+}
+
+/// The right to drive a run. Dropping it gives the right back.
+pub trait Lease: Send + Sync {}
+
+/// The place at which the next record of a log is appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The position, in the store's own unit: bytes for files, records for memory.
+    pub position: u64,
+    /// The version of the log's format.
+    pub format: u32,
+}
+
+impl LogEnd {
+    /// The beginning of a new log.
+    pub const NEW: Self = Self {
+        position: 0,
+        format: FORMAT,
+    };
+}
+
+/// Reads the records of a log in order, each once.
+pub trait RunReader: Send {
+    /// The next record; `None` at the end. After an error there is nothing more.
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>>;
+
+    /// The end of the records that were read.
+    fn end(&self) -> LogEnd;
+
+    /// Was a torn last record dropped?
+    fn is_torn(&self) -> bool;
+}
+
+/// Reads a log while another process may append to it.
+pub trait RunFollower: Send {
+    /// The records that have become whole since the last call.
+    fn poll(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>>;
+}
+
+/// A log as it was read.
+#[derive(Debug)]
+pub struct Journal {
+    /// All whole records, at least one.
+    pub records: Vec<Record>,
+    /// The end of the records.
+    pub end: LogEnd,
+    /// Was a torn last record dropped?
+    pub is_torn: bool,
+}
+
+/// Why a run cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No run has such an id.
+    #[error("no run is called `{id}` in {place}")]
+    Unknown {
+        /// The id or the beginning of an id.
+        id: String,
+        /// Where the runs are.
+        place: String,
+    },
+    /// Several ids begin so.
+    #[error("`{id}` may be any of {}", list(candidates))]
+    Ambiguous {
+        /// The beginning of the ids.
+        id: String,
+        /// The ids.
+        candidates: Vec<RunId>,
+    },
+    /// The store holds no run.
+    #[error("there is no run in {place}")]
+    Empty {
+        /// Where the runs would be.
+        place: String,
+    },
+    /// Another process drives the run.
+    #[error("another process ({owner}) drives run {id}")]
+    Leased {
+        /// The run.
+        id: RunId,
+        /// The process, as the store knows it.
+        owner: String,
+    },
+    /// A run has that id already.
+    #[error("a run is called `{0}` already")]
+    Exists(RunId),
+    /// The store itself fails.
+    #[error("cannot {action} {place}: {source}")]
+    Unavailable {
+        /// What was tried: `read`, `create the folder`.
+        action: &'static str,
+        /// On what.
+        place: String,
+        /// Why it failed.
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+/// Why a log cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The store itself fails.
+    #[error("cannot read {place}: {source}")]
+    Unavailable {
+        /// What was to be read.
+        place: String,
+        /// Why it cannot be read.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// A record that is not the last is damaged.
+    #[error("{place}:{line}: the journal is damaged: {error}")]
+    Damaged {
+        /// The log.
+        place: String,
+        /// The line or record, from 1.
+        line: u64,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// The log holds no record.
+    #[error("{place} holds no record")]
+    Empty {
+        /// The log.
+        place: String,
+    },
+    /// A later version of the program wrote the log.
+    #[error("{place} has format {format}, and this version reads up to {FORMAT}: use a later version of ensemble")]
+    Format {
+        /// The log.
+        place: String,
+        /// The version of its format.
+        format: u32,
+    },
+}
+
+fn list(ids: &[RunId]) -> String {
+    let ids: Vec<&str> = ids.iter().map(RunId::as_str).collect();
+    ids.join(", ")
+}
+
+/// The run with that id, or the only one whose id begins so.
+///
+/// # Errors
+/// There is no such run, or there are several.
+pub fn only(given: &str, all: Vec<Arc<dyn StoredRun>>, place: String) -> Result<Arc<dyn StoredRun>, StoreError> {
+    if let Some(exact) = all.iter().find(|run| run.id().as_str() == given) {
+        return Ok(Arc::clone(exact));
+    }
+    let begins = |run: &Arc<dyn StoredRun>| run.id().as_str().starts_with(given);
+    let mut matching: Vec<Arc<dyn StoredRun>> = all.into_iter().filter(begins).collect();
+    match matching.len() {
+        1 => Ok(matching.remove(0)),
+        0 => Err(StoreError::Unknown {
+            id: given.to_owned(),
+            place,
+        }),
+        _ => Err(StoreError::Ambiguous {
+            id: given.to_owned(),
+            candidates: matching.iter().map(|run| run.id().clone()).collect(),
+        }),
+    }
+}
