@@ -7,17 +7,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::args::ChatArgs;
+use super::drive::{Ending, Messages, drive, show_warnings, warn_of_torn};
 use super::error::CliError;
 use super::lines::Lines;
-use super::prepare::{Prepared, prepare};
-use super::project::Surroundings;
-use super::resume::Recorded;
-use super::run::{Messages, New, Showing, show_warnings, showing_by, started_with, verbosity};
-use super::wiring::{Shared, wire};
+use super::runtime::block_on;
+use super::shown::{showing_by, verbosity};
+use super::surroundings::Surroundings;
 use super::{exit, given};
-use ensemble_core::conversation::{Event, MessageAdded, RunEnded};
+use ensemble_core::conversation::RunEnded;
 use ensemble_reports::report::{Human, Stage};
-use ensemble_runs::journal::Store;
+use ensemble_runs::{EnsembleRef, Prepared, Ready, RunOptions, Runs};
 
 /// Between these, a message has several lines.
 const QUOTES: &str = "\"\"\"";
@@ -37,73 +36,53 @@ pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, C
         let human = Human::new(stage.clone(), verbosity(&args.showing));
         if is_prompted { human.chatting() } else { human }
     });
-    match &args.run {
-        Some(run) => go_on(run, args, typist, showing, surroundings),
-        None => begin(args, typist, showing, surroundings),
-    }
+    let runs = surroundings.runs_with(showing.operator);
+    let mut options = given::options(&args.answering, &args.driving, surroundings)?;
+    options.reporters.push(showing.reporter);
+    options.listener = showing.listener;
+    block_on(async {
+        let mut ready = match &args.run {
+            Some(run) => go_on(run, &runs, options, surroundings).await?,
+            None => begin(args, &runs, options, surroundings)?,
+        };
+        let simulated = if args.run.is_some() { &[] } else { ready.simulated() };
+        typist.greet(ready.prepared(), simulated);
+        // Nothing is left behind if nothing is said.
+        let Some(first) = typist.message().await else {
+            return Ok(exit::SUCCESS);
+        };
+        ready.set_input(first);
+        let ending = Ending {
+            fail_on_limit: args.driving.fail_on_limit,
+            showing: &args.showing,
+            surroundings,
+        };
+        drive(ready, typist, ending).await
+    })
 }
 
-/// A new conversation. Nothing is left behind if nothing is said.
-fn begin(args: &ChatArgs, typist: Typist, showing: Showing, surroundings: &Surroundings) -> Result<u8, CliError> {
+/// A new conversation.
+fn begin(
+    args: &ChatArgs,
+    runs: &Runs,
+    mut options: RunOptions,
+    surroundings: &Surroundings,
+) -> Result<Ready, CliError> {
     let named = args.ensemble.as_deref().unwrap_or_default();
-    let path = surroundings.ensemble_file(named)?;
-    let prepared = prepare(&path, surroundings)?;
+    let prepared = Arc::new(runs.prepare(&EnsembleRef::file(named))?);
     show_warnings(&prepared, &args.showing, surroundings);
-    let models = &args.answering.model;
-    let shared = Shared::given(
-        &args.answering,
-        models,
-        args.driving.durability(),
-        &showing,
-        &prepared,
-        surroundings,
-    )?;
-    let wired = wire(&prepared, &shared)?;
-    let context = given::context(args.context.as_deref(), &args.set, surroundings)?;
-    typist.greet(&prepared, &wired.simulated);
-    let Some(input) = typist.first()? else {
-        return Ok(exit::SUCCESS);
-    };
-    let started = started_with(&prepared, &path, &wired, models, surroundings);
-    let new = New {
-        prepared: &prepared,
-        wired,
-        started: ensemble_core::conversation::RunStarted {
-            input,
-            context,
-            ..started
-        },
-        messages: Box::new(typist),
-        reporter: showing.reporter,
-    };
-    new.begin(&args.driving, &args.showing, surroundings)
+    options.context = given::context(args.context.as_deref(), &args.set, surroundings)?;
+    Ok(runs.ready_with(prepared, options)?)
 }
 
 /// A conversation that has ended is continued.
-fn go_on(
-    run: &str,
-    args: &ChatArgs,
-    typist: Typist,
-    showing: Showing,
-    surroundings: &Surroundings,
-) -> Result<u8, CliError> {
-    let store = Store::of(&surroundings.project_root(&surroundings.folder));
-    let recorded = Recorded::open(store.find(run)?, surroundings)?;
-    recorded.must_have_ended()?;
-    typist.greet(&recorded.prepared, &[]);
-    let Some(text) = typist.first()? else {
-        return Ok(exit::SUCCESS);
-    };
-    let first = Event::MessageAdded(MessageAdded { text });
-    recorded.go_on(
-        first,
-        showing,
-        Box::new(typist),
-        &args.answering,
-        &args.driving,
-        &args.showing,
-        surroundings,
-    )
+async fn go_on(run: &str, runs: &Runs, options: RunOptions, surroundings: &Surroundings) -> Result<Ready, CliError> {
+    let held = runs.hold(run).await?;
+    let recorded = held.recorded();
+    if recorded.journal.is_torn {
+        warn_of_torn(recorded.run.folder(), surroundings);
+    }
+    Ok(held.continue_with("", options)?)
 }
 
 /// Who types messages, or the file or program that stands in the place.
@@ -138,13 +117,6 @@ impl Typist {
         };
         let text = format!("{what}\n{simulated}Say something; /help tells more, Ctrl-D ends.\n");
         self.surroundings.complain(&text);
-    }
-
-    /// The first message, before anything runs.
-    fn first(&self) -> Result<Option<Arc<str>>, CliError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
-        Ok(runtime.block_on(self.message()))
     }
 
     /// The next message; nothing at the end.

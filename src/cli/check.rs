@@ -3,14 +3,14 @@
 use super::args::{CheckArgs, CheckFormat};
 use super::error::CliError;
 use super::exit;
-use super::prepare::prepare;
-use super::project::Surroundings;
+use super::surroundings::Surroundings;
 use ensemble_core::explore::{Budget, explore};
 use ensemble_reports::report::exploration::{human, json};
+use ensemble_runs::EnsembleRef;
 
 /// `ensemble check`.
 pub(super) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let prepared = prepare(&surroundings.ensemble_file(&args.ensemble)?, surroundings)?;
+    let prepared = surroundings.runs().prepare(&EnsembleRef::file(&*args.ensemble))?;
     let budget = Budget {
         states: u64::from(args.max_states),
     };

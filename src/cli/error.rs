@@ -1,11 +1,10 @@
-//! What can go wrong before or around a run, in words, with the exit code that follows.
-
-use std::path::PathBuf;
+//! What can go wrong before or around a run, in words for the command line, with the exit code that follows.
 
 use super::exit;
-use ensemble_language::diagnostic::Diagnostic;
-use ensemble_reports::report::diagnostics;
-use ensemble_runs::journal::{LedgerError, ReadError, StoreError};
+use ensemble_core::log::CommitError;
+use ensemble_core::store::{ReadError, StoreError};
+use ensemble_reports::report::{count, diagnostics};
+use ensemble_runs::RunError;
 
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -18,29 +17,24 @@ pub(super) enum CliError {
         /// What to do.
         help: Option<String>,
     },
-    /// A file cannot be read.
-    #[error("cannot read {}: {reason}", path.display())]
-    Unreadable {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// A text is wrong.
-    #[error("{} findings", .0.len())]
-    Invalid(Vec<Diagnostic>),
-    /// The folder of runs.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A journal cannot be read.
-    #[error(transparent)]
-    Journal(#[from] ReadError),
-    /// A journal cannot be written, so the run stopped.
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
+    /// The run layer did not do what it was asked for.
+    #[error("{}", words(.0))]
+    Run(#[from] RunError),
     /// The program's own machinery.
     #[error("{0}")]
     Internal(String),
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl From<ReadError> for CliError {
+    fn from(error: ReadError) -> Self {
+        Self::Run(error.into())
+    }
 }
 
 impl CliError {
@@ -63,15 +57,26 @@ impl CliError {
     /// The exit code that follows.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage { .. } | Self::Unreadable { .. } | Self::Invalid(_) | Self::Journal(_) => exit::USAGE,
-            Self::Store(StoreError::Unknown { .. } | StoreError::Ambiguous { .. } | StoreError::None(_)) => exit::USAGE,
-            Self::Store(_) | Self::Ledger(_) | Self::Internal(_) => exit::FAILURE,
+            Self::Usage { .. } => exit::USAGE,
+            Self::Internal(_) => exit::FAILURE,
+            Self::Run(error) => match error {
+                RunError::Store(
+                    StoreError::Unknown { .. } | StoreError::Ambiguous { .. } | StoreError::Empty { .. },
+                ) => exit::USAGE,
+                RunError::Store(_)
+                | RunError::Commit(_)
+                | RunError::NotBegun
+                | RunError::NotAsked(_)
+                | RunError::Closed
+                | RunError::Stopped(_) => exit::FAILURE,
+                _ => exit::USAGE,
+            },
         }
     }
 
     /// As a person reads it.
     pub(super) fn render(&self, color: bool) -> String {
-        if let Self::Invalid(findings) = self {
+        if let Self::Run(RunError::Invalid(findings)) = self {
             return diagnostics::human(findings, color);
         }
         let (bold, reset) = if color { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
@@ -85,18 +90,77 @@ impl CliError {
     fn help(&self) -> Option<String> {
         match self {
             Self::Usage { help, .. } => help.clone(),
-            Self::Store(StoreError::Unknown { .. } | StoreError::Ambiguous { .. }) => {
-                Some("`ensemble runs list` shows all".to_owned())
-            }
-            Self::Store(StoreError::None(_)) => Some("`ensemble run FILE` makes one".to_owned()),
-            Self::Store(StoreError::Locked { .. }) => Some("wait for it to end, or stop it".to_owned()),
-            Self::Ledger(LedgerError::Write { .. }) => {
-                Some("the run has stopped; what was recorded stands, and `ensemble resume` goes on once the folder can be written".to_owned())
-            }
-            Self::Store(StoreError::Io { .. }) => {
-                Some("a run is recorded in `.ensemble/runs` of the project; that folder must be writable".to_owned())
-            }
-            _ => None,
+            Self::Run(error) => help(error),
+            Self::Internal(_) => None,
         }
     }
+}
+
+/// The error, with the option of the command line that it is about.
+fn words(error: &RunError) -> String {
+    match error {
+        RunError::NoTool { tool, .. } => format!("--allow-tool {tool}: there is no such tool"),
+        RunError::Model { given, reason } => format!("--model {given}: {reason}"),
+        RunError::Cache { folder, source, .. } => format!("--cache {}: {source}", folder.display()),
+        RunError::NoAgent(name) => format!("--live {name}: no agent is called `{name}`"),
+        other => other.to_string(),
+    }
+}
+
+/// What to do about it.
+fn help(error: &RunError) -> Option<String> {
+    Some(match error {
+        RunError::NotFound { .. } => return error.advice(),
+        RunError::IsFolder(_) => "`ensemble validate` takes folders".to_owned(),
+        RunError::AnswerForNobody { inputs, .. } => match inputs.as_slice() {
+            [] => "this ensemble has no input agents".to_owned(),
+            inputs => format!("its input agents are {}", inputs.join(", ")),
+        },
+        RunError::NoTool { similar, tools, .. } => match (similar, tools.as_slice()) {
+            (Some(similar), _) => format!("did you mean `{similar}`?"),
+            (None, []) => "this ensemble has no tools".to_owned(),
+            (None, tools) => format!("its tools are {}", tools.join(", ")),
+        },
+        RunError::Cache { only: true, .. } => "run once without --cache-only to fill it".to_owned(),
+        RunError::NotEnded(run) => format!("`ensemble resume {run}` goes on with it"),
+        RunError::HasEnded {
+            run,
+            file,
+            failed: Some((agent, turn)),
+            ..
+        } => format!("`ensemble rerun {run} --from {agent}@{turn} --ensemble {file}` repeats what failed and what followed from it"),
+        RunError::HasEnded { run, file, turn, .. } => format!(
+            "`ensemble fork {run} --at-turn N --ensemble {file}` goes on from a turn, the last is {turn}; `ensemble rerun {run} --from AGENT@TURN --ensemble {file}` repeats an execution"
+        ),
+        RunError::NoTurn { finished, .. } => {
+            format!("it has finished {}; 0 keeps only the input", count(*finished as u64, "turn"))
+        }
+        RunError::NoExecution { ran_in, agents, .. } => match ran_in.as_slice() {
+            [] => format!("the agents that ran are {}", agents.join(", ")),
+            turns => {
+                let turns: Vec<String> = turns.iter().map(u32::to_string).collect();
+                format!("it ran in turn {}", turns.join(", "))
+            }
+        },
+        RunError::AgentIsGone { .. } => "fork at an earlier turn, or keep the agent".to_owned(),
+        RunError::NoEnsemble => "name it with --ensemble FILE".to_owned(),
+        RunError::Commit(CommitError::Write { .. }) => {
+            "the run has stopped; what was recorded stands, and `ensemble resume` goes on once the folder can be written"
+                .to_owned()
+        }
+        RunError::Store(error) => return help_of_store(error),
+        _ => return None,
+    })
+}
+
+fn help_of_store(error: &StoreError) -> Option<String> {
+    Some(match error {
+        StoreError::Unknown { .. } | StoreError::Ambiguous { .. } => "`ensemble runs list` shows all".to_owned(),
+        StoreError::Empty { .. } => "`ensemble run FILE` makes one".to_owned(),
+        StoreError::Leased { .. } => "wait for it to end, or stop it".to_owned(),
+        StoreError::Unavailable { .. } => {
+            "a run is recorded in `.ensemble/runs` of the project; that folder must be writable".to_owned()
+        }
+        StoreError::Exists(_) => return None,
+    })
 }

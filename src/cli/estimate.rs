@@ -1,30 +1,32 @@
 //! `ensemble estimate`: what a run would take, from what a recorded one took.
 
-use std::path::Path;
-
 use super::args::{EstimateArgs, Told};
 use super::error::CliError;
 use super::exit;
-use super::prepare::{Prepared, prepare, profiles};
-use super::project::Surroundings;
-use super::replay::{Form, record};
-use super::resume::{recorded_ensemble, started};
-use super::saved::saved_story;
+use super::runs::opened;
+use super::runtime::block_on;
+use super::surroundings::Surroundings;
 use ensemble_agents::model::Profiles;
-use ensemble_language::data::digest;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
 use ensemble_reports::report::story::{Estimate, Known, estimate as told, estimate_document};
-use ensemble_reports::story::{Share, Story, shares};
-use ensemble_runs::journal::read;
+use ensemble_reports::story::{Share, shares};
+use ensemble_runs::EnsembleRef;
+use ensemble_runs::prepare::profiles;
 
 /// `ensemble estimate`.
 pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let path = surroundings.ensemble_file(&args.ensemble)?;
-    let planned = prepare(&path, surroundings)?;
-    let (story, recorded) = open(&args.from, surroundings)?;
-    let recorded = recorded.as_ref().map(|recorded| &**recorded.plan.ensemble());
+    let path = surroundings.project.ensemble_file(&args.ensemble)?;
+    let planned = surroundings.runs().prepare(&EnsembleRef::file(&*args.ensemble))?;
+    let opened = block_on(opened(&args.from, surroundings))?;
+    let story = opened.story;
+    let recorded = opened.prepared.as_ref().map(|recorded| &**recorded.plan.ensemble());
     let shares = shares(&story);
-    let prices = profiles(planned.plan.ensemble(), &planned.folder, Vec::new(), surroundings)?;
+    let prices = profiles(
+        planned.plan.ensemble(),
+        &planned.folder,
+        Vec::new(),
+        &surroundings.project,
+    )?;
     let estimate = Estimate {
         ensemble: &path.display().to_string(),
         story: &story,
@@ -81,24 +83,4 @@ fn known(
         (name.clone(), known)
     });
     agents.collect()
-}
-
-/// The run, and the ensemble that it had, if that is at hand.
-fn open(given: &str, surroundings: &Surroundings) -> Result<(Story, Option<Prepared>), CliError> {
-    match record(Some(given), surroundings)? {
-        Form::Run(folder) => {
-            let journal = read(&folder.journal())?;
-            let recorded = recorded_ensemble(&folder, started(&journal)?, surroundings);
-            Ok((Story::of(&journal.records), recorded.ok()))
-        }
-        Form::Journal(path) => {
-            let journal = read(&path)?;
-            let before = started(&journal)?;
-            let file = surroundings.relative(Path::new(&before.ensemble_file));
-            let recorded = prepare(&file, surroundings).ok();
-            let recorded = recorded.filter(|recorded| digest(recorded.source.text()) == before.ensemble_digest);
-            Ok((Story::of(&journal.records), recorded))
-        }
-        Form::Result(path) => Ok((saved_story(&path)?.0, None)),
-    }
 }

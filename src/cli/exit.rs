@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ensemble_core::conversation::{CompletionReason, Interruption};
+use ensemble_core::conversation::{Canceller, CompletionReason, Interruption};
 
 /// Nothing to complain about.
 pub(super) const SUCCESS: u8 = 0;
@@ -16,10 +16,10 @@ pub(super) const USAGE: u8 = 2;
 pub(super) const DIVERGED: u8 = 5;
 
 /// The exit code of a run that ended so.
-pub(super) fn of_run(reason: CompletionReason, cause: Option<Interruption>, fail_on_limit: bool) -> u8 {
+pub(super) fn of_run(reason: CompletionReason, cause: Option<&Interruption>, fail_on_limit: bool) -> u8 {
     match reason {
         CompletionReason::ConditionFailed | CompletionReason::AgentFailed => FAILURE,
-        CompletionReason::Cancelled if cause == Some(Interruption::Terminated) => 143,
+        CompletionReason::Cancelled if cause == Some(&Interruption::Cancelled { by: Canceller::Signal }) => 143,
         CompletionReason::Cancelled => 130,
         CompletionReason::Timeout => 4,
         CompletionReason::WaitingForInput => 3,
@@ -56,7 +56,8 @@ mod tests {
             (0, 0),
         ];
         assert_eq!(codes, expected);
-        assert_eq!(of_run(Cancelled, Some(Interruption::Terminated), false), 143);
-        assert_eq!(of_run(Cancelled, Some(Interruption::CtrlC), false), 130);
+        for (by, code) in [(Canceller::Signal, 143), (Canceller::Keyboard, 130)] {
+            assert_eq!(of_run(Cancelled, Some(&Interruption::Cancelled { by }), false), code);
+        }
     }
 }

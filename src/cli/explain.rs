@@ -3,7 +3,7 @@
 use super::args::ExplainArgs;
 use super::error::CliError;
 use super::exit;
-use super::project::Surroundings;
+use super::surroundings::Surroundings;
 use ensemble_language::diagnostic::Code;
 use ensemble_language::loader::{codes, explain as explanations};
 

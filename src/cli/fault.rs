@@ -1,7 +1,7 @@
 //! `ENSEMBLE_FAULT`: this process is to kill itself at a chosen append to a journal. `docs/testing.md` says what for.
 
 use super::error::CliError;
-use ensemble_runs::journal::Fault;
+use ensemble_runs::files::Fault;
 
 /// The variable.
 const VARIABLE: &str = "ENSEMBLE_FAULT";

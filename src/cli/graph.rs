@@ -4,11 +4,10 @@ use super::args::{GraphArgs, GraphFormat};
 use super::error::CliError;
 use super::exit;
 use super::picture::{of_ensemble, overlay};
-use super::prepare::prepare;
-use super::project::Surroundings;
-use super::resume::{recorded_ensemble, started};
+use super::runtime::block_on;
+use super::surroundings::Surroundings;
 use ensemble_reports::report::graph::{Picture, ascii, dot, mermaid, svg};
-use ensemble_runs::journal::{Store, read};
+use ensemble_runs::{EnsembleRef, RecordedRun};
 
 /// `ensemble graph`.
 pub(super) fn graph(args: &GraphArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -24,20 +23,20 @@ pub(super) fn graph(args: &GraphArgs, surroundings: &Surroundings) -> Result<u8,
 
 fn gather(args: &GraphArgs, surroundings: &Surroundings) -> Result<Picture, CliError> {
     let given = match &args.ensemble {
-        Some(given) => Some(prepare(&surroundings.ensemble_file(given)?, surroundings)?),
+        Some(given) => Some(surroundings.runs().prepare(&EnsembleRef::file(&**given))?),
         None => None,
     };
     let Some(run) = &args.run else {
         let given = given.ok_or_else(|| CliError::usage("name an ensemble, or a run with --run"))?;
         return Ok(of_ensemble(given.plan.ensemble()));
     };
-    let store = Store::of(&surroundings.project_root(&surroundings.folder));
-    let folder = store.find(run)?;
-    let journal = read(&folder.journal())?;
-    let recorded = recorded_ensemble(&folder, started(&journal)?, surroundings)?;
-    let recorded = recorded.plan.ensemble();
+    let recorded_run = block_on(async {
+        let runs = surroundings.runs();
+        Ok(RecordedRun::read(runs.find(run.as_str()).await?, runs.project()).await?)
+    })?;
+    let recorded = recorded_run.prepared.plan.ensemble();
     let shown = given.as_ref().map_or(recorded, |given| given.plan.ensemble());
     let mut picture = of_ensemble(shown);
-    overlay(&mut picture, shown, recorded, &journal);
+    overlay(&mut picture, shown, recorded, &recorded_run.journal);
     Ok(picture)
 }

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use super::args::ImportArgs;
 use super::error::CliError;
 use super::exit;
-use super::project::{Surroundings, read_source, read_stdin};
+use super::inputs::read_stdin;
+use super::surroundings::Surroundings;
 use ensemble_import::import::{self, Beside, Imported};
 use ensemble_language::loader;
 use ensemble_language::loader::document::Document;
 use ensemble_language::source::Source;
 use ensemble_reports::report::diagnostics;
+use ensemble_runs::RunError;
+use ensemble_runs::project::read_source;
 
 /// llm-orc's folder in a project.
 const LLM_ORC: &str = ".llm-orc";
@@ -27,7 +30,7 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
     let output = args.output.as_deref().map(|output| place(output, &stem, surroundings));
     if let Some(output) = output
         .as_deref()
-        .filter(|output| surroundings.folder.join(output).exists() && !args.force)
+        .filter(|output| surroundings.project.folder.join(output).exists() && !args.force)
     {
         let message = format!("{} is there already", output.display());
         return Err(CliError::usage_with_help(
@@ -43,15 +46,16 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
         script: &|script| project.script(script),
         ensemble: &|name| {
             surroundings
+                .project
                 .ensemble_file_from(name, &project.new, &project.root)
                 .is_ok()
         },
         schema: project.schema(),
     };
-    let imported = import::import(&source, &beside).map_err(CliError::Invalid)?;
+    let imported = import::import(&source, &beside).map_err(RunError::Invalid)?;
     match &output {
         Some(output) => {
-            write(&surroundings.folder.join(output), &imported.text)
+            write(&surroundings.project.folder.join(output), &imported.text)
                 .map_err(|error| CliError::usage(format!("cannot write {}: {error}", output.display())))?;
             surroundings.print(&format!("wrote {}\n", output.display()));
         }
@@ -76,7 +80,7 @@ fn tell(imported: &Imported, surroundings: &Surroundings) -> u8 {
 
 /// The file to write: in a folder, one of the old file's name.
 fn place(output: &Path, stem: &str, surroundings: &Surroundings) -> PathBuf {
-    if surroundings.folder.join(output).is_dir() {
+    if surroundings.project.folder.join(output).is_dir() {
         output.join(format!("{stem}.yaml"))
     } else {
         output.to_owned()
@@ -103,7 +107,7 @@ struct Project {
 
 impl Project {
     fn around(file: &str, output: Option<&Path>, surroundings: &Surroundings) -> Self {
-        let here = &surroundings.folder;
+        let here = &surroundings.project.folder;
         let parent = |path: &Path| {
             let absolute = here.join(path);
             let folder = absolute.parent().unwrap_or(here);
@@ -118,7 +122,7 @@ impl Project {
         let new = output.map_or_else(|| here.clone(), parent);
         Self {
             old: found.unwrap_or(&from).to_owned(),
-            root: surroundings.project_root(&new),
+            root: surroundings.project.project_root(&new),
             has_schema: output.is_some() && new.join("ensemble.schema.json").is_file(),
             new,
         }
@@ -140,6 +144,7 @@ impl Project {
         profiles.sort();
         files.extend(profiles);
         let user = surroundings
+            .project
             .user_config
             .as_deref()
             .and_then(Path::parent)
@@ -147,7 +152,7 @@ impl Project {
         files.extend(user.map(|folder| folder.join("llm-orc").join("config.yaml")));
         let mut documents = Vec::new();
         for file in files.into_iter().filter(|file| file.is_file()) {
-            let source = read_source(&surroundings.relative(&file))?;
+            let source = read_source(&surroundings.project.relative(&file))?;
             documents.extend(loader::parse(&source).ok());
         }
         Ok(documents)

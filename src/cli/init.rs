@@ -6,7 +6,7 @@ use std::path::Path;
 use super::args::InitArgs;
 use super::error::CliError;
 use super::exit;
-use super::project::Surroundings;
+use super::surroundings::Surroundings;
 use ensemble_language::loader::schema::SCHEMA;
 
 const ENSEMBLE: &str = include_str!("starter/ensemble.yaml");
@@ -23,7 +23,7 @@ pub(super) fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, C
             let help = "names start with a letter or digit, and go on with letters, digits, `_`, `.` and `-`";
             return Err(CliError::usage_with_help(format!("`{name}` is not a valid name"), help));
         }
-        None => name_of(&surroundings.folder),
+        None => name_of(&surroundings.project.folder),
     };
     let files = [
         (format!("ensembles/{name}.yaml"), ENSEMBLE.replace("NAME", &name)),
@@ -31,17 +31,17 @@ pub(super) fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, C
     ];
     // Both are looked for before the first is written.
     for (file, _) in &files {
-        if surroundings.folder.join(file).exists() {
+        if surroundings.project.folder.join(file).exists() {
             let help = "give the new ensemble another name: `ensemble init NAME`";
             return Err(CliError::usage_with_help(format!("{file} is there already"), help));
         }
     }
     let mut told = String::new();
     for (file, text) in &files {
-        create(&surroundings.folder.join(file), text)?;
+        create(&surroundings.project.folder.join(file), text)?;
         told.push_str(&format!("wrote {file}\n"));
     }
-    let schema = surroundings.folder.join(SCHEMA_FILE);
+    let schema = surroundings.project.folder.join(SCHEMA_FILE);
     let mut kept = String::new();
     if !schema.exists() {
         create(&schema, SCHEMA)?;

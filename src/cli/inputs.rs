@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::CliError;
-use super::project::{Surroundings, read_source, read_stdin};
+use super::surroundings::Surroundings;
 use ensemble_language::source::Source;
+use ensemble_runs::RunError;
+use ensemble_runs::project::{read_source, read_stream};
 
 /// Something to check: a file that is read when its turn comes, or a text that is there already.
 pub(super) enum Input {
@@ -27,7 +29,7 @@ impl Input {
     /// Its text.
     pub(super) fn read(&self) -> Result<Source, CliError> {
         match self {
-            Self::File(path) => read_source(path),
+            Self::File(path) => Ok(read_source(path)?),
             Self::Stdin(source) => Ok(source.clone()),
         }
     }
@@ -35,7 +37,7 @@ impl Input {
 
 /// All that was asked for, in order, folders searched; without a path `ensembles`, else the caller's folder.
 pub(super) fn inputs(paths: &[String], surroundings: &Surroundings) -> Result<Vec<Input>, CliError> {
-    let default = if surroundings.folder.join("ensembles").is_dir() {
+    let default = if surroundings.project.folder.join("ensembles").is_dir() {
         "ensembles"
     } else {
         "."
@@ -50,7 +52,7 @@ pub(super) fn inputs(paths: &[String], surroundings: &Surroundings) -> Result<Ve
             continue;
         }
         let path = PathBuf::from(given);
-        let absolute = surroundings.folder.join(&path);
+        let absolute = surroundings.project.folder.join(&path);
         if absolute.is_dir() {
             let files = files_in(&path, &absolute)?;
             if files.is_empty() {
@@ -62,7 +64,7 @@ pub(super) fn inputs(paths: &[String], surroundings: &Surroundings) -> Result<Ve
         } else if given.contains(['*', '?', '[']) {
             inputs.extend(matching(given, surroundings)?.into_iter().map(Input::File));
         } else {
-            inputs.push(Input::File(surroundings.ensemble_file(given)?));
+            inputs.push(Input::File(surroundings.project.ensemble_file(given)?));
         }
     }
     Ok(inputs)
@@ -76,13 +78,13 @@ fn matching(pattern: &str, surroundings: &Surroundings) -> Result<Vec<PathBuf>, 
         ..glob::MatchOptions::default()
     };
     // The folder's own name may hold characters that mean something in a pattern.
-    let folder = glob::Pattern::escape(&surroundings.folder.display().to_string());
+    let folder = glob::Pattern::escape(&surroundings.project.folder.display().to_string());
     let whole = Path::new(&folder).join(pattern);
     let found = glob::glob_with(&whole.display().to_string(), not_hidden)
         .map_err(|error| CliError::usage(format!("{pattern} is not a pattern: {}", error.msg)))?;
     let mut files = Vec::new();
     for path in found.filter_map(Result::ok) {
-        let shown = surroundings.relative(&path);
+        let shown = surroundings.project.relative(&path);
         if path.is_dir() {
             files.extend(files_in(&shown, &path)?);
         } else if path.is_file() {
@@ -109,7 +111,7 @@ fn files_in(shown: &Path, folder: &Path) -> Result<Vec<PathBuf>, CliError> {
 }
 
 fn search(shown: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), CliError> {
-    let unreadable = |error: std::io::Error| CliError::Unreadable {
+    let unreadable = |error: std::io::Error| RunError::Unreadable {
         path: shown.to_owned(),
         reason: error.to_string(),
     };
@@ -139,4 +141,9 @@ fn search(shown: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), C
         }
     }
     Ok(())
+}
+
+/// Reads standard input as a text.
+pub(super) fn read_stdin() -> Result<String, CliError> {
+    Ok(read_stream(std::io::stdin().lock(), "standard input")?)
 }

@@ -8,7 +8,7 @@ use clap_mangen::Man;
 use super::args::{Cli, ManArgs};
 use super::error::CliError;
 use super::exit;
-use super::project::Surroundings;
+use super::surroundings::Surroundings;
 
 /// What only the program's own page has: what its exit codes mean, and where it keeps things.
 const MORE: &str = r#".SH "EXIT STATUS"
@@ -67,7 +67,7 @@ pub(super) fn man(args: &ManArgs, surroundings: &Surroundings) -> Result<u8, Cli
         return Ok(exit::SUCCESS);
     };
     let shown = folder.display();
-    let place = surroundings.folder.join(folder);
+    let place = surroundings.project.folder.join(folder);
     let mut told = String::new();
     for (name, page) in &pages {
         write(&place, &format!("{name}.1"), page)

@@ -8,13 +8,12 @@
 mod args;
 mod chat;
 mod check;
-mod clock;
+mod drive;
 mod error;
 mod estimate;
 mod exit;
 mod explain;
 mod fault;
-mod folder;
 mod fork;
 mod given;
 mod graph;
@@ -25,28 +24,20 @@ mod inputs;
 mod lines;
 mod man;
 mod models;
-mod network;
-mod outputs;
 mod picture;
 mod policy;
-mod prepare;
-mod project;
-mod recordings;
 mod replay;
-mod rerun;
 mod resume;
-mod reuse;
 mod run;
 mod runs;
-mod saved;
+mod runtime;
+mod shown;
 mod signals;
 mod streams;
-mod sub_ensemble;
+mod surroundings;
 mod terminal;
-mod tools;
 mod validate;
 mod watchdog;
-mod wiring;
 
 use std::process::ExitCode;
 
@@ -54,7 +45,7 @@ use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
 use error::CliError;
-use project::Surroundings;
+use surroundings::Surroundings;
 
 /// The whole program.
 pub(crate) fn main() -> ExitCode {
@@ -88,7 +79,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Resume(args) => resume::resume(&args, surroundings),
         Command::Continue(args) => resume::go_on(&args, surroundings),
         Command::Fork(args) => fork::fork(&args, surroundings),
-        Command::Rerun(args) => rerun::rerun(&args, surroundings),
+        Command::Rerun(args) => fork::rerun(&args, surroundings),
         Command::Estimate(args) => estimate::estimate(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Models(command) => models::models(&command, surroundings),

@@ -11,10 +11,9 @@ use tokio::time::Instant;
 
 use super::args::{ModelsArgs, ModelsCommand, ModelsFormat};
 use super::error::CliError;
-use super::network::network;
-use super::prepare::{config_profiles, prepare, profiles};
-use super::project::Surroundings;
-use super::{exit, given};
+use super::exit;
+use super::runtime::block_on;
+use super::surroundings::Surroundings;
 use ensemble_agents::model::{
     Link, ModelError, ModelRequest, Network, ProfileError, Profiles, Provider, Remote, key_variable,
 };
@@ -23,6 +22,9 @@ use ensemble_language::ensemble::{
     AgentKind, Ensemble, ModelChoice, Profile, Provider as KnownProvider, Responses, SIMULATED, Strategy,
 };
 use ensemble_reports::report::count;
+use ensemble_runs::given::overrides;
+use ensemble_runs::prepare::{config_profiles, profiles};
+use ensemble_runs::{EnsembleRef, Host};
 
 /// How long a model may take where its profile does not say.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,13 +50,12 @@ pub(super) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Re
         };
         surroundings.complain(&what);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
-    let network = network();
-    let answers = runtime.block_on(join_all(named.into_iter().map(|named| match command {
+    let network = Host::system().network();
+    let asked = named.into_iter().map(|named| match command {
         ModelsCommand::Check(_) => futures_util::future::Either::Left(check(named, &network)),
         ModelsCommand::List(_) => futures_util::future::Either::Right(list(named, &network)),
-    })));
+    });
+    let answers = block_on(async { Ok(join_all(asked).await) })?;
     match args.format {
         ModelsFormat::Human => surroundings.print(&human(&answers)),
         ModelsFormat::Json => {
@@ -93,22 +94,22 @@ enum Found {
 
 /// The profiles that a file uses, fallbacks included; without a file those of the configuration.
 fn named(args: &ModelsArgs, surroundings: &Surroundings) -> Result<Vec<Named>, CliError> {
-    let overrides = given::overrides(&args.model)?;
+    let overrides = overrides(&args.model)?;
     let (choices, profiles) = match &args.ensemble {
         Some(file) => {
-            let prepared = prepare(&surroundings.ensemble_file(file)?, surroundings)?;
+            let prepared = surroundings.runs().prepare(&EnsembleRef::file(&**file))?;
             let ensemble = prepared.plan.ensemble();
             (
                 choices(ensemble),
-                profiles(ensemble, &prepared.folder, overrides, surroundings)?,
+                profiles(ensemble, &prepared.folder, overrides, &surroundings.project)?,
             )
         }
         None => {
             let mut profiles = Profiles::new(overrides);
             let mut choices = Vec::new();
-            for (path, there) in config_profiles(&surroundings.folder, surroundings)? {
+            for (path, there) in config_profiles(&surroundings.project.folder, &surroundings.project)? {
                 choices.extend(there.iter().map(|(name, _)| ModelChoice::Profile(name.clone())));
-                profiles = profiles.with_place(surroundings.relative(&path).display().to_string(), there);
+                profiles = profiles.with_place(surroundings.project.relative(&path).display().to_string(), there);
             }
             (choices, profiles)
         }

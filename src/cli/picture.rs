@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ensemble_core::conversation::Event;
+use ensemble_core::store::Journal;
 use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble};
 use ensemble_reports::report::graph::{Arrow, Ending, Fate, Node, Picture, Shape};
-use ensemble_runs::journal::Journal;
 
 /// An ensemble, of which no run is shown.
 pub(super) fn of_ensemble(ensemble: &Ensemble) -> Picture {

@@ -5,28 +5,39 @@ mod export;
 mod prune;
 mod show;
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Local, Utc};
 use serde_json::json;
 
 use super::args::RunsCommand;
 use super::error::CliError;
 use super::exit;
-use super::project::Surroundings;
-use super::resume::started;
-use ensemble_core::conversation::Event;
-use ensemble_runs::journal::{Journal, RunFolder, Store, read};
+use super::runtime::block_on;
+use super::surroundings::Surroundings;
+use ensemble_core::conversation::{ConversationState, Event};
+use ensemble_core::store::{Journal, RunStore, StoredRun};
+use ensemble_language::data::Context;
+use ensemble_reports::story::Story;
+use ensemble_runs::Prepared;
+use ensemble_runs::files::{FileStore, read_journal};
+use ensemble_runs::recorded::{recorded_ensemble, started, unchanged_ensemble};
+use ensemble_runs::replay::{RunRecord, saved_records};
 
 /// `ensemble runs …`.
 pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let store = Store::of(&surroundings.project_root(&surroundings.folder));
-    match command {
-        RunsCommand::List { json } => list(&store, *json, surroundings),
-        RunsCommand::Show(args) => show::show(args, &store, surroundings),
-        RunsCommand::Diff(args) => diff::diff(args, surroundings),
-        RunsCommand::Export(args) => export::export(args, &store, surroundings),
-        RunsCommand::Prune(args) => prune::prune(args, &store, surroundings),
-        RunsCommand::Rm { runs } => remove(&store, runs, surroundings),
-    }
+    let store = surroundings.runs().store();
+    let store = &*store;
+    block_on(async {
+        match command {
+            RunsCommand::List { json } => list(store, *json, surroundings).await,
+            RunsCommand::Show(args) => show::show(args, store, surroundings).await,
+            RunsCommand::Diff(args) => diff::diff(args, surroundings).await,
+            RunsCommand::Export(args) => export::export(args, store, surroundings).await,
+            RunsCommand::Prune(args) => prune::prune(args, store, surroundings).await,
+            RunsCommand::Rm { runs } => remove(store, runs, surroundings).await,
+        }
+    })
 }
 
 /// A run in a few words.
@@ -39,11 +50,11 @@ struct Brief {
     executions: usize,
 }
 
-fn list(store: &Store, as_json: bool, surroundings: &Surroundings) -> Result<u8, CliError> {
+async fn list(store: &dyn RunStore, as_json: bool, surroundings: &Surroundings) -> Result<u8, CliError> {
     let mut briefs = Vec::new();
-    for folder in store.list()? {
-        match read(&folder.journal()) {
-            Ok(journal) => briefs.push(brief(&folder, &journal)?),
+    for run in store.list().await? {
+        match run.read_all().await {
+            Ok(journal) => briefs.push(brief(&*run, &journal)?),
             Err(error) => surroundings.complain(&format!("warning: {error}\n")),
         }
     }
@@ -55,7 +66,7 @@ fn list(store: &Store, as_json: bool, surroundings: &Surroundings) -> Result<u8,
     if briefs.is_empty() {
         surroundings.complain(&format!(
             "there is no run in {}\n",
-            surroundings.relative(store.folder()).display()
+            surroundings.project.relative(store.place().as_ref()).display()
         ));
     }
     let widest = briefs
@@ -68,8 +79,8 @@ fn list(store: &Store, as_json: bool, surroundings: &Surroundings) -> Result<u8,
     Ok(exit::SUCCESS)
 }
 
-fn brief(folder: &RunFolder, journal: &Journal) -> Result<Brief, CliError> {
-    let started = started(journal)?;
+fn brief(run: &dyn StoredRun, journal: &Journal) -> Result<Brief, CliError> {
+    let started = started(&journal.records)?;
     let mut outcome = "unfinished".to_owned();
     let mut turns = 0;
     let mut executions = 0;
@@ -83,7 +94,7 @@ fn brief(folder: &RunFolder, journal: &Journal) -> Result<Brief, CliError> {
         }
     }
     Ok(Brief {
-        id: folder.id.clone(),
+        id: run.id().to_string(),
         ensemble: started.ensemble.to_string(),
         started_at: journal.records[0].at,
         outcome,
@@ -119,24 +130,77 @@ impl Brief {
 }
 
 /// The run that was given by its id, the beginning of it, or its folder; the latest if none was.
-fn find(given: Option<&str>, store: &Store, surroundings: &Surroundings) -> Result<RunFolder, CliError> {
+async fn find(
+    given: Option<&str>,
+    store: &dyn RunStore,
+    surroundings: &Surroundings,
+) -> Result<Arc<dyn StoredRun>, CliError> {
     let Some(given) = given else {
-        return Ok(store.last()?);
+        return Ok(store.latest().await?);
     };
-    let path = surroundings.folder.join(given);
-    match RunFolder::at(&path).filter(|_| path.is_dir()) {
-        Some(folder) => Ok(folder),
-        None => Ok(store.find(given)?),
+    let path = surroundings.project.folder.join(given);
+    match FileStore::run_in(&path).filter(|_| path.is_dir()) {
+        Some(run) => Ok(run),
+        None => Ok(store.find(given).await?),
     }
 }
 
-fn remove(store: &Store, runs: &[String], surroundings: &Surroundings) -> Result<u8, CliError> {
-    let folders = runs.iter().map(|run| store.find(run)).collect::<Result<Vec<_>, _>>()?;
-    for folder in folders {
+/// A record in whatever form, told as a story.
+pub(super) struct Opened {
+    /// What happened.
+    pub(super) story: Story,
+    /// Its ensemble, if that is at hand.
+    pub(super) prepared: Option<Prepared>,
+    /// The context with which it ended, if its ensemble is at hand or the result tells it.
+    context: Option<Context>,
+}
+
+/// The record that was named.
+pub(super) async fn opened(given: &str, surroundings: &Surroundings) -> Result<Opened, CliError> {
+    let project = &surroundings.project;
+    let (journal, prepared) = match surroundings.runs().record(given).await? {
+        RunRecord::Run(run) => {
+            let journal = run.read_all().await?;
+            let prepared = recorded_ensemble(&*run, started(&journal.records)?, project).await;
+            (journal, prepared.ok())
+        }
+        RunRecord::Journal(path) => {
+            let journal = read_journal(&path)?;
+            // The file may say something else by now.
+            let prepared = unchanged_ensemble(started(&journal.records)?, project);
+            (journal, prepared)
+        }
+        RunRecord::Result(path) => {
+            let (records, context) = saved_records(&path)?;
+            return Ok(Opened {
+                story: Story::of(&records),
+                prepared: None,
+                context,
+            });
+        }
+    };
+    let context = prepared.as_ref().map(|prepared| {
+        let mut state = ConversationState::new(prepared.plan.clone());
+        journal.records.iter().for_each(|record| state.apply(record));
+        Context::clone(state.context())
+    });
+    Ok(Opened {
+        story: Story::of(&journal.records),
+        prepared,
+        context,
+    })
+}
+
+async fn remove(store: &dyn RunStore, runs: &[String], surroundings: &Surroundings) -> Result<u8, CliError> {
+    let mut found = Vec::new();
+    for run in runs {
+        found.push(store.find(run).await?);
+    }
+    for run in found {
         // A run that is being driven is not pulled away from under its driver.
-        let _lock = folder.lock()?;
-        folder.remove()?;
-        surroundings.complain(&format!("deleted {}\n", folder.id));
+        let _lease = run.lease().await?;
+        run.remove().await?;
+        surroundings.complain(&format!("deleted {}\n", run.id()));
     }
     Ok(exit::SUCCESS)
 }

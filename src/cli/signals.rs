@@ -1,35 +1,73 @@
 //! Ctrl-C and SIGTERM: once stops politely, twice at once.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use ensemble_agents::agent::process::kill_leftovers;
-use ensemble_core::conversation::Interruption;
+use ensemble_core::conversation::{Canceller, Interruption};
+use ensemble_core::store::RunId;
 
-/// Listens; the first signal comes out of the receiver, the second ends the process.
+/// The signals of the process, from the moment this is made.
+pub(super) struct Signals {
+    received: UnboundedReceiver<Canceller>,
+    /// The run whose processes are killed when the process ends at once.
+    run: Arc<OnceLock<RunId>>,
+}
+
+impl Signals {
+    /// The run that is driven.
+    pub(super) fn of_run(&self, run: &RunId) {
+        let _ = self.run.set(run.clone());
+    }
+
+    /// The first signal; it comes once. The second ends the process.
+    pub(super) async fn next(&mut self) -> Canceller {
+        match self.received.recv().await {
+            Some(by) => by,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The first signal, as what interrupts a replay.
+    pub(super) fn into_interruptions(mut self) -> UnboundedReceiver<Interruption> {
+        let (sender, receiver) = unbounded_channel();
+        tokio::spawn(async move {
+            let by = self.next().await;
+            let _ = sender.send(Interruption::Cancelled { by });
+        });
+        receiver
+    }
+}
+
+/// Listens from now on.
 #[cfg(unix)]
-pub(super) fn listen(run_id: Arc<str>) -> UnboundedReceiver<Interruption> {
+pub(super) fn listen() -> Signals {
     use tokio::signal::unix::{SignalKind, signal};
-    let (sender, receiver) = unbounded_channel();
+    let (sender, received) = unbounded_channel();
+    let run = Arc::new(OnceLock::new());
+    let signals = Signals {
+        received,
+        run: Arc::clone(&run),
+    };
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
-        return receiver;
+        return signals;
     };
     fail_instead_of_dying();
     tokio::spawn(async move {
         for already in [false, true] {
-            let cause = tokio::select! {
-                _ = interrupt.recv() => Interruption::CtrlC,
-                _ = terminate.recv() => Interruption::Terminated,
+            let by = tokio::select! {
+                _ = interrupt.recv() => Canceller::Keyboard,
+                _ = terminate.recv() => Canceller::Signal,
             };
             if already {
-                leave(&run_id, cause);
+                leave(run.get(), &by);
             }
-            let _ = sender.send(cause);
+            let _ = sender.send(by);
         }
     });
-    receiver
+    signals
 }
 
 /// A journal that may not grow any more (`ulimit -f`) is a write that fails, as on a full disk, and not the end.
@@ -43,19 +81,24 @@ fn fail_instead_of_dying() {
 /// Ends the process at once. The journal needs no farewell: every line in it is whole.
 #[cfg(unix)]
 #[expect(clippy::exit, reason = "the second Ctrl-C means now")]
-fn leave(run_id: &str, cause: Interruption) {
-    kill_leftovers(run_id);
-    std::process::exit(if cause == Interruption::Terminated { 143 } else { 130 });
+fn leave(run: Option<&RunId>, by: &Canceller) {
+    if let Some(run) = run {
+        kill_leftovers(run.as_str());
+    }
+    std::process::exit(if *by == Canceller::Signal { 143 } else { 130 });
 }
 
 /// Listens for Ctrl-C.
 #[cfg(not(unix))]
-pub fn listen(_run_id: Arc<str>) -> UnboundedReceiver<Interruption> {
-    let (sender, receiver) = unbounded_channel();
+pub(super) fn listen() -> Signals {
+    let (sender, received) = unbounded_channel();
     tokio::spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {
-            let _ = sender.send(Interruption::CtrlC);
+            let _ = sender.send(Canceller::Keyboard);
         }
     });
-    receiver
+    Signals {
+        received,
+        run: Arc::default(),
+    }
 }

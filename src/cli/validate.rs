@@ -8,17 +8,17 @@ use std::path::Path;
 use super::args::{ValidateArgs, ValidateFormat};
 use super::error::CliError;
 use super::exit;
-use super::folder::Folder;
 use super::in_order::in_order;
 use super::inputs::{Input, inputs};
 use super::policy::Policy;
-use super::prepare::examine;
-use super::project::Surroundings;
+use super::surroundings::Surroundings;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::loader::codes;
 use ensemble_language::loader::explain::explanation;
 use ensemble_reports::report::diagnostics::{ForPeople, Json};
 use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals};
+use ensemble_runs::around::Folder;
+use ensemble_runs::prepare::examine;
 
 /// `ensemble validate`.
 pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -68,9 +68,9 @@ fn check<'s>(
     let path = input.path();
     let folder = match folder {
         Some(known) if known.holds(path) => known,
-        _ => folder.insert(Folder::around(path, surroundings)),
+        _ => folder.insert(Folder::around(path, &surroundings.project)),
     };
-    let mut faults: Vec<CliError> = folder.take_fault().into_iter().collect();
+    let mut faults: Vec<CliError> = folder.take_fault().map(CliError::from).into_iter().collect();
     let source = match input.read() {
         Ok(source) => source,
         Err(fault) => {
@@ -188,7 +188,7 @@ fn form<'f>(
     fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
     surroundings: &'f Surroundings,
 ) -> Box<dyn Form + 'f> {
-    let folder: &Path = &surroundings.folder;
+    let folder: &Path = &surroundings.project.folder;
     match format {
         ValidateFormat::Json => Box::new(Json),
         ValidateFormat::Github => Box::new(Github { folder }),

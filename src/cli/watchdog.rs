@@ -1,21 +1,19 @@
 //! The program as its own watchdog: a command that no person calls, and that no help shows.
 
-use std::sync::Arc;
-
 use tokio::signal::unix::{SignalKind, signal};
 
-use ensemble_agents::agent::process::{Invocation, Watchdog, keep_watch};
+use ensemble_agents::agent::process::{Invocation, keep_watch};
 
 /// What the program is called with to be a watchdog.
 const COMMAND: &str = "__watchdog";
 
-/// The watchdog of this process's run: this program once more, should there be something to watch.
-pub(super) fn of_this_run() -> Option<Arc<Watchdog>> {
+/// The command that starts a watchdog: this program once more.
+pub(super) fn command() -> Option<Invocation> {
     let program = std::env::current_exe().ok()?;
-    Some(Arc::new(Watchdog::new(Invocation {
+    Some(Invocation {
         program,
         arguments: vec![COMMAND.into()],
-    })))
+    })
 }
 
 /// Are we to be one?

@@ -41,7 +41,7 @@ pub enum SyncPoint {
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     /// The log cannot be written.
-    #[error("cannot write the journal {place}")]
+    #[error("cannot write the journal {place}: {source}")]
     Write {
         /// Where the log is kept, as a person would name it.
         place: String,

@@ -63,6 +63,31 @@ pub struct Execution {
     pub stopwatch: Stopwatch,
 }
 
+impl Execution {
+    /// The first attempt of that execution of an agent, with nothing to read.
+    pub fn first(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
+        Self {
+            run_id: "run".into(),
+            agent_name: agent_name.into(),
+            execution,
+            attempt: 1,
+            turn_count: 0,
+            input: "".into(),
+            context: Arc::default(),
+            dependencies: Vec::new(),
+            parameters: Arc::default(),
+            request: None,
+            thread: Arc::default(),
+            requests_made: 0,
+            lost_attempts: 0,
+            remaining: Remaining::default(),
+            last_failure: None,
+            notes: Notes::default(),
+            stopwatch: Stopwatch::default(),
+        }
+    }
+}
+
 /// What a runner saw.
 #[derive(Debug, Clone)]
 pub enum Observed {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
 
-use ensemble_runs::journal::Durability;
+use ensemble_core::store::Durability;
 
 /// `ensemble run`.
 #[derive(Debug, Args)]

@@ -6,42 +6,47 @@ use crate::cli::args::{ExportFormat, RunsExportArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::picture::{of_ensemble, overlay};
-use crate::cli::prepare::Prepared;
-use crate::cli::project::Surroundings;
-use crate::cli::resume::{recorded_ensemble, started};
-use ensemble_core::conversation::ConversationState;
+use crate::cli::surroundings::Surroundings;
+use ensemble_core::store::{Journal, RunStore};
 use ensemble_reports::report::RunResult;
 use ensemble_reports::report::graph::{Picture, mermaid, svg};
 use ensemble_reports::report::story::{Exported, html, markdown};
 use ensemble_reports::story::Story;
-use ensemble_runs::journal::{Journal, RunFolder, Store, read};
+use ensemble_runs::{Prepared, RecordedRun};
 
 /// `ensemble runs export`.
-pub(super) fn export(args: &RunsExportArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let folder = super::find(args.run.as_deref(), store, surroundings)?;
-    let journal = read(&folder.journal())?;
-    if journal.torn {
+pub(super) async fn export(
+    args: &RunsExportArgs,
+    store: &dyn RunStore,
+    surroundings: &Surroundings,
+) -> Result<u8, CliError> {
+    let run = super::find(args.run.as_deref(), store, surroundings).await?;
+    let recorded = RecordedRun::read(run, &surroundings.project).await?;
+    if recorded.journal.is_torn {
         surroundings.complain("warning: the last line of the journal was torn and has been left out\n");
     }
-    let prepared = recorded_ensemble(&folder, started(&journal)?, surroundings)?;
-    let text = written(args.format, &folder, &journal, &prepared);
+    let text = written(args.format, &recorded);
     let Some(path) = &args.out else {
         surroundings.print(&text);
         return Ok(exit::SUCCESS);
     };
-    let path = surroundings.folder.join(path);
-    let shown = surroundings.relative(&path);
+    let path = surroundings.project.folder.join(path);
+    let shown = surroundings.project.relative(&path);
     std::fs::write(&path, &text)
         .map_err(|error| CliError::usage(format!("cannot write {}: {error}", shown.display())))?;
     surroundings.complain(&format!("wrote {}\n", shown.display()));
     Ok(exit::SUCCESS)
 }
 
-fn written(format: ExportFormat, folder: &RunFolder, journal: &Journal, prepared: &Prepared) -> String {
-    let mut state = ConversationState::new(prepared.plan.clone());
-    journal.records.iter().for_each(|record| state.apply(record));
+fn written(format: ExportFormat, recorded: &RecordedRun) -> String {
+    let RecordedRun {
+        run,
+        journal,
+        prepared,
+        state,
+    } = recorded;
     if format == ExportFormat::Json {
-        let text = serde_json::to_string_pretty(&RunResult(&state));
+        let text = serde_json::to_string_pretty(&RunResult(state));
         return text.expect("results have string keys") + "\n";
     }
     let agents: Vec<(Arc<str>, &'static str)> = prepared
@@ -58,7 +63,7 @@ fn written(format: ExportFormat, folder: &RunFolder, journal: &Journal, prepared
         story: &Story::of(&journal.records),
         agents: &agents,
         context: state.context(),
-        driver: super::show::driver(folder),
+        driver: super::show::driver(&**run),
         graph: &graph,
     };
     match format {

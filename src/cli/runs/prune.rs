@@ -7,25 +7,29 @@ use chrono::{DateTime, Utc};
 use crate::cli::args::RunsPruneArgs;
 use crate::cli::error::CliError;
 use crate::cli::exit;
-use crate::cli::project::Surroundings;
+use crate::cli::surroundings::Surroundings;
+use ensemble_core::store::{RunStore, StoreError, StoredRun};
 use ensemble_reports::report::count;
 use ensemble_reports::story::{Progress, Story};
-use ensemble_runs::journal::{RunFolder, Store, StoreError, read};
 
 /// `ensemble runs prune`.
-pub(super) fn prune(args: &RunsPruneArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let mut folders = store.list()?;
-    folders.truncate(folders.len().saturating_sub(args.keep.unwrap_or(0)));
+pub(super) async fn prune(
+    args: &RunsPruneArgs,
+    store: &dyn RunStore,
+    surroundings: &Surroundings,
+) -> Result<u8, CliError> {
+    let mut runs = store.list().await?;
+    runs.truncate(runs.len().saturating_sub(args.keep.unwrap_or(0)));
     let mut pruned = Pruned::default();
-    for folder in folders {
-        match verdict(&folder, args) {
+    for run in runs {
+        match verdict(&*run, args).await {
             Verdict::Keep => {}
-            Verdict::Spare(why) => surroundings.complain(&format!("kept {}: {why}\n", folder.id)),
+            Verdict::Spare(why) => surroundings.complain(&format!("kept {}: {why}\n", run.id())),
             Verdict::Resumable(outcome) => {
                 pruned.resumable += 1;
-                surroundings.complain(&format!("kept {}: {outcome}, and it can be resumed\n", folder.id));
+                surroundings.complain(&format!("kept {}: {outcome}, and it can be resumed\n", run.id()));
             }
-            Verdict::Delete(what) => delete(&folder, what, args.dry_run, &mut pruned, surroundings)?,
+            Verdict::Delete(what) => delete(&*run, what, args.dry_run, &mut pruned, surroundings).await?,
         }
     }
     let (verb, freed) = if args.dry_run {
@@ -68,11 +72,11 @@ enum Verdict {
     Delete(&'static str),
 }
 
-fn verdict(folder: &RunFolder, args: &RunsPruneArgs) -> Verdict {
-    if let Some(pid) = folder.driver() {
+async fn verdict(run: &dyn StoredRun, args: &RunsPruneArgs) -> Verdict {
+    if let Some(pid) = run.driver() {
         return Verdict::Spare(format!("process {pid} drives it"));
     }
-    let journal = match read(&folder.journal()) {
+    let journal = match run.read_all().await {
         Ok(journal) => journal,
         Err(error) => return Verdict::Spare(format!("{error}; `ensemble runs rm` deletes it")),
     };
@@ -101,29 +105,29 @@ fn is_old(story: &Story, args: &RunsPruneArgs) -> bool {
     story.latest.is_some_and(|latest| latest < before)
 }
 
-fn delete(
-    folder: &RunFolder,
+async fn delete(
+    run: &dyn StoredRun,
     what: &str,
     dry_run: bool,
     pruned: &mut Pruned,
     surroundings: &Surroundings,
 ) -> Result<(), CliError> {
-    let bytes = size(folder.path());
+    let bytes = run.folder().map_or(0, size);
     if !dry_run {
         // Somebody may have taken the run up since it was looked at.
-        let _lock = match folder.lock() {
-            Ok(lock) => lock,
-            Err(error @ StoreError::Locked { .. }) => {
-                surroundings.complain(&format!("kept {}: {error}\n", folder.id));
+        let _lease = match run.lease().await {
+            Ok(lease) => lease,
+            Err(error @ StoreError::Leased { .. }) => {
+                surroundings.complain(&format!("kept {}: {error}\n", run.id()));
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
         };
-        folder.remove()?;
+        run.remove().await?;
     }
     pruned.runs += 1;
     pruned.bytes += bytes;
-    surroundings.print(&format!("{}  {what}\n", folder.id));
+    surroundings.print(&format!("{}  {what}\n", run.id()));
     Ok(())
 }
 

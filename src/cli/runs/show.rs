@@ -8,12 +8,15 @@ use std::time::Duration;
 use crate::cli::args::{Output, RunsShowArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
-use crate::cli::project::Surroundings;
-use crate::cli::resume::{recorded_ensemble, started};
+use crate::cli::surroundings::Surroundings;
 use ensemble_core::conversation::{Event, Record, RunStarted};
+use ensemble_core::records::encode;
+use ensemble_core::store::{RunStore, StoredRun};
 use ensemble_reports::report::story::{Driver, Storyteller, document};
 use ensemble_reports::story::{Progress, Story};
-use ensemble_runs::journal::{Follower, RunFolder, Store, encode, read};
+use ensemble_runs::Project;
+use ensemble_runs::files::FileStore;
+use ensemble_runs::recorded::{recorded_ensemble, started};
 
 /// Between two looks at a journal that grows.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -22,8 +25,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 const GRACE: u32 = 10;
 
 /// `ensemble runs show`.
-pub(super) fn show(args: &RunsShowArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let folder = super::find(args.run.as_deref(), store, surroundings)?;
+pub(super) async fn show(
+    args: &RunsShowArgs,
+    store: &dyn RunStore,
+    surroundings: &Surroundings,
+) -> Result<u8, CliError> {
+    let run = super::find(args.run.as_deref(), store, surroundings).await?;
     let mut telling = Telling {
         out: surroundings.streams.out(),
         output: args.output,
@@ -33,34 +40,35 @@ pub(super) fn show(args: &RunsShowArgs, store: &Store, surroundings: &Surroundin
         is_heard: true,
     };
     let code = if args.follow {
-        follow(&folder, &mut telling, surroundings)?
+        follow(&*run, &mut telling, &surroundings.project).await?
     } else {
-        let journal = read(&folder.journal())?;
-        telling.teller.kinds = kinds(&folder, started(&journal)?, surroundings);
+        let journal = run.read_all().await?;
+        telling.teller.kinds = kinds(&*run, started(&journal.records)?, &surroundings.project).await;
         journal.records.iter().for_each(|record| telling.tell(record));
-        if journal.torn {
+        if journal.is_torn {
             surroundings.complain("warning: the last line of the journal was torn and has been left out\n");
         }
         exit::SUCCESS
     };
-    telling.close(driver(&folder));
+    telling.close(driver(&*run));
     Ok(code)
 }
 
 /// Reads on until the run has ended and nobody drives it any more.
-fn follow(folder: &RunFolder, telling: &mut Telling, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let mut follower = Follower::new(&folder.journal());
+async fn follow(run: &dyn StoredRun, telling: &mut Telling, project: &Project) -> Result<u8, CliError> {
+    let mut follower = run.follow();
     let mut silent = 0;
     while telling.is_heard {
         // Asked before the journal is read: what the driver wrote before it went is read now.
-        let is_driven = driver(folder) != Driver::Nobody;
-        let more = follower.poll(|record| {
+        let is_driven = driver(run) != Driver::Nobody;
+        let more = follower.poll().await?;
+        for record in &more {
             if let Event::RunStarted(started) = &record.event {
-                telling.teller.kinds = kinds(folder, started, surroundings);
+                telling.teller.kinds = kinds(run, started, project).await;
             }
-            telling.tell(&record);
-        })?;
-        if more > 0 || is_driven {
+            telling.tell(record);
+        }
+        if !more.is_empty() || is_driven {
             silent = 0;
         } else if telling.story.progress() != Progress::Open {
             return Ok(exit::SUCCESS);
@@ -70,7 +78,7 @@ fn follow(folder: &RunFolder, telling: &mut Telling, surroundings: &Surroundings
                 return Ok(exit::FAILURE);
             }
         }
-        std::thread::sleep(PAUSE);
+        tokio::time::sleep(PAUSE).await;
     }
     Ok(exit::SUCCESS)
 }
@@ -121,20 +129,14 @@ impl Telling {
 }
 
 /// Who drives the run; one inside another is driven with that.
-pub(super) fn driver(folder: &RunFolder) -> Driver {
-    let outer = folder
-        .path()
-        .ancestors()
-        .skip(1)
-        .filter(|path| path.join("lock").is_file())
-        .find_map(RunFolder::at);
-    let pid = folder.driver().or_else(|| outer?.driver());
-    pid.map_or(Driver::Nobody, Driver::Process)
+pub(super) fn driver(run: &dyn StoredRun) -> Driver {
+    let outer = || FileStore::run_around(run.folder()?)?.driver();
+    run.driver().or_else(outer).map_or(Driver::Nobody, Driver::Process)
 }
 
 /// What the agents are, if the ensemble can still be read.
-fn kinds(folder: &RunFolder, started: &RunStarted, surroundings: &Surroundings) -> HashMap<Arc<str>, &'static str> {
-    let Ok(prepared) = recorded_ensemble(folder, started, surroundings) else {
+async fn kinds(run: &dyn StoredRun, started: &RunStarted, project: &Project) -> HashMap<Arc<str>, &'static str> {
+    let Ok(prepared) = recorded_ensemble(run, started, project).await else {
         return HashMap::new();
     };
     let plan = &prepared.plan;

@@ -222,6 +222,7 @@ impl LlmRunner {
             text,
             systems: task.systems.clone(),
             speaker: Speaker {
+                run: execution.run_id.clone(),
                 agent: Arc::clone(&execution.agent_name),
                 execution: execution.execution,
                 attempt: execution.attempt,

@@ -11,9 +11,7 @@ pub mod input;
 pub mod llm;
 pub mod output;
 pub mod process;
-mod recorded;
 pub mod reply;
-mod reused;
 pub mod rhai_script;
 pub mod schema;
 mod scope;
@@ -23,5 +21,3 @@ pub mod tool;
 pub mod window;
 
 pub use ensemble_core::runner::*;
-pub use recorded::{Recorded, RecordedRunner, RecordedTurn, Recording};
-pub use reused::{Reusable, Reusing, digest_of_reads};

@@ -189,6 +189,8 @@ async fn runs_inside_a_run_belong_to_it(store: &dyn RunStore) {
         .expect("is there");
     assert_eq!(numbers(&*found).await, [0, 1, 2]);
     assert_eq!(found.ensemble().await.expect("the text is there"), "name: inner\n");
+    assert_eq!(outer.names_inside().await.expect("can be listed"), ["a-1-1"]);
+    assert!(found.names_inside().await.expect("can be listed").is_empty());
     let innermost = found.create_inside("b-1-1", "").await.expect("is created");
     assert_eq!(innermost.id().as_str(), "r1/sub/a-1-1/sub/b-1-1");
     assert_eq!(ids(store).await, ["r1"], "only outermost runs are listed");

@@ -160,6 +160,15 @@ impl StoredRun for MemoryRun {
         })
     }
 
+    fn names_inside(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        Box::pin(async move {
+            let inside = format!("{}/sub/", self.id);
+            let runs = lock(&self.store.0);
+            let names = runs.keys().filter_map(|id| id.as_str().strip_prefix(&inside));
+            Ok(names.filter(|name| !name.contains('/')).map(str::to_owned).collect())
+        })
+    }
+
     fn remove(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let inside = format!("{}/", self.id);

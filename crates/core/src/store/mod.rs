@@ -143,6 +143,9 @@ pub trait StoredRun: Send + Sync {
     /// The run of that name inside this one, if it was created.
     fn inside<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>>;
 
+    /// The names of the runs inside this one, in order.
+    fn names_inside(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
+
     /// Deletes the run and all runs inside it. The caller holds the lease.
     fn remove(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 

@@ -13,6 +13,8 @@ pub trait Listener: Send + Sync {
 /// Who speaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Speaker {
+    /// The run, which may be inside another; empty outside of runs.
+    pub run: Arc<str>,
     /// The agent.
     pub agent: Arc<str>,
     /// Which of its executions, from 1.

@@ -63,6 +63,7 @@ impl<'a> DialogueStream<'a> {
             text,
             systems: Vec::new(),
             speaker: Speaker {
+                run: "".into(),
                 agent: "assistant".into(),
                 execution: 1,
                 attempt: 1,

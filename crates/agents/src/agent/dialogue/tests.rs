@@ -175,6 +175,7 @@ fn opening(remaining: Remaining) -> Opening {
         text: "go".into(),
         systems: Vec::new(),
         speaker: ensemble_core::thread::Speaker {
+            run: "".into(),
             agent: "a".into(),
             execution: 1,
             attempt: 1,

@@ -127,6 +127,7 @@ async fn imagined(
         text: asked,
         systems,
         speaker: Speaker {
+            run: execution.run_id.clone(),
             agent: Arc::clone(&execution.agent_name),
             execution: execution.execution,
             attempt: execution.attempt,

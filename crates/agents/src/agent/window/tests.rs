@@ -71,6 +71,7 @@ fn talk(turns: usize) -> Vec<Message> {
 
 async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>) -> Result<Fitted, Unfitted> {
     let speaker = Speaker {
+        run: "".into(),
         agent: "a".into(),
         execution: 1,
         attempt: 1,

@@ -63,6 +63,7 @@ fn ask(text: &str, requests_made: u64) -> Ask {
         systems: vec![Some("Be brief.".into())],
         messages: vec![Message::new(Role::User, text)],
         speaker: Speaker {
+            run: "".into(),
             agent: "writer".into(),
             execution: 1,
             attempt: 1,

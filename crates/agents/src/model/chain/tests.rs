@@ -79,6 +79,7 @@ fn ask(requests_made: u64) -> Ask {
         systems: vec![Some("first system".into()), Some("second system".into())],
         messages: vec![Message::new(Role::User, "the task")],
         speaker: Speaker {
+            run: "".into(),
             agent: "writer".into(),
             execution: 1,
             attempt: 1,

@@ -35,6 +35,7 @@ fn stage(live: bool) -> (Stage, Paper) {
 
 fn speaker(agent: &str) -> Speaker {
     Speaker {
+        run: "".into(),
         agent: agent.into(),
         execution: 1,
         attempt: 1,

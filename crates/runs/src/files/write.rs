@@ -5,30 +5,21 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::blobs::{Blobs, private, sync_folder};
 use super::fault::{FaultPoint, crash, of_this_append};
-use super::{FORMAT, Ledger, LedgerError, SyncPoint};
 use ensemble_core::conversation::Record;
+use ensemble_core::log::{CommitError, FORMAT, RunLog, SyncPoint};
 use ensemble_core::records::{LargeFields, encode_beside};
-
-/// How much a power failure may take. A killed process loses nothing in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// What the operating system had not written yet.
-    None,
-    /// At most the turn under way.
-    Turn,
-    /// At most what was said in the last instant: everything is on the disk before the next execution begins.
-    #[default]
-    Commit,
-}
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{Durability, LogEnd};
 
 /// An open journal.
 #[derive(Debug)]
 pub struct JournalWriter {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     /// Bytes of whole records in the file.
     length: u64,
     dirty: bool,
@@ -55,13 +46,12 @@ impl JournalWriter {
         Ok(Self::new(path, file, 0, FORMAT, durability))
     }
 
-    /// Goes on with a journal of that format whose whole records are `length` bytes long; anything after them is
-    /// cut off.
-    pub fn resume(path: &Path, length: u64, format: u32, durability: Durability) -> io::Result<Self> {
+    /// Goes on with a journal whose whole records end at `end`; anything after them is cut off.
+    pub fn resume(path: &Path, end: LogEnd, durability: Durability) -> io::Result<Self> {
         let mut file = OpenOptions::new().write(true).open(path)?;
-        file.set_len(length)?;
-        file.seek(SeekFrom::Start(length))?;
-        Ok(Self::new(path, file, length, format, durability))
+        file.set_len(end.position)?;
+        file.seek(SeekFrom::Start(end.position))?;
+        Ok(Self::new(path, file, end.position, end.format, durability))
     }
 
     fn new(path: &Path, file: File, length: u64, format: u32, durability: Durability) -> Self {
@@ -73,7 +63,7 @@ impl JournalWriter {
         };
         Self {
             path: path.to_owned(),
-            file,
+            file: Arc::new(file),
             length,
             dirty: false,
             durability,
@@ -83,35 +73,32 @@ impl JournalWriter {
         }
     }
 
-    fn failed(&self, source: io::Error) -> LedgerError {
-        LedgerError::Write {
-            path: self.path.clone(),
-            source,
+    fn failed(&self, source: io::Error) -> CommitError {
+        CommitError::Write {
+            place: self.path.display().to_string(),
+            source: source.into(),
         }
     }
-}
 
-impl Ledger for JournalWriter {
-    fn append(&mut self, record: &Record) -> Result<(), LedgerError> {
+    /// Writes the record in one piece. Written before it returns: a future that is dropped cannot tear a line.
+    fn write(&mut self, record: &Record) -> Result<(), CommitError> {
         let fault = of_this_append();
         if fault == Some(FaultPoint::Before) {
             crash();
         }
         self.buffer.clear();
-        let encoded = encode_beside(
-            record,
-            &mut self.buffer,
-            self.blobs.as_ref().map(|blobs| blobs as &dyn LargeFields),
-        );
+        let large = self.blobs.as_ref().map(|blobs| blobs as &dyn LargeFields);
+        let encoded = encode_beside(record, &mut self.buffer, large);
         encoded.map_err(|error| self.failed(error))?;
+        let mut file = &*self.file;
         if fault == Some(FaultPoint::Torn) {
-            let _ = self.file.write_all(&self.buffer[..self.buffer.len() / 2]);
+            let _ = file.write_all(&self.buffer[..self.buffer.len() / 2]);
             crash();
         }
-        if let Err(error) = self.file.write_all(&self.buffer) {
+        if let Err(error) = file.write_all(&self.buffer) {
             // Half a line must not stay in the way of a later resume; if this fails too, reading drops it.
-            let _ = self.file.set_len(self.length);
-            let _ = self.file.seek(SeekFrom::Start(self.length));
+            let _ = file.set_len(self.length);
+            let _ = file.seek(SeekFrom::Start(self.length));
             return Err(self.failed(error));
         }
         match fault {
@@ -124,19 +111,43 @@ impl Ledger for JournalWriter {
         Ok(())
     }
 
-    fn sync(&mut self, point: SyncPoint) -> Result<(), LedgerError> {
+    fn wants_sync(&self, point: SyncPoint) -> bool {
         let wanted = match self.durability {
             Durability::None => false,
             Durability::Turn => point == SyncPoint::Turn,
             Durability::Commit => true,
         };
-        if wanted && self.dirty {
-            self.file.sync_data().map_err(|error| self.failed(error))?;
-            self.dirty = false;
-        }
-        if self.doomed {
-            crash();
-        }
+        wanted && self.dirty
+    }
+
+    /// Syncs on a thread of its own, since a disk may take long and others share the runtime's thread.
+    async fn sync_file(&mut self) -> Result<(), CommitError> {
+        let file = Arc::clone(&self.file);
+        let synced = tokio::task::spawn_blocking(move || file.sync_data()).await;
+        let synced = synced.unwrap_or_else(|error| Err(io::Error::other(error)));
+        synced.map_err(|error| self.failed(error))?;
+        self.dirty = false;
         Ok(())
+    }
+}
+
+impl RunLog for JournalWriter {
+    fn append<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), CommitError>> {
+        Box::pin(std::future::ready(self.write(record)))
+    }
+
+    fn sync(&mut self, point: SyncPoint) -> BoxFuture<'_, Result<(), CommitError>> {
+        if !self.wants_sync(point) && !self.doomed {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        Box::pin(async move {
+            if self.wants_sync(point) {
+                self.sync_file().await?;
+            }
+            if self.doomed {
+                crash();
+            }
+            Ok(())
+        })
     }
 }

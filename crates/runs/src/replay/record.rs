@@ -3,50 +3,51 @@
 //! A journal is read turn by turn while the replay goes on, so its length costs no memory.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
 use std::sync::Arc;
 
-use indicatif::ProgressBar;
-
-use super::error::CliError;
-use ensemble_agents::agent::{Observation, Recorded, RecordedTurn, Recording};
 use ensemble_core::conversation::{
-    CompletionReason, Event, ExecutionFinished, Interruption, Record, RunStarted, TurnStarted,
+    CompletionReason, Event, ExecutionEnd, ExecutionFinished, Interruption, Record, RunStarted, TurnStarted,
 };
+use ensemble_core::runner::{BoxFuture, Observation};
+use ensemble_core::store::{ReadError, RunReader};
 use ensemble_language::data::{JsonMap, Usage};
-use ensemble_runs::journal::{self, ReadError, RecordedDecision, RecordedDecisions, Records};
+
+use super::compare::{RecordedDecision, RecordedDecisions};
+use super::recorded::{Recorded, RecordedTurn, Recording};
+use crate::error::RunError;
+
+/// Is told how far a long record was read: the position of the log.
+pub type Progress = dyn Fn(u64) + Send + Sync;
 
 /// What a record says, whatever its form.
-pub(super) struct Recordings {
+pub(crate) struct Recordings {
     /// With what the run was started.
-    pub started: RunStarted,
+    pub(crate) started: RunStarted,
     /// What the executions of the turn under way came to.
-    pub recording: Recording,
+    pub(crate) recording: Recording,
     turns: Box<dyn Turns>,
 }
 
 /// The turns of a record, in order.
-pub(super) trait Turns: Send {
+pub(crate) trait Turns: Send {
     /// The next turn with what its executions came to, or the end of the conversation.
-    fn next(&mut self) -> Result<(RecordedDecision, RecordedTurn), ReadError>;
+    fn next(&mut self) -> BoxFuture<'_, Result<(RecordedDecision, RecordedTurn), ReadError>>;
 
     /// What was said after that end.
     fn message(&mut self) -> Option<Arc<str>>;
 
-    /// Nothing more is asked.
-    fn done(&self) {}
-
     /// Records at the beginning that are not decided again; then what is known of the turn that they leave open.
-    fn given(&mut self, _each: &mut dyn FnMut(&Record)) -> Result<RecordedTurn, ReadError> {
-        Ok(RecordedTurn::default())
+    fn given<'a>(
+        &'a mut self,
+        _each: &'a mut (dyn FnMut(&Record) + Send),
+    ) -> BoxFuture<'a, Result<RecordedTurn, ReadError>> {
+        Box::pin(std::future::ready(Ok(RecordedTurn::default())))
     }
 }
 
 impl Recordings {
     /// A record of those turns.
-    pub(super) fn new(started: RunStarted, turns: Box<dyn Turns>) -> Self {
+    pub(crate) fn new(started: RunStarted, turns: Box<dyn Turns>) -> Self {
         Self {
             started,
             recording: Recording::default(),
@@ -54,16 +55,19 @@ impl Recordings {
         }
     }
 
-    /// What the journal at `path` says. With `for_models` also what models and agents said to each other.
-    pub(super) fn of_journal(path: &Path, for_models: bool, progress: ProgressBar) -> Result<Self, CliError> {
-        let mut records = journal::open(path)?;
-        let started = match records.next().transpose()?.map(|record| record.event) {
+    /// What the log says. With `for_models` also what models and agents said to each other.
+    pub(crate) async fn of_log(
+        mut reader: Box<dyn RunReader>,
+        for_models: bool,
+        progress: Option<Box<Progress>>,
+    ) -> Result<Self, RunError> {
+        let started = match reader.next().await?.map(|record| record.event) {
             Some(Event::RunStarted(started)) => started,
-            _ => return Err(CliError::Internal("the journal does not begin with a run".to_owned())),
+            _ => return Err(RunError::NotBegun),
         };
         let given = started.forked_from.as_ref().and_then(|forked| forked.given);
-        let turns = JournalTurns {
-            records,
+        let turns = LoggedTurns {
+            reader,
             given: given.unwrap_or_default(),
             pending: None,
             reason: None,
@@ -76,43 +80,41 @@ impl Recordings {
     }
 
     /// Hands over the records that are not decided again.
-    pub(super) fn given(&mut self, mut each: impl FnMut(&Record)) -> Result<(), CliError> {
-        let open = self.turns.given(&mut each)?;
+    pub(crate) async fn given(&mut self, mut each: impl FnMut(&Record) + Send) -> Result<(), RunError> {
+        let open = self.turns.given(&mut each).await?;
         self.recording.set(open);
         Ok(())
     }
 
-    /// The record has been decided again as far as it goes.
-    pub(super) fn done(&self) {
-        self.turns.done();
-    }
-
     /// What was said after the end that has been reached.
-    pub(super) fn message(&mut self) -> Option<Arc<str>> {
+    pub(crate) fn message(&mut self) -> Option<Arc<str>> {
         self.turns.message()
     }
 }
 
 impl RecordedDecisions for Recordings {
-    fn next_decision(&mut self) -> Result<RecordedDecision, ReadError> {
-        let (decision, turn) = self.turns.next()?;
-        self.recording.set(turn);
-        Ok(decision)
+    fn next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>> {
+        Box::pin(async move {
+            let (decision, turn) = self.turns.next().await?;
+            self.recording.set(turn);
+            Ok(decision)
+        })
     }
 }
 
 /// Turns that are all there.
-pub(super) struct TurnsInMemory {
+pub(crate) struct TurnsInMemory {
     /// The turns.
-    pub turns: VecDeque<(RecordedDecision, RecordedTurn)>,
+    pub(crate) turns: VecDeque<(RecordedDecision, RecordedTurn)>,
     /// The end that follows.
-    pub end: RecordedDecision,
+    pub(crate) end: RecordedDecision,
 }
 
 impl Turns for TurnsInMemory {
-    fn next(&mut self) -> Result<(RecordedDecision, RecordedTurn), ReadError> {
-        let end = || (self.end.clone(), RecordedTurn::default());
-        Ok(self.turns.pop_front().unwrap_or_else(end))
+    fn next(&mut self) -> BoxFuture<'_, Result<(RecordedDecision, RecordedTurn), ReadError>> {
+        let next = self.turns.pop_front();
+        let next = next.unwrap_or_else(|| (self.end.clone(), RecordedTurn::default()));
+        Box::pin(std::future::ready(Ok(next)))
     }
 
     fn message(&mut self) -> Option<Arc<str>> {
@@ -120,9 +122,9 @@ impl Turns for TurnsInMemory {
     }
 }
 
-/// Turns as a journal tells them.
-struct JournalTurns {
-    records: Records<BufReader<File>>,
+/// Turns as a log tells them.
+struct LoggedTurns {
+    reader: Box<dyn RunReader>,
     /// Records that are not decided again.
     given: u64,
     /// The first record after the last turn.
@@ -132,15 +134,40 @@ struct JournalTurns {
     is_cut: bool,
     cut_by: Option<Interruption>,
     for_models: bool,
-    progress: ProgressBar,
+    progress: Option<Box<Progress>>,
 }
 
-impl Turns for JournalTurns {
-    fn next(&mut self) -> Result<(RecordedDecision, RecordedTurn), ReadError> {
-        if self.pending.is_none() {
-            self.rest_of_turn()?;
+impl Turns for LoggedTurns {
+    fn next(&mut self) -> BoxFuture<'_, Result<(RecordedDecision, RecordedTurn), ReadError>> {
+        Box::pin(self.next_turn())
+    }
+
+    fn message(&mut self) -> Option<Arc<str>> {
+        match self.pending.take() {
+            Some(Event::MessageAdded(message)) => {
+                (self.reason, self.is_cut) = (None, true);
+                Some(message.text)
+            }
+            _ => None,
         }
-        self.progress.set_position(self.records.length());
+    }
+
+    fn given<'a>(
+        &'a mut self,
+        each: &'a mut (dyn FnMut(&Record) + Send),
+    ) -> BoxFuture<'a, Result<RecordedTurn, ReadError>> {
+        Box::pin(self.read_given(each))
+    }
+}
+
+impl LoggedTurns {
+    async fn next_turn(&mut self) -> Result<(RecordedDecision, RecordedTurn), ReadError> {
+        if self.pending.is_none() {
+            self.rest_of_turn().await?;
+        }
+        if let Some(progress) = &self.progress {
+            progress(self.reader.end().position);
+        }
         if !matches!(self.pending, Some(Event::TurnStarted(_))) {
             let ended = RecordedDecision::Ended {
                 reason: self.reason,
@@ -157,27 +184,13 @@ impl Turns for JournalTurns {
             agents: agents_of(&started),
             is_partial: false,
         };
-        Ok((decision, self.rest_of_turn()?))
+        Ok((decision, self.rest_of_turn().await?))
     }
 
-    fn message(&mut self) -> Option<Arc<str>> {
-        match self.pending.take() {
-            Some(Event::MessageAdded(message)) => {
-                (self.reason, self.is_cut) = (None, true);
-                Some(message.text)
-            }
-            _ => None,
-        }
-    }
-
-    fn done(&self) {
-        self.progress.finish_and_clear();
-    }
-
-    fn given(&mut self, each: &mut dyn FnMut(&Record)) -> Result<RecordedTurn, ReadError> {
+    async fn read_given(&mut self, each: &mut (dyn FnMut(&Record) + Send)) -> Result<RecordedTurn, ReadError> {
         let mut is_open = false;
         for _ in 0..self.given {
-            let Some(record) = self.records.next().transpose()? else {
+            let Some(record) = self.reader.next().await? else {
                 break;
             };
             match &record.event {
@@ -188,19 +201,17 @@ impl Turns for JournalTurns {
             each(&record);
         }
         if is_open {
-            self.rest_of_turn()
+            self.rest_of_turn().await
         } else {
             Ok(RecordedTurn::default())
         }
     }
-}
 
-impl JournalTurns {
     /// Reads on to the next turn or message, or to the end.
-    fn rest_of_turn(&mut self) -> Result<RecordedTurn, ReadError> {
+    async fn rest_of_turn(&mut self) -> Result<RecordedTurn, ReadError> {
         let mut executions: HashMap<Arc<str>, Recorded> = HashMap::new();
         let mut spent: HashMap<Arc<str>, Usage> = HashMap::new();
-        while let Some(record) = self.records.next().transpose()? {
+        while let Some(record) = self.reader.next().await? {
             match record.event {
                 Event::TurnStarted(_) | Event::MessageAdded(_) => {
                     self.pending = Some(record.event);
@@ -230,7 +241,7 @@ impl JournalTurns {
         }
         Ok(RecordedTurn {
             executions,
-            cut_by: self.cut_by,
+            cut_by: self.cut_by.clone(),
         })
     }
 }
@@ -245,9 +256,9 @@ fn observation(finished: ExecutionFinished, before: Option<Usage>, for_models: b
         _ => JsonMap::new(),
     };
     Observation {
-        result: match finished.failure {
-            Some(failure) => Err(failure),
-            None => Ok(finished.output.map_or_else(JsonMap::new, output)),
+        result: match finished.end {
+            ExecutionEnd::Failed(failure) => Err(failure),
+            ExecutionEnd::Succeeded(said) => Ok(output(said)),
         },
         usage: match (before, finished.usage) {
             (Some(before), usage) => Some(before + usage.unwrap_or_default()),

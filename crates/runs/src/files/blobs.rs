@@ -13,7 +13,7 @@ use sha2::Digest;
 
 /// The files beside one journal.
 #[derive(Debug, Clone)]
-pub struct Blobs {
+pub(super) struct Blobs {
     folder: PathBuf,
     /// Is every file to be on the disk before it is named?
     synced: bool,
@@ -21,7 +21,7 @@ pub struct Blobs {
 
 impl Blobs {
     /// Those beside the journal at `journal`.
-    pub fn beside(journal: &Path) -> Self {
+    pub(super) fn beside(journal: &Path) -> Self {
         Self {
             folder: journal.with_file_name("blobs"),
             synced: true,
@@ -30,7 +30,7 @@ impl Blobs {
 
     /// Leaves it to the system when they reach the disk.
     #[must_use]
-    pub fn unsynced(self) -> Self {
+    pub(super) fn unsynced(self) -> Self {
         Self { synced: false, ..self }
     }
 }

@@ -1,69 +1,40 @@
-//! Where things stand: the folder, the environment, the project root, and the files in them.
+//! Where the files of a project are: ensembles by name, the project's root, configurations.
 
-use std::io::{Read, Write};
+#![expect(clippy::disallowed_methods, reason = "this room reads the files of a project")]
+
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::args::ColorChoice;
-use super::error::CliError;
-use super::streams::Streams;
+use crate::error::RunError;
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::loader::MAX_BYTES;
 use ensemble_language::source::Source;
 
-/// The program's surroundings, read once.
-#[derive(Debug, Clone)]
-pub(super) struct Surroundings {
-    /// The caller's folder.
+/// The folder from which a caller sees a project, and the user's configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    /// The caller's folder: relative paths begin here.
     pub folder: PathBuf,
-    /// The user's `ensemble/config.yaml`, if the environment says where it would be.
+    /// The user's `ensemble/config.yaml`, if there is a place for it.
     pub user_config: Option<PathBuf>,
-    /// Standard streams.
-    pub streams: Streams,
 }
 
-impl Surroundings {
-    /// Looks round.
-    pub(super) fn capture(color: ColorChoice) -> Self {
-        let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-        let home = std::env::var_os("HOME")
-            .filter(|home| !home.is_empty())
-            .map(PathBuf::from);
-        let config = std::env::var_os("XDG_CONFIG_HOME")
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-            .or_else(|| home.map(|home| home.join(".config")));
+impl Project {
+    /// As seen from `folder`, without a configuration of the user.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self {
-            folder,
-            user_config: config.map(|config| config.join("ensemble").join("config.yaml")),
-            streams: Streams::capture(color),
+            folder: folder.into(),
+            user_config: None,
         }
     }
 
-    /// Prints a result.
-    pub(super) fn print(&self, text: &str) {
-        let mut out = self.streams.out();
-        // Whoever closed the pipe has seen enough.
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    }
-
-    /// Says something beside the result.
-    pub(super) fn complain(&self, text: &str) {
-        let mut err = self.streams.err();
-        let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
-    }
-
-    /// Does standard error show colours?
-    pub(super) fn colors_on_stderr(&self) -> bool {
-        self.streams.colors_on_stderr()
-    }
-
     /// The file of an ensemble that was given as a file or by name.
-    pub(super) fn ensemble_file(&self, given: &str) -> Result<PathBuf, CliError> {
+    pub fn ensemble_file(&self, given: &str) -> Result<PathBuf, RunError> {
         self.ensemble_file_from(given, &self.folder, &self.project_root(&self.folder))
     }
 
     /// Likewise, as seen from a folder of a project.
-    pub(super) fn ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, CliError> {
+    pub fn ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, RunError> {
         let direct = folder.join(given);
         if direct.is_file() {
             return Ok(if folder == self.folder {
@@ -73,8 +44,7 @@ impl Surroundings {
             });
         }
         if direct.is_dir() {
-            let message = format!("{given} is a folder, and one ensemble is wanted");
-            return Err(CliError::usage_with_help(message, "`ensemble validate` takes folders"));
+            return Err(RunError::IsFolder(given.to_owned()));
         }
         let is_path = given.contains('/') || given.ends_with(".yaml") || given.ends_with(".yml");
         let places: Vec<PathBuf> = if is_path {
@@ -95,12 +65,7 @@ impl Surroundings {
         if let Some(found) = places.iter().find(|place| place.is_file()) {
             return Ok(self.relative(found));
         }
-        let what = if is_path { "file" } else { "ensemble" };
-        let message = format!("there is no {what} `{given}`");
         let nearby = files_beside(std::iter::once(&direct).chain(&places));
-        if let Some(near) = did_you_mean(given, nearby.iter().map(String::as_str)) {
-            return Err(CliError::usage_with_help(message, format!("did you mean `{near}`?")));
-        }
         let mut looked: Vec<String> = Vec::new();
         for place in std::iter::once(&direct).chain(&places) {
             let place = self.relative(place).display().to_string();
@@ -108,18 +73,22 @@ impl Surroundings {
                 looked.push(place);
             }
         }
-        let help = format!("looked for {}", looked.join(", "));
-        Err(CliError::usage_with_help(message, help))
+        Err(RunError::NotFound {
+            given: given.to_owned(),
+            is_path,
+            similar: did_you_mean(given, nearby.iter().map(String::as_str)).map(str::to_owned),
+            looked,
+        })
     }
 
     /// The path as a person in this folder would write it.
-    pub(super) fn relative(&self, path: &Path) -> PathBuf {
+    pub fn relative(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.folder)
             .map_or_else(|_| path.to_owned(), Path::to_owned)
     }
 
     /// The nearest folder upward from `folder` that holds `.ensemble/`, else the caller's folder.
-    pub(super) fn project_root(&self, folder: &Path) -> PathBuf {
+    pub fn project_root(&self, folder: &Path) -> PathBuf {
         let absolute = self.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
         let found = absolute.ancestors().find(|folder| folder.join(".ensemble").is_dir());
@@ -127,7 +96,7 @@ impl Surroundings {
     }
 
     /// The nearest `.ensemble/config.yaml` upward from `folder`.
-    pub(super) fn project_config(&self, folder: &Path) -> Option<PathBuf> {
+    pub fn project_config(&self, folder: &Path) -> Option<PathBuf> {
         let absolute = self.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
         let mut places = absolute
@@ -153,8 +122,8 @@ fn files_beside<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
 }
 
 /// Reads a text file that a person wrote: not larger than any such file is, and in UTF-8.
-pub(super) fn read_source(path: &Path) -> Result<Source, CliError> {
-    let unreadable = |reason: String| CliError::Unreadable {
+pub fn read_source(path: &Path) -> Result<Source, RunError> {
+    let unreadable = |reason: String| RunError::Unreadable {
         path: path.to_owned(),
         reason,
     };
@@ -166,13 +135,16 @@ pub(super) fn read_source(path: &Path) -> Result<Source, CliError> {
     ))
 }
 
-/// Reads standard input as such a text.
-pub(super) fn read_stdin() -> Result<String, CliError> {
-    let unreadable = |reason: String| CliError::Unreadable {
-        path: "standard input".into(),
+/// Reads a text from a stream, such as standard input, as [`read_source`] reads a file.
+///
+/// # Errors
+/// The stream cannot be read, is too long, or is not UTF-8; the error calls it `name`.
+pub fn read_stream(stream: impl Read, name: &str) -> Result<String, RunError> {
+    let unreadable = |reason: String| RunError::Unreadable {
+        path: name.into(),
         reason,
     };
-    let bytes = read_capped(std::io::stdin().lock()).map_err(unreadable)?;
+    let bytes = read_capped(stream).map_err(unreadable)?;
     text(bytes).map_err(|why| unreadable(why.0))
 }
 

@@ -6,23 +6,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::FORMAT;
 use super::blobs::Blobs;
-use super::{LineError, decode_beside};
 use ensemble_core::conversation::{Event, Record};
-
-/// A journal as it was read.
-#[derive(Debug)]
-pub struct Journal {
-    /// All records that are whole.
-    pub records: Vec<Record>,
-    /// Bytes of the whole records; what follows was torn.
-    pub length: u64,
-    /// Was a torn last line dropped?
-    pub torn: bool,
-    /// Its format.
-    pub format: u32,
-}
+use ensemble_core::log::FORMAT;
+use ensemble_core::records::{LineError, decode_beside};
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{Journal, LogEnd, ReadError, RunReader};
 
 /// The records of a journal, one after the other: no more than one is in memory.
 ///
@@ -41,53 +30,31 @@ pub struct Records<R> {
     ended: bool,
 }
 
-/// Why a journal cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The file.
-    #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A line that is not the last is damaged.
-    #[error("{}:{line}: the journal is damaged: {error}", path.display())]
-    Damaged {
-        /// Which file.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: u64,
-        /// How.
-        error: String,
-    },
-    /// Nothing in it.
-    #[error("{} holds no record", .0.display())]
-    Empty(PathBuf),
-    /// A later version of the program wrote it.
-    #[error("{} has format {format}, and this version reads up to {FORMAT}: use a later version of ensemble", path.display())]
-    Format {
-        /// Which file.
-        path: PathBuf,
-        /// Its format.
-        format: u32,
-    },
-}
+/// A journal in a file.
+pub type JournalFile = Records<BufReader<File>>;
 
-/// Begins to read the journal at `path`.
-pub fn open(path: &Path) -> Result<Records<BufReader<File>>, ReadError> {
+/// Opens the journal at `path` for reading.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn open_journal(path: &Path) -> Result<JournalFile, ReadError> {
     let file = File::open(path).map_err(|source| unreadable(path, source))?;
     Ok(Records::new(BufReader::with_capacity(1 << 16, file), path))
 }
 
 /// Reads the whole journal at `path`.
-pub fn read(path: &Path) -> Result<Journal, ReadError> {
-    collect(open(path)?)
+///
+/// # Errors
+/// The journal cannot be read, or a line that is not the last is damaged.
+pub fn read_journal(path: &Path) -> Result<Journal, ReadError> {
+    collect(open_journal(path)?)
 }
 
-/// Reads a whole journal from anywhere; errors speak of it as `path`.
-pub fn read_from(lines: impl BufRead, path: &Path) -> Result<Journal, ReadError> {
+/// Reads a whole journal from `lines`; errors name it `path`.
+///
+/// # Errors
+/// As [`read_journal`].
+pub fn read_lines(lines: impl BufRead, path: &Path) -> Result<Journal, ReadError> {
     collect(Records::new(lines, path))
 }
 
@@ -95,16 +62,15 @@ fn collect(mut records: Records<impl BufRead>) -> Result<Journal, ReadError> {
     let all = records.by_ref().collect::<Result<Vec<Record>, ReadError>>()?;
     Ok(Journal {
         records: all,
-        length: records.length,
-        torn: records.torn,
-        format: records.format,
+        end: records.end(),
+        is_torn: records.torn,
     })
 }
 
 fn unreadable(path: &Path, source: io::Error) -> ReadError {
-    ReadError::Io {
-        path: path.to_owned(),
-        source,
+    ReadError::Unavailable {
+        place: path.display().to_string(),
+        source: source.into(),
     }
 }
 
@@ -123,19 +89,12 @@ impl<R: BufRead> Records<R> {
         }
     }
 
-    /// Bytes of the whole records so far.
-    pub fn length(&self) -> u64 {
-        self.length
-    }
-
-    /// Was a torn last line dropped?
-    pub fn torn(&self) -> bool {
-        self.torn
-    }
-
-    /// The journal's format, once its first record has been read.
-    pub fn format(&self) -> u32 {
-        self.format
+    /// The end of the whole records so far, with the journal's format once the first record has been read.
+    pub fn end(&self) -> LogEnd {
+        LogEnd {
+            position: self.length,
+            format: self.format,
+        }
     }
 
     /// The next record; `None` at the end.
@@ -144,7 +103,7 @@ impl<R: BufRead> Records<R> {
         let read = self.lines.read_until(b'\n', &mut self.line);
         let length = read.map_err(|source| unreadable(&self.path, source))? as u64;
         if length == 0 {
-            return self.end();
+            return self.finish();
         }
         match self.check() {
             Ok(record) => {
@@ -160,10 +119,10 @@ impl<R: BufRead> Records<R> {
                 let is_last = rest.map_err(|source| unreadable(&self.path, source))?.is_empty();
                 if is_last && matches!(error, LineError::Incomplete | LineError::Checksum) {
                     self.torn = true;
-                    return self.end();
+                    return self.finish();
                 }
                 Err(ReadError::Damaged {
-                    path: self.path.clone(),
+                    place: self.path.display().to_string(),
                     line: self.count + 1,
                     error: error.to_string(),
                 })
@@ -181,10 +140,12 @@ impl<R: BufRead> Records<R> {
         Err(LineError::Content(message))
     }
 
-    fn end(&mut self) -> Result<Option<Record>, ReadError> {
+    fn finish(&mut self) -> Result<Option<Record>, ReadError> {
         self.ended = true;
         if self.count == 0 {
-            return Err(ReadError::Empty(self.path.clone()));
+            return Err(ReadError::Empty {
+                place: self.path.display().to_string(),
+            });
         }
         Ok(None)
     }
@@ -203,16 +164,31 @@ impl<R: BufRead> Iterator for Records<R> {
     }
 }
 
+impl<R: BufRead + Send> RunReader for Records<R> {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
+        let next = Iterator::next(self).transpose();
+        Box::pin(std::future::ready(next))
+    }
+
+    fn end(&self) -> LogEnd {
+        Records::end(self)
+    }
+
+    fn is_torn(&self) -> bool {
+        self.torn
+    }
+}
+
 /// The format that the first record names.
 fn check_format(path: &Path, first: &Record) -> Result<u32, ReadError> {
     match &first.event {
         Event::RunStarted(started) if started.format <= FORMAT => Ok(started.format),
         Event::RunStarted(started) => Err(ReadError::Format {
-            path: path.to_owned(),
+            place: path.display().to_string(),
             format: started.format,
         }),
         other => Err(ReadError::Damaged {
-            path: path.to_owned(),
+            place: path.display().to_string(),
             line: 1,
             error: format!("it begins with `{}`", other.name()),
         }),

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::CliError;
-use super::project::{Surroundings, read_source};
+use crate::error::RunError;
+use crate::project::{Project, read_source};
 use ensemble_agents::model::{Override, Profiles};
 use ensemble_core::conversation::RunEnded;
 use ensemble_language::check::{self, Around};
@@ -16,7 +16,8 @@ use ensemble_language::plan::Plan;
 use ensemble_language::source::{Source, Span};
 
 /// An ensemble that can be run.
-pub(super) struct Prepared {
+#[derive(Debug)]
+pub struct Prepared {
     /// Its text.
     pub source: Source,
     /// Its places.
@@ -32,7 +33,7 @@ pub(super) struct Prepared {
 }
 
 /// All that is wrong with a text and with what it names. Conditions are read and not compiled, since nothing runs.
-pub(super) fn examine(source: &Source, around: &dyn Around) -> Vec<Diagnostic> {
+pub fn examine(source: &Source, around: &dyn Around) -> Vec<Diagnostic> {
     let loaded = loader::load(source);
     let ensemble = loaded.ensemble.as_ref();
     let findings = ensemble.map(|ensemble| check::check_around(ensemble, around));
@@ -54,15 +55,15 @@ fn conclude(loaded: &Loaded, findings: Option<Vec<Finding>>) -> Vec<Diagnostic> 
 }
 
 /// Makes the ensemble in `path` ready to run.
-pub(super) fn prepare(path: &Path, surroundings: &Surroundings) -> Result<Prepared, CliError> {
+pub fn prepare(path: &Path, project: &Project) -> Result<Prepared, RunError> {
     let source = read_source(path)?;
-    let folder = folder_of(path, surroundings);
-    let root = surroundings.project_root(&folder);
+    let folder = folder_of(path, project);
+    let root = project.project_root(&folder);
     prepare_text(source, folder, root)
 }
 
 /// Makes a text ready to run as if it stood in `folder`.
-pub(super) fn prepare_text(source: Source, folder: PathBuf, root: PathBuf) -> Result<Prepared, CliError> {
+pub fn prepare_text(source: Source, folder: PathBuf, root: PathBuf) -> Result<Prepared, RunError> {
     let mut loaded = loader::load(&source);
     let ensemble = loaded.ensemble.take().map(Arc::new);
     let mut findings = ensemble.as_deref().map(check::check);
@@ -93,27 +94,27 @@ pub(super) fn prepare_text(source: Source, folder: PathBuf, root: PathBuf) -> Re
             root,
             warnings,
         }),
-        _ => Err(CliError::Invalid(errors)),
+        _ => Err(RunError::Invalid(errors)),
     }
 }
 
 /// The folder that the file stands in, absolute.
-pub(super) fn folder_of(path: &Path, surroundings: &Surroundings) -> PathBuf {
-    let absolute = surroundings.folder.join(path);
+pub fn folder_of(path: &Path, project: &Project) -> PathBuf {
+    let absolute = project.folder.join(path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
-    absolute.parent().unwrap_or(&surroundings.folder).to_owned()
+    absolute.parent().unwrap_or(&project.folder).to_owned()
 }
 
 /// All profiles that an ensemble in `folder` can use, in the order in which they are sought.
-pub(super) fn profiles(
+pub fn profiles(
     ensemble: &Ensemble,
     folder: &Path,
     overrides: Vec<Override>,
-    surroundings: &Surroundings,
-) -> Result<Profiles, CliError> {
+    project: &Project,
+) -> Result<Profiles, RunError> {
     let mut profiles = Profiles::new(overrides).with_place("the ensemble file", ensemble.model_profiles.clone());
-    for (path, profiles_there) in config_profiles(folder, surroundings)? {
-        profiles = profiles.with_place(surroundings.relative(&path).display().to_string(), profiles_there);
+    for (path, profiles_there) in config_profiles(folder, project)? {
+        profiles = profiles.with_place(project.relative(&path).display().to_string(), profiles_there);
     }
     Ok(profiles)
 }
@@ -122,12 +123,12 @@ pub(super) fn profiles(
 type ConfigProfiles = (PathBuf, Vec<(Arc<str>, Profile)>);
 
 /// The profiles of the project's and of the user's configuration.
-pub(super) fn config_profiles(folder: &Path, surroundings: &Surroundings) -> Result<Vec<ConfigProfiles>, CliError> {
-    let user = surroundings.user_config.clone().filter(|path| path.is_file());
+pub fn config_profiles(folder: &Path, project: &Project) -> Result<Vec<ConfigProfiles>, RunError> {
+    let user = project.user_config.clone().filter(|path| path.is_file());
     let mut found = Vec::new();
-    for path in surroundings.project_config(folder).into_iter().chain(user) {
-        let source = read_source(&surroundings.relative(&path))?;
-        let profiles = loader::profiles(&source).map_err(CliError::Invalid)?;
+    for path in project.project_config(folder).into_iter().chain(user) {
+        let source = read_source(&project.relative(&path))?;
+        let profiles = loader::profiles(&source).map_err(RunError::Invalid)?;
         found.push((path, profiles));
     }
     Ok(found)
@@ -135,7 +136,7 @@ pub(super) fn config_profiles(folder: &Path, surroundings: &Surroundings) -> Res
 
 impl Prepared {
     /// The condition that had no answer, at its place in the file.
-    pub(super) fn condition_diagnostic(&self, ended: &RunEnded) -> Option<Diagnostic> {
+    pub fn condition_diagnostic(&self, ended: &RunEnded) -> Option<Diagnostic> {
         let failure = ended.condition.as_ref()?;
         let at = self.plan.id(&failure.agent)?.index();
         let dependency = self.plan.ensemble().agents[at].dependencies.get(failure.position)?;

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{BoxFuture, Execution, Observation, Observed, Runner};
+use ensemble_core::runner::{BoxFuture, Execution, Observation, Observed, Runner};
 use ensemble_language::data::digest;
 
 /// Results that may be taken over.
 #[derive(Debug, Default)]
-pub struct Reusable {
+pub(crate) struct Reusable {
     results: HashMap<(Arc<str>, u32), (String, Observation)>,
 }
 
 /// Answers from what may be taken over, and has everything else performed.
-pub struct Reusing {
+pub(crate) struct Reusing {
     runner: Arc<dyn Runner>,
     results: Arc<Reusable>,
     /// Has the agent no dependencies, so that it reads whatever anybody says?
@@ -25,7 +25,7 @@ pub struct Reusing {
 
 /// The digest of what an execution reads: the input, the outputs of its dependencies, the request, and what the agent
 /// and its model have said before; for an agent without dependencies also the context.
-pub fn digest_of_reads(execution: &Execution, reads_all: bool) -> String {
+pub(crate) fn digest_of_reads(execution: &Execution, reads_all: bool) -> String {
     let read = json!({
         "input": execution.input,
         "dependencies": execution.dependencies,
@@ -38,12 +38,12 @@ pub fn digest_of_reads(execution: &Execution, reads_all: bool) -> String {
 
 impl Reusable {
     /// Keeps what an execution came to; a later entry replaces an earlier one.
-    pub fn insert(&mut self, agent: Arc<str>, execution: u32, read: String, observation: Observation) {
+    pub(crate) fn insert(&mut self, agent: Arc<str>, execution: u32, read: String, observation: Observation) {
         self.results.insert((agent, execution), (read, observation));
     }
 
     /// Is there nothing to take over?
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.results.is_empty()
     }
 
@@ -56,7 +56,7 @@ impl Reusable {
 
 impl Reusing {
     /// Puts the results before `runner`.
-    pub fn new(runner: Arc<dyn Runner>, results: Arc<Reusable>, reads_all: bool) -> Self {
+    pub(crate) fn new(runner: Arc<dyn Runner>, results: Arc<Reusable>, reads_all: bool) -> Self {
         Self {
             runner,
             results,
@@ -79,14 +79,13 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::agent::fixtures;
     use ensemble_core::thread::{Iteration, Message, Role, Thread};
     use ensemble_language::data::{Context, JsonMap, Request};
 
     fn execution() -> Execution {
         Execution {
             dependencies: vec![("writer".into(), Arc::new(json!({"n": 1})))],
-            ..fixtures::execution("judge", 2)
+            ..Execution::first("judge", 2)
         }
     }
 

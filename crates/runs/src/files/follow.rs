@@ -10,17 +10,17 @@ use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::blobs::Blobs;
-use super::decode_beside;
-use super::read::ReadError;
-use super::store::RunFolder;
 use ensemble_core::conversation::Record;
+use ensemble_core::records::decode_beside;
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{ReadError, RunFollower};
 
 /// How often the same bad line with others after it is looked at before the journal counts as damaged.
 const PATIENCE: u32 = 5;
 
 /// Follows a journal.
 #[derive(Debug)]
-pub struct Follower {
+pub(super) struct Follower {
     path: PathBuf,
     /// Bytes of the whole records that were read.
     offset: u64,
@@ -31,7 +31,7 @@ pub struct Follower {
 
 impl Follower {
     /// Follows the journal at `path` from its first record.
-    pub fn new(path: &Path) -> Self {
+    pub(super) fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
             offset: 0,
@@ -41,10 +41,10 @@ impl Follower {
     }
 
     /// Hands on every record that has become whole since the last time, and says how many there were.
-    pub fn poll(&mut self, mut each: impl FnMut(Record)) -> Result<u64, ReadError> {
-        let io = |source| ReadError::Io {
-            path: self.path.clone(),
-            source,
+    fn hand_on(&mut self, mut each: impl FnMut(Record)) -> Result<u64, ReadError> {
+        let io = |source: std::io::Error| ReadError::Unavailable {
+            place: self.path.display().to_string(),
+            source: source.into(),
         };
         let mut file = File::open(&self.path).map_err(io)?;
         file.seek(SeekFrom::Start(self.offset)).map_err(io)?;
@@ -72,7 +72,7 @@ impl Follower {
             self.failures += u32::from(!is_last);
             if self.failures > PATIENCE {
                 return Err(ReadError::Damaged {
-                    path: self.path.clone(),
+                    place: self.path.display().to_string(),
                     line: self.next_seq + 1,
                     error,
                 });
@@ -83,17 +83,23 @@ impl Follower {
     }
 }
 
-impl RunFolder {
-    /// The process that drives the run, found without taking the right to.
-    ///
-    /// Its number stands in the lock's file. Linux also tells whether that process has the file open; elsewhere a
-    /// process that has got the same number since then is taken for it.
-    pub fn driver(&self) -> Option<u32> {
-        let lock = self.path().join("lock");
-        let text = std::fs::read_to_string(&lock).ok()?;
-        let pid: u32 = text.trim().strip_prefix("pid ")?.parse().ok()?;
-        (is_alive(pid) && has_open(pid, &lock) != Some(false)).then_some(pid)
+impl RunFollower for Follower {
+    fn poll(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>> {
+        let mut records = Vec::new();
+        let polled = self.hand_on(|record| records.push(record));
+        Box::pin(std::future::ready(polled.map(|_| records)))
     }
+}
+
+/// The process that drives the run in that folder, found without taking the lock.
+///
+/// The process id stands in the lock's file. Linux also tells whether that process has the file open; elsewhere a
+/// process that has got the same id since then is taken for it.
+pub(super) fn driver(run: &Path) -> Option<u32> {
+    let lock = run.join("lock");
+    let text = std::fs::read_to_string(&lock).ok()?;
+    let pid: u32 = text.trim().strip_prefix("pid ")?.parse().ok()?;
+    (is_alive(pid) && has_open(pid, &lock) != Some(false)).then_some(pid)
 }
 
 #[cfg(unix)]
@@ -123,8 +129,8 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::journal::encode;
     use ensemble_core::conversation::{Event, TurnFinished};
+    use ensemble_core::records::encode;
 
     fn line(seq: u64) -> Vec<u8> {
         let mut line = Vec::new();
@@ -140,7 +146,7 @@ mod tests {
 
     fn polled(follower: &mut Follower) -> Vec<u64> {
         let mut seen = Vec::new();
-        follower.poll(|record| seen.push(record.seq)).expect("a journal");
+        follower.hand_on(|record| seen.push(record.seq)).expect("a journal");
         seen
     }
 
@@ -183,10 +189,10 @@ mod tests {
         std::fs::write(&path, [line(0), bad.clone()].concat()).expect("written");
         let mut follower = Follower::new(&path);
         for _ in 0..20 {
-            follower.poll(|_| {}).expect("the last line may be torn");
+            follower.hand_on(|_| {}).expect("the last line may be torn");
         }
         std::fs::write(&path, [line(0), bad, line(2)].concat()).expect("written");
-        let error = (0..20).find_map(|_| follower.poll(|_| {}).err()).expect("an error");
+        let error = (0..20).find_map(|_| follower.hand_on(|_| {}).err()).expect("an error");
         assert!(error.to_string().contains("journal.jsonl:2:"), "{error}");
     }
 }

@@ -3,26 +3,28 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::error::CliError;
-use super::fork::Origin;
-use ensemble_agents::agent::{Observation, Reusable, digest_of_reads};
-use ensemble_core::conversation::{ConversationState, Event, ExecutionFinished, OpenTurn, Slot};
+use ensemble_core::conversation::{ConversationState, Event, ExecutionEnd, ExecutionFinished, OpenTurn, Slot};
 use ensemble_core::executor::execution;
+use ensemble_core::runner::Observation;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{AgentKind, Memory};
 use ensemble_language::plan::Plan;
+
+use crate::error::RunError;
+use crate::recorded::RecordedRun;
+use crate::reused::{Reusable, digest_of_reads};
 
 /// An agent, and which of its executions.
 type Executed = (Arc<str>, u32);
 
 /// The results of the origin from turn `from` on, save those of agents that are `out`, and those of the execution that
 /// is repeated and of everything that followed from it.
-pub(super) fn reusable(
-    origin: &Origin,
+pub(crate) fn reusable(
+    origin: &RecordedRun,
     from: u32,
     is_out: impl Fn(&str) -> bool,
     repeated: Option<Executed>,
-) -> Result<Reusable, CliError> {
+) -> Result<Reusable, RunError> {
     let plan = &origin.prepared.plan;
     let mut state = ConversationState::new(plan.clone());
     let mut reuse = Reusable::default();
@@ -85,13 +87,12 @@ fn follows(plan: &Plan, state: &ConversationState, slot: &Slot, followed: &HashS
 
 /// What came of it, with what all its attempts cost.
 fn observation(finished: &ExecutionFinished, state: &ConversationState) -> Observation {
-    let output = finished.output.as_ref().and_then(|output| output.as_object());
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == finished.agent);
     Observation {
-        result: match &finished.failure {
-            Some(failure) => Err(failure.clone()),
-            None => Ok(output.cloned().unwrap_or_else(JsonMap::new)),
+        result: match &finished.end {
+            ExecutionEnd::Failed(failure) => Err(failure.clone()),
+            ExecutionEnd::Succeeded(output) => Ok(output.as_object().cloned().unwrap_or_else(JsonMap::new)),
         },
         usage: slot.and_then(|slot| slot.usage),
         exchange: finished.exchange.clone(),

@@ -7,7 +7,7 @@ use ensemble_language::check::OutputKeys;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Reply, Simulated};
 
 /// The top-level keys of the agent's outputs; `None` where they may be any.
-pub(super) fn keys(ensemble: &Ensemble, configured: &[(Arc<str>, Profile)], agent: &Agent) -> Option<OutputKeys> {
+pub(crate) fn keys(ensemble: &Ensemble, configured: &[(Arc<str>, Profile)], agent: &Agent) -> Option<OutputKeys> {
     match &agent.kind {
         AgentKind::Llm(llm) => {
             let ModelChoice::Profile(name) = &llm.model else {

@@ -1,25 +1,27 @@
-//! The ledger of a replay: it writes nothing and compares every decision with the record.
+//! The log of a replay: it writes nothing and compares every decision with the record.
 //!
 //! The record is asked for one decision at a time, so it need not be in memory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Divergence, Ledger, LedgerError, ReadError, SyncPoint};
 use ensemble_core::conversation::{CompletionReason, Event, Record, TurnStarted};
+use ensemble_core::log::{CommitError, Decided, Divergence, RunLog, SyncPoint};
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::ReadError;
 
 /// Tells what was decided, in order.
-pub trait RecordedDecisions: Send {
+pub(crate) trait RecordedDecisions: Send {
     /// The next decision. After [`RecordedDecision::Ended`] it is not asked again.
     ///
     /// # Errors
     /// The record cannot be read.
-    fn next_decision(&mut self) -> Result<RecordedDecision, ReadError>;
+    fn next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>>;
 }
 
 /// What was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RecordedDecision {
+pub(crate) enum RecordedDecision {
     /// A turn began.
     Turn {
         /// Its number.
@@ -39,17 +41,17 @@ pub enum RecordedDecision {
 }
 
 /// Compares instead of writing.
-pub struct ComparingLedger<'a> {
+pub(crate) struct ComparingLog<'a> {
     recorded: &'a mut dyn RecordedDecisions,
     /// Decisions that were the same.
-    pub compared: u64,
+    pub(crate) compared: u64,
     /// The last turn that began.
     last_turn: u32,
 }
 
-impl<'a> ComparingLedger<'a> {
+impl<'a> ComparingLog<'a> {
     /// Compares with these, which follow `last_turn`.
-    pub fn new(recorded: &'a mut dyn RecordedDecisions, last_turn: u32) -> Self {
+    pub(crate) fn new(recorded: &'a mut dyn RecordedDecisions, last_turn: u32) -> Self {
         Self {
             recorded,
             compared: 0,
@@ -57,16 +59,13 @@ impl<'a> ComparingLedger<'a> {
         }
     }
 
-    fn next(&mut self) -> Result<RecordedDecision, LedgerError> {
-        let next = self.recorded.next_decision();
-        next.map_err(|error| LedgerError::Record(Box::new(error)))
-    }
-
-    fn turn(&mut self, decided: &TurnStarted) -> Result<(), LedgerError> {
+    async fn turn(&mut self, decided: &TurnStarted) -> Result<(), CommitError> {
         let agents: BTreeSet<Arc<str>> = decided.starts.iter().map(|start| start.agent.clone()).collect();
-        match self.next()? {
-            RecordedDecision::Ended { is_cut: true, .. } => Err(LedgerError::EndOfRecord { turn: decided.turn }),
-            RecordedDecision::Ended { reason, .. } => diverge(decided.turn, ended(reason), listed(&agents)),
+        match self.recorded.next_decision().await? {
+            RecordedDecision::Ended { is_cut: true, .. } => Err(CommitError::EndOfRecord { turn: decided.turn }),
+            RecordedDecision::Ended { reason, .. } => {
+                diverge(decided.turn, Decided::End(reason), Decided::Turn(agents))
+            }
             RecordedDecision::Turn {
                 turn,
                 agents: recorded,
@@ -78,7 +77,7 @@ impl<'a> ComparingLedger<'a> {
                     recorded == agents
                 };
                 if !same || turn != decided.turn {
-                    return diverge(decided.turn, listed(&recorded), listed(&agents));
+                    return diverge(decided.turn, Decided::Turn(recorded), Decided::Turn(agents));
                 }
                 self.compared += 1;
                 self.last_turn = decided.turn;
@@ -87,12 +86,12 @@ impl<'a> ComparingLedger<'a> {
         }
     }
 
-    fn ended(&mut self, decided: CompletionReason) -> Result<(), LedgerError> {
+    async fn ended(&mut self, decided: CompletionReason) -> Result<(), CommitError> {
         let turn = self.last_turn + 1;
-        match self.next()? {
-            RecordedDecision::Turn { agents, .. } => diverge(turn, listed(&agents), ended(Some(decided))),
+        match self.recorded.next_decision().await? {
+            RecordedDecision::Turn { agents, .. } => diverge(turn, Decided::Turn(agents), Decided::End(Some(decided))),
             RecordedDecision::Ended { reason, .. } if reason.is_some_and(|recorded| recorded != decided) => {
-                diverge(turn, ended(reason), ended(Some(decided)))
+                diverge(turn, Decided::End(reason), Decided::End(Some(decided)))
             }
             RecordedDecision::Ended { .. } => {
                 self.compared += 1;
@@ -102,36 +101,24 @@ impl<'a> ComparingLedger<'a> {
     }
 }
 
-impl Ledger for ComparingLedger<'_> {
-    fn append(&mut self, record: &Record) -> Result<(), LedgerError> {
+impl RunLog for ComparingLog<'_> {
+    fn append<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), CommitError>> {
         match &record.event {
-            Event::TurnStarted(turn) => self.turn(turn),
-            Event::RunEnded(ended) => self.ended(ended.completion_reason),
-            _ => Ok(()),
+            Event::TurnStarted(turn) => Box::pin(self.turn(turn)),
+            Event::RunEnded(ended) => Box::pin(self.ended(ended.completion_reason)),
+            _ => Box::pin(std::future::ready(Ok(()))),
         }
     }
 
-    fn sync(&mut self, _point: SyncPoint) -> Result<(), LedgerError> {
-        Ok(())
+    fn sync(&mut self, _point: SyncPoint) -> BoxFuture<'_, Result<(), CommitError>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
-fn diverge<T>(turn: u32, recorded: String, decided: String) -> Result<T, LedgerError> {
-    Err(LedgerError::Diverged(Box::new(Divergence {
+fn diverge<T>(turn: u32, recorded: Decided, decided: Decided) -> Result<T, CommitError> {
+    Err(CommitError::Diverged(Box::new(Divergence {
         turn,
         recorded,
         decided,
     })))
-}
-
-fn ended(reason: Option<CompletionReason>) -> String {
-    match reason {
-        Some(reason) => format!("the run ends: {reason}"),
-        None => "the run ends".to_owned(),
-    }
-}
-
-fn listed(agents: &BTreeSet<Arc<str>>) -> String {
-    let names: Vec<&str> = agents.iter().map(|name| &**name).collect();
-    names.join(", ")
 }

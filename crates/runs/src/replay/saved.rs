@@ -1,5 +1,7 @@
 //! A saved result as a record: the JSON document of a run, or a `conversation_history` in ADR-005's shape.
 
+#![expect(clippy::disallowed_methods, reason = "this room reads saved results")]
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,15 +11,18 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::CliError;
-use super::recordings::{Recordings, TurnsInMemory};
-use ensemble_agents::agent::{Observation, Recorded, RecordedTurn};
 use ensemble_core::conversation::{
-    CompletionReason, Event, ExecutionFinished, Record, RunEnded, RunStarted, Start, TurnFinished, TurnStarted,
+    CompletionReason, Event, ExecutionEnd, ExecutionFinished, Record, RunEnded, RunStarted, Start, TurnFinished,
+    TurnStarted,
 };
+use ensemble_core::log::FORMAT;
+use ensemble_core::runner::Observation;
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
-use ensemble_reports::story::Story;
-use ensemble_runs::journal::{FORMAT, RecordedDecision};
+
+use super::compare::RecordedDecision;
+use super::record::{Recordings, TurnsInMemory};
+use super::recorded::{Recorded, RecordedTurn};
+use crate::error::RunError;
 
 #[derive(Deserialize)]
 struct Saved {
@@ -48,21 +53,25 @@ struct Entry {
 }
 
 /// Reads the saved result in `path`; also the name of its ensemble, if it says.
-pub(super) fn saved_result(path: &Path) -> Result<(Recordings, Option<String>), CliError> {
+pub(crate) fn saved_result(path: &Path) -> Result<(Recordings, Option<String>), RunError> {
     let saved = read(path)?;
     let name = saved.ensemble.clone();
     Ok((recordings(saved), name))
 }
 
-/// Reads the saved result in `path` as a story; also the context with which it ended, if it says.
-pub(super) fn saved_story(path: &Path) -> Result<(Story, Option<Context>), CliError> {
+/// Reads the saved result in `path` as the records that such a run would have left; also the context with which it
+/// ended, if it says.
+///
+/// # Errors
+/// The file cannot be read, or holds no result.
+pub fn saved_records(path: &Path) -> Result<(Vec<Record>, Option<Context>), RunError> {
     let mut saved = read(path)?;
     let context = saved.final_state.take();
-    Ok((Story::of(&records(saved)), context))
+    Ok((records(saved), context))
 }
 
-fn read(path: &Path) -> Result<Saved, CliError> {
-    let unreadable = |reason: String| CliError::Unreadable {
+fn read(path: &Path) -> Result<Saved, RunError> {
+    let unreadable = |reason: String| RunError::Unreadable {
         path: path.to_owned(),
         reason,
     };
@@ -195,17 +204,16 @@ impl Entry {
         let (turn, agent) = (self.turn_number, self.agent_name.clone());
         let execution_time = self.execution_time.as_f64().unwrap_or_default();
         let observed = self.observation();
-        let (output, failure) = match observed.result {
-            Ok(output) => (Some(Arc::new(Value::Object(output))), None),
-            Err(failure) => (None, Some(failure)),
+        let end = match observed.result {
+            Ok(output) => ExecutionEnd::Succeeded(Arc::new(Value::Object(output))),
+            Err(failure) => ExecutionEnd::Failed(failure),
         };
         ExecutionFinished {
             turn,
             agent,
             execution,
             attempt: 1,
-            output,
-            failure,
+            end,
             execution_time,
             usage: observed.usage,
             stderr: String::new(),

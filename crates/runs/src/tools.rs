@@ -1,30 +1,39 @@
-//! The tools of LLM agents: here each meets who performs it.
+//! The tools of LLM agents, each with what performs it.
 
 use std::sync::Arc;
 
-use super::sub_ensemble::{Inner, inner};
-use super::wiring::{Unready, Wires};
 use ensemble_agents::agent::script;
 use ensemble_agents::agent::sub_ensemble::SubEnsembleRunner;
 use ensemble_agents::agent::tool::mcp::Address;
 use ensemble_agents::agent::tool::{Kit, Performer};
-use ensemble_language::ensemble::{Llm, McpServer, Permission, Setting, Tool, ToolKind};
+use ensemble_core::runner::Runner;
+use ensemble_language::ensemble::{Agent, Llm, McpServer, Permission, Setting, Tool, ToolKind};
+
+use crate::parts::{OpenInner, Parts, Unready};
 
 /// What an agent's model may call, and whether a simulated model takes part in it unseen.
-pub(super) struct Equipment {
+pub(crate) struct Equipment {
     /// The tools; `None` where there are none.
-    pub kit: Option<Arc<Kit>>,
+    pub(crate) kit: Option<Arc<Kit>>,
     /// Does an inner ensemble have a simulated model?
-    pub simulated: bool,
+    pub(crate) simulated: bool,
 }
 
-/// Readies the tools that the agent uses.
+/// Makes the runner of an agent that is a tool, and says whether it is simulated.
+type MakeAgent<'a> = dyn Fn(&Agent) -> Result<(Arc<dyn Runner>, bool), Unready> + 'a;
+
+/// Makes the tools that the agent uses ready.
 ///
 /// # Errors
 /// The first tool that cannot be made ready.
-pub(super) fn equip(llm: &Llm, wires: &Wires<'_>) -> Result<Equipment, Unready> {
-    let ensemble = wires.prepared.plan.ensemble();
-    let mut kit = Kit::new(wires.shared.permits.clone());
+pub(crate) fn equip(
+    llm: &Llm,
+    parts: &Parts<'_>,
+    open: &OpenInner,
+    made: &MakeAgent<'_>,
+) -> Result<Equipment, Unready> {
+    let ensemble = parts.prepared.plan.ensemble();
+    let mut kit = Kit::new(parts.shared.permits.clone());
     let mut simulated = false;
     for used in &llm.tools {
         let Some(tool) = ensemble.tool(&used.tool) else {
@@ -36,11 +45,11 @@ pub(super) fn equip(llm: &Llm, wires: &Wires<'_>) -> Result<Equipment, Unready> 
         let failed = |error: Unready| error.of_tool(&used.tool);
         match &tool.kind {
             ToolKind::Mcp(server) => {
-                let address = address(server, wires).map_err(failed)?;
-                kit.add_server(used, tool, wires.shared.servers.at(address));
+                let address = address(server, parts).map_err(failed)?;
+                kit.add_server(used, tool, parts.shared.servers.at(address));
             }
             _ => {
-                let (performer, is_simulated) = performer(tool, wires).map_err(failed)?;
+                let (performer, is_simulated) = performer(tool, parts, open, made).map_err(failed)?;
                 simulated |= is_simulated;
                 kit.add(&used.tool, tool, parameters(tool), performer);
             }
@@ -62,18 +71,23 @@ fn parameters(tool: &Tool) -> serde_json::Value {
 }
 
 /// Who performs a tool that is no server's, and whether that is simulated and not told elsewhere.
-fn performer(tool: &Tool, wires: &Wires<'_>) -> Result<(Performer, bool), Unready> {
+fn performer(
+    tool: &Tool,
+    parts: &Parts<'_>,
+    open: &OpenInner,
+    made: &MakeAgent<'_>,
+) -> Result<(Performer, bool), Unready> {
     Ok(match &tool.kind {
         ToolKind::Script { script, .. } => {
-            let runner = script::runner(script, &wires.places, wires.bounds());
+            let runner = script::runner(script, &parts.places, parts.bounds());
             (Performer::Script(runner), false)
         }
         ToolKind::Agent { agent, .. } => {
-            let ensemble = wires.prepared.plan.ensemble();
+            let ensemble = parts.prepared.plan.ensemble();
             let Some(performing) = ensemble.agent(agent) else {
                 return Err(Unready::new(format!("there is no agent `{agent}`")));
             };
-            let (runner, _) = wires.made(performing)?;
+            let (runner, _) = made(performing)?;
             let performer = Performer::Agent {
                 name: performing.name.clone(),
                 config: Arc::new(performing.config.clone()),
@@ -83,34 +97,29 @@ fn performer(tool: &Tool, wires: &Wires<'_>) -> Result<(Performer, bool), Unread
             (performer, false)
         }
         ToolKind::Ensemble { ensemble, .. } => {
-            let Inner {
-                conversations,
-                simulated,
-            } = inner(ensemble, wires.prepared, wires.shared)?;
-            (
-                Performer::Ensemble(Arc::new(SubEnsembleRunner(conversations))),
-                simulated,
-            )
+            let inner = open(ensemble, parts.prepared, parts.shared)?;
+            let runner = SubEnsembleRunner(inner.conversations);
+            (Performer::Ensemble(Arc::new(runner)), inner.simulated)
         }
         ToolKind::Mcp(_) => return Err(Unready::new("a server is no performer".to_owned())),
     })
 }
 
 /// The server's address, with what the environment adds.
-fn address(server: &McpServer, wires: &Wires<'_>) -> Result<Address, Unready> {
+fn address(server: &McpServer, parts: &Parts<'_>) -> Result<Address, Unready> {
     let settings = |settings: &[(String, Setting)]| -> Result<Vec<(String, String)>, Unready> {
         settings
             .iter()
-            .map(|(name, setting)| Ok((name.clone(), value(setting)?)))
+            .map(|(name, setting)| Ok((name.clone(), value(setting, parts)?)))
             .collect()
     };
     Ok(match server {
         McpServer::Command { command, env, cwd } => Address::Child {
             command: command.clone(),
-            places: wires.places.clone(),
+            places: parts.places.clone(),
             folder: match cwd {
-                Some(cwd) => wires.prepared.root.join(cwd),
-                None => wires.prepared.root.clone(),
+                Some(cwd) => parts.prepared.root.join(cwd),
+                None => parts.prepared.root.clone(),
             },
             env: settings(env)?,
         },
@@ -121,12 +130,12 @@ fn address(server: &McpServer, wires: &Wires<'_>) -> Result<Address, Unready> {
     })
 }
 
-fn value(setting: &Setting) -> Result<String, Unready> {
+fn value(setting: &Setting, parts: &Parts<'_>) -> Result<String, Unready> {
     match setting {
         Setting::Text(text) => Ok(text.clone()),
-        Setting::FromEnvironment { variable, prefix } => match std::env::var(variable) {
-            Ok(value) => Ok(format!("{prefix}{value}")),
-            Err(_) => Err(Unready::new(format!(
+        Setting::FromEnvironment { variable, prefix } => match parts.shared.host.variable(variable) {
+            Some(value) => Ok(format!("{prefix}{value}")),
+            None => Err(Unready::new(format!(
                 "the environment variable `{variable}` is not set, or is no text"
             ))
             .with_help(format!("set it for this run: {variable}=… ensemble run …"))),

@@ -3,16 +3,21 @@
 //! A folder is looked at once for all of its files. What is remembered of single scripts is bounded, so that memory
 //! does not grow with the number of files.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this room looks at the files beside an ensemble"
+)]
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::CliError;
-use super::outputs;
-use super::prepare::{config_profiles, folder_of};
-use super::project::Surroundings;
+use crate::error::RunError;
+use crate::outputs;
+use crate::prepare::{config_profiles, folder_of};
+use crate::project::Project;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
 use ensemble_language::check::{Around, OutputKeys};
 use ensemble_language::diagnostic::Finding;
@@ -26,33 +31,33 @@ const MOST: usize = 2000;
 const LARGEST: u64 = 256 << 10;
 
 /// A folder with ensembles in it.
-pub(super) struct Folder<'s> {
-    surroundings: &'s Surroundings,
+pub struct Folder<'s> {
+    project: &'s Project,
     /// As it was given, which tells one folder from another before any file is asked.
     given: PathBuf,
     places: Places,
     /// `None` where the configuration cannot be read.
     configured: Option<Vec<(Arc<str>, Profile)>>,
     /// Why it cannot, until somebody has said so.
-    fault: Option<CliError>,
+    fault: Option<RunError>,
     scripts: RefCell<HashMap<String, Result<Resolved, Unavailable>>>,
     keys: RefCell<HashMap<PathBuf, Option<OutputKeys>>>,
 }
 
 impl<'s> Folder<'s> {
     /// The folder in which the file stands.
-    pub(super) fn around(file: &Path, surroundings: &'s Surroundings) -> Self {
-        let folder = folder_of(file, surroundings);
-        let (configured, fault) = match config_profiles(&folder, surroundings) {
+    pub fn around(file: &Path, project: &'s Project) -> Self {
+        let folder = folder_of(file, project);
+        let (configured, fault) = match config_profiles(&folder, project) {
             Ok(found) => {
                 let profiles = found.into_iter().flat_map(|(_, profiles)| profiles);
                 (Some(profiles.collect()), None)
             }
             Err(fault) => (None, Some(fault)),
         };
-        let project_root = surroundings.project_root(&folder);
+        let project_root = project.project_root(&folder);
         Self {
-            surroundings,
+            project,
             given: given(file),
             places: Places {
                 ensemble_dir: folder,
@@ -66,12 +71,12 @@ impl<'s> Folder<'s> {
     }
 
     /// Does the file stand here too?
-    pub(super) fn holds(&self, file: &Path) -> bool {
+    pub fn holds(&self, file: &Path) -> bool {
         file.parent() == Some(self.given.as_path())
     }
 
     /// What is wrong with the configuration, for people; the first time only.
-    pub(super) fn take_fault(&mut self) -> Option<CliError> {
+    pub fn take_fault(&mut self) -> Option<RunError> {
         self.fault.take()
     }
 
@@ -133,11 +138,9 @@ impl<'s> Folder<'s> {
             ensemble_dir,
             project_root,
         } = &self.places;
-        let found = self.surroundings.ensemble_file_from(named, ensemble_dir, project_root);
-        let (message, help) = match found.err()? {
-            CliError::Usage { message, help } => (message, help),
-            other => (other.to_string(), None),
-        };
+        let found = self.project.ensemble_file_from(named, ensemble_dir, project_root);
+        let error = found.err()?;
+        let (message, help) = (error.to_string(), error.advice());
         let mut finding = Finding::warning(codes::NO_SCRIPT, at, message);
         finding.help = help;
         Some(finding)

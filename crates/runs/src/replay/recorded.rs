@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use ensemble_core::conversation::{Canceller, Interruption};
+use ensemble_core::runner::{BoxFuture, Execution, Observation, Observed, Runner};
 use ensemble_language::data::Question;
 
 /// What a record says of one execution.
 #[derive(Debug, Clone)]
-pub enum Recorded {
+pub(crate) enum Recorded {
     /// It ended so.
     Ended(Observation),
     /// Its question was never answered.
@@ -18,23 +18,23 @@ pub enum Recorded {
 
 /// What a record says of the executions of one turn.
 #[derive(Debug, Clone, Default)]
-pub struct RecordedTurn {
+pub(crate) struct RecordedTurn {
     /// What each came to.
-    pub executions: HashMap<Arc<str>, Recorded>,
+    pub(crate) executions: HashMap<Arc<str>, Recorded>,
     /// What ended the recorded run while others were under way.
-    pub cut_by: Option<Interruption>,
+    pub(crate) cut_by: Option<Interruption>,
 }
 
 /// The turn of a record that is being decided again. Whoever reads the record sets it.
 #[derive(Debug, Clone, Default)]
-pub struct Recording(Arc<Mutex<RecordedTurn>>);
+pub(crate) struct Recording(Arc<Mutex<RecordedTurn>>);
 
 /// Answers for every agent from one recording.
-pub struct RecordedRunner(pub Recording);
+pub(crate) struct RecordedRunner(pub(crate) Recording);
 
 impl Recording {
     /// From now on this turn is told of.
-    pub fn set(&self, turn: RecordedTurn) {
+    pub(crate) fn set(&self, turn: RecordedTurn) {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = turn;
     }
 

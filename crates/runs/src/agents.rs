@@ -1,0 +1,151 @@
+//! One runner for each agent: here every kind gets what it needs from outside.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ensemble_agents::agent::dialogue::Window;
+use ensemble_agents::agent::guarded::Guarded;
+use ensemble_agents::agent::input::{InputRunner, Wiring};
+use ensemble_agents::agent::llm::{self, LlmRunner};
+use ensemble_agents::agent::schema::Schema;
+use ensemble_agents::agent::script::{self, Places};
+use ensemble_agents::agent::sub_ensemble::SubEnsembleRunner;
+use ensemble_agents::agent::tool::mcp::Servers;
+use ensemble_agents::agent::window::AgentWindow;
+use ensemble_core::runner::Runner;
+use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice};
+use ensemble_language::loader;
+
+use crate::error::RunError;
+use crate::parts::{OpenInner, Parts, Shared, Unready};
+use crate::prepare::{Prepared, profiles};
+use crate::tools::equip;
+
+/// Runners in declaration order, and whose model is simulated.
+#[derive(Default)]
+pub(crate) struct ReadyAgents {
+    /// One for each agent.
+    pub(crate) runners: Vec<Arc<dyn Runner>>,
+    /// Agents that a simulated model answers for.
+    pub(crate) simulated: Vec<Arc<str>>,
+    /// Servers of tools, to be closed when the run is over.
+    pub(crate) servers: Arc<Servers>,
+}
+
+/// A runner, and whether a simulated model takes part in it.
+type Made = (Arc<dyn Runner>, bool);
+
+/// Makes every agent ready to run.
+///
+/// # Errors
+/// All agents that cannot run, each at its place in the file.
+pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInner) -> Result<ReadyAgents, RunError> {
+    let ensemble = prepared.plan.ensemble();
+    let profiles = profiles(ensemble, &prepared.folder, shared.overrides.clone(), &shared.project)?;
+    let maker = Maker {
+        parts: Parts {
+            prepared,
+            shared,
+            profiles,
+            places: Places {
+                ensemble_dir: prepared.folder.clone(),
+                project_root: prepared.root.clone(),
+            },
+        },
+        open,
+        made: RefCell::default(),
+    };
+    let mut ready = ReadyAgents {
+        servers: shared.servers.clone(),
+        ..ReadyAgents::default()
+    };
+    let mut findings = Vec::new();
+    for (at, agent) in ensemble.agents.iter().enumerate() {
+        match maker.made(agent) {
+            Ok((runner, simulated)) => {
+                ready.runners.push(runner);
+                if simulated {
+                    ready.simulated.push(agent.name.clone());
+                }
+            }
+            Err(unready) => findings.push(unready.finding(&Agent::route(at), agent)),
+        }
+    }
+    if findings.is_empty() {
+        return Ok(ready);
+    }
+    let document = prepared.loaded.document.as_ref();
+    Err(RunError::Invalid(loader::diagnostics(
+        &prepared.source,
+        document,
+        &findings,
+    )))
+}
+
+/// Makes runners, each once: an agent may be a tool of others too.
+struct Maker<'a> {
+    parts: Parts<'a>,
+    open: &'a OpenInner,
+    made: RefCell<HashMap<Arc<str>, Made>>,
+}
+
+impl Maker<'_> {
+    /// The agent's runner, made at the first call. Agents are no tools of each other in a circle.
+    fn made(&self, agent: &Agent) -> Result<Made, Unready> {
+        if let Some(made) = self.made.borrow().get(&agent.name) {
+            return Ok(made.clone());
+        }
+        let (runner, simulated) = self.runner(agent)?;
+        let made = (guard(agent, runner), simulated);
+        self.made.borrow_mut().insert(agent.name.clone(), made.clone());
+        Ok(made)
+    }
+
+    fn runner(&self, agent: &Agent) -> Result<Made, Unready> {
+        let (parts, shared) = (&self.parts, self.parts.shared);
+        Ok(match &agent.kind {
+            AgentKind::Script { script } => (script::runner(script, &parts.places, parts.bounds()), false),
+            AgentKind::Llm(llm) => {
+                let model = parts.connect(&llm.model)?;
+                let window = parts.window(llm, &model)?;
+                let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
+                let equipment = equip(llm, parts, self.open, &|agent| self.made(agent))?;
+                let wiring = llm::Wiring {
+                    toolbox: equipment.kit.map(|kit| kit as Arc<dyn llm::Toolbox>),
+                    listener: shared.listener.clone(),
+                    window: window.map(|window| Arc::new(window) as Arc<dyn Window>),
+                    ..llm::Wiring::of(model)
+                };
+                let runner = LlmRunner::new(agent, llm, wiring)?;
+                let simulated = runner.is_simulated() || sums_up || equipment.simulated;
+                (Arc::new(runner), simulated)
+            }
+            AgentKind::Input(spec) => {
+                let wiring = Wiring {
+                    answers: shared.answers.clone(),
+                    operator: shared.operator.clone(),
+                    load: &parts.load(),
+                    connect: &|profile| parts.connect(&ModelChoice::Profile(profile.clone())),
+                };
+                let runner = InputRunner::new(agent, spec, wiring)?;
+                let simulated = runner.is_simulated();
+                (Arc::new(runner), simulated)
+            }
+            AgentKind::Ensemble { ensemble } => {
+                let inner = (self.open)(ensemble, parts.prepared, &shared.within(&agent.name))?;
+                (Arc::new(SubEnsembleRunner(inner.conversations)), inner.simulated)
+            }
+        })
+    }
+}
+
+/// Puts the agent's schema round its runner.
+fn guard(agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
+    let is_reply = matches!(agent.kind, AgentKind::Llm(_));
+    match agent.output_schema.as_ref().map(Schema::compile) {
+        Some(Ok(schema)) => Arc::new(Guarded::new(runner, schema, is_reply)),
+        // The loader has refused schemas that do not compile.
+        Some(Err(_)) | None => runner,
+    }
+}

@@ -1,0 +1,196 @@
+//! Why a run cannot be had, by kind. The words for a command line are the front end's.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use ensemble_core::log::CommitError;
+use ensemble_core::store::{ReadError, RunId, StoreError};
+use ensemble_language::diagnostic::Diagnostic;
+
+/// Why the run layer did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No file, or no ensemble of that name, is there.
+    #[error("there is no {} `{given}`", if *is_path { "file" } else { "ensemble" })]
+    NotFound {
+        /// The file or the name.
+        given: String,
+        /// Was a file given?
+        is_path: bool,
+        /// A file or a name that is spelled alike.
+        similar: Option<String>,
+        /// Where it was looked for.
+        looked: Vec<String>,
+    },
+    /// A folder was given in the place of one ensemble.
+    #[error("{0} is a folder, and one ensemble is wanted")]
+    IsFolder(String),
+    /// A file cannot be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// An ensemble, or a file beside it, has errors.
+    #[error("{}", listed(.0))]
+    Invalid(Vec<Diagnostic>),
+    /// The store of runs.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The log of a run cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The log of a run cannot be written, so the run stopped.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// A log does not begin with the start of a run.
+    #[error("the journal does not begin with a run")]
+    NotBegun,
+    /// An answer is given for an agent that asks nobody.
+    #[error("an answer is given for `{agent}`, which is no input agent")]
+    AnswerForNobody {
+        /// The agent.
+        agent: String,
+        /// The input agents of the ensemble.
+        inputs: Vec<String>,
+    },
+    /// A tool is allowed that is not there.
+    #[error("there is no tool `{tool}`")]
+    NoTool {
+        /// The tool.
+        tool: String,
+        /// A tool that is spelled alike.
+        similar: Option<String>,
+        /// The tools of the ensemble.
+        tools: Vec<String>,
+    },
+    /// An override of a model cannot be read.
+    #[error("`{given}` overrides no model: {reason}")]
+    Model {
+        /// The override.
+        given: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The cache of replies cannot be used.
+    #[error("cannot use the cache {}: {source}", folder.display())]
+    Cache {
+        /// Its folder.
+        folder: PathBuf,
+        /// Must the cache hold all replies?
+        only: bool,
+        /// Why it cannot be used.
+        source: std::io::Error,
+    },
+    /// An ensemble contains itself.
+    #[error("the ensemble contains itself: {}", .0.join(" → "))]
+    ContainsItself(Vec<String>),
+    /// Ensembles contain ensembles too deeply.
+    #[error("ensembles contain ensembles more than {0} deep")]
+    TooDeep(usize),
+    /// Only a run that has ended can be continued.
+    #[error("run {0} has not ended, and only an ended run can be continued")]
+    NotEnded(RunId),
+    /// A run that has ended cannot be resumed.
+    #[error("run {0} has ended, so there is nothing to resume")]
+    IsOver(RunId),
+    /// A run that has ended cannot be resumed with another text.
+    #[error("run {run} has ended, so there is nothing to resume")]
+    HasEnded {
+        /// The run.
+        run: RunId,
+        /// The file that was given.
+        file: String,
+        /// The last finished turn.
+        turn: u32,
+        /// The last failed execution: its agent, and the turn.
+        failed: Option<(String, u32)>,
+    },
+    /// The run has not finished that turn.
+    #[error("run {run} has no finished turn {turn}")]
+    NoTurn {
+        /// The run.
+        run: RunId,
+        /// The turn.
+        turn: u32,
+        /// How many turns it has finished.
+        finished: usize,
+    },
+    /// The agent did not run in that turn.
+    #[error("{agent} did not run in turn {turn} of run {run}")]
+    NoExecution {
+        /// The run.
+        run: String,
+        /// The agent.
+        agent: String,
+        /// The turn.
+        turn: u32,
+        /// The turns in which the agent ran.
+        ran_in: Vec<u32>,
+        /// The agents that ran.
+        agents: Vec<String>,
+    },
+    /// An agent that has run is missing from the text by which the run is to go on.
+    #[error("the ensemble has no agent `{agent}`, which has run by turn {turn}")]
+    AgentIsGone {
+        /// The agent.
+        agent: String,
+        /// The last turn that is kept.
+        turn: u32,
+    },
+    /// No agent has that name.
+    #[error("no agent is called `{0}`")]
+    NoAgent(String),
+    /// A saved result does not hold the text of its ensemble.
+    #[error("a saved result does not hold its ensemble")]
+    NoEnsemble,
+    /// A folder holds no run.
+    #[error("{0} holds no journal.jsonl")]
+    NotARun(String),
+    /// The run is not waiting for that.
+    #[error("{0}")]
+    NotAsked(String),
+    /// The run is over and takes nothing more.
+    #[error("the run is closed")]
+    Closed,
+    /// The driver of the run has stopped without a result.
+    #[error("the run stopped: {0}")]
+    Stopped(String),
+}
+
+impl RunError {
+    /// What helps where an ensemble was not found: the word that was probably meant, or where it was looked for.
+    pub fn advice(&self) -> Option<String> {
+        match self {
+            Self::NotFound {
+                similar: Some(similar), ..
+            } => Some(format!("did you mean `{similar}`?")),
+            Self::NotFound { looked, .. } => Some(format!("looked for {}", looked.join(", "))),
+            _ => None,
+        }
+    }
+}
+
+/// Each error with its place, code and help, on lines of its own.
+fn listed(diagnostics: &[Diagnostic]) -> String {
+    let mut text = String::new();
+    for (at, diagnostic) in diagnostics.iter().enumerate() {
+        let place = diagnostic.source.place(diagnostic.span.start);
+        let separator = if at == 0 { "" } else { "\n" };
+        let _ = write!(
+            text,
+            "{separator}{}:{}:{}: {}: {}",
+            diagnostic.source.name(),
+            place.line,
+            place.column,
+            diagnostic.code.0,
+            diagnostic.message
+        );
+        if let Some(help) = &diagnostic.help {
+            let _ = write!(text, "\n  help: {help}");
+        }
+    }
+    text
+}

@@ -1,0 +1,479 @@
+//! What happens in a run, for any number of subscribers.
+//!
+//! A subscriber gets every record once and in order, those of runs inside the run included, and live pieces between
+//! them. Records come from the log where the subscriber was not there yet, or was too slow; live pieces are lost then.
+//! So a subscriber that stops reading costs a bounded amount of memory and never slows the run down.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use ensemble_core::conversation::{ConversationState, Event, Record};
+use ensemble_core::operator::{Asked, PermissionRequest};
+use ensemble_core::reporter::Reporter;
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{ReadError, RunFollower, RunId, StoredRun};
+use ensemble_core::thread::{Listener, Said, Speaker, ToolCall};
+use tokio::sync::Notify;
+
+/// Most events that wait for a subscriber; one that is slower reads records from the log.
+const WAITING: usize = 1024;
+
+/// One thing that happened.
+#[derive(Debug, Clone)]
+pub struct RunEvent {
+    /// The run, which may be inside the one that is followed ([`RunId::path`] tells where).
+    pub run: RunId,
+    /// What happened.
+    pub kind: RunEventKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum RunEventKind {
+    /// A record stands in the log.
+    Committed(Arc<Record>),
+    /// Something was said or begun that no record holds yet. It may be lost, and it may turn out not to count.
+    Live(LivePiece),
+    /// A question waits for [`Run::answer`](crate::Run::answer).
+    Asked(Asked),
+    /// A call waits for [`Run::permit`](crate::Run::permit).
+    PermissionRequested(PermissionRequest),
+}
+
+/// A piece of an execution that is under way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LivePiece {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// Which of its executions, from 1.
+    pub execution: u32,
+    /// Which attempt of the execution, from 1.
+    pub attempt: u32,
+    /// The piece.
+    pub piece: Piece,
+}
+
+/// A piece that is not committed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    /// The next part of the model's text.
+    Text(String),
+    /// A tool was started.
+    ToolStarted(ToolCall),
+    /// A tool has ended.
+    ToolEnded(ToolCall),
+    /// The text so far does not count: another request begins in its place.
+    Restarted,
+    /// The model is asked again after a pause.
+    Retrying {
+        /// The pause.
+        pause: Duration,
+        /// Why the request failed.
+        error: String,
+    },
+}
+
+/// Hands events on to subscribers. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hub(Arc<Subscribers>);
+
+#[derive(Debug, Default)]
+struct Subscribers {
+    /// The run that is followed; others are inside it.
+    outermost: OnceLock<RunId>,
+    /// How many there are; without any, nothing is copied.
+    count: AtomicUsize,
+    queues: Mutex<Vec<Weak<Queue>>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct QueueState {
+    events: VecDeque<RunEvent>,
+    /// Events were dropped: the log has to be read.
+    is_behind: bool,
+    /// No more events come.
+    is_closed: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    /// The run has its id from now on.
+    pub(crate) fn begin(&self, outermost: RunId) {
+        let _ = self.0.outermost.set(outermost);
+    }
+
+    /// Does anybody listen?
+    pub(crate) fn is_followed(&self) -> bool {
+        self.0.count.load(Ordering::Acquire) > 0
+    }
+
+    pub(crate) fn send(&self, run: &RunId, kind: impl FnOnce() -> RunEventKind) {
+        if !self.is_followed() {
+            return;
+        }
+        let event = RunEvent {
+            run: run.clone(),
+            kind: kind(),
+        };
+        let mut queues = lock(&self.0.queues);
+        queues.retain(|queue| {
+            let queue = queue.upgrade();
+            if let Some(queue) = &queue {
+                queue.push(event.clone());
+            }
+            queue.is_some()
+        });
+        self.0.count.store(queues.len(), Ordering::Release);
+    }
+
+    /// No more events come: subscribers end when they have read what there is.
+    pub(crate) fn close(&self) {
+        for queue in lock(&self.0.queues).iter().filter_map(Weak::upgrade) {
+            lock(&queue.state).is_closed = true;
+            queue.changed.notify_one();
+        }
+    }
+
+    /// Events of the run from the record `from` on.
+    pub(crate) fn subscribe(&self, run: Arc<dyn StoredRun>, from: u64, is_over: bool) -> RunEvents {
+        let queue = Arc::new(Queue::default());
+        {
+            let mut state = lock(&queue.state);
+            state.is_behind = true;
+            state.is_closed = is_over;
+        }
+        let mut queues = lock(&self.0.queues);
+        queues.push(Arc::downgrade(&queue));
+        self.0.count.store(queues.len(), Ordering::Release);
+        drop(queues);
+        RunEvents {
+            queue,
+            log: LogReader::new(run, from),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// A reporter that hands the records of one run on.
+    pub(crate) fn reporter(&self, run: RunId) -> HubReporter {
+        HubReporter { hub: self.clone(), run }
+    }
+}
+
+impl Queue {
+    fn push(&self, event: RunEvent) {
+        let mut state = lock(&self.state);
+        if state.is_behind {
+            return;
+        }
+        if state.events.len() >= WAITING {
+            state.events.clear();
+            state.is_behind = true;
+        } else {
+            state.events.push_back(event);
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+}
+
+/// Hands the records of one run on.
+pub(crate) struct HubReporter {
+    hub: Hub,
+    run: RunId,
+}
+
+impl Reporter for HubReporter {
+    fn report(&mut self, record: &Record, _state: &ConversationState) {
+        self.hub
+            .send(&self.run, || RunEventKind::Committed(Arc::new(record.clone())));
+    }
+}
+
+/// Hands live pieces on: to subscribers, and to a listener those of the outermost run.
+pub(crate) struct HubListener {
+    pub(crate) hub: Hub,
+    pub(crate) listener: Option<Arc<dyn Listener>>,
+}
+
+impl Listener for HubListener {
+    fn hear(&self, speaker: &Speaker, said: Said<'_>) {
+        let run = RunId::new(Arc::clone(&speaker.run));
+        if let Some(listener) = self
+            .listener
+            .as_ref()
+            .filter(|_| self.hub.0.outermost.get() == Some(&run))
+        {
+            listener.hear(speaker, said);
+        }
+        self.hub.send(&run, || {
+            RunEventKind::Live(LivePiece {
+                agent: Arc::clone(&speaker.agent),
+                execution: speaker.execution,
+                attempt: speaker.attempt,
+                piece: Piece::of(said),
+            })
+        });
+    }
+}
+
+impl Piece {
+    fn of(said: Said<'_>) -> Self {
+        match said {
+            Said::Text(text) => Self::Text(text.to_owned()),
+            Said::ToolCalled(call) => Self::ToolStarted(call.clone()),
+            Said::ToolEnded(call) => Self::ToolEnded(call.clone()),
+            Said::Again => Self::Restarted,
+            Said::Retrying { pause, error } => Self::Retrying {
+                pause,
+                error: error.to_owned(),
+            },
+        }
+    }
+}
+
+/// The events of a run, in order. Dropping this ends the subscription.
+pub struct RunEvents {
+    queue: Arc<Queue>,
+    log: LogReader,
+    /// Records that were read from the log and not handed out.
+    ready: VecDeque<RunEvent>,
+}
+
+impl RunEvents {
+    /// The next event; `None` when the run is closed and everything was handed out.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub async fn next(&mut self) -> Result<Option<RunEvent>, ReadError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let (event, is_closed) = {
+                let mut state = lock(&self.queue.state);
+                let event = match state.events.pop_front() {
+                    None if state.is_behind => {
+                        // From here on events are queued; what came before them is in the log.
+                        state.is_behind = false;
+                        None
+                    }
+                    Some(event) => Some(Some(event)),
+                    None => Some(None),
+                };
+                (event, state.is_closed)
+            };
+            match event {
+                None => self.ready.extend(self.log.rest().await?),
+                Some(Some(event)) => self.take(event).await?,
+                Some(None) if is_closed => return Ok(None),
+                Some(None) => self.queue.changed.notified().await,
+            }
+        }
+    }
+
+    /// Hands out an event, unless it is a record that was read from the log already.
+    async fn take(&mut self, event: RunEvent) -> Result<(), ReadError> {
+        let RunEventKind::Committed(record) = &event.kind else {
+            self.ready.push_back(event);
+            return Ok(());
+        };
+        let next = self.log.next_of(&event.run);
+        if record.seq == next {
+            self.log.handed_out(&event.run, record.seq);
+            self.ready.push_back(event);
+        } else if record.seq > next {
+            // A subscriber that joined in the middle of a run inside the run: its beginning is in the log.
+            let missing = self.log.rest_of(&event.run).await?;
+            self.ready.extend(missing);
+        }
+        Ok(())
+    }
+}
+
+/// Reads the records of a run and of the runs inside it, each once.
+struct LogReader {
+    run: Arc<dyn StoredRun>,
+    /// The number of the next record of each run that is handed out; 0 for a run that is not named.
+    next: HashMap<RunId, u64>,
+    logs: HashMap<RunId, Log>,
+}
+
+struct Log {
+    run: Arc<dyn StoredRun>,
+    follower: Box<dyn RunFollower>,
+    /// Executions that have begun and not ended.
+    open: Vec<(Arc<str>, u32)>,
+}
+
+impl Log {
+    fn new(run: Arc<dyn StoredRun>) -> Self {
+        Self {
+            follower: run.follow(),
+            run,
+            open: Vec::new(),
+        }
+    }
+}
+
+impl LogReader {
+    fn new(run: Arc<dyn StoredRun>, from: u64) -> Self {
+        Self {
+            next: HashMap::from([(run.id().clone(), from)]),
+            run,
+            logs: HashMap::new(),
+        }
+    }
+
+    fn next_of(&self, run: &RunId) -> u64 {
+        self.next.get(run).copied().unwrap_or_default()
+    }
+
+    /// The record with that number was handed out.
+    fn handed_out(&mut self, run: &RunId, seq: u64) {
+        self.next.insert(run.clone(), seq + 1);
+    }
+
+    /// All records that were not handed out.
+    async fn rest(&mut self) -> Result<Vec<RunEvent>, ReadError> {
+        let mut events = Vec::new();
+        self.read(self.run.clone(), &mut events).await?;
+        Ok(events)
+    }
+
+    /// The records of one run inside the run that were not handed out.
+    async fn rest_of(&mut self, run: &RunId) -> Result<Vec<RunEvent>, ReadError> {
+        let mut events = Vec::new();
+        if let Some(found) = self.find(run).await {
+            self.read(found, &mut events).await?;
+        }
+        Ok(events)
+    }
+
+    async fn find(&self, run: &RunId) -> Option<Arc<dyn StoredRun>> {
+        let mut found = self.run.clone();
+        let known = self.run.id().path().count();
+        for name in run.path().skip(known) {
+            found = found.inside(name).await.ok()??;
+        }
+        (found.id() == run).then_some(found)
+    }
+
+    /// Reads the log of a run, and where an execution ends, the runs inside it first.
+    fn read<'a>(
+        &'a mut self,
+        run: Arc<dyn StoredRun>,
+        events: &'a mut Vec<RunEvent>,
+    ) -> BoxFuture<'a, Result<(), ReadError>> {
+        Box::pin(async move {
+            let id = run.id().clone();
+            let log = self.logs.entry(id.clone()).or_insert_with(|| Log::new(run.clone()));
+            let records = match log.follower.poll().await {
+                Ok(records) => records,
+                // A run that was only just created has no log yet.
+                Err(ReadError::Unavailable { .. }) if self.next_of(&id) == 0 => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            for record in records {
+                let ended = self.note(&id, &record);
+                if let Some((agent, execution)) = ended {
+                    self.read_inside(&id, &agent, execution, events).await?;
+                }
+                if record.seq < self.next_of(&id) {
+                    continue;
+                }
+                self.handed_out(&id, record.seq);
+                events.push(RunEvent {
+                    run: id.clone(),
+                    kind: RunEventKind::Committed(Arc::new(record)),
+                });
+            }
+            let open = self.logs.get(&id).map(|log| log.open.clone()).unwrap_or_default();
+            for (agent, execution) in open {
+                self.read_inside(&id, &agent, execution, events).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Notes which executions are open; the execution that the record ends, if it is handed out.
+    fn note(&mut self, id: &RunId, record: &Record) -> Option<(Arc<str>, u32)> {
+        let next = self.next_of(id);
+        let log = self.logs.get_mut(id)?;
+        match &record.event {
+            Event::ExecutionStarted(started) => {
+                let key = (started.agent.clone(), started.execution);
+                if !log.open.contains(&key) {
+                    log.open.push(key);
+                }
+                None
+            }
+            Event::ExecutionFinished(finished) => {
+                let key = (finished.agent.clone(), finished.execution);
+                log.open.retain(|open| *open != key);
+                (record.seq >= next).then_some(key)
+            }
+            _ => None,
+        }
+    }
+
+    async fn read_inside(
+        &mut self,
+        id: &RunId,
+        agent: &str,
+        execution: u32,
+        events: &mut Vec<RunEvent>,
+    ) -> Result<(), ReadError> {
+        let Some(run) = self.logs.get(id).map(|log| log.run.clone()) else {
+            return Ok(());
+        };
+        let names = run.names_inside().await.unwrap_or_default();
+        for name in names.iter().filter(|name| belongs(name, agent, execution)) {
+            if let Ok(Some(inner)) = run.inside(name).await {
+                self.read(inner, events).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Is a run of this name (`AGENT-EXECUTION-ATTEMPT`, or `AGENT@TOOL…-EXECUTION-ATTEMPT`) part of that execution?
+fn belongs(name: &str, agent: &str, execution: u32) -> bool {
+    let mut parts = name.rsplitn(3, '-');
+    let _attempt = parts.next();
+    let number = parts.next().and_then(|number| number.parse::<u32>().ok());
+    let by = parts.next().unwrap_or_default();
+    let caller = by.split_once('@').map_or(by, |(caller, _)| caller);
+    number == Some(execution) && caller == agent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_inside_are_those_of_the_agent_and_of_its_tools() {
+        for (name, agent, execution, is_part) in [
+            ("analyst-1-1", "analyst", 1, true),
+            ("analyst-1-3", "analyst", 1, true),
+            ("analyst-2-1", "analyst", 1, false),
+            ("chief-analyst-1-1", "analyst", 1, false),
+            ("chief-analyst-1-1", "chief-analyst", 1, true),
+            ("analyst@look.1.1-2-1", "analyst", 2, true),
+            ("analyst@look.1.1-2-1", "look", 2, false),
+            ("x", "x", 1, false),
+        ] {
+            assert_eq!(belongs(name, agent, execution), is_part, "{name} {agent} {execution}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Runs in files: `.ensemble/runs/<run id>/`, each with its journal, a copy of its ensemble, and a lock.
+//!
+//! The journal has one line of JSON for each event, appended before anything acts on it. **Invariant:** what stands in
+//! the journal has happened, and what has been reported stands in the journal. A line is written in one piece with its
+//! sequence number and a checksum; a line that a crash has torn can only be the last one, and is dropped with a warning
+//! when the journal is read.
+
+mod blobs;
+mod fault;
+mod follow;
+mod read;
+mod store;
+mod write;
+
+pub use fault::Fault;
+pub use read::{JournalFile, Records, open_journal, read_journal, read_lines};
+pub use store::FileStore;
+pub use write::JournalWriter;

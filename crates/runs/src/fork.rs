@@ -1,0 +1,422 @@
+//! Runs that begin with the records of another: forks, reruns, and resumes with an edited file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ensemble_agents::agent::input::Answers;
+use ensemble_agents::agent::process::kill_leftovers;
+use ensemble_core::conversation::{Event, ForkedFrom, Record, RunStarted, Start};
+use ensemble_core::store::RunId;
+use ensemble_language::data::Context;
+use ensemble_language::ensemble::AgentKind;
+use ensemble_language::loader::{Changes, changes};
+use ensemble_language::plan::Plan;
+
+use crate::error::RunError;
+use crate::options::RunOptions;
+use crate::prepare::{Prepared, prepare};
+use crate::ready::{Opening, Ready, replace_runners};
+use crate::recorded::{RecordedRun, recorded_ensemble, reruns};
+use crate::reuse::reusable;
+use crate::reused::{Reusable, Reusing};
+use crate::runs::{Runs, WhichRun};
+
+/// A fork that is ready.
+pub struct ReadyFork {
+    /// Begins the new run.
+    pub ready: Ready,
+    /// The edited text by which the fork goes on; `None`: the other run's own.
+    pub edited: Option<EditedText>,
+    /// What was said to the other run later on, for a rerun: it is to be said again, in this order.
+    pub messages: Vec<Arc<str>>,
+}
+
+/// An edited text of an ensemble.
+#[derive(Debug, Clone)]
+pub struct EditedText {
+    /// Its file.
+    pub file: PathBuf,
+    /// What it changes.
+    pub changes: Changes,
+    /// The run that was decided by the text before.
+    pub origin: RunId,
+    /// Changed agents that ran before the fork: each with its first turn. What they said stands.
+    pub stands: Vec<(Arc<str>, u32)>,
+}
+
+/// The text by which a fork goes on.
+struct Text {
+    prepared: Arc<Prepared>,
+    edited: Option<(PathBuf, Changes)>,
+}
+
+/// A fork, before its agents are ready.
+struct Fork {
+    origin: RecordedRun,
+    /// The records that both have, the first included.
+    kept: Vec<Record>,
+    /// The last turn that both have.
+    turn: u32,
+    /// The execution that is repeated, as `agent@turn`.
+    repeats: Option<Arc<str>>,
+    text: Text,
+    reuse: Reusable,
+    set: Context,
+    messages: Vec<Arc<str>>,
+}
+
+impl Runs {
+    /// Makes a new run ready that begins with the records of another up to the end of a turn (0: only the input), with
+    /// the values of `set` in its context, and decided by the ensemble `edited` if one is given.
+    ///
+    /// # Errors
+    /// There is no such run or turn, or an ensemble or an agent cannot run.
+    pub async fn fork(
+        &self,
+        which: impl Into<WhichRun>,
+        at_turn: u32,
+        set: Context,
+        edited: Option<&str>,
+        options: RunOptions,
+    ) -> Result<ReadyFork, RunError> {
+        let origin = RecordedRun::read(self.find(which).await?, self.project()).await?;
+        let kept = beginning(&origin, at_turn)?.to_vec();
+        let text = self.text(&origin, edited).await?;
+        check_agents(&kept, &text.prepared, at_turn)?;
+        // What was recorded later stands in for agents that an edited text left alone. Otherwise everything is executed.
+        let reuse = match &text.edited {
+            Some((_, changes)) if set.is_empty() => {
+                let is_out = |agent: &str| is_out(agent, changes, &text.prepared, &options);
+                reusable(&origin, at_turn + 1, is_out, None)?
+            }
+            _ => Reusable::default(),
+        };
+        let fork = Fork {
+            kept: reopened(&kept, at_turn, &text.prepared),
+            turn: at_turn,
+            repeats: None,
+            text,
+            reuse,
+            set,
+            messages: Vec::new(),
+            origin,
+        };
+        self.forked(fork, options)
+    }
+
+    /// Makes a new run ready that repeats one execution of another, with all that followed from it.
+    ///
+    /// # Errors
+    /// There is no such run or execution, or an ensemble or an agent cannot run.
+    pub async fn rerun(
+        &self,
+        which: impl Into<WhichRun>,
+        agent: &str,
+        turn: u32,
+        edited: Option<&str>,
+        options: RunOptions,
+    ) -> Result<ReadyFork, RunError> {
+        let origin = RecordedRun::read(self.find(which).await?, self.project()).await?;
+        let records = &origin.journal.records;
+        let found = start_of(records, agent, turn);
+        let (at, start) = found.ok_or_else(|| no_execution(&origin, agent, turn))?;
+        let kept = records[..at].to_vec();
+        let text = self.text(&origin, edited).await?;
+        check_agents(&kept, &text.prepared, turn - 1)?;
+        let changes = text
+            .edited
+            .as_ref()
+            .map(|(_, changes)| changes.clone())
+            .unwrap_or_default();
+        let is_out = |agent: &str| changes.concern(agent) || reruns(&text.prepared, agent);
+        let reuse = reusable(&origin, turn, is_out, Some((start.agent.clone(), start.execution)))?;
+        let fork = Fork {
+            messages: messages(&records[at..]),
+            kept,
+            turn: turn - 1,
+            repeats: Some(format!("{agent}@{turn}").into()),
+            text,
+            reuse,
+            set: Context::default(),
+            origin,
+        };
+        self.forked(fork, options)
+    }
+
+    /// Makes a new run ready that goes on from the last finished turn of a run that was cut short, decided by an
+    /// edited ensemble. What had finished of the open turn is taken over where the edit does not concern it.
+    ///
+    /// # Errors
+    /// There is no such run, it has ended, somebody drives it, or the ensemble or an agent cannot run.
+    pub async fn resume_edited(
+        &self,
+        which: impl Into<WhichRun>,
+        edited: &str,
+        options: RunOptions,
+    ) -> Result<ReadyFork, RunError> {
+        let run = self.find(which).await?;
+        let lease = run.lease().await?;
+        let origin = RecordedRun::read(run, self.project()).await?;
+        if origin.has_ended() {
+            return Err(has_ended(&origin, edited));
+        }
+        let text = self.text(&origin, Some(edited)).await?;
+        let kept = finished_turns(&origin.journal.records).to_vec();
+        let turn = origin.state.turn_count();
+        check_agents(&kept, &text.prepared, turn)?;
+        let changes = text
+            .edited
+            .as_ref()
+            .map(|(_, changes)| changes.clone())
+            .unwrap_or_default();
+        let reuse = reusable(
+            &origin,
+            turn + 1,
+            |agent| is_out(agent, &changes, &text.prepared, &options),
+            None,
+        )?;
+        kill_leftovers(&origin.started()?.run_id);
+        let fork = Fork {
+            kept,
+            turn,
+            repeats: None,
+            text,
+            reuse,
+            set: Context::default(),
+            messages: Vec::new(),
+            origin,
+        };
+        let mut forked = self.forked(fork, options)?;
+        forked.ready.held = Some(lease);
+        Ok(forked)
+    }
+
+    /// The text by which a fork goes on: the file, if one is given, else the other run's own.
+    async fn text(&self, origin: &RecordedRun, edited: Option<&str>) -> Result<Text, RunError> {
+        let Some(file) = edited else {
+            let prepared = recorded_ensemble(&*origin.run, origin.started()?, self.project()).await?;
+            return Ok(Text {
+                prepared: Arc::new(prepared),
+                edited: None,
+            });
+        };
+        let path = self.file(file)?;
+        let prepared = prepare(&path, self.project())?;
+        let changes = match (&origin.prepared.loaded.document, &prepared.loaded.document) {
+            (Some(old), Some(new)) => changes(old, new),
+            _ => Changes::default(),
+        };
+        Ok(Text {
+            prepared: Arc::new(prepared),
+            edited: Some((path, changes)),
+        })
+    }
+
+    fn forked(&self, fork: Fork, options: RunOptions) -> Result<ReadyFork, RunError> {
+        let before = fork.origin.started()?.clone();
+        let models = match options.models.is_empty() {
+            true => before.models.clone(),
+            false => options.models.clone(),
+        };
+        let prepared = fork.text.prepared.clone();
+        let mut made = self.making(prepared.clone(), options, &models).make()?;
+        if !fork.reuse.is_empty() {
+            let reuse = Arc::new(fork.reuse);
+            let answers = made.shared.answers.clone();
+            replace_runners(&mut made, |at, agent, runner| {
+                if is_answered(&prepared.plan, &agent.kind, &agent.name, &answers) {
+                    return runner;
+                }
+                let reads_all = prepared.plan.ensemble().agents[at].dependencies.is_empty();
+                Arc::new(Reusing::new(runner, reuse.clone(), reads_all))
+            });
+        }
+        let set = (!fork.set.is_empty()).then_some(Event::ContextSet(fork.set));
+        let is_given = fork.text.edited.is_some() || set.is_some();
+        let shared_records = fork.kept.len() as u64 - 1 + u64::from(set.is_some());
+        let file = match &fork.text.edited {
+            Some((path, _)) => self.project().folder.join(path).display().to_string(),
+            None => before.ensemble_file.clone(),
+        };
+        let first = RunStarted {
+            forked_from: Some(ForkedFrom {
+                run_id: before.run_id.clone(),
+                turn: fork.turn,
+                repeats: fork.repeats,
+                given: is_given.then_some(shared_records),
+            }),
+            project_root: before.project_root.clone(),
+            ..made.started(file, before.input.clone(), before.context.clone(), &models)
+        };
+        let mut records = fork.kept;
+        let edited = fork.text.edited.map(|(file, changes)| EditedText {
+            stands: stands(&records, &changes),
+            file,
+            changes,
+            origin: fork.origin.run.id().clone(),
+        });
+        records[0].event = Event::RunStarted(first);
+        let opening = Opening::New {
+            store: self.store_of(&prepared.root),
+            records,
+            then: set,
+        };
+        Ok(ReadyFork {
+            ready: made.into_ready(opening),
+            edited,
+            messages: fork.messages,
+        })
+    }
+}
+
+/// Must the agent be executed again, whatever the record says?
+fn is_out(agent: &str, changes: &Changes, prepared: &Prepared, options: &RunOptions) -> bool {
+    let id = prepared.plan.id(agent);
+    let is_llm = id.is_some_and(|id| matches!(prepared.plan.agent(id).kind, AgentKind::Llm(_)));
+    changes.concern(agent) || reruns(prepared, agent) || (is_llm && !options.models.is_empty())
+}
+
+/// Is an answer given that this agent, or an agent inside it, may want? It comes before a recorded one.
+fn is_answered(plan: &Plan, kind: &AgentKind, name: &str, answers: &Answers) -> bool {
+    let is_inside = |name: &str| plan.id(name).is_none();
+    match kind {
+        AgentKind::Input(_) => answers.agents().any(|answered| *answered == *name),
+        AgentKind::Ensemble { .. } => answers.agents().any(is_inside),
+        AgentKind::Script { .. } | AgentKind::Llm(_) => false,
+    }
+}
+
+/// Changed agents that ran, each with the turn in which it first ran.
+fn stands(kept: &[Record], changes: &Changes) -> Vec<(Arc<str>, u32)> {
+    let mut told: Vec<(Arc<str>, u32)> = Vec::new();
+    for (turn, agent) in who_ran(kept) {
+        if changes.concern(agent) && !told.iter().any(|(known, _)| known == agent) {
+            told.push((agent.clone(), turn));
+        }
+    }
+    told
+}
+
+/// Who ran in which turn.
+fn who_ran(records: &[Record]) -> impl Iterator<Item = (u32, &Arc<str>)> {
+    let turns = records.iter().filter_map(|record| match &record.event {
+        Event::TurnStarted(turn) => Some(turn),
+        _ => None,
+    });
+    turns.flat_map(|turn| turn.starts.iter().map(|start| (turn.turn, &start.agent)))
+}
+
+/// The records up to the end of the turn.
+fn beginning(origin: &RecordedRun, turn: u32) -> Result<&[Record], RunError> {
+    let records = &origin.journal.records;
+    if turn == 0 {
+        return Ok(&records[..1]);
+    }
+    let ends = |record: &Record| matches!(&record.event, Event::TurnFinished(finished) if finished.turn == turn);
+    if let Some(at) = records.iter().position(ends) {
+        return Ok(&records[..=at]);
+    }
+    let finished = records
+        .iter()
+        .filter(|record| matches!(record.event, Event::TurnFinished(_)));
+    Err(RunError::NoTurn {
+        run: origin.run.id().clone(),
+        turn,
+        finished: finished.count(),
+    })
+}
+
+/// The records up to the end of the last finished turn, or to the message after it.
+fn finished_turns(records: &[Record]) -> &[Record] {
+    let stands = |record: &Record| {
+        matches!(
+            record.event,
+            Event::RunStarted(_) | Event::TurnFinished(_) | Event::MessageAdded(_) | Event::ContextSet(_)
+        )
+    };
+    let end = records.iter().rposition(stands).map_or(0, |at| at + 1);
+    &records[..end]
+}
+
+/// The records, with the last turn open again where an agent with `on_resume: rerun` ran in it: without its result.
+fn reopened(kept: &[Record], turn: u32, prepared: &Prepared) -> Vec<Record> {
+    let again: Vec<&Arc<str>> = who_ran(kept)
+        .filter(|(ran_in, agent)| *ran_in == turn && reruns(prepared, agent))
+        .map(|(_, agent)| agent)
+        .collect();
+    if again.is_empty() {
+        return kept.to_vec();
+    }
+    let stays = |record: &&Record| match &record.event {
+        Event::ExecutionStarted(event) => event.turn != turn || !again.contains(&&event.agent),
+        Event::AttemptFailed(event) => event.turn != turn || !again.contains(&&event.agent),
+        Event::ExecutionFinished(event) => event.turn != turn || !again.contains(&&event.agent),
+        Event::InputRequested(event) => event.turn != turn || !again.contains(&&event.agent),
+        Event::TurnFinished(event) => event.turn != turn,
+        _ => true,
+    };
+    kept.iter().filter(stays).cloned().collect()
+}
+
+/// Every agent that has run must be in the ensemble that goes on.
+fn check_agents(kept: &[Record], prepared: &Prepared, turn: u32) -> Result<(), RunError> {
+    match who_ran(kept).find(|(_, agent)| prepared.plan.id(agent).is_none()) {
+        None => Ok(()),
+        Some((_, agent)) => Err(RunError::AgentIsGone {
+            agent: agent.to_string(),
+            turn,
+        }),
+    }
+}
+
+fn has_ended(origin: &RecordedRun, file: &str) -> RunError {
+    let state = &origin.state;
+    let failed = state.first_failed().map(|id| origin.prepared.plan.name(id));
+    let last_failure = state.history().filter(|entry| Some(&entry.agent_name) == failed).last();
+    RunError::HasEnded {
+        run: origin.run.id().clone(),
+        file: file.to_owned(),
+        turn: state.turn_count(),
+        failed: last_failure.map(|entry| (entry.agent_name.to_string(), entry.turn_number)),
+    }
+}
+
+/// The start of the agent in that turn, and the position of the turn's first record.
+fn start_of<'a>(records: &'a [Record], agent: &str, turn: u32) -> Option<(usize, &'a Start)> {
+    records.iter().enumerate().find_map(|(at, record)| match &record.event {
+        Event::TurnStarted(started) if started.turn == turn => {
+            let start = started.starts.iter().find(|start| *start.agent == *agent)?;
+            Some((at, start))
+        }
+        _ => None,
+    })
+}
+
+fn no_execution(origin: &RecordedRun, agent: &str, turn: u32) -> RunError {
+    let records = &origin.journal.records;
+    let mut agents: Vec<String> = Vec::new();
+    for (_, ran) in who_ran(records) {
+        if !agents.iter().any(|known| **known == **ran) {
+            agents.push(ran.to_string());
+        }
+    }
+    RunError::NoExecution {
+        run: origin.run.id().to_string(),
+        agent: agent.to_owned(),
+        turn,
+        ran_in: who_ran(records)
+            .filter(|(_, ran)| ***ran == *agent)
+            .map(|(turn, _)| turn)
+            .collect(),
+        agents,
+    }
+}
+
+/// What was said to the run later on.
+fn messages(records: &[Record]) -> Vec<Arc<str>> {
+    let said = records.iter().filter_map(|record| match &record.event {
+        Event::MessageAdded(message) => Some(message.text.clone()),
+        _ => None,
+    });
+    said.collect()
+}

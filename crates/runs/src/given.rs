@@ -1,0 +1,82 @@
+//! Checks of what a run is given against its ensemble, before anything runs.
+
+use ensemble_agents::agent::input::Answers;
+use ensemble_agents::model::{Cache, Override};
+use ensemble_language::diagnostic::did_you_mean;
+use ensemble_language::ensemble::{Ensemble, Tool, ToolKind};
+
+use crate::error::RunError;
+use crate::options::CacheFolder;
+use crate::project::Project;
+
+/// Overrides of models, read.
+///
+/// # Errors
+/// The first that cannot be read.
+pub fn overrides(models: &[String]) -> Result<Vec<Override>, RunError> {
+    let parse = |model: &String| {
+        let read: Result<Override, _> = model.parse();
+        read.map_err(|error| RunError::Model {
+            given: model.clone(),
+            reason: error.to_string(),
+        })
+    };
+    models.iter().map(parse).collect()
+}
+
+/// The cache in that folder.
+pub(crate) fn cache(given: Option<&CacheFolder>, project: &Project) -> Result<Option<Cache>, RunError> {
+    let Some(CacheFolder { folder, only }) = given else {
+        return Ok(None);
+    };
+    let path = project.relative(&project.folder.join(folder));
+    let opened = if *only { Cache::only(path) } else { Cache::filled(path) };
+    let failed = |source| RunError::Cache {
+        folder: folder.clone(),
+        only: *only,
+        source,
+    };
+    opened.map(Some).map_err(failed)
+}
+
+/// Refuses answers for agents that ask nobody. Agents inside inner ensembles are not looked at.
+pub(crate) fn check_answers(answers: &Answers, ensemble: &Ensemble) -> Result<(), RunError> {
+    let asks = |name: &str| ensemble.agent(name).is_some_and(|agent| agent.kind_name() == "input");
+    let may_hold = |name: &str| ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble") || asks(name);
+    let Some(agent) = answers.agents().find(|name| !may_hold(name)) else {
+        return Ok(());
+    };
+    let inputs = ensemble.agents.iter().filter(|agent| agent.kind_name() == "input");
+    Err(RunError::AnswerForNobody {
+        agent: agent.to_owned(),
+        inputs: inputs.map(|agent| agent.name.to_string()).collect(),
+    })
+}
+
+/// Refuses permissions for tools that are not there. Inner ensembles have tools of their own, which are not looked at.
+pub(crate) fn check_tools(allowed: &[String], ensemble: &Ensemble) -> Result<(), RunError> {
+    let holds_others = ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble")
+        || ensemble
+            .tools
+            .iter()
+            .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
+    let is_known = |name: &str| {
+        let (tool, member) = name
+            .split_once('.')
+            .map_or((name, None), |(tool, member)| (tool, Some(member)));
+        let is_server = |tool: &Tool| matches!(tool.kind, ToolKind::Mcp(_));
+        let found = ensemble.tool(tool);
+        name == "*" || found.is_some_and(|tool| member.is_none() || is_server(tool))
+    };
+    match allowed.iter().find(|name| !is_known(name)) {
+        Some(name) if !holds_others => {
+            let names: Vec<&str> = ensemble.tools.iter().map(|(name, _)| &**name).collect();
+            Err(RunError::NoTool {
+                tool: name.clone(),
+                similar: did_you_mean(name, names.iter().copied()).map(str::to_owned),
+                tools: names.into_iter().map(str::to_owned).collect(),
+            })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,154 @@
+//! What a program that holds runs hands in: the environment, the clock, randomness, the watchdog, and who is asked.
+
+use std::fmt;
+use std::sync::Arc;
+
+use chrono::{DateTime, SubsecRound, Utc};
+use ensemble_agents::agent::process::Invocation;
+use ensemble_core::executor::Clock;
+use ensemble_core::operator::{Operator, Unattended};
+
+/// Reads a variable of the environment.
+type Variables = dyn Fn(&str) -> Option<String> + Send + Sync;
+/// Tells the time.
+type Now = dyn Fn() -> DateTime<Utc> + Send + Sync;
+/// A number from 0 to 1, exclusive.
+type Random = dyn Fn() -> f64 + Send + Sync;
+
+/// The world around runs. Nothing in the run layer reads the environment, the clock or randomness from elsewhere.
+#[derive(Clone)]
+pub struct Host {
+    variables: Arc<Variables>,
+    now: Arc<Now>,
+    random: Arc<Random>,
+    watchdog: Option<Invocation>,
+    operator: Attendance,
+}
+
+/// Who answers questions and permits calls.
+#[derive(Clone)]
+enum Attendance {
+    /// Whoever holds the handle of the run.
+    Handle,
+    /// This operator.
+    Operator(Arc<dyn Operator>),
+}
+
+impl Host {
+    /// The process's own environment, clock and randomness. There is no watchdog, and whoever holds the handle of a
+    /// run answers its questions.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one door to the process's environment and clock"
+    )]
+    pub fn system() -> Self {
+        Self {
+            variables: Arc::new(|name| std::env::var(name).ok()),
+            now: Arc::new(Utc::now),
+            random: Arc::new(fastrand::f64),
+            watchdog: None,
+            operator: Attendance::Handle,
+        }
+    }
+
+    /// Reads variables of the environment with this function.
+    #[must_use]
+    pub fn with_variables(self, variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self {
+            variables: Arc::new(variables),
+            ..self
+        }
+    }
+
+    /// Tells the time with this function.
+    #[must_use]
+    pub fn with_clock(self, now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static) -> Self {
+        Self {
+            now: Arc::new(now),
+            ..self
+        }
+    }
+
+    /// Draws random numbers (at least 0, less than 1) with this function.
+    #[must_use]
+    pub fn with_randomness(self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        Self {
+            random: Arc::new(random),
+            ..self
+        }
+    }
+
+    /// Starts a process beside each run that kills the run's child processes should this process be killed. The
+    /// command has to call [`keep_watch`](ensemble_agents::agent::process::keep_watch).
+    #[must_use]
+    pub fn with_watchdog(self, command: Option<Invocation>) -> Self {
+        Self {
+            watchdog: command,
+            ..self
+        }
+    }
+
+    /// Asks this operator, and not the holder of a run's handle.
+    #[must_use]
+    pub fn with_operator(self, operator: Arc<dyn Operator>) -> Self {
+        Self {
+            operator: Attendance::Operator(operator),
+            ..self
+        }
+    }
+
+    /// Asks nobody: a run with an open question ends as `waiting_for_input`.
+    #[must_use]
+    pub fn unattended(self) -> Self {
+        self.with_operator(Arc::new(Unattended))
+    }
+
+    /// The variable of the environment.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        (self.variables)(name)
+    }
+
+    /// A random number, at least 0 and less than 1.
+    pub fn random(&self) -> f64 {
+        (self.random)()
+    }
+
+    pub(crate) fn watchdog(&self) -> Option<&Invocation> {
+        self.watchdog.as_ref()
+    }
+
+    /// The operator; `None`: whoever holds the run's handle.
+    pub(crate) fn operator(&self) -> Option<Arc<dyn Operator>> {
+        match &self.operator {
+            Attendance::Handle => None,
+            Attendance::Operator(operator) => Some(Arc::clone(operator)),
+        }
+    }
+
+    /// The way to models, with this environment, clock and randomness.
+    pub fn network(&self) -> ensemble_agents::model::Network {
+        let (variables, now, random) = (self.variables.clone(), self.now.clone(), self.random.clone());
+        ensemble_agents::model::Network::new(move |name| variables(name), move || now(), move || random())
+    }
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self::system()
+    }
+}
+
+impl Clock for Host {
+    fn now(&self) -> DateTime<Utc> {
+        // As exactly as a journal keeps it, so that a run and its record tell the same.
+        (self.now)().trunc_subsecs(6)
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("watchdog", &self.watchdog)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,217 @@
+//! Ensembles as agents of ensembles: a run inside the run, with a log of its own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ensemble_agents::agent::sub_ensemble::Conversations;
+use ensemble_core::conversation::{ConversationState, Event, RunResumed, RunStarted};
+use ensemble_core::executor::{Executor, run_timeout};
+use ensemble_core::log::{FORMAT, RunLog};
+use ensemble_core::runner::{BoxFuture, Execution};
+use ensemble_core::store::{LogEnd, ReadError, StoreError, StoredRun};
+use ensemble_language::data::{Context, digest};
+
+use crate::agents::{ReadyAgents, ready_agents};
+use crate::error::RunError;
+use crate::parts::{Inner, Shared};
+use crate::prepare::{Prepared, prepare};
+
+/// How deep ensembles may contain ensembles.
+const DEEPEST: usize = 8;
+
+/// The version that started or resumed a run, as the log keeps it.
+pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+
+/// Where the runs inside the run are kept: set when the run has its place, before anything is executed.
+pub(crate) type Outermost = Arc<std::sync::OnceLock<Arc<dyn StoredRun>>>;
+
+struct InnerEnsemble {
+    prepared: Prepared,
+    agents: ReadyAgents,
+    shared: Shared,
+    outermost: Outermost,
+}
+
+/// Makes the ensemble that an agent names ready: everything in it is checked before the outer run starts.
+pub(crate) fn inner(named: &str, outer: &Prepared, shared: &Shared, outermost: &Outermost) -> Result<Inner, RunError> {
+    let project = &shared.project;
+    let path = project.ensemble_file_from(named, &outer.folder, &outer.root)?;
+    let absolute = project.folder.join(&path);
+    let absolute = absolute.canonicalize().unwrap_or(absolute);
+    check_depth(&absolute, shared)?;
+    let prepared = prepare(&path, project)?;
+    let mut shared = shared.clone();
+    shared.outer.push(absolute);
+    let open = opener(outermost.clone());
+    let agents = ready_agents(&prepared, &shared, &open)?;
+    let simulated = !agents.simulated.is_empty();
+    let conversations = Arc::new(InnerEnsemble {
+        prepared,
+        agents,
+        shared,
+        outermost: outermost.clone(),
+    });
+    Ok(Inner {
+        conversations,
+        simulated,
+    })
+}
+
+/// Opens ensembles inside the run that is kept there.
+pub(crate) fn opener(outermost: Outermost) -> impl Fn(&str, &Prepared, &Shared) -> Result<Inner, RunError> {
+    move |named, outer, shared| inner(named, outer, shared, &outermost)
+}
+
+/// Refuses an ensemble that contains itself, and too many inside each other.
+fn check_depth(path: &PathBuf, shared: &Shared) -> Result<(), RunError> {
+    if let Some(at) = shared.outer.iter().position(|outer| outer == path) {
+        let named = |path: &PathBuf| shared.project.relative(path).display().to_string();
+        let mut circle: Vec<String> = shared.outer[at..].iter().map(named).collect();
+        circle.push(circle[0].clone());
+        return Err(RunError::ContainsItself(circle));
+    }
+    if shared.outer.len() >= DEEPEST {
+        return Err(RunError::TooDeep(DEEPEST));
+    }
+    Ok(())
+}
+
+impl Conversations for InnerEnsemble {
+    fn hold<'a>(
+        &'a self,
+        execution: &'a Execution,
+        context: Context,
+    ) -> BoxFuture<'a, Result<ConversationState, String>> {
+        Box::pin(async move {
+            self.converse(execution, context)
+                .await
+                .map_err(|error| error.to_string())
+        })
+    }
+}
+
+/// A run inside the run, as it is found or made.
+struct Opened {
+    run: Arc<dyn StoredRun>,
+    state: ConversationState,
+    log: Box<dyn RunLog>,
+    is_new: bool,
+}
+
+impl InnerEnsemble {
+    async fn converse(&self, execution: &Execution, context: Context) -> Result<ConversationState, RunError> {
+        let Opened {
+            run,
+            mut state,
+            mut log,
+            is_new,
+        } = self.open(execution).await?;
+        let ended = state.ended();
+        if ended.is_some_and(|ended| !ended.completion_reason.is_resumable()) {
+            // It had ended, and the outer run was cut short before it could hear of that.
+            return Ok(state);
+        }
+        let (_sender, interruptions) = tokio::sync::mpsc::unbounded_channel();
+        let mut executor = Executor {
+            runners: self.agents.runners.clone(),
+            log: &mut *log,
+            reporter: &mut self.shared.hub.reporter(run.id().clone()),
+            clock: &self.shared.host,
+            interruptions,
+            timeout: run_timeout(&self.prepared.plan),
+            around: Some(execution.stopwatch.clone()),
+        };
+        let first = if is_new {
+            self.started(&*run, execution, context)
+        } else {
+            Event::RunResumed(RunResumed {
+                program: PROGRAM.to_owned(),
+                ..RunResumed::default()
+            })
+        };
+        executor.commit(&mut state, first).await?;
+        executor.drive(&mut state).await?;
+        Ok(state)
+    }
+
+    fn started(&self, run: &dyn StoredRun, execution: &Execution, context: Context) -> Event {
+        Event::RunStarted(RunStarted {
+            format: FORMAT,
+            run_id: run.id().shared(),
+            ensemble: self.prepared.plan.ensemble().name.clone(),
+            ensemble_file: self.prepared.source.name().to_owned(),
+            ensemble_digest: digest(self.prepared.source.text()),
+            project_root: self.prepared.root.display().to_string(),
+            input: execution.input.clone(),
+            context,
+            models: Vec::new(),
+            simulated: self.agents.simulated.clone(),
+            forked_from: None,
+            program: PROGRAM.to_owned(),
+        })
+    }
+
+    /// The inner run of this execution: the one that was interrupted, or a new one for an attempt that starts afresh.
+    async fn open(&self, execution: &Execution) -> Result<Opened, RunError> {
+        let outer = self.outer(execution).await?;
+        let name = |attempt: u32| format!("{}-{}-{attempt}", execution.agent_name, execution.execution);
+        for attempt in (execution.attempt - execution.lost_attempts..execution.attempt).rev() {
+            // An attempt that was cut short before it came to its conversation has no run.
+            let Some(run) = outer.inside(&name(attempt)).await? else {
+                continue;
+            };
+            match self.go_on(run, execution).await? {
+                Some(opened) => return Ok(opened),
+                None => break,
+            }
+        }
+        let text = self.prepared.source.text();
+        let run = outer.create_inside(&name(execution.attempt), text).await?;
+        Ok(Opened {
+            state: ConversationState::new(self.prepared.plan.clone()),
+            log: run.log(LogEnd::NEW, self.shared.durability).await?,
+            run,
+            is_new: true,
+        })
+    }
+
+    /// The run that the execution belongs to, which may itself be inside others.
+    async fn outer(&self, execution: &Execution) -> Result<Arc<dyn StoredRun>, RunError> {
+        let unknown = || StoreError::Unknown {
+            id: execution.run_id.to_string(),
+            place: "the run that is driven".to_owned(),
+        };
+        let mut run = self.outermost.get().cloned().ok_or_else(unknown)?;
+        let inside = execution.run_id.strip_prefix(run.id().as_str()).ok_or_else(unknown)?;
+        for name in inside.split("/sub/").skip(1) {
+            run = run.inside(name).await?.ok_or_else(unknown)?;
+        }
+        Ok(run)
+    }
+
+    /// The inner run, if it can go on: it stays where it began, so that no crash can part it.
+    async fn go_on(&self, run: Arc<dyn StoredRun>, execution: &Execution) -> Result<Option<Opened>, RunError> {
+        let mut state = ConversationState::new(self.prepared.plan.clone());
+        let journal = match run.read_all().await {
+            Ok(journal) => journal,
+            // It was cut short before its first event.
+            Err(ReadError::Empty { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        journal.records.iter().for_each(|record| state.apply(record));
+        let began_with = state.started().map(|started| started.ensemble_digest.as_str());
+        if began_with != Some(digest(self.prepared.source.text()).as_str()) {
+            let file = self.prepared.source.name();
+            execution
+                .notes
+                .warn(format!("{file} has changed, so its conversation starts afresh"));
+            return Ok(None);
+        }
+        Ok(Some(Opened {
+            log: run.log(journal.end, self.shared.durability).await?,
+            run,
+            state,
+            is_new: false,
+        }))
+    }
+}

@@ -1,0 +1,95 @@
+//! What a run is given, as plain data.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ensemble_agents::agent::input::Answers;
+use ensemble_core::reporter::Reporter;
+use ensemble_core::store::Durability;
+use ensemble_core::thread::Listener;
+use ensemble_language::data::Context;
+use serde_json::Value;
+
+/// What a run is given. The default gives nothing: the input is the ensemble's `default_task`.
+#[derive(Default)]
+pub struct RunOptions {
+    /// The input; without one, the ensemble's `default_task`.
+    pub input: Option<Arc<str>>,
+    /// The context before the first turn. Only a new run takes it.
+    pub context: Context,
+    /// Answers of input agents.
+    pub answers: Answers,
+    /// Overrides of models: `PROFILE=PROVIDER/MODEL`. A run that goes on keeps its own where this is empty.
+    pub models: Vec<String>,
+    /// Tools that may be called without asking: `NAME`, `SERVER.TOOL`, or `*`.
+    pub allowed_tools: Vec<String>,
+    /// Where replies of models are kept and looked up.
+    pub cache: Option<CacheFolder>,
+    /// How much a power failure may take.
+    pub durability: Durability,
+    /// Who is told of each event at once, in the task that drives the run.
+    pub reporters: Vec<Box<dyn Reporter + Send>>,
+    /// Who gets the live pieces of the run's own agents at once.
+    pub listener: Option<Arc<dyn Listener>>,
+}
+
+/// A folder of cached replies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheFolder {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Does a request fail that the cache has no reply to?
+    pub only: bool,
+}
+
+impl RunOptions {
+    /// With this input.
+    #[must_use]
+    pub fn input(self, input: impl Into<Arc<str>>) -> Self {
+        Self {
+            input: Some(input.into()),
+            ..self
+        }
+    }
+
+    /// With this value in the context.
+    #[must_use]
+    pub fn set(mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Self {
+        self.context.insert(key.into(), Arc::new(value.into()));
+        self
+    }
+
+    /// With this answer of an input agent, every time it asks; a list answers by execution.
+    #[must_use]
+    pub fn answer(mut self, agent: impl Into<String>, answer: impl Into<Value>) -> Self {
+        self.answers.insert(agent, answer.into());
+        self
+    }
+
+    /// With another model for a profile (`*`: all), as `PROVIDER/MODEL` or `simulated`.
+    #[must_use]
+    pub fn model(mut self, profile: &str, model: &str) -> Self {
+        self.models.push(format!("{profile}={model}"));
+        self
+    }
+
+    /// Allows calls of this tool without asking.
+    #[must_use]
+    pub fn allow_tool(mut self, tool: impl Into<String>) -> Self {
+        self.allowed_tools.push(tool.into());
+        self
+    }
+
+    /// With this durability.
+    #[must_use]
+    pub fn durability(self, durability: Durability) -> Self {
+        Self { durability, ..self }
+    }
+
+    /// Tells this reporter of each event.
+    #[must_use]
+    pub fn reporter(mut self, reporter: impl Reporter + Send + 'static) -> Self {
+        self.reporters.push(Box::new(reporter));
+        self
+    }
+}

@@ -1,0 +1,243 @@
+//! What the agents of one ensemble are made of: profiles, places of scripts, and what all agents of a run share.
+
+#![expect(clippy::disallowed_methods, reason = "scripts that an ensemble names are read here")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ensemble_agents::agent::input::Answers;
+use ensemble_agents::agent::llm::BuildError;
+use ensemble_agents::agent::process::{Bounds, Watchdog};
+use ensemble_agents::agent::script::Places;
+use ensemble_agents::agent::sub_ensemble::Conversations;
+use ensemble_agents::agent::tool::Permits;
+use ensemble_agents::agent::tool::mcp::Servers;
+use ensemble_agents::agent::window::{AgentWindow, Outside};
+use ensemble_agents::model::{Cache, Model, Network, Override, ProfileError, Profiles};
+use ensemble_core::operator::Operator;
+use ensemble_core::store::Durability;
+use ensemble_core::thread::Listener;
+use ensemble_language::diagnostic::Finding;
+use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice};
+use ensemble_language::loader::codes::NOT_READY;
+use ensemble_language::source::Route;
+
+use crate::error::RunError;
+use crate::events::Hub;
+use crate::host::Host;
+use crate::prepare::Prepared;
+use crate::project::Project;
+
+/// Most bytes that a child process may write to stdout: 10 MiB.
+const OUTPUT_CAP: usize = 10 << 20;
+
+/// What all agents of a run share, those of runs inside it included.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    /// Answers given with the run.
+    pub(crate) answers: Arc<Answers>,
+    /// Who is asked.
+    pub(crate) operator: Arc<dyn Operator>,
+    /// Who gets live pieces.
+    pub(crate) listener: Arc<dyn Listener>,
+    /// Subscribers of the run.
+    pub(crate) hub: Hub,
+    /// Which tools may be called.
+    pub(crate) permits: Arc<Permits>,
+    /// Servers of tools.
+    pub(crate) servers: Arc<Servers>,
+    /// Overrides of models.
+    pub(crate) overrides: Vec<Override>,
+    /// Where ensembles are looked for.
+    pub(crate) project: Arc<Project>,
+    /// The world around the run.
+    pub(crate) host: Host,
+    /// The ensembles that contain this one, outermost first.
+    pub(crate) outer: Vec<PathBuf>,
+    /// How surely logs are kept.
+    pub(crate) durability: Durability,
+    /// Replies that need not be asked for again.
+    pub(crate) cache: Option<Cache>,
+    /// Who kills child processes should this process be killed.
+    pub(crate) watchdog: Option<Arc<Watchdog>>,
+    /// The way to models.
+    pub(crate) network: Network,
+}
+
+impl Shared {
+    /// For the ensemble that this agent stands for.
+    pub(crate) fn within(&self, agent: &str) -> Self {
+        Self {
+            cache: self.cache.as_ref().map(|cache| cache.within(agent)),
+            ..self.clone()
+        }
+    }
+}
+
+/// What the agents of one ensemble are made of.
+pub(crate) struct Parts<'a> {
+    /// The ensemble.
+    pub(crate) prepared: &'a Prepared,
+    /// What all agents share.
+    pub(crate) shared: &'a Shared,
+    /// Where scripts are looked for.
+    pub(crate) places: Places,
+    /// The profiles that the ensemble can use.
+    pub(crate) profiles: Profiles,
+}
+
+/// An ensemble inside another, ready.
+pub(crate) struct Inner {
+    /// Holds its conversations.
+    pub(crate) conversations: Arc<dyn Conversations>,
+    /// Does a simulated model take part?
+    pub(crate) simulated: bool,
+}
+
+/// Opens the ensemble that an agent or a tool of `outer` names.
+pub(crate) type OpenInner = dyn Fn(&str, &Prepared, &Shared) -> Result<Inner, RunError>;
+
+/// Why an agent cannot run here.
+pub(super) struct Unready {
+    message: String,
+    help: Option<String>,
+    /// The key of the agent that is to blame; `None`: the one that says what it runs.
+    key: Option<&'static str>,
+}
+
+impl Parts<'_> {
+    /// What no child process may exceed.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds {
+            output_cap: OUTPUT_CAP,
+            watchdog: self.shared.watchdog.clone(),
+        }
+    }
+
+    /// The model of that choice, with its fallbacks.
+    pub(crate) fn connect(&self, choice: &ModelChoice) -> Result<Model, ProfileError> {
+        let model = Model::connect(&self.profiles.resolve(choice)?, &self.load(), &self.shared.network)?;
+        Ok(match &self.shared.cache {
+            // What the cache has needs no key.
+            Some(cache) => model.cached(cache),
+            None => {
+                model.check_keys()?;
+                model
+            }
+        })
+    }
+
+    /// What keeps the agent's thread within its context window.
+    pub(crate) fn window(&self, llm: &Llm, model: &Model) -> Result<Option<AgentWindow>, Unready> {
+        let Some(window) = &llm.context_window else {
+            return Ok(None);
+        };
+        let link = model.profiles().next();
+        let outside = Outside {
+            model: &llm.model,
+            model_name: link.map_or("", |link| &link.profile.model),
+            load: &self.load(),
+            connect: &|choice| self.connect(choice),
+        };
+        Ok(Some(AgentWindow::new(window, &outside)?))
+    }
+
+    /// Reads a script that the ensemble names, from where scripts stand.
+    pub(crate) fn load(&self) -> impl Fn(&str) -> Result<String, String> + Send + Sync + use<> {
+        let Places {
+            ensemble_dir,
+            project_root: root,
+        } = self.places.clone();
+        move |name| {
+            let places = [
+                ensemble_dir.join(name),
+                root.join(name),
+                root.join("scripts").join(name),
+            ];
+            let found = places.iter().find(|place| place.is_file());
+            let path = found.ok_or_else(|| format!("there is no such file; looked for {}", listed(&places, &root)))?;
+            std::fs::read_to_string(path).map_err(|error| error.to_string())
+        }
+    }
+}
+
+fn listed(places: &[PathBuf], root: &Path) -> String {
+    let shown = |place: &PathBuf| place.strip_prefix(root).unwrap_or(place).display().to_string();
+    let mut shown: Vec<String> = places.iter().map(shown).collect();
+    shown.dedup();
+    shown.join(", ")
+}
+
+impl Unready {
+    /// With nothing more to say.
+    pub(crate) fn new(message: String) -> Self {
+        Self {
+            message,
+            help: None,
+            key: None,
+        }
+    }
+
+    /// With advice.
+    pub(crate) fn with_help(self, help: String) -> Self {
+        Self {
+            help: Some(help),
+            ..self
+        }
+    }
+
+    /// Because of that tool.
+    pub(crate) fn of_tool(self, tool: &str) -> Self {
+        Self {
+            message: format!("tool `{tool}`: {}", self.message),
+            key: Some("tools"),
+            ..self
+        }
+    }
+
+    pub(crate) fn finding(self, route: &Route, agent: &Agent) -> Finding {
+        let key = match &agent.kind {
+            AgentKind::Script { .. } => "script",
+            AgentKind::Llm(llm) => match llm.model {
+                ModelChoice::Profile(_) => "model_profile",
+                ModelChoice::Model { .. } => "model",
+            },
+            AgentKind::Input(_) => "input",
+            AgentKind::Ensemble { .. } => "ensemble",
+        };
+        let mut finding = Finding::error(
+            NOT_READY,
+            route.key(self.key.unwrap_or(key)).value(),
+            format!("{}: {}", agent.name, self.message),
+        );
+        finding.help = self.help;
+        finding
+    }
+}
+
+impl From<BuildError> for Unready {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Profile(error) => error.into(),
+            other => Self::new(other.to_string()),
+        }
+    }
+}
+
+impl From<ProfileError> for Unready {
+    fn from(error: ProfileError) -> Self {
+        Self {
+            help: error.help(),
+            ..Self::new(error.to_string())
+        }
+    }
+}
+
+impl From<RunError> for Unready {
+    fn from(error: RunError) -> Self {
+        Self {
+            help: error.advice(),
+            ..Self::new(error.to_string())
+        }
+    }
+}

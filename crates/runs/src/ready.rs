@@ -1,0 +1,364 @@
+//! An ensemble whose agents can run, before it has a run.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use ensemble_agents::agent::process::{Watchdog, kill_leftovers};
+use ensemble_agents::agent::tool::Permits;
+use ensemble_agents::agent::tool::mcp::Servers;
+use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
+use ensemble_core::executor::Clock;
+use ensemble_core::log::FORMAT;
+use ensemble_core::operator::Operator;
+use ensemble_core::reporter::Reporter;
+use ensemble_core::resolver::{Decision, decide};
+use ensemble_core::runner::Runner;
+use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
+use ensemble_language::data::{Context, digest};
+use ensemble_language::diagnostic::Diagnostic;
+use ensemble_language::ensemble::Agent;
+
+use crate::agents::{ReadyAgents, ready_agents};
+use crate::desk::Desk;
+use crate::error::RunError;
+use crate::events::{Hub, HubListener};
+use crate::given;
+use crate::host::Host;
+use crate::inner::{Outermost, PROGRAM, opener};
+use crate::options::RunOptions;
+use crate::parts::Shared;
+use crate::prepare::Prepared;
+use crate::project::Project;
+use crate::run::{Driven, Run};
+
+/// An ensemble whose agents can run. Nothing was written and nothing was started yet.
+pub struct Ready {
+    pub(crate) prepared: Arc<Prepared>,
+    pub(crate) host: Host,
+    agents: ReadyAgents,
+    desk: Desk,
+    hub: Hub,
+    outermost: Outermost,
+    reporters: Vec<Box<dyn Reporter + Send>>,
+    durability: Durability,
+    opening: Opening,
+    /// The lease of the run that this one takes over from: nobody else drives that meanwhile.
+    pub(crate) held: Option<Box<dyn Lease>>,
+}
+
+/// How the run begins.
+pub(crate) enum Opening {
+    /// With a new log, which holds these records first; then the event, if there is one. The first record starts the run.
+    New {
+        store: Arc<dyn RunStore>,
+        records: Vec<Record>,
+        then: Option<Event>,
+    },
+    /// It goes on from its log with this event.
+    GoOn {
+        run: Arc<dyn StoredRun>,
+        lease: Box<dyn Lease>,
+        state: Box<ConversationState>,
+        end: LogEnd,
+        first: Event,
+    },
+}
+
+/// The parts of options that make agents ready.
+pub(crate) struct Making<'a> {
+    pub(crate) prepared: Arc<Prepared>,
+    pub(crate) options: RunOptions,
+    /// The overrides of models to use.
+    pub(crate) models: &'a [String],
+    pub(crate) project: &'a Project,
+    pub(crate) host: &'a Host,
+}
+
+/// Agents that can run, with what the run needs beside them.
+pub(crate) struct Made {
+    pub(crate) prepared: Arc<Prepared>,
+    pub(crate) host: Host,
+    pub(crate) agents: ReadyAgents,
+    pub(crate) shared: Shared,
+    desk: Desk,
+    outermost: Outermost,
+    reporters: Vec<Box<dyn Reporter + Send>>,
+}
+
+impl Making<'_> {
+    /// Makes every agent ready.
+    pub(crate) fn make(self) -> Result<Made, RunError> {
+        let Self {
+            prepared,
+            options,
+            models,
+            project,
+            host,
+        } = self;
+        let ensemble = prepared.plan.ensemble();
+        given::check_answers(&options.answers, ensemble)?;
+        given::check_tools(&options.allowed_tools, ensemble)?;
+        let file = project.folder.join(prepared.source.name());
+        let hub = Hub::default();
+        let desk = Desk::new(hub.clone());
+        let operator = host
+            .operator()
+            .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
+        let watchdog = host.watchdog().map(|command| Arc::new(Watchdog::new(command.clone())));
+        let shared = Shared {
+            answers: Arc::new(options.answers),
+            permits: Arc::new(Permits::new(Arc::clone(&operator), options.allowed_tools)),
+            servers: Arc::new(Servers::new(watchdog.clone())),
+            operator,
+            listener: Arc::new(HubListener {
+                hub: hub.clone(),
+                listener: options.listener,
+            }),
+            hub,
+            overrides: given::overrides(models)?,
+            project: Arc::new(project.clone()),
+            host: host.clone(),
+            outer: vec![canonical(file)],
+            durability: options.durability,
+            cache: given::cache(options.cache.as_ref(), project)?,
+            watchdog,
+            network: host.network(),
+        };
+        let outermost: Outermost = Arc::new(OnceLock::new());
+        let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;
+        Ok(Made {
+            prepared,
+            host: host.clone(),
+            agents,
+            shared,
+            desk,
+            outermost,
+            reporters: options.reporters,
+        })
+    }
+}
+
+fn canonical(path: PathBuf) -> PathBuf {
+    path.canonicalize().unwrap_or(path)
+}
+
+impl Made {
+    /// How a run of this ensemble starts, without an id.
+    pub(crate) fn started(&self, file: String, input: Arc<str>, context: Context, models: &[String]) -> RunStarted {
+        RunStarted {
+            format: FORMAT,
+            run_id: "".into(),
+            ensemble: self.prepared.plan.ensemble().name.clone(),
+            ensemble_file: file,
+            ensemble_digest: digest(self.prepared.source.text()),
+            project_root: self.prepared.root.display().to_string(),
+            input,
+            context,
+            models: models.to_vec(),
+            simulated: self.agents.simulated.clone(),
+            forked_from: None,
+            program: PROGRAM.to_owned(),
+        }
+    }
+
+    pub(crate) fn into_ready(self, opening: Opening) -> Ready {
+        Ready {
+            prepared: self.prepared,
+            host: self.host,
+            agents: self.agents,
+            desk: self.desk,
+            hub: self.shared.hub,
+            outermost: self.outermost,
+            reporters: self.reporters,
+            durability: self.shared.durability,
+            opening,
+            held: None,
+        }
+    }
+}
+
+impl Ready {
+    /// The ensemble.
+    pub fn prepared(&self) -> &Arc<Prepared> {
+        &self.prepared
+    }
+
+    /// What is odd about the ensemble, and does not keep it from running.
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.prepared.warnings
+    }
+
+    /// Agents that a simulated model answers for.
+    pub fn simulated(&self) -> &[Arc<str>] {
+        &self.agents.simulated
+    }
+
+    /// With this input, or this message where the run goes on.
+    pub fn set_input(&mut self, text: Arc<str>) {
+        match &mut self.opening {
+            Opening::New { records, .. } => {
+                if let Some(Event::RunStarted(started)) = records.first_mut().map(|record| &mut record.event) {
+                    started.input = text;
+                }
+            }
+            Opening::GoOn { first, .. } => {
+                if let Event::MessageAdded(message) = first {
+                    message.text = text;
+                }
+            }
+        }
+    }
+
+    /// What would happen first: who would run in the next turn, or how the run would end. Nothing runs.
+    pub fn preview(&self) -> Decision {
+        let mut state = match &self.opening {
+            Opening::New { records, .. } => {
+                let mut state = ConversationState::new(self.prepared.plan.clone());
+                records.iter().for_each(|record| state.apply(record));
+                state
+            }
+            Opening::GoOn { state, .. } => ConversationState::clone(state),
+        };
+        let event = match &self.opening {
+            Opening::New { then, .. } => then.clone(),
+            Opening::GoOn { first, .. } => Some(first.clone()),
+        };
+        if let Some(event) = event {
+            let (seq, at) = (state.next_seq(), self.host.now());
+            state.apply(&Record { seq, at, event });
+        }
+        decide(&self.prepared.plan, &state)
+    }
+
+    /// Gives the run its place in the store, and drives it in a task of its own.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn begin(mut self) -> Result<Run, RunError> {
+        let mut reporters = std::mem::take(&mut self.reporters);
+        let (stored, lease, log, state, first) = match self.opening {
+            Opening::New { store, records, then } => {
+                let stored = created(&*store, &self.host, self.prepared.source.text()).await?;
+                let lease = stored.lease().await?;
+                let mut log = stored.log(LogEnd::NEW, self.durability).await?;
+                let mut state = ConversationState::new(self.prepared.plan.clone());
+                for (seq, record) in (0..).zip(records) {
+                    let record = numbered(record, seq, stored.id());
+                    log.append(&record).await?;
+                    state.apply(&record);
+                    if seq == 0 {
+                        // The others were told when they happened.
+                        reporters
+                            .iter_mut()
+                            .for_each(|reporter| reporter.report(&record, &state));
+                    }
+                }
+                (stored, lease, log, state, then)
+            }
+            Opening::GoOn {
+                run,
+                lease,
+                state,
+                end,
+                first,
+            } => {
+                if let Some(started) = state.started() {
+                    kill_leftovers(&started.run_id);
+                }
+                let log = run.log(end, self.durability).await?;
+                (run, lease, log, *state, Some(first))
+            }
+        };
+        let _ = self.outermost.set(stored.clone());
+        let ReadyAgents { runners, servers, .. } = self.agents;
+        Ok(Run::drive(Driven {
+            stored,
+            prepared: self.prepared,
+            leases: std::iter::once(lease).chain(self.held).collect(),
+            log,
+            state,
+            first,
+            runners,
+            servers,
+            reporters,
+            desk: self.desk,
+            hub: self.hub,
+            host: self.host,
+        }))
+    }
+}
+
+/// The record with its number and its run's id.
+fn numbered(mut record: Record, seq: u64, id: &RunId) -> Record {
+    record.seq = seq;
+    if let Event::RunStarted(started) = &mut record.event {
+        started.run_id = id.shared();
+    }
+    record
+}
+
+/// A new run, under an id that no other has.
+async fn created(store: &dyn RunStore, host: &Host, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
+    loop {
+        match store.create(&new_id(host), ensemble).await {
+            Err(StoreError::Exists(_)) => {}
+            created => return created,
+        }
+    }
+}
+
+/// `20261122-001902-9zab`: the second, its millisecond in two digits of base 36, and two random letters. Ids sort by time.
+fn new_id(host: &Host) -> RunId {
+    let now = host.now();
+    let digit = |value: u32| char::from_digit(value % 36, 36).expect("less than 36");
+    let millisecond = now.timestamp_subsec_millis().min(999);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number below 26"
+    )]
+    let letter = || char::from(b'a' + (host.random() * 26.0) as u8);
+    let second = now.format("%Y%m%d-%H%M%S");
+    let (one, other) = (letter(), letter());
+    RunId::new(format!(
+        "{second}-{}{}{one}{other}",
+        digit(millisecond / 36),
+        digit(millisecond)
+    ))
+}
+
+/// Puts runners before some agents' own.
+pub(crate) fn replace_runners(
+    made: &mut Made,
+    mut replace: impl FnMut(usize, &Agent, Arc<dyn Runner>) -> Arc<dyn Runner>,
+) {
+    let plan = made.prepared.plan.clone();
+    for (id, runner) in plan.ids().zip(&mut made.agents.runners) {
+        *runner = replace(id.index(), plan.agent(id), runner.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use chrono::{DateTime, Duration, Utc};
+
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_time_within_a_second() {
+        let at = Arc::new(AtomicI64::new(0));
+        let now = at.clone();
+        let host = Host::system()
+            .with_clock(move || DateTime::<Utc>::UNIX_EPOCH + Duration::milliseconds(now.load(Ordering::Relaxed)));
+        let ids: Vec<String> = (0..2000)
+            .map(|millisecond| {
+                at.store(millisecond, Ordering::Relaxed);
+                new_id(&host).to_string()
+            })
+            .collect();
+        assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
+        assert!(ids.iter().all(|id| id.len() == ids[0].len()));
+    }
+}

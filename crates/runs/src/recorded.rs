@@ -1,0 +1,125 @@
+//! A run as its store has it: its records, its ensemble as it was, and the right to drive it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record, RunStarted};
+use ensemble_core::store::{Journal, StoredRun};
+use ensemble_language::data::digest;
+use ensemble_language::ensemble::OnResume;
+use ensemble_language::loader::{self, Changes};
+use ensemble_language::source::Source;
+
+use crate::error::RunError;
+use crate::prepare::{Prepared, prepare, prepare_text};
+use crate::project::{Project, read_source};
+
+/// A recorded run.
+pub struct RecordedRun {
+    /// The run.
+    pub run: Arc<dyn StoredRun>,
+    /// Its log.
+    pub journal: Journal,
+    /// Its ensemble, as it was.
+    pub prepared: Arc<Prepared>,
+    /// The fold of its log.
+    pub state: ConversationState,
+}
+
+impl RecordedRun {
+    /// Reads the run.
+    ///
+    /// # Errors
+    /// The log or the ensemble cannot be read.
+    pub async fn read(run: Arc<dyn StoredRun>, project: &Project) -> Result<Self, RunError> {
+        let journal = run.read_all().await?;
+        let prepared = recorded_ensemble(&*run, started(&journal.records)?, project).await?;
+        let mut state = ConversationState::new(prepared.plan.clone());
+        journal.records.iter().for_each(|record| state.apply(record));
+        Ok(Self {
+            run,
+            journal,
+            prepared: Arc::new(prepared),
+            state,
+        })
+    }
+
+    /// The event with which the log begins.
+    ///
+    /// # Errors
+    /// It begins with another.
+    pub fn started(&self) -> Result<&RunStarted, RunError> {
+        started(&self.journal.records)
+    }
+
+    /// Is there nothing to resume?
+    pub fn has_ended(&self) -> bool {
+        let ended = self.state.ended();
+        ended.is_some_and(|ended| !ended.completion_reason.is_resumable())
+    }
+
+    /// Agents of the open turn whose success does not prove that what they said still holds.
+    pub(crate) fn again(&self) -> Vec<Arc<str>> {
+        let slots = self.state.open_turn().into_iter().flat_map(|turn| &turn.slots);
+        let finished = slots.filter(|slot| matches!(slot.progress, OpenExecution::Finished(_)));
+        finished
+            .map(|slot| slot.start.agent.clone())
+            .filter(|agent| reruns(&self.prepared, agent))
+            .collect()
+    }
+
+    /// What the file of the ensemble changes since the run began; `None`: nothing, or the file is gone.
+    pub fn changed_file(&self, project: &Project) -> Option<(String, Changes)> {
+        let started = self.started().ok()?;
+        let path = project.relative(Path::new(&started.ensemble_file));
+        let file = read_source(&path).ok()?;
+        if digest(file.text()) == started.ensemble_digest {
+            return None;
+        }
+        let loaded = loader::load(&file);
+        let changes = loader::changes(self.prepared.loaded.document.as_ref()?, loaded.document.as_ref()?);
+        (!changes.is_empty()).then(|| (path.display().to_string(), changes))
+    }
+}
+
+/// Does what this agent said never prove that it still holds?
+pub(crate) fn reruns(prepared: &Prepared, agent: &str) -> bool {
+    let id = prepared.plan.id(agent);
+    id.is_some_and(|id| prepared.plan.agent(id).conversation.on_resume == OnResume::Rerun)
+}
+
+/// The event with which the records begin.
+///
+/// # Errors
+/// They begin with another, or there are none.
+pub fn started(records: &[Record]) -> Result<&RunStarted, RunError> {
+    match records.first().map(|record| &record.event) {
+        Some(Event::RunStarted(started)) => Ok(started),
+        _ => Err(RunError::NotBegun),
+    }
+}
+
+/// The ensemble as it was when the run started.
+///
+/// # Errors
+/// The copy of its text cannot be read, or has errors.
+pub async fn recorded_ensemble(
+    run: &dyn StoredRun,
+    started: &RunStarted,
+    project: &Project,
+) -> Result<Prepared, RunError> {
+    let source = match run.folder() {
+        Some(folder) => read_source(&project.relative(&folder.join("ensemble.yaml")))?,
+        None => Source::new(&*started.ensemble, run.ensemble().await?),
+    };
+    let stands_in = Path::new(&started.ensemble_file).parent().unwrap_or(Path::new("."));
+    let stands_in = stands_in.canonicalize().unwrap_or_else(|_| stands_in.to_owned());
+    prepare_text(source, stands_in, started.project_root.as_str().into())
+}
+
+/// The ensemble in the file that a run was started from, if the file still says the same.
+pub fn unchanged_ensemble(started: &RunStarted, project: &Project) -> Option<Prepared> {
+    let file = project.relative(Path::new(&started.ensemble_file));
+    let prepared = prepare(&file, project).ok()?;
+    (digest(prepared.source.text()) == started.ensemble_digest).then_some(prepared)
+}

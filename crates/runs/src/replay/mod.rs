@@ -1,0 +1,314 @@
+//! Replay: a record answers every execution, every turn is decided again, and the first difference ends it.
+
+#![expect(clippy::disallowed_methods, reason = "a record may be a file of any name")]
+
+mod compare;
+mod record;
+mod recorded;
+mod saved;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ensemble_core::conversation::{ConversationState, Event, Interruption, MessageAdded, Reason, Record};
+use ensemble_core::executor::{Clock, Executor};
+use ensemble_core::log::{CommitError, Divergence};
+use ensemble_core::reporter::{Reporter, Silent};
+use ensemble_core::resolver::{Readiness, readiness};
+use ensemble_core::runner::Runner;
+use ensemble_core::store::{RunReader, StoredRun};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::error::RunError;
+use crate::files::{FileStore, open_journal};
+use crate::options::RunOptions;
+use crate::prepare::{Prepared, prepare};
+use crate::ready::Made;
+use crate::recorded::recorded_ensemble;
+use crate::runs::{Runs, WhichRun};
+use compare::ComparingLog;
+use record::Recordings;
+use recorded::{RecordedRunner, Recording};
+
+pub use record::Progress;
+pub use saved::saved_records;
+
+/// A record of a run, in whatever form.
+pub enum RunRecord {
+    /// A run in a store.
+    Run(Arc<dyn StoredRun>),
+    /// A journal without its run.
+    Journal(PathBuf),
+    /// A saved result.
+    Result(PathBuf),
+}
+
+/// How a record is decided again.
+#[derive(Default)]
+pub struct ReplayOptions {
+    /// Decide by this ensemble instead of the recorded one: a file or a name.
+    pub ensemble: Option<String>,
+    /// Run these agents and do not answer for them from the record.
+    pub live: Vec<String>,
+    /// What live agents are given, and who is told of each event.
+    pub run: RunOptions,
+    /// Keep the history and the context, so that the result can be shown; without them memory does not grow.
+    pub keeps_history: bool,
+    /// Is told how far the record was read.
+    pub progress: Option<Box<Progress>>,
+    /// Cancels the replay when it gets an interruption.
+    pub interruptions: Option<UnboundedReceiver<Interruption>>,
+}
+
+/// A record that was decided again.
+pub struct Replayed {
+    /// What came of it.
+    pub outcome: ReplayOutcome,
+    /// Decisions that were the same.
+    pub compared: u64,
+    /// The state at the end, or at the first difference.
+    pub state: ConversationState,
+}
+
+/// How a replay ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReplayOutcome {
+    /// Every decision was the same.
+    Same,
+    /// Every decision was the same as far as the record goes.
+    Cut {
+        /// The first turn that the record does not hold.
+        turn: u32,
+    },
+    /// A decision was not the same.
+    Diverged(Box<Divergence>),
+}
+
+impl Replayed {
+    /// Why agents that ran in the record do not run now.
+    pub fn why_not(&self) -> Vec<(String, Reason)> {
+        let ReplayOutcome::Diverged(divergence) = &self.outcome else {
+            return Vec::new();
+        };
+        let plan = self.state.plan();
+        let decided: Vec<_> = divergence.decided.agents().collect();
+        let missing = divergence.recorded.agents().filter(|agent| !decided.contains(agent));
+        let reason = |agent: &str| match readiness(plan, &self.state, plan.id(agent)?) {
+            Ok(Readiness::NotReady(reason)) => Some((agent.to_owned(), reason)),
+            _ => None,
+        };
+        missing.filter_map(|agent| reason(agent)).collect()
+    }
+}
+
+impl Runs {
+    /// The record that was named: a run's id, a run's folder, a journal, or a saved result.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn record(&self, which: impl Into<WhichRun>) -> Result<RunRecord, RunError> {
+        let which = which.into();
+        let WhichRun::Named(given) = &which else {
+            return Ok(RunRecord::Run(self.find(which).await?));
+        };
+        let path = self.project().folder.join(given);
+        if path.is_dir() {
+            let run = FileStore::run_in(&path).map(RunRecord::Run);
+            return run.ok_or_else(|| RunError::NotARun(given.clone()));
+        }
+        if path.is_file() {
+            let run = path.parent().and_then(FileStore::run_in);
+            let is_own = |run: &Arc<dyn StoredRun>| {
+                let folder = run.folder();
+                folder.is_some_and(|folder| {
+                    folder.join("journal.jsonl") == path && folder.join("ensemble.yaml").is_file()
+                })
+            };
+            return Ok(match (path.extension().and_then(|end| end.to_str()), run) {
+                (Some("jsonl"), Some(run)) if is_own(&run) => RunRecord::Run(run),
+                (Some("jsonl"), _) => RunRecord::Journal(path),
+                _ => RunRecord::Result(path),
+            });
+        }
+        Ok(RunRecord::Run(self.find(which).await?))
+    }
+
+    /// Decides a record again.
+    ///
+    /// # Errors
+    /// The record cannot be read, or the ensemble or a live agent cannot run.
+    pub async fn replay(&self, record: RunRecord, mut options: ReplayOptions) -> Result<Replayed, RunError> {
+        let (mut recordings, prepared) = self.opened(record, &mut options).await?;
+        let mut reporters = std::mem::take(&mut options.run.reporters);
+        let keeps_history = options.keeps_history || !options.live.is_empty() || prepared.plan.reads_history();
+        let mut runners = recorded_runners(&prepared, &recordings.recording);
+        let mut live = None;
+        if !options.live.is_empty() {
+            let models = options.run.models.clone();
+            let made = self.making(prepared.clone(), options.run, &models).make()?;
+            go_live(&mut runners, &made, &options.live)?;
+            live = Some(made);
+        }
+        let mut state = ConversationState::new(prepared.plan.clone());
+        if !keeps_history {
+            state = state.lean();
+        }
+        let mut silent = Silent;
+        let mut all = All(&mut reporters);
+        let reporter: &mut (dyn Reporter + Send) = if all.0.is_empty() { &mut silent } else { &mut all };
+        let interruptions = options.interruptions.unwrap_or_else(|| unbounded_channel().1);
+        let deciding = Deciding {
+            host: self.host(),
+            runners: &runners,
+            reporter,
+        };
+        let (outcome, compared) = deciding.again(&mut state, &mut recordings, interruptions).await?;
+        if let Some(made) = live {
+            made.agents.servers.close().await;
+        }
+        Ok(Replayed {
+            outcome,
+            compared,
+            state,
+        })
+    }
+
+    /// The record and the ensemble that decides about it.
+    async fn opened(
+        &self,
+        record: RunRecord,
+        options: &mut ReplayOptions,
+    ) -> Result<(Recordings, Arc<Prepared>), RunError> {
+        let project = self.project();
+        let edited = match &options.ensemble {
+            Some(given) => Some(prepare(&self.file(given)?, project)?),
+            None => None,
+        };
+        let for_models = !options.live.is_empty();
+        let (recordings, prepared) = match record {
+            RunRecord::Run(run) => {
+                let reader = run.read().await?;
+                let recordings = Recordings::of_log(reader, for_models, options.progress.take()).await?;
+                let prepared = match edited {
+                    Some(prepared) => prepared,
+                    None => recorded_ensemble(&*run, &recordings.started, project).await?,
+                };
+                (recordings, prepared)
+            }
+            RunRecord::Journal(path) => {
+                let reader: Box<dyn RunReader> = Box::new(open_journal(&path)?);
+                let recordings = Recordings::of_log(reader, for_models, options.progress.take()).await?;
+                let prepared = match edited {
+                    Some(prepared) => prepared,
+                    None => prepare(&project.relative(Path::new(&recordings.started.ensemble_file)), project)?,
+                };
+                (recordings, prepared)
+            }
+            RunRecord::Result(path) => {
+                let (recordings, name) = saved::saved_result(&path)?;
+                let prepared = match (edited, name) {
+                    (Some(prepared), _) => prepared,
+                    (None, Some(name)) => prepare(&self.file(&name)?, project)?,
+                    (None, None) => return Err(RunError::NoEnsemble),
+                };
+                (recordings, prepared)
+            }
+        };
+        Ok((recordings, Arc::new(prepared)))
+    }
+}
+
+/// Tells all of them.
+struct All<'a>(&'a mut [Box<dyn Reporter + Send>]);
+
+impl Reporter for All<'_> {
+    fn report(&mut self, record: &Record, state: &ConversationState) {
+        for reporter in self.0.iter_mut() {
+            reporter.report(record, state);
+        }
+    }
+}
+
+fn recorded_runners(prepared: &Prepared, recording: &Recording) -> Vec<Arc<dyn Runner>> {
+    let runner: Arc<dyn Runner> = Arc::new(RecordedRunner(recording.clone()));
+    vec![runner; prepared.plan.len()]
+}
+
+fn go_live(runners: &mut [Arc<dyn Runner>], made: &Made, live: &[String]) -> Result<(), RunError> {
+    for name in live {
+        let id = made
+            .prepared
+            .plan
+            .id(name)
+            .ok_or_else(|| RunError::NoAgent(name.clone()))?;
+        runners[id.index()] = made.agents.runners[id.index()].clone();
+    }
+    Ok(())
+}
+
+/// Decides every turn again.
+struct Deciding<'a> {
+    host: &'a crate::host::Host,
+    runners: &'a [Arc<dyn Runner>],
+    reporter: &'a mut (dyn Reporter + Send),
+}
+
+impl Deciding<'_> {
+    /// How it ended, and how many decisions were the same.
+    async fn again(
+        self,
+        state: &mut ConversationState,
+        recordings: &mut Recordings,
+        mut interruptions: UnboundedReceiver<Interruption>,
+    ) -> Result<(ReplayOutcome, u64), RunError> {
+        let reporter = self.reporter;
+        let first = Record {
+            seq: 0,
+            at: self.host.now(),
+            event: Event::RunStarted(recordings.started.clone()),
+        };
+        let mut stands = |record: &Record, state: &mut ConversationState| {
+            state.apply(record);
+            reporter.report(record, state);
+        };
+        stands(&first, state);
+        recordings.given(|record| stands(record, state)).await?;
+        let mut compared = 0;
+        let mut message = None;
+        loop {
+            let mut log = ComparingLog::new(recordings, state.turn_count());
+            let mut executor = Executor {
+                runners: self.runners.to_vec(),
+                log: &mut log,
+                reporter: &mut *reporter,
+                clock: self.host,
+                interruptions,
+                timeout: None,
+                around: None,
+            };
+            let said: Option<Arc<str>> = message.take();
+            let ended = async {
+                if let Some(text) = said {
+                    executor
+                        .commit(state, Event::MessageAdded(MessageAdded { text }))
+                        .await?;
+                }
+                executor.drive(state).await
+            };
+            let ended = ended.await;
+            interruptions = executor.interruptions;
+            compared += log.compared;
+            match ended {
+                Ok(_) => {}
+                Err(CommitError::EndOfRecord { turn }) => return Ok((ReplayOutcome::Cut { turn }, compared)),
+                Err(CommitError::Diverged(divergence)) => return Ok((ReplayOutcome::Diverged(divergence), compared)),
+                Err(CommitError::Record(error)) => return Err(error.into()),
+                Err(error) => return Err(error.into()),
+            }
+            message = recordings.message();
+            if message.is_none() {
+                return Ok((ReplayOutcome::Same, compared));
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! A run that is driven: its handle, and the task that drives it.
+
+use std::sync::Arc;
+
+use ensemble_agents::agent::tool::mcp::Servers;
+use ensemble_core::conversation::{Canceller, ConversationState, Event, Interruption, MessageAdded, Record, RunEnded};
+use ensemble_core::executor::{Executor, run_timeout};
+use ensemble_core::log::{CommitError, RunLog};
+use ensemble_core::operator::{Answer, Asked, Decision, PermissionRequest};
+use ensemble_core::reporter::Reporter;
+use ensemble_core::runner::Runner;
+use ensemble_core::store::{Lease, RunId, StoredRun};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::desk::Desk;
+use crate::error::RunError;
+use crate::events::{Hub, HubReporter, RunEvents};
+use crate::host::Host;
+use crate::prepare::Prepared;
+
+/// A run that is driven in a task of its own, on the runtime of whoever started it.
+///
+/// Dropping the handle does not end the run: the conversation goes on to its end, and then the run is closed.
+pub struct Run {
+    stored: Arc<dyn StoredRun>,
+    prepared: Arc<Prepared>,
+    desk: Desk,
+    hub: Hub,
+    says: mpsc::UnboundedSender<Arc<str>>,
+    interruptions: mpsc::UnboundedSender<Interruption>,
+    leg: watch::Receiver<Leg>,
+    task: JoinHandle<(ConversationState, Result<(), CommitError>)>,
+}
+
+/// The conversation from an input or a message to its end.
+#[derive(Debug, Clone)]
+enum Leg {
+    /// It goes on.
+    Open,
+    /// It has ended.
+    Ended(Arc<RunEnded>),
+    /// The log failed.
+    Failed(String),
+}
+
+/// A run that is over.
+pub struct Finished {
+    /// The run.
+    pub run: RunId,
+    /// The state with which it ended.
+    pub state: ConversationState,
+}
+
+/// All that the task which drives a run needs.
+pub(crate) struct Driven {
+    pub(crate) stored: Arc<dyn StoredRun>,
+    pub(crate) prepared: Arc<Prepared>,
+    /// Held until the run is closed.
+    pub(crate) leases: Vec<Box<dyn Lease>>,
+    pub(crate) log: Box<dyn RunLog>,
+    pub(crate) state: ConversationState,
+    /// The event with which this process begins, unless it stands in the log.
+    pub(crate) first: Option<Event>,
+    pub(crate) runners: Vec<Arc<dyn Runner>>,
+    pub(crate) servers: Arc<Servers>,
+    pub(crate) reporters: Vec<Box<dyn Reporter + Send>>,
+    pub(crate) desk: Desk,
+    pub(crate) hub: Hub,
+    pub(crate) host: Host,
+}
+
+impl Run {
+    /// Drives the run in a task of its own.
+    pub(crate) fn drive(driven: Driven) -> Self {
+        let (says, messages) = mpsc::unbounded_channel();
+        let (interruptions, interrupted) = mpsc::unbounded_channel();
+        let (sender, leg) = watch::channel(Leg::Open);
+        driven.hub.begin(driven.stored.id().clone());
+        let (stored, prepared) = (driven.stored.clone(), driven.prepared.clone());
+        let (desk, hub) = (driven.desk.clone(), driven.hub.clone());
+        let channels = Channels {
+            messages,
+            interrupted,
+            leg: sender,
+        };
+        Self {
+            stored,
+            prepared,
+            desk,
+            hub,
+            says,
+            interruptions,
+            leg,
+            task: tokio::spawn(driven.to_its_end(channels)),
+        }
+    }
+
+    /// The run's id.
+    pub fn id(&self) -> &RunId {
+        self.stored.id()
+    }
+
+    /// The ensemble, as the run has it.
+    pub fn prepared(&self) -> &Arc<Prepared> {
+        &self.prepared
+    }
+
+    /// The run as it is stored.
+    pub fn stored(&self) -> &Arc<dyn StoredRun> {
+        &self.stored
+    }
+
+    /// All events, from the first record on.
+    pub fn events(&self) -> RunEvents {
+        self.events_from(0)
+    }
+
+    /// All events from the record `seq` on.
+    pub fn events_from(&self, seq: u64) -> RunEvents {
+        self.hub.subscribe(self.stored.clone(), seq, self.task.is_finished())
+    }
+
+    /// The questions that wait for an answer, the oldest first.
+    pub fn questions(&self) -> Vec<Asked> {
+        self.desk.questions()
+    }
+
+    /// The calls that wait for permission, the oldest first.
+    pub fn permissions(&self) -> Vec<PermissionRequest> {
+        self.desk.permissions()
+    }
+
+    /// Answers the oldest question of an agent, and waits for the question if the agent has not asked.
+    ///
+    /// # Errors
+    /// The conversation ended, and the agent had not asked.
+    pub async fn answer(&self, agent: &str, answer: impl Into<String>) -> Result<(), RunError> {
+        let answered = self.desk.answer(agent, Answer::Text(answer.into()));
+        self.unless_over(answered, || format!("the conversation ended, and {agent} did not ask"))
+            .await
+    }
+
+    /// Decides about the call with that id, and waits for the request if it was not made.
+    ///
+    /// # Errors
+    /// The conversation ended, and the call had not been requested.
+    pub async fn permit(&self, call: &str, decision: Decision) -> Result<(), RunError> {
+        let decided = self.desk.permit(call, decision);
+        self.unless_over(decided, || {
+            format!("the conversation ended, and no call `{call}` was requested")
+        })
+        .await
+    }
+
+    async fn unless_over(&self, asked: impl Future<Output = ()>, why: impl FnOnce() -> String) -> Result<(), RunError> {
+        let mut leg = self.leg.clone();
+        tokio::select! {
+            biased;
+            () = asked => Ok(()),
+            _ = leg.wait_for(|leg| !matches!(leg, Leg::Open)) => Err(RunError::NotAsked(why())),
+        }
+    }
+
+    /// Stops the run: what is under way is dropped and killed, what had finished is kept, and the turn stays open for
+    /// a resume. A conversation that has ended stays as it is.
+    pub fn cancel(&self, by: Canceller) {
+        let _ = self.interruptions.send(Interruption::Cancelled { by });
+    }
+
+    /// A function that cancels the run, for a task that does not hold the run.
+    pub fn canceller(&self) -> impl Fn(Canceller) + Send + Sync + Clone + 'static {
+        let interruptions = self.interruptions.clone();
+        move |by| {
+            let _ = interruptions.send(Interruption::Cancelled { by });
+        }
+    }
+
+    /// Waits until the conversation has ended, and says how.
+    ///
+    /// # Errors
+    /// The log failed, so the run stopped; [`Self::finish`] has the error.
+    pub async fn outcome(&self) -> Result<RunEnded, RunError> {
+        let mut leg = self.leg.clone();
+        let ended = leg.wait_for(|leg| !matches!(leg, Leg::Open)).await;
+        match ended.as_deref() {
+            Ok(Leg::Ended(ended)) => Ok(RunEnded::clone(ended)),
+            Ok(Leg::Failed(error)) => Err(RunError::Stopped(error.clone())),
+            Ok(Leg::Open) | Err(_) => Err(RunError::Stopped("its task has ended".to_owned())),
+        }
+    }
+
+    /// Adds a user message to a conversation that has ended, and goes on; [`Self::outcome`] then waits for the new
+    /// end. Waits for the end of the conversation if it goes on.
+    ///
+    /// # Errors
+    /// The conversation waits for input, was interrupted, or its log failed.
+    pub async fn say(&mut self, text: impl Into<Arc<str>>) -> Result<(), RunError> {
+        let ended = self.outcome().await?;
+        if ended.completion_reason.is_resumable() {
+            return Err(RunError::NotEnded(self.id().clone()));
+        }
+        self.leg.mark_unchanged();
+        self.says.send(text.into()).map_err(|_| RunError::Closed)?;
+        // The driver has taken the message when the leg is open again, or has failed to.
+        self.leg.changed().await.map_err(|_| RunError::Closed)
+    }
+
+    /// Waits for the end of the conversation, closes the run, and gives its last state.
+    ///
+    /// # Errors
+    /// The log failed, so the run stopped.
+    pub async fn finish(self) -> Result<Finished, RunError> {
+        drop(self.says);
+        let (state, result) = self.task.await.map_err(|error| RunError::Stopped(error.to_string()))?;
+        result?;
+        Ok(Finished {
+            run: self.stored.id().clone(),
+            state,
+        })
+    }
+}
+
+/// The ends of a handle's channels that the driver holds.
+struct Channels {
+    messages: mpsc::UnboundedReceiver<Arc<str>>,
+    interrupted: mpsc::UnboundedReceiver<Interruption>,
+    leg: watch::Sender<Leg>,
+}
+
+/// Tells several reporters.
+struct Fanout {
+    reporters: Vec<Box<dyn Reporter + Send>>,
+    hub: HubReporter,
+}
+
+impl Reporter for Fanout {
+    fn report(&mut self, record: &Record, state: &ConversationState) {
+        for reporter in &mut self.reporters {
+            reporter.report(record, state);
+        }
+        self.hub.report(record, state);
+    }
+}
+
+impl Driven {
+    async fn to_its_end(mut self, channels: Channels) -> (ConversationState, Result<(), CommitError>) {
+        let leg = channels.leg.clone();
+        let result = self.legs(channels).await;
+        if let Err(error) = &result {
+            leg.send_replace(Leg::Failed(error.to_string()));
+        }
+        self.servers.close().await;
+        drop(self.leases);
+        self.hub.close();
+        (self.state, result)
+    }
+
+    /// The conversation, and one more for each message.
+    async fn legs(&mut self, mut channels: Channels) -> Result<(), CommitError> {
+        let mut reporter = Fanout {
+            reporters: std::mem::take(&mut self.reporters),
+            hub: self.hub.reporter(self.stored.id().clone()),
+        };
+        let mut executor = Executor {
+            runners: std::mem::take(&mut self.runners),
+            log: &mut *self.log,
+            reporter: &mut reporter,
+            clock: &self.host,
+            interruptions: channels.interrupted,
+            timeout: run_timeout(&self.prepared.plan),
+            around: None,
+        };
+        if let Some(first) = self.first.take() {
+            executor.commit(&mut self.state, first).await?;
+        }
+        loop {
+            let ended = executor.drive(&mut self.state).await?;
+            channels.leg.send_replace(Leg::Ended(Arc::new(ended)));
+            let Some(text) = channels.messages.recv().await else {
+                return Ok(());
+            };
+            // What was cancelled before the message was said is over.
+            while executor.interruptions.try_recv().is_ok() {}
+            channels.leg.send_replace(Leg::Open);
+            let said = Event::MessageAdded(MessageAdded { text });
+            executor.commit(&mut self.state, said).await?;
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The front of the run layer: everything that begins with an ensemble or a recorded run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ensemble_core::conversation::{Event, MessageAdded, Record, RunResumed};
+use ensemble_core::executor::Clock;
+use ensemble_core::store::{Lease, RunId, RunStore, StoreError, StoredRun};
+use ensemble_language::source::Source;
+
+use crate::error::RunError;
+use crate::files::FileStore;
+use crate::host::Host;
+use crate::inner::PROGRAM;
+use crate::options::RunOptions;
+use crate::prepare::{Prepared, prepare, prepare_text};
+use crate::project::Project;
+use crate::ready::{Making, Opening, Ready};
+use crate::recorded::RecordedRun;
+use crate::run::Run;
+
+/// The runs of a project: starts them, and goes on with those that are recorded.
+#[derive(Clone)]
+pub struct Runs {
+    project: Project,
+    host: Host,
+    /// `None`: files in the root of each ensemble's project.
+    store: Option<Arc<dyn RunStore>>,
+}
+
+/// An ensemble, by its file, its name, or its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnsembleRef {
+    /// A file, or the name of an ensemble of the project.
+    Named(String),
+    /// A text, as if it stood in a file in the caller's folder.
+    Text(String),
+}
+
+/// A recorded run, by its id or as the latest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhichRun {
+    /// The run with the last id.
+    Latest,
+    /// The run with this id, or the only one whose id begins so; for files also the path of a run's folder or journal.
+    Named(String),
+}
+
+/// A recorded run with the right to drive it: nobody else can, until this or the run that it becomes is dropped.
+pub struct HeldRun {
+    runs: Runs,
+    recorded: RecordedRun,
+    lease: Box<dyn Lease>,
+}
+
+impl EnsembleRef {
+    /// The ensemble in that file, or of that name.
+    pub fn file(named: impl Into<String>) -> Self {
+        Self::Named(named.into())
+    }
+
+    /// The ensemble of that text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<&str> for EnsembleRef {
+    fn from(named: &str) -> Self {
+        Self::Named(named.to_owned())
+    }
+}
+
+impl From<&str> for WhichRun {
+    fn from(named: &str) -> Self {
+        Self::Named(named.to_owned())
+    }
+}
+
+impl From<&RunId> for WhichRun {
+    fn from(id: &RunId) -> Self {
+        Self::Named(id.to_string())
+    }
+}
+
+impl From<Option<&str>> for WhichRun {
+    fn from(named: Option<&str>) -> Self {
+        named.map_or(Self::Latest, Into::into)
+    }
+}
+
+impl Runs {
+    /// The runs of the project, kept in files.
+    pub fn open(project: Project, host: Host) -> Self {
+        Self {
+            project,
+            host,
+            store: None,
+        }
+    }
+
+    /// Keeps all runs in this store.
+    #[must_use]
+    pub fn with_store(self, store: Arc<dyn RunStore>) -> Self {
+        Self {
+            store: Some(store),
+            ..self
+        }
+    }
+
+    /// Where ensembles are looked for.
+    pub fn project(&self) -> &Project {
+        &self.project
+    }
+
+    /// The world around the runs.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Where recorded runs are looked for.
+    pub fn store(&self) -> Arc<dyn RunStore> {
+        self.store_of(&self.project.project_root(&self.project.folder))
+    }
+
+    pub(crate) fn store_of(&self, root: &Path) -> Arc<dyn RunStore> {
+        match &self.store {
+            Some(store) => Arc::clone(store),
+            None => Arc::new(FileStore::of(root)),
+        }
+    }
+
+    /// The recorded run.
+    ///
+    /// # Errors
+    /// There is no such run, or several.
+    pub async fn find(&self, which: impl Into<WhichRun>) -> Result<Arc<dyn StoredRun>, StoreError> {
+        match which.into() {
+            WhichRun::Latest => self.store().latest().await,
+            WhichRun::Named(named) => self.store().find(&named).await,
+        }
+    }
+
+    /// Makes an ensemble ready to run: reads, checks and compiles it.
+    ///
+    /// # Errors
+    /// The ensemble is not found, or has errors, all of which are told.
+    pub fn prepare(&self, ensemble: &EnsembleRef) -> Result<Prepared, RunError> {
+        match ensemble {
+            EnsembleRef::Named(named) => prepare(&self.project.ensemble_file(named)?, &self.project),
+            EnsembleRef::Text(text) => {
+                let folder = self.project.folder.clone();
+                let root = self.project.project_root(&folder);
+                prepare_text(Source::new("ensemble", text.as_str()), folder, root)
+            }
+        }
+    }
+
+    /// Makes the agents of an ensemble ready for a new run. Nothing is written before the run begins.
+    ///
+    /// # Errors
+    /// The ensemble has errors, an agent cannot run, or an option does not fit the ensemble.
+    pub fn ready(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<Ready, RunError> {
+        let prepared = Arc::new(self.prepare(&ensemble.into())?);
+        self.ready_with(prepared, options)
+    }
+
+    /// Likewise, for an ensemble that was prepared before.
+    ///
+    /// # Errors
+    /// An agent cannot run, or an option does not fit the ensemble.
+    pub fn ready_with(&self, prepared: Arc<Prepared>, mut options: RunOptions) -> Result<Ready, RunError> {
+        let default = prepared.plan.ensemble().default_task.as_deref();
+        let input = options.input.take();
+        let input = input.unwrap_or_else(|| default.unwrap_or_default().into());
+        let context = std::mem::take(&mut options.context);
+        let models = options.models.clone();
+        let file = self.project.folder.join(prepared.source.name());
+        let store = self.store_of(&prepared.root);
+        let made = self.making(prepared, options, &models).make()?;
+        let started = made.started(file.display().to_string(), input, context, &models);
+        let first = Record {
+            seq: 0,
+            at: self.host.now(),
+            event: Event::RunStarted(started),
+        };
+        Ok(made.into_ready(Opening::New {
+            store,
+            records: vec![first],
+            then: None,
+        }))
+    }
+
+    pub(crate) fn making<'a>(
+        &'a self,
+        prepared: Arc<Prepared>,
+        options: RunOptions,
+        models: &'a [String],
+    ) -> Making<'a> {
+        Making {
+            prepared,
+            options,
+            models,
+            project: &self.project,
+            host: &self.host,
+        }
+    }
+
+    /// Starts a run.
+    ///
+    /// # Errors
+    /// As [`Self::ready`], or the store cannot be written.
+    pub async fn start(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<Run, RunError> {
+        self.ready(ensemble, options)?.begin().await
+    }
+
+    /// Takes the right to drive a recorded run, and reads the run.
+    ///
+    /// # Errors
+    /// There is no such run, somebody else drives it, or it cannot be read.
+    pub async fn hold(&self, which: impl Into<WhichRun>) -> Result<HeldRun, RunError> {
+        let run = self.find(which).await?;
+        let lease = run.lease().await?;
+        Ok(HeldRun {
+            runs: self.clone(),
+            recorded: RecordedRun::read(run, &self.project).await?,
+            lease,
+        })
+    }
+
+    /// Goes on with a run that was cut short or that waits for input.
+    ///
+    /// # Errors
+    /// As [`Self::hold`] and [`HeldRun::resume`], or the store cannot be written.
+    pub async fn resume(&self, which: impl Into<WhichRun>, options: RunOptions) -> Result<Run, RunError> {
+        self.hold(which).await?.resume(options)?.begin().await
+    }
+
+    /// Adds a user message to a run that has ended, and goes on.
+    ///
+    /// # Errors
+    /// As [`Self::hold`] and [`HeldRun::continue_with`], or the store cannot be written.
+    pub async fn continue_with(
+        &self,
+        which: impl Into<WhichRun>,
+        message: impl Into<Arc<str>>,
+        options: RunOptions,
+    ) -> Result<Run, RunError> {
+        self.hold(which).await?.continue_with(message, options)?.begin().await
+    }
+
+    /// The file of an ensemble, for a person who is in the caller's folder.
+    pub(crate) fn file(&self, named: &str) -> Result<PathBuf, RunError> {
+        self.project.ensemble_file(named)
+    }
+}
+
+impl HeldRun {
+    /// The run as it is recorded.
+    pub fn recorded(&self) -> &RecordedRun {
+        &self.recorded
+    }
+
+    /// Makes the run ready to go on from where it stopped.
+    ///
+    /// # Errors
+    /// The run has ended, an agent cannot run, or an option does not fit the ensemble.
+    pub fn resume(self, options: RunOptions) -> Result<Ready, RunError> {
+        if self.recorded.has_ended() {
+            return Err(RunError::IsOver(self.recorded.run.id().clone()));
+        }
+        let first = Event::RunResumed(RunResumed {
+            program: PROGRAM.to_owned(),
+            again: self.recorded.again(),
+        });
+        self.go_on(first, options)
+    }
+
+    /// Makes a run that has ended ready to go on with a user message.
+    ///
+    /// # Errors
+    /// The run has not ended, an agent cannot run, or an option does not fit the ensemble.
+    pub fn continue_with(self, message: impl Into<Arc<str>>, options: RunOptions) -> Result<Ready, RunError> {
+        if !self.recorded.has_ended() {
+            return Err(RunError::NotEnded(self.recorded.run.id().clone()));
+        }
+        let first = Event::MessageAdded(MessageAdded { text: message.into() });
+        self.go_on(first, options)
+    }
+
+    fn go_on(self, first: Event, options: RunOptions) -> Result<Ready, RunError> {
+        let recorded = self.recorded;
+        let models = match options.models.is_empty() {
+            true => recorded.started()?.models.clone(),
+            false => options.models.clone(),
+        };
+        let made = self.runs.making(recorded.prepared.clone(), options, &models).make()?;
+        Ok(made.into_ready(Opening::GoOn {
+            end: recorded.journal.end,
+            run: recorded.run,
+            lease: self.lease,
+            state: Box::new(recorded.state),
+            first,
+        }))
+    }
+}

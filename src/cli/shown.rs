@@ -1,0 +1,73 @@
+//! Who tells of a run, who gets its live pieces, and who is asked in it, as the command line asks for it.
+
+use std::sync::Arc;
+
+use super::args::{Output, ShowingArgs};
+use super::lines::Lines;
+use super::surroundings::Surroundings;
+use super::terminal::AtTheTerminal;
+use ensemble_core::operator::{Operator, Unattended};
+use ensemble_core::thread::Listener;
+use ensemble_reports::report::{self, Events, Human, Reporter, Silent, Stage, Verbosity};
+
+/// Who tells of a run, who gets its live pieces, and who is asked in it.
+pub(super) struct Showing {
+    /// Who tells.
+    pub(super) reporter: Box<dyn Reporter + Send>,
+    /// Who gets live pieces.
+    pub(super) listener: Option<Arc<dyn Listener>>,
+    /// Who is asked.
+    pub(super) operator: Arc<dyn Operator>,
+}
+
+/// The reporter, the listener and the operator that the command line asks for.
+pub(super) fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
+    let human = |stage: &Stage| Human::new(stage.clone(), verbosity(args));
+    showing_by(args, surroundings, &Lines::default(), human)
+}
+
+/// Likewise, with a human reporter of one's own, and lines that somebody else reads too.
+pub(super) fn showing_by(
+    args: &ShowingArgs,
+    surroundings: &Surroundings,
+    lines: &Lines,
+    human: impl FnOnce(&Stage) -> Human,
+) -> Showing {
+    let streams = surroundings.streams;
+    let mut asks_on = None;
+    let mut listener: Option<Arc<dyn Listener>> = None;
+    let reporter: Box<dyn Reporter + Send> = match args.output {
+        Output::Json => Box::new(Silent),
+        Output::Events => Box::new(Events::new(streams.out())),
+        Output::Human => {
+            let show = streams.err_is_terminal && !args.quiet;
+            let showing = report::Showing {
+                progress: show,
+                live: show && streams.out_is_terminal,
+            };
+            let stage = Stage::new(streams.out(), streams.err(), showing);
+            asks_on = Some(stage.clone());
+            listener = Some(Arc::new(stage.clone()));
+            Box::new(human(&stage))
+        }
+    };
+    let operator: Arc<dyn Operator> = if streams.in_is_terminal && streams.err_is_terminal {
+        Arc::new(AtTheTerminal::new(streams, asks_on, lines.clone()))
+    } else {
+        Arc::new(Unattended)
+    };
+    Showing {
+        reporter,
+        listener,
+        operator,
+    }
+}
+
+/// How much is said.
+pub(super) fn verbosity(args: &ShowingArgs) -> Verbosity {
+    match (args.quiet, args.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        _ => Verbosity::Normal,
+    }
+}
