@@ -13,13 +13,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
-use ensemble_agents::agent::Runner;
 use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_core::executor::{Clock, Executor};
+use ensemble_core::log::{CommitError, RunLog, SyncPoint};
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::runner::Runner;
+use ensemble_core::store::Durability;
 use ensemble_language::data::JsonMap;
 use ensemble_language::plan::Plan;
 use ensemble_reports::report::Silent;
-use ensemble_runs::journal::{Durability, JournalWriter, Ledger, LedgerError, SyncPoint};
+use ensemble_runs::files::JournalWriter;
 use serde_json::json;
 use support::{Figures, Says, all, micros, plan, say, show, started, time};
 
@@ -53,12 +56,12 @@ struct Counting {
     asked: u32,
 }
 
-impl Ledger for Counting {
-    fn append(&mut self, record: &Record) -> Result<(), LedgerError> {
+impl RunLog for Counting {
+    fn append<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), CommitError>> {
         self.writer.append(record)
     }
 
-    fn sync(&mut self, point: SyncPoint) -> Result<(), LedgerError> {
+    fn sync(&mut self, point: SyncPoint) -> BoxFuture<'_, Result<(), CommitError>> {
         self.asked += 1;
         self.writer.sync(point)
     }
@@ -68,28 +71,28 @@ impl Ledger for Counting {
 fn run(folder: &Path, plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>, how: Durability) -> (Duration, u32) {
     let folder = tempfile::TempDir::new_in(folder).expect("a folder");
     let writer = JournalWriter::create(&folder.path().join("journal.jsonl"), how).expect("a journal");
-    let mut ledger = Counting { writer, asked: 0 };
+    let mut log = Counting { writer, asked: 0 };
     let mut state = ConversationState::new(plan.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let (_never, interruptions) = tokio::sync::mpsc::unbounded_channel();
     let mut executor = Executor {
         runners,
-        ledger: &mut ledger,
+        log: &mut log,
         reporter: &mut Silent,
         clock: &Now,
         interruptions,
         timeout: None,
+        around: None,
     };
     let (took, ()) = time(|| {
         runtime.expect("a runtime").block_on(async {
-            executor
-                .commit(&mut state, Event::RunStarted(started(plan)))
-                .expect("committed");
+            let first = Event::RunStarted(started(plan));
+            executor.commit(&mut state, first).await.expect("committed");
             executor.drive(&mut state).await.expect("driven");
         });
     });
     assert_eq!(state.turn_count(), TURNS);
-    (took, ledger.asked)
+    (took, log.asked)
 }
 
 /// One append of a line and one sync, in the middle of many.

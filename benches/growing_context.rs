@@ -9,7 +9,7 @@ mod support;
 
 use std::process::Command;
 
-use ensemble_agents::agent::Execution;
+use ensemble_core::runner::Execution;
 use ensemble_language::data::JsonMap;
 use serde_json::Value;
 use support::{Figures, Says, all, peak_mib, plan, run, say};

@@ -15,11 +15,13 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
-    CompletionReason, ConversationState, Event, ExecutionFinished, ExecutionStarted, Record, RunStarted,
+    CompletionReason, ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Record, RunStarted,
 };
+use ensemble_core::log::FORMAT;
+use ensemble_core::records::encode;
 use ensemble_core::resolver::{Decision, decide};
 use ensemble_language::data::Context;
-use ensemble_runs::journal::{self, FORMAT, encode};
+use ensemble_runs::files::open_journal;
 use serde_json::json;
 use support::{plan, say, time};
 
@@ -156,7 +158,7 @@ fn folded(project: &Path, executions: u32) -> (f64, f64) {
     let journal = project.join(".ensemble/runs").join(RUN).join("journal.jsonl");
     let plan = plan(&text(executions));
     let (reading, events) = time(|| {
-        let records = journal::open(&journal).expect("a journal");
+        let records = open_journal(&journal).expect("a journal");
         records
             .map(|record| record.expect("a record").seq)
             .max()
@@ -165,7 +167,7 @@ fn folded(project: &Path, executions: u32) -> (f64, f64) {
     });
     let (both, state) = time(|| {
         let mut state = ConversationState::new(plan).lean();
-        for record in journal::open(&journal).expect("a journal") {
+        for record in open_journal(&journal).expect("a journal") {
             state.apply(&record.expect("a record"));
         }
         state

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use ensemble_agents::agent::Runner;
 use ensemble_agents::agent::llm::{LlmRunner, Wiring};
 use ensemble_agents::model::{Heard, Model, ModelRequest, Network, Provider, Remote};
+use ensemble_core::runner::Runner;
 use ensemble_core::thread::{Listener, Message, Role, Said, Speaker};
 use ensemble_language::ensemble::AgentKind;
 use serde_json::json;

@@ -14,7 +14,7 @@ use ensemble_core::conversation::ConversationState;
 use ensemble_language::condition::Condition;
 use ensemble_language::data::JsonMap;
 use ensemble_language::plan::AgentId;
-use ensemble_runs::journal;
+use ensemble_runs::files::read_journal;
 use serde_json::{Value, json};
 use support::{Figures, Says, all, micros, plan, run, say, show, time};
 
@@ -64,7 +64,7 @@ fn journals() {
                 .filter(|line| serde_json::from_str::<Value>(line).is_ok())
                 .count()
         });
-        let (read, journal) = time(|| journal::read(&ran.journal).expect("a journal"));
+        let (read, journal) = time(|| read_journal(&ran.journal).expect("a journal"));
         assert_eq!(lines, journal.records.len());
         events = lines;
         let (folded, state) = time(|| {

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use ensemble_agents::agent::{BoxFuture, Execution, Observed, Runner};
 use ensemble_core::conversation::{ConversationState, Event, RunStarted};
 use ensemble_core::executor::{Clock, Executor};
+use ensemble_core::log::FORMAT;
+use ensemble_core::runner::{BoxFuture, Execution, Observed, Runner};
+use ensemble_core::store::Durability;
 use ensemble_language::check::check;
 use ensemble_language::data::{Context, JsonMap};
 use ensemble_language::diagnostic::Severity;
@@ -20,7 +22,7 @@ use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::Source;
 use ensemble_reports::report::Silent;
-use ensemble_runs::journal::{Durability, FORMAT, JournalWriter};
+use ensemble_runs::files::JournalWriter;
 use tempfile::TempDir;
 
 /// Loads, checks and plans a text without errors.
@@ -96,17 +98,17 @@ pub(crate) fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
     let (_never, interruptions) = tokio::sync::mpsc::unbounded_channel();
     let mut executor = Executor {
         runners,
-        ledger: &mut writer,
+        log: &mut writer,
         reporter: &mut Silent,
         clock: &SystemClock,
         interruptions,
         timeout: Some(Duration::from_secs(3600)),
+        around: None,
     };
     let (begun, busy) = (Instant::now(), processor_time());
     runtime.block_on(async {
-        executor
-            .commit(&mut state, Event::RunStarted(started(plan)))
-            .expect("committed");
+        let first = Event::RunStarted(started(plan));
+        executor.commit(&mut state, first).await.expect("committed");
         executor.drive(&mut state).await.expect("driven");
     });
     let took = begun.elapsed();

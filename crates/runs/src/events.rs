@@ -1,7 +1,8 @@
 //! What happens in a run, for any number of subscribers.
 //!
 //! A subscriber gets every record once and in order, those of runs inside the run included, and live pieces between
-//! them. Records come from the log where the subscriber was not there yet, or was too slow; live pieces are lost then.
+//! them. Records come from the log where the subscriber was not there yet, or was too slow. Live pieces and questions are
+//! lost then; [`Run::questions`](crate::Run::questions) and [`Run::permissions`](crate::Run::permissions) have what is open.
 //! So a subscriber that stops reading costs a bounded amount of memory and never slows the run down.
 
 use std::collections::{HashMap, VecDeque};
@@ -148,11 +149,7 @@ impl Hub {
     /// Events of the run from the record `from` on.
     pub(crate) fn subscribe(&self, run: Arc<dyn StoredRun>, from: u64, is_over: bool) -> RunEvents {
         let queue = Arc::new(Queue::default());
-        {
-            let mut state = lock(&queue.state);
-            state.is_behind = true;
-            state.is_closed = is_over;
-        }
+        lock(&queue.state).is_closed = is_over;
         let mut queues = lock(&self.0.queues);
         queues.push(Arc::downgrade(&queue));
         self.0.count.store(queues.len(), Ordering::Release);
@@ -160,6 +157,7 @@ impl Hub {
         RunEvents {
             queue,
             log: LogReader::new(run, from),
+            is_new: true,
             ready: VecDeque::new(),
         }
     }
@@ -246,6 +244,8 @@ impl Piece {
 pub struct RunEvents {
     queue: Arc<Queue>,
     log: LogReader,
+    /// The log was not read yet.
+    is_new: bool,
     /// Records that were read from the log and not handed out.
     ready: VecDeque<RunEvent>,
 }
@@ -259,6 +259,10 @@ impl RunEvents {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
+            }
+            if std::mem::take(&mut self.is_new) {
+                self.ready.extend(self.log.rest().await?);
+                continue;
             }
             let (event, is_closed) = {
                 let mut state = lock(&self.queue.state);

@@ -29,7 +29,7 @@ pub(crate) fn cache(given: Option<&CacheFolder>, project: &Project) -> Result<Op
     let Some(CacheFolder { folder, only }) = given else {
         return Ok(None);
     };
-    let path = project.relative(&project.folder.join(folder));
+    let path = project.folder.join(folder);
     let opened = if *only { Cache::only(path) } else { Cache::filled(path) };
     let failed = |source| RunError::Cache {
         folder: folder.clone(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::RunError;
-use crate::project::{Project, read_source};
+use crate::project::Project;
 use ensemble_agents::model::{Override, Profiles};
 use ensemble_core::conversation::RunEnded;
 use ensemble_language::check::{self, Around};
@@ -56,7 +56,7 @@ fn conclude(loaded: &Loaded, findings: Option<Vec<Finding>>) -> Vec<Diagnostic> 
 
 /// Makes the ensemble in `path` ready to run.
 pub fn prepare(path: &Path, project: &Project) -> Result<Prepared, RunError> {
-    let source = read_source(path)?;
+    let source = project.read(path)?;
     let folder = folder_of(path, project);
     let root = project.project_root(&folder);
     prepare_text(source, folder, root)
@@ -127,7 +127,7 @@ pub fn config_profiles(folder: &Path, project: &Project) -> Result<Vec<ConfigPro
     let user = project.user_config.clone().filter(|path| path.is_file());
     let mut found = Vec::new();
     for path in project.project_config(folder).into_iter().chain(user) {
-        let source = read_source(&project.relative(&path))?;
+        let source = project.read(&project.relative(&path))?;
         let profiles = loader::profiles(&source).map_err(RunError::Invalid)?;
         found.push((path, profiles));
     }

@@ -81,6 +81,22 @@ impl Project {
         })
     }
 
+    /// Reads a text file, as [`read_source`]; a relative path begins in the caller's folder, and the text is named by it.
+    ///
+    /// # Errors
+    /// As [`read_source`].
+    pub fn read(&self, path: &Path) -> Result<Source, RunError> {
+        let renamed = |error| match error {
+            RunError::Unreadable { reason, .. } => RunError::Unreadable {
+                path: path.to_owned(),
+                reason,
+            },
+            other => other,
+        };
+        let source = read_source(&self.folder.join(path)).map_err(renamed)?;
+        Ok(Source::new(path.display().to_string(), source.text().clone()))
+    }
+
     /// The path as a person in this folder would write it.
     pub fn relative(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.folder)

@@ -12,7 +12,7 @@ use ensemble_language::source::Source;
 
 use crate::error::RunError;
 use crate::prepare::{Prepared, prepare, prepare_text};
-use crate::project::{Project, read_source};
+use crate::project::Project;
 
 /// A recorded run.
 pub struct RecordedRun {
@@ -72,7 +72,7 @@ impl RecordedRun {
     pub fn changed_file(&self, project: &Project) -> Option<(String, Changes)> {
         let started = self.started().ok()?;
         let path = project.relative(Path::new(&started.ensemble_file));
-        let file = read_source(&path).ok()?;
+        let file = project.read(&path).ok()?;
         if digest(file.text()) == started.ensemble_digest {
             return None;
         }
@@ -109,7 +109,7 @@ pub async fn recorded_ensemble(
     project: &Project,
 ) -> Result<Prepared, RunError> {
     let source = match run.folder() {
-        Some(folder) => read_source(&project.relative(&folder.join("ensemble.yaml")))?,
+        Some(folder) => project.read(&project.relative(&folder.join("ensemble.yaml")))?,
         None => Source::new(&*started.ensemble, run.ensemble().await?),
     };
     let stands_in = Path::new(&started.ensemble_file).parent().unwrap_or(Path::new("."));

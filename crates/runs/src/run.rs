@@ -190,6 +190,14 @@ impl Run {
         }
     }
 
+    /// How the conversation has ended; `None` while it goes on, or where its log failed.
+    pub fn outcome_now(&self) -> Option<RunEnded> {
+        match &*self.leg.borrow() {
+            Leg::Ended(ended) => Some(RunEnded::clone(ended)),
+            Leg::Open | Leg::Failed(_) => None,
+        }
+    }
+
     /// Adds a user message to a conversation that has ended, and goes on; [`Self::outcome`] then waits for the new
     /// end. Waits for the end of the conversation if it goes on.
     ///

@@ -137,7 +137,16 @@ impl Runs {
     pub async fn find(&self, which: impl Into<WhichRun>) -> Result<Arc<dyn StoredRun>, StoreError> {
         match which.into() {
             WhichRun::Latest => self.store().latest().await,
-            WhichRun::Named(named) => self.store().find(&named).await,
+            WhichRun::Named(named) => {
+                // A path begins in the caller's folder, not in that of the process.
+                let path = self.project.folder.join(&named);
+                let given = if path.exists() {
+                    path.display().to_string()
+                } else {
+                    named
+                };
+                self.store().find(&given).await
+            }
         }
     }
 

@@ -199,7 +199,7 @@ pub trait RunReader: Send {
 }
 
 /// Reads a log while another process may append to it.
-pub trait RunFollower: Send {
+pub trait RunFollower: Send + Sync {
     /// The records that have become whole since the last call.
     fn poll(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>>;
 }

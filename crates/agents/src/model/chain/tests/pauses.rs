@@ -101,6 +101,7 @@ async fn whoever_listens_is_told_that_the_reply_begins_anew() {
         fn hear(&self, _: &Speaker, said: Said<'_>) {
             let heard = match said {
                 Said::Text(text) => text.to_owned(),
+                Said::Retrying { error, .. } => format!("pause: {error}"),
                 _ => "again".to_owned(),
             };
             self.0.lock().unwrap().push(heard);
@@ -112,7 +113,10 @@ async fn whoever_listens_is_told_that_the_reply_begins_anew() {
         ("b", 1, vec![], Profile::default()),
     ];
     let asked = setup(links).model.ask(ask(0), &ear).await;
-    assert_eq!(*ear.0.lock().unwrap(), ["a 1", "again", "a 2", "again", "b 3"]);
+    assert_eq!(
+        *ear.0.lock().unwrap(),
+        ["a 1", "again", "pause: error 1", "a 2", "again", "b 3"]
+    );
     assert_eq!(
         asked.warnings,
         [

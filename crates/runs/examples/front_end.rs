@@ -1,0 +1,87 @@
+//! A front end: starts a run, follows it, answers its question, cancels it, and resumes it.
+//!
+//! `cargo run -p ensemble-runs --example front_end`
+
+use std::sync::Arc;
+
+use ensemble_core::conversation::{Canceller, CompletionReason, Event};
+use ensemble_core::store::MemoryStore;
+use ensemble_runs::{EnsembleRef, Host, Piece, Project, RunError, RunEventKind, RunOptions, Runs};
+
+const GATE: &str = r#"
+name: gate
+model_profiles:
+  drafts: {provider: simulated, replies: ["A short text about the sea."]}
+agents:
+  - {name: writer, model_profile: drafts, prompt: "Write about {{ input }}."}
+  - {name: editor, input: {prompt: "Print it?", choices: ["yes", "no"]}, depends_on: [writer]}
+"#;
+
+/// What a front end shows, as lines of text.
+pub async fn front_end() -> Result<Vec<String>, RunError> {
+    let mut shown = Vec::new();
+    let runs = Runs::open(Project::at("."), Host::system()).with_store(Arc::new(MemoryStore::new()));
+
+    // Start it, follow it, and answer in the middle.
+    let run = runs
+        .start(EnsembleRef::text(GATE), RunOptions::default().input("the sea"))
+        .await?;
+    let mut events = run.events();
+    while let Some(event) = events.next().await? {
+        match event.kind {
+            RunEventKind::Committed(record) => {
+                shown.push(format!("{} {}", record.seq, record.event.name()));
+                if let Event::RunEnded(_) = record.event {
+                    break;
+                }
+            }
+            RunEventKind::Live(live) => {
+                if let Piece::Text(text) = live.piece {
+                    shown.push(format!("  {}: {text}", live.agent));
+                }
+            }
+            RunEventKind::Asked(asked) => {
+                shown.push(format!("  {} asks: {}", asked.agent, asked.question.prompt));
+                run.answer(&asked.agent, "yes").await?;
+            }
+            RunEventKind::PermissionRequested(call) => shown.push(format!("  may it call {}?", call.tool)),
+        }
+    }
+    shown.push(format!("ended as {}", run.outcome().await?.completion_reason));
+
+    // Start another, cancel it while it waits, and resume it.
+    let run = runs
+        .start(EnsembleRef::text(GATE), RunOptions::default().input("the wind"))
+        .await?;
+    let mut events = run.events();
+    while let Some(event) = events.next().await? {
+        if let RunEventKind::Asked(_) = event.kind {
+            run.cancel(Canceller::Client("the front end".into()));
+            break;
+        }
+    }
+    shown.push(format!("ended as {}", run.outcome().await?.completion_reason));
+    let id = run.finish().await?.run;
+    let run = runs.resume(&id, RunOptions::default().answer("editor", "no")).await?;
+    assert_eq!(run.outcome().await?.completion_reason, CompletionReason::Completed);
+    let state = run.finish().await?.state;
+    let said = state
+        .history()
+        .last()
+        .map(|entry| entry.output_data["response"].to_string());
+    shown.push(format!("resumed, the editor said {}", said.unwrap_or_default()));
+    Ok(shown)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    for line in front_end().await? {
+        print(&line);
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "an example prints what it shows")]
+fn print(line: &str) {
+    println!("{line}");
+}

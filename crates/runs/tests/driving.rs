@@ -1,0 +1,355 @@
+//! Runs driven through the library: no command line, no terminal, many in one process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensemble_core::conversation::{Canceller, CompletionReason, Event, Interruption};
+use ensemble_core::operator::Decision;
+use ensemble_core::store::{MemoryStore, RunStore};
+use ensemble_runs::files::FileStore;
+use ensemble_runs::{EnsembleRef, Host, Piece, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs};
+
+#[path = "../examples/front_end.rs"]
+#[expect(dead_code, reason = "an example has a main function of its own")]
+mod front_end;
+
+/// A folder with files in it, and its runs in memory.
+fn runs(files: &[(&str, &str)]) -> (tempfile::TempDir, Runs) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        write(&folder.path().join(name), text);
+    }
+    let runs = Runs::open(
+        Project::at(folder.path().canonicalize().expect("it is there")),
+        Host::system(),
+    );
+    (folder, runs.with_store(Arc::new(MemoryStore::new())))
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests make files")]
+fn write(path: &std::path::Path, text: &str) {
+    std::fs::write(path, text).expect("files can be written");
+}
+
+const LOOP: (&str, &str) = (
+    "loop.yaml",
+    "name: loop\nconversation_limits: {max_total_turns: 100000}\nagents:\n  \
+     - {name: tick, script: tick.rhai, conversation: {trigger: every_turn, max_turns: 100000}}\n",
+);
+const TICK: (&str, &str) = ("tick.rhai", "#{ n: execution }");
+const ASK: (&str, &str) = (
+    "ask.yaml",
+    "name: ask\nagents:\n  - {name: person, input: {prompt: How many?}}\n  - {name: twice, script: twice.rhai, depends_on: [person]}\n",
+);
+const TWICE: (&str, &str) = ("twice.rhai", "#{ n: parse_int(dependencies.person.response) * 2 }");
+
+/// Everything until the run has ended.
+async fn until_the_end(mut events: ensemble_runs::RunEvents) -> Vec<RunEvent> {
+    let mut all = Vec::new();
+    while let Some(event) = events.next().await.expect("the log can be read") {
+        let is_end = matches!(&event.kind, RunEventKind::Committed(record)
+            if matches!(record.event, Event::RunEnded(_)) && event.run.path().next().is_none());
+        all.push(event);
+        if is_end {
+            break;
+        }
+    }
+    all
+}
+
+/// The records, each as its run's innermost name, its number and its event.
+fn committed(events: &[RunEvent]) -> Vec<(String, u64, &'static str)> {
+    let records = events.iter().filter_map(|event| match &event.kind {
+        RunEventKind::Committed(record) => {
+            let path: Vec<&str> = event.run.path().collect();
+            Some((path.join("/"), record.seq, record.event.name()))
+        }
+        _ => None,
+    });
+    records.collect()
+}
+
+#[tokio::test]
+async fn the_front_end_of_the_example_shows_what_happens() {
+    let shown = front_end::front_end().await.expect("the example runs");
+    let text = shown.join("\n");
+    assert!(text.contains("writer: A short text about the sea."), "{text}");
+    assert!(text.contains("editor asks: Print it?"), "{text}");
+    assert_eq!(
+        shown.iter().filter(|line| line.ends_with("run_started")).count(),
+        1,
+        "{text}"
+    );
+    let last = [
+        "ended as completed",
+        "ended as cancelled",
+        "resumed, the editor said \"no\"",
+    ];
+    assert_eq!(shown[shown.len() - 3..], last, "{text}");
+}
+
+#[tokio::test]
+async fn of_two_runs_in_one_process_one_is_cancelled_and_the_other_goes_on() {
+    let (_folder, runs) = runs(&[LOOP, TICK, ASK, TWICE]);
+    let endless = runs.start("loop.yaml", RunOptions::default()).await.expect("starts");
+    let asking = runs.start("ask.yaml", RunOptions::default()).await.expect("starts");
+    assert_ne!(endless.id(), asking.id());
+    endless.cancel(Canceller::Client("a test".into()));
+    let ended = endless.outcome().await.expect("ends");
+    assert_eq!(ended.completion_reason, CompletionReason::Cancelled);
+    assert_eq!(ended.detail.as_deref(), Some("stopped by a test"));
+    asking.answer("person", "21").await.expect("is asked");
+    let ended = asking.outcome().await.expect("ends");
+    assert_eq!(ended.completion_reason, CompletionReason::Completed);
+    let state = asking.finish().await.expect("closes").state;
+    assert_eq!(state.context().get("n").expect("a number").as_ref(), 42);
+    let state = endless.finish().await.expect("closes").state;
+    let by = Canceller::Client("a test".into());
+    assert_eq!(state.interrupted(), Some(&Interruption::Cancelled { by }));
+}
+
+#[tokio::test]
+async fn every_subscriber_gets_every_record_once_from_wherever_it_asks() {
+    let (_folder, runs) = runs(&[LOOP, TICK]);
+    let options = RunOptions::default();
+    let mut ready = runs.ready("loop.yaml", options).expect("ready");
+    ready.set_input("go".into());
+    let run = ready.begin().await.expect("starts");
+    // One that is there from the beginning, and one that does not read before the end.
+    let (early, slow) = (run.events(), run.events());
+    let early = tokio::spawn(until_the_end(early));
+    tokio::time::timeout(Duration::from_secs(30), async {
+        while run.stored().read_all().await.map_or(0, |journal| journal.records.len()) < 5_000 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("the loop goes on");
+    run.cancel(Canceller::Keyboard);
+    run.outcome().await.expect("ends");
+    let records = run.stored().read_all().await.expect("a log").records;
+    let expected: Vec<u64> = records.iter().map(|record| record.seq).collect();
+    let numbers = |events: &[RunEvent]| committed(events).iter().map(|(_, seq, _)| *seq).collect::<Vec<u64>>();
+    assert_eq!(numbers(&early.await.expect("the task ends")), expected);
+    assert_eq!(
+        numbers(&until_the_end(slow).await),
+        expected,
+        "one that is slow reads the log"
+    );
+    let late = until_the_end(run.events_from(records.len() as u64 - 3)).await;
+    assert_eq!(numbers(&late), expected[expected.len() - 3..]);
+}
+
+#[tokio::test]
+async fn runs_inside_a_run_are_followed_with_their_path() {
+    let outer = (
+        "outer.yaml",
+        "name: outer\nagents:\n  - {name: inner, ensemble: ask.yaml}\n  - {name: after, script: after.rhai, depends_on: [inner]}\n",
+    );
+    let (_folder, runs) = runs(&[outer, ASK, TWICE, ("after.rhai", "#{ done: true }")]);
+    let run = runs.start("outer.yaml", RunOptions::default()).await.expect("starts");
+    let live = tokio::spawn(until_the_end(run.events()));
+    run.answer("person", "4").await.expect("is asked inside");
+    assert_eq!(
+        run.outcome().await.expect("ends").completion_reason,
+        CompletionReason::Completed
+    );
+    let live = live.await.expect("the task ends");
+    let afterwards = until_the_end(run.events()).await;
+    assert_eq!(
+        committed(&live),
+        committed(&afterwards),
+        "live and afterwards tell the same"
+    );
+    let told = committed(&afterwards);
+    let at = |path: &str, event: &str| {
+        let found = told.iter().position(|(run, _, name)| run == path && *name == event);
+        found.unwrap_or_else(|| panic!("no {event} of {path:?} in {told:?}"))
+    };
+    assert!(at("", "execution_started") < at("inner-1-1", "run_started"));
+    assert!(at("inner-1-1", "run_ended") < at("", "execution_finished"));
+    let asked = live.iter().find_map(|event| match &event.kind {
+        RunEventKind::Asked(asked) => Some((asked.run.path().collect::<Vec<_>>().join("/"), asked.agent.to_string())),
+        _ => None,
+    });
+    assert_eq!(asked, Some(("inner-1-1".to_owned(), "person".to_owned())));
+}
+
+#[tokio::test]
+async fn live_pieces_come_between_the_records_of_their_execution() {
+    let said = "name: said\nmodel_profiles: {m: {provider: simulated, replies: [one two three]}}\n\
+                agents: [{name: a, model_profile: m}]\n";
+    let (_folder, runs) = runs(&[("said.yaml", said)]);
+    let run = runs.start("said.yaml", RunOptions::default()).await.expect("starts");
+    let all = until_the_end(run.events()).await;
+    let text_at = all.iter().position(|event| match &event.kind {
+        RunEventKind::Live(live) => live.piece == Piece::Text("one two three".into()) && &*live.agent == "a",
+        _ => false,
+    });
+    let event_at = |name: &str| {
+        let is_it =
+            |event: &RunEvent| matches!(&event.kind, RunEventKind::Committed(record) if record.event.name() == name);
+        all.iter().position(is_it).expect("a record")
+    };
+    let text_at = text_at.unwrap_or_else(|| panic!("no live text in {all:?}"));
+    assert!(event_at("execution_started") < text_at && text_at < event_at("execution_finished"));
+}
+
+const TOOL: &str = r#"
+name: tool
+model_profiles:
+  m:
+    provider: simulated
+    replies:
+      - {text: "", tool_calls: [{name: look, arguments: {word: gannet}}]}
+      - "I have looked."
+agents: [{name: a, model_profile: m, tools: [look]}]
+tools:
+  look: {script: look.rhai, permission: ask, description: Looks., parameters: {type: object, properties: {word: {type: string}}}}
+"#;
+
+#[tokio::test]
+async fn calls_are_permitted_through_the_handle_with_all_their_arguments() {
+    for (decision, expected) in [(Decision::Once, "result"), (Decision::Denied, "error")] {
+        let (_folder, runs) = runs(&[("tool.yaml", TOOL), ("look.rhai", "`seen: ${parameters.word}`")]);
+        let run = runs.start("tool.yaml", RunOptions::default()).await.expect("starts");
+        let mut events = run.events();
+        let call = loop {
+            match events.next().await.expect("events").expect("a request").kind {
+                RunEventKind::PermissionRequested(requested) => break requested,
+                _ => continue,
+            }
+        };
+        assert_eq!((&*call.agent, &*call.tool), ("a", "look"));
+        assert_eq!(call.arguments["word"], "gannet");
+        assert_eq!(run.permissions().len(), 1);
+        run.permit(&call.call, decision).await.expect("is open");
+        assert_eq!(
+            run.outcome().await.expect("ends").completion_reason,
+            CompletionReason::Completed
+        );
+        let rest = until_the_end(events).await;
+        let ended = rest.iter().find_map(|event| match &event.kind {
+            RunEventKind::Live(live) => match &live.piece {
+                Piece::ToolEnded(call) => Some(format!("{:?}", call.end)),
+                _ => None,
+            },
+            _ => None,
+        });
+        assert!(
+            ended.as_ref().is_some_and(|end| end.to_lowercase().contains(expected)),
+            "{decision:?}: {ended:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clocks_of_a_run_stand_while_a_person_thinks() {
+    let slow = "name: slow\nconversation_limits: {timeout_seconds: 10, turn_timeout_seconds: 5}\nagents:\n  \
+                - {name: person, input: {prompt: How many?}}\n  - {name: twice, script: twice.rhai, depends_on: [person]}\n";
+    let (_folder, runs) = runs(&[("slow.yaml", slow), TWICE]);
+    let run = runs.start("slow.yaml", RunOptions::default()).await.expect("starts");
+    let mut events = run.events();
+    while !matches!(
+        events.next().await.expect("events").expect("a question").kind,
+        RunEventKind::Asked(_)
+    ) {}
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    run.answer("person", "21").await.expect("still asks");
+    assert_eq!(
+        run.outcome().await.expect("ends").completion_reason,
+        CompletionReason::Completed
+    );
+}
+
+#[tokio::test]
+async fn a_run_goes_on_without_its_handle() {
+    let (_folder, runs) = runs(&[ASK, TWICE]);
+    let options = RunOptions::default().answer("person", "3");
+    let run = runs.start("ask.yaml", options).await.expect("starts");
+    let stored = run.stored().clone();
+    drop(run);
+    tokio::time::timeout(Duration::from_secs(30), async {
+        // The lease is free when the run is closed.
+        while stored.lease().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+    .expect("the run is closed");
+    let records = stored.read_all().await.expect("a log").records;
+    assert!(matches!(&records.last().expect("records").event, Event::RunEnded(ended)
+        if ended.completion_reason == CompletionReason::Completed));
+}
+
+#[tokio::test]
+async fn a_conversation_is_continued_resumed_and_forked_on_any_store() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stores: [Arc<dyn RunStore>; 2] = [Arc::new(MemoryStore::new()), Arc::new(FileStore::of(folder.path()))];
+    for store in stores {
+        let (_files, runs) = runs(&[ASK, TWICE]);
+        let runs = runs.with_store(store);
+        let waiting = Runs::open(runs.project().clone(), Host::system().unattended()).with_store(runs.store());
+        let run = waiting.start("ask.yaml", RunOptions::default()).await.expect("starts");
+        let ended = run.outcome().await.expect("ends");
+        assert_eq!(ended.completion_reason, CompletionReason::WaitingForInput);
+        let id = run.finish().await.expect("closes").run;
+        let options = || RunOptions::default().answer("person", "5");
+        assert!(matches!(
+            runs.continue_with(&id, "more", options()).await,
+            Err(RunError::NotEnded(_))
+        ));
+        let mut run = runs.resume(&id, options()).await.expect("resumes");
+        assert_eq!(
+            run.outcome().await.expect("ends").completion_reason,
+            CompletionReason::Completed
+        );
+        assert!(
+            matches!(runs.resume(&id, options()).await, Err(RunError::Store(_))),
+            "it is held"
+        );
+        run.say("again").await.expect("has ended");
+        assert_eq!(
+            run.outcome().await.expect("ends").completion_reason,
+            CompletionReason::Completed
+        );
+        let state = run.finish().await.expect("closes").state;
+        assert_eq!((&**state.input(), state.turn_count()), ("again", 4));
+        assert!(matches!(runs.resume(&id, options()).await, Err(RunError::IsOver(_))));
+        let context = ensemble_language::data::Context::default();
+        let fork = runs.fork(&id, 1, context, None, options()).await.expect("forks");
+        let run = fork.ready.begin().await.expect("starts");
+        assert_eq!(
+            run.outcome().await.expect("ends").completion_reason,
+            CompletionReason::Completed
+        );
+        assert_ne!(*run.id(), id);
+        let record = runs.record(&id).await.expect("is there");
+        let replayed = runs.replay(record, Default::default()).await.expect("replays");
+        assert_eq!(replayed.outcome, ensemble_runs::replay::ReplayOutcome::Same);
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_asked_cannot_be_answered() {
+    let (_folder, runs) = runs(&[ASK, TWICE]);
+    let run = runs
+        .start("ask.yaml", RunOptions::default().answer("person", "3"))
+        .await
+        .expect("starts");
+    run.outcome().await.expect("ends");
+    assert!(matches!(run.answer("person", "4").await, Err(RunError::NotAsked(_))));
+    assert!(matches!(
+        run.permit("x", Decision::Once).await,
+        Err(RunError::NotAsked(_))
+    ));
+    let broken = runs.start(
+        EnsembleRef::text("name: x\nagents: [{name: a, scrpt: y}]\n"),
+        RunOptions::default(),
+    );
+    let error = broken.await.err().expect("an error").to_string();
+    assert!(
+        error.contains("ensemble:2:20: E010") && error.contains("did you mean `script`?"),
+        "{error}"
+    );
+}
