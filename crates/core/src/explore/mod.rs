@@ -23,8 +23,9 @@ use ensemble_language::condition::Sources;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
 
+pub use oracle::Assumed;
 use oracle::World;
-pub use step::{Assumed, Fate, Ran, Told};
+pub use step::{Fate, Ran, Told};
 
 /// How far a walk may go.
 #[derive(Debug, Clone, Copy)]
