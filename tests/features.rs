@@ -1,29 +1,23 @@
 //! The scenarios in `features/`, through the binary. An undefined step fails.
 
+#[expect(dead_code, reason = "this program uses a part of the harness")]
 mod support;
 
-#[path = "features/given.rs"]
-mod given;
-#[path = "features/models.rs"]
-mod models;
-#[expect(dead_code, reason = "each test program uses a part of it")]
-#[path = "support/server.rs"]
-mod server;
-#[path = "features/then.rs"]
-mod then;
-#[path = "features/tools.rs"]
-mod tools;
-#[path = "features/when.rs"]
-mod when;
-#[path = "features/world.rs"]
-mod world;
+mod features {
+    mod given;
+    mod models;
+    mod then;
+    mod tools;
+    mod when;
+    pub(crate) mod world;
+}
 
 use std::process::ExitCode;
 
 use cucumber::World as _;
 use cucumber::writer::Stats as _;
 
-use world::World;
+use features::world::World;
 
 fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -3,8 +3,8 @@
 use cucumber::gherkin::Step;
 use cucumber::{given, when};
 
-use crate::server::Server;
-use crate::world::World;
+use super::world::World;
+use crate::support::server::Server;
 
 /// The text under a step, without the line break that Gherkin puts before it.
 pub(crate) fn text(step: &Step) -> String {

@@ -4,8 +4,8 @@ use cucumber::gherkin::Step;
 use cucumber::{given, then};
 use serde_json::json;
 
-use crate::server::{Answer, Server, answer, events, says};
-use crate::world::{World, at, json as parse};
+use super::world::{World, at, json as parse};
+use crate::support::server::{Answer, Server, answer, events, says};
 
 /// `says TEXT`, `breaks off after TEXT`, or `STATUS`, perhaps with `, come back in SECONDS s`.
 fn prepared(row: &str) -> Answer {

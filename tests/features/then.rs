@@ -4,9 +4,9 @@ use cucumber::gherkin::Step;
 use cucumber::then;
 use serde_json::{Value, json};
 
-use crate::given::text;
+use super::given::text;
+use super::world::{World, at, json as parse};
 use crate::support::records;
-use crate::world::{World, at, json as parse};
 
 /// The rows of the table under a step, without its heading.
 fn rows(step: &Step) -> Vec<Vec<String>> {

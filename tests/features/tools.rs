@@ -4,8 +4,8 @@ use cucumber::gherkin::Step;
 use cucumber::then;
 use serde_json::Value;
 
+use super::world::{World, json as parse};
 use crate::support::records;
-use crate::world::{World, json as parse};
 
 /// The tool calls of the agent's execution, iteration by iteration.
 fn calls(world: &World, execution: u64, agent: &str) -> Vec<Vec<Value>> {

@@ -8,9 +8,9 @@ use std::time::Instant;
 use cucumber::gherkin::Step;
 use cucumber::when;
 
-use crate::given::text;
+use super::given::text;
+use super::world::World;
 use crate::support::Running;
-use crate::world::World;
 
 /// `{run}` in a command stands for the latest run's id.
 fn arguments(world: &World, command: &str) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::server::Server;
+use crate::support::server::Server;
 use crate::support::{Outcome, Workspace};
 
 /// One scenario's world.

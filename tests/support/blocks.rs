@@ -1,6 +1,6 @@
 //! The fenced blocks of the project's documents.
 
-use crate::files::read;
+use super::files::read;
 
 /// One fenced block.
 #[derive(Debug, Clone)]

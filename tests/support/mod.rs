@@ -1,8 +1,12 @@
 //! The harness: the real binary in a folder of its own, with an environment of which every variable is known.
 
 #![expect(clippy::disallowed_methods, reason = "tests start the program and make files")]
-#![expect(dead_code, reason = "each test program uses a part of the harness")]
 
+pub(crate) mod blocks;
+pub(crate) mod files;
+pub(crate) mod picture;
+pub(crate) mod server;
+pub(crate) mod tables;
 pub(crate) mod terminal;
 
 use std::ffi::OsStr;

@@ -1,6 +1,6 @@
 //! Tables of the project's documents.
 
-use crate::files::read;
+use super::files::read;
 
 /// The rows of the first table after the line that holds `mark`, as cells without white space around them.
 pub(crate) fn table(document: &str, mark: &str) -> Vec<Vec<String>> {

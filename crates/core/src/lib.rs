@@ -1,5 +1,20 @@
-//! What a run is: events and the state that is their fold, the resolver, exploration, the executor, and the traits that
-//! agents, stores and reports implement. Without files, clocks and processes.
+//! The core of a run: events, state, decisions, and the traits that the other crates implement.
+//!
+//! This crate does not read files, start processes or use the system clock. The executor measures deadlines with tokio's timer.
+//!
+//! - [`conversation::Event`] is what can happen in a run; [`conversation::Record`] is an event with its number and time.
+//! - [`conversation::ConversationState`] is computed from the records, with `apply`.
+//! - [`resolver::decide`] returns what happens next.
+//! - [`executor::Executor`] is the loop that commits events and performs executions.
+//! - [`runner::Runner`], [`log::RunLog`], [`store::RunStore`], [`reporter::Reporter`] and [`operator::Operator`] are the traits
+//!   for agents, logs, stores, reports, and whoever is asked.
+//! - [`explore::explore`] enumerates the conversations that an ensemble can hold.
+//!
+//! # Example
+//!
+//! `examples/decide_by_hand.rs`; run it with `cargo run -p ensemble-core --example decide_by_hand`:
+//!
+#![doc = concat!("```\n", include_str!("../examples/decide_by_hand.rs"), "```")]
 
 pub mod conversation;
 pub mod executor;

@@ -1,7 +1,7 @@
 //! What is wrong with a text, where, and what to do about it.
 //!
 //! A [`Finding`] points by route, as the rooms above know places. A [`Diagnostic`] has been resolved
-//! against a [`Source`](crate::source::Source) and can be shown.
+//! against a [`Source`] and can be shown.
 
 use crate::source::{At, Source, Span};
 

@@ -1,4 +1,19 @@
-//! The language of ensembles: from text to a plan and to findings, without I/O.
+//! The language of ensembles: from the text of an ensemble to findings and to a plan.
+//!
+//! This crate parses, checks and plans. It receives texts and returns values; it does not read files, start processes or
+//! use a clock.
+//!
+//! - [`source::Source`] is a text with a name; [`source::Route`] is the position of a value in an ensemble.
+//! - [`loader::load`] parses a text and returns an [`ensemble::Ensemble`] and all findings.
+//! - [`check::check`] returns what is suspicious in an ensemble without errors.
+//! - [`plan::Plan`] is the ensemble as a graph with compiled conditions ([`condition::Condition`]).
+//! - [`diagnostic::Finding`] is a problem at a route; [`diagnostic::Diagnostic`] is a problem at a position in the text.
+//!
+//! # Example
+//!
+//! `examples/findings_and_plan.rs`; run it with `cargo run -p ensemble-language --example findings_and_plan`:
+//!
+#![doc = concat!("```\n", include_str!("../examples/findings_and_plan.rs"), "```")]
 
 pub mod check;
 pub mod condition;

@@ -1,9 +1,9 @@
 //! All conversations that an ensemble can hold, without holding one.
 //!
 //! The real resolver decides every step. What it cannot know is chosen instead, each way: the answer of a condition
-//! that depends on what agents say ([`oracle`]), whether an execution succeeds, for whom an agent asks, whether a person answers
-//! ([`step`]). Conditions that only count turns and executions are asked for real. States of which every future is the
-//! same are one state ([`key`]), so the walk ends soon where ensembles have limits, and they all have.
+//! that depends on what agents say (`oracle`), whether an execution succeeds, for whom an agent asks, whether a person answers
+//! (`step`). Conditions that only count turns and executions are asked for real. States of which every future is the
+//! same are one state (`key`), so the walk ends soon where ensembles have limits, and they all have.
 //!
 //! **Invariant:** nothing is called impossible that a real run can do, as long as the walk was complete; whatever is called possible
 //! comes with a way there that the resolver itself has gone.
@@ -23,8 +23,9 @@ use ensemble_language::condition::Sources;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
 
+pub use oracle::Assumed;
 use oracle::World;
-pub use step::{Assumed, Fate, Ran, Told};
+pub use step::{Fate, Ran, Told};
 
 /// How far a walk may go.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::choices::Choices;
-use super::step::Assumed;
 use crate::conversation::ConversationState;
 use crate::resolver::Answers;
 use ensemble_language::condition::{Claim, Claims, Condition, EvaluateError, Facts, Read, Sources};
@@ -21,6 +20,21 @@ pub(super) type ClaimId = u32;
 
 /// What was answered and still holds.
 pub(super) type Remembered = BTreeMap<ClaimId, bool>;
+
+/// A part of a condition that was taken to be true or false.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assumed {
+    /// The agent that listens.
+    pub agent: Arc<str>,
+    /// The agent that it listens to.
+    pub dependency: Arc<str>,
+    /// The position among its dependencies, from 0.
+    pub position: usize,
+    /// As written.
+    pub claim: Arc<str>,
+    /// What it says.
+    pub answer: bool,
+}
 
 /// The plan, and what its conditions claim.
 pub(super) struct World {

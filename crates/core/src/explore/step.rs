@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::choices::Choices;
-use super::oracle::{Oracle, Remembered, World};
+use super::oracle::{Assumed, Oracle, Remembered, World};
 use crate::conversation::{
     AGENT_REQUESTS, ConversationState, Event, ExecutionEnd, ExecutionFinished, InputRequested, Record, RunEnded,
     RunStarted, Start, TurnStarted,
@@ -42,21 +42,6 @@ pub struct Told {
     pub assumed: Vec<Assumed>,
     /// Who runs; nobody where the conversation ends without another turn.
     pub runs: Vec<Ran>,
-}
-
-/// A part of a condition that was taken to be true or false.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Assumed {
-    /// The agent that listens.
-    pub agent: Arc<str>,
-    /// The agent that it listens to.
-    pub dependency: Arc<str>,
-    /// The position among its dependencies, from 0.
-    pub position: usize,
-    /// As written.
-    pub claim: Arc<str>,
-    /// What it says.
-    pub answer: bool,
 }
 
 /// An execution and what became of it.

@@ -1,6 +1,6 @@
 //! From a plain llm-orc ensemble to this language, and to a list of what could not be carried over.
 //!
-//! A [`draft`] of the new file is made key by key from the tree of the old one. What has no counterpart stays in it
+//! A `draft` of the new file is made key by key from the tree of the old one. What has no counterpart stays in it
 //! as a comment. The loader and the checks then judge the text, and whatever they refuse becomes a comment too, until
 //! nothing is left to refuse. **Invariant:** the text that comes out has no error.
 

@@ -4,6 +4,7 @@
 //! not deep, and nothing that walks the tree can run out of stack.
 
 use super::functions::Function;
+use super::operators::Arithmetic;
 use crate::source::Span;
 
 /// An expression.
@@ -88,16 +89,6 @@ pub(super) enum Variable {
 pub(super) enum Sign {
     Minus,
     Plus,
-}
-
-/// Operators that calculate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arithmetic {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Remainder,
 }
 
 /// Operators that compare; `is` and `is not` are equality.

@@ -11,13 +11,27 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ast::{Comparison, Expr, Kind, Suffix, SuffixKind, Variable};
-use super::reading::Verdict;
 use super::{Condition, Counts, Facts, History};
 
 /// Parts that are evaluated, at most: each must be compiled.
 const MOST_EVALUATED: usize = 16;
 /// Whole numbers up to here are exact in the one number type that is compared.
 const EXACT: i64 = 1 << 53;
+
+/// What a condition answers before anything is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// That depends.
+    Open,
+    /// It is written out as `true` or `false`.
+    Plain(bool),
+    /// Whenever it has an answer, it is true.
+    Always,
+    /// Whenever it has an answer, it is false.
+    Never,
+    /// It has no answer, for this reason.
+    Fails(String),
+}
 
 /// The verdict on a whole condition.
 pub(super) fn verdict(text: &str, expr: &Expr) -> Verdict {

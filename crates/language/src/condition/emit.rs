@@ -7,7 +7,8 @@
 
 use std::fmt::Write;
 
-use super::ast::{Arithmetic, Choice, Comparison, Expr, Kind, Sign, Suffix, SuffixKind, Variable};
+use super::ast::{Choice, Comparison, Expr, Kind, Sign, Suffix, SuffixKind, Variable};
+use super::operators::Arithmetic;
 use crate::source::Span;
 
 /// Chains up to this long, of operands that are not deep themselves, are emitted as nested calls.

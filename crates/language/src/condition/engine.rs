@@ -8,9 +8,8 @@ use std::sync::LazyLock;
 
 use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, OptimizationLevel, Position};
 
-use super::ast::Arithmetic;
 use super::functions::FUNCTIONS;
-use super::operators::{Fault, Outcome, arithmetic, contains, equal, index, member, minus, order, plus};
+use super::operators::{Arithmetic, Fault, Outcome, arithmetic, contains, equal, index, member, minus, order, plus};
 use super::value::{Datum, Map};
 use super::{ITEM_LIMIT, OPERATION_LIMIT, STRING_LIMIT};
 

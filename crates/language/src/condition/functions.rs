@@ -6,7 +6,10 @@
 use rhai::ImmutableString;
 
 use super::STRING_LIMIT;
-use super::operators::{Fault, Outcome, TOO_LONG, contains, equal, fault, finite, index, order, position, size, whole};
+use super::operators::{
+    Arithmetic, Fault, Outcome, TOO_LONG, arithmetic, contains, equal, fault, finite, index, order, position, size,
+    whole,
+};
 use super::report::show;
 use super::value::{Datum, List, Map};
 
@@ -270,7 +273,7 @@ fn sum(a: &[Datum]) -> Outcome {
         if !matches!(item, Datum::Int(_) | Datum::Float(_)) {
             return fault(format!("`sum` needs numbers, and {} is {}", show(&item), item.a_sort()));
         }
-        total = super::operators::arithmetic(super::ast::Arithmetic::Add, &total, &item)?;
+        total = arithmetic(Arithmetic::Add, &total, &item)?;
     }
     Ok(total)
 }

@@ -88,7 +88,8 @@ use self::operators::Fault;
 use crate::data::Context;
 use crate::source::Span;
 
-pub use reading::{Keyed, Reading, Verdict};
+pub use constant::Verdict;
+pub use reading::{Keyed, Reading};
 pub use reads::KeyRead;
 
 /// No text of a condition's making is longer; nor is a condition.

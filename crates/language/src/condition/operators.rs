@@ -8,9 +8,18 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::STRING_LIMIT;
-use super::ast::Arithmetic;
 use super::report::show;
 use super::value::{Datum, List, Map, number};
+
+/// Operators that calculate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+}
 
 /// Why an operator has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::ast::{Expr, Kind, Variable};
+use super::constant::Verdict;
 use super::{CompileError, Condition, KeyRead, constant, parse, reads};
 use crate::source::Span;
 
@@ -10,21 +11,6 @@ use crate::source::Span;
 pub struct Reading {
     text: Arc<str>,
     expr: Expr,
-}
-
-/// What a condition answers before anything is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// That depends.
-    Open,
-    /// It is written out as `true` or `false`.
-    Plain(bool),
-    /// Whenever it has an answer, it is true.
-    Always,
-    /// Whenever it has an answer, it is false.
-    Never,
-    /// It has no answer, for this reason.
-    Fails(String),
 }
 
 /// A variable whose keys somebody has to write.

@@ -52,3 +52,16 @@ fn scalar_value(scalar: &Scalar) -> Option<Value> {
         ScalarValue::Text => Value::from(&*scalar.text),
     })
 }
+
+/// A JSON Schema.
+pub(super) fn schema(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
+    let schema = value(at, findings)?;
+    match jsonschema::validator_for(&schema) {
+        Ok(_) => Some(schema),
+        Err(error) => {
+            let message = format!("this is not a valid JSON Schema: {error}");
+            findings.push(Finding::error(codes::BAD_SCHEMA, at.value(), message));
+            None
+        }
+    }
+}

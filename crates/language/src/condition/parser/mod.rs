@@ -6,8 +6,9 @@
 
 mod primary;
 
-use super::ast::{Arithmetic, Choice, Comparison, Expr, Kind, Sign};
+use super::ast::{Choice, Comparison, Expr, Kind, Sign};
 use super::lexer::{Token, TokenKind, tokens};
+use super::operators::Arithmetic;
 use super::refusal;
 use super::{CompileError, DEPTH_LIMIT};
 use crate::source::Span;

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::tool::Tools;
 use super::{Names, context_window, dependency, input, limits, reference, remote};
 use crate::data::JsonMap;
@@ -65,7 +63,7 @@ pub(super) fn read(
         Some(at) => conversation(&at, index, names, findings),
         None => Some(Conversation::default()),
     };
-    let output_schema = fields.read("output_schema", findings, schema);
+    let output_schema = fields.read("output_schema", findings, json::schema);
     let timeout = fields.read("timeout_seconds", findings, seconds);
     let retry = fields.read("retry", findings, limits::retry);
     let on_error = fields.read("on_error", findings, |at, findings| {
@@ -289,16 +287,4 @@ fn state_key(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Fi
     let finding = finding.also(Names::place(taken), "that agent stores its output there");
     findings.push(finding.help("choose another key"));
     None
-}
-
-pub(super) fn schema(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
-    let schema = json::value(at, findings)?;
-    match jsonschema::validator_for(&schema) {
-        Ok(_) => Some(schema),
-        Err(error) => {
-            let message = format!("this is not a valid JSON Schema: {error}");
-            findings.push(Finding::error(codes::BAD_SCHEMA, at.value(), message));
-            None
-        }
-    }
 }

@@ -59,7 +59,7 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
         model: model.clone().unwrap_or_default(),
         base_url: fields.read("base_url", findings, remote::base_url),
         api_key_env: fields.read("api_key_env", findings, |at, findings| {
-            environment_variable("api_key_env", at, findings)
+            remote::environment_variable("api_key_env", at, findings)
         }),
         headers: fields.read("headers", findings, remote::headers).unwrap_or_default(),
         system_prompt: fields.read("system_prompt", findings, text),
@@ -166,19 +166,6 @@ fn called_tool(at: &Cursor<'_>, findings: &mut Findings) -> Option<CalledTool> {
         name: name?.to_string(),
         arguments: arguments?,
     })
-}
-
-/// The name of an environment variable. What is no name may be a key, so it is not repeated.
-pub(super) fn environment_variable(key: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
-    let name = text(at, findings)?;
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if name.starts_with(|c: char| word(c) && !c.is_ascii_digit()) && name.chars().all(word) {
-        return Some(name);
-    }
-    let message = format!("`{key}` is not the name of an environment variable");
-    let finding = Finding::error(codes::BAD_NAME, at.key(), message);
-    findings.push(finding.help("write the variable's name, never the key itself"));
-    None
 }
 
 fn seed(at: &Cursor<'_>, findings: &mut Findings) -> Option<i64> {

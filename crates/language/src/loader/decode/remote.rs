@@ -92,7 +92,7 @@ fn header(name: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<Header
         let fields = Fields::open(at, Section::Header, findings)?;
         let help = "write `{env: NAME}`, with the name of an environment variable";
         let name = fields.required("env", help, findings, |at, findings| {
-            super::profile::environment_variable("env", at, findings)
+            environment_variable("env", at, findings)
         });
         return name.map(HeaderText::Env);
     }
@@ -124,4 +124,17 @@ pub(super) fn cost(at: &Cursor<'_>, findings: &mut Findings) -> Option<Price> {
         input_per_million: input_per_million?,
         output_per_million: output_per_million?,
     })
+}
+
+/// The name of an environment variable. What is no name may be a key, so it is not repeated.
+pub(super) fn environment_variable(key: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+    let name = text(at, findings)?;
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.starts_with(|c: char| word(c) && !c.is_ascii_digit()) && name.chars().all(word) {
+        return Some(name);
+    }
+    let message = format!("`{key}` is not the name of an environment variable");
+    let finding = Finding::error(codes::BAD_NAME, at.key(), message);
+    findings.push(finding.help("write the variable's name, never the key itself"));
+    None
 }

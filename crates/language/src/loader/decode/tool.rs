@@ -6,18 +6,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::agent::schema;
-use super::profile::environment_variable;
+use super::remote::environment_variable;
 use super::{Names, reference};
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
-use crate::loader::codes;
 use crate::loader::document::{Content, Document};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{
     Cursor, Fields, empty, filled_text, out_of_range, seconds, text, twice, whole, with_guess, word,
 };
 use crate::loader::words::{Section, quoted};
+use crate::loader::{codes, json};
 
 /// The keys that say who performs a tool.
 const PERFORMERS: [&str; 4] = ["script", "agent", "ensemble", "mcp"];
@@ -136,7 +135,7 @@ fn one_of_these<'k>(fields: &Fields<'_>, keys: &[&'k str], rule: &str, findings:
 
 /// A JSON Schema that only an object can match.
 fn parameters(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
-    let schema = schema(at, findings)?;
+    let schema = json::schema(at, findings)?;
     if schema.get("type").and_then(Value::as_str) == Some("object") {
         return Some(schema);
     }

@@ -1,0 +1,10 @@
+//! The program together with published programs of others, which `tests/install.sh` installs; without them a test says that it was skipped.
+
+#[expect(dead_code, reason = "this program uses a part of the harness")]
+mod support;
+
+mod counterparts {
+    mod editor;
+    mod mcp;
+    mod mock_providers;
+}

@@ -1,0 +1,11 @@
+//! What survives: crashes at every append and at random moments, signals, and what becomes of child processes.
+
+#[expect(dead_code, reason = "this program uses a part of the harness")]
+mod support;
+
+mod durability {
+    mod crash;
+    mod faults;
+    mod interruptions;
+    mod watchdog;
+}

@@ -1,0 +1,32 @@
+//! The program from outside: commands, their output, exit codes and files. One module for each subject.
+
+#[expect(dead_code, reason = "this program uses a part of the harness")]
+mod support;
+
+mod program {
+    mod allowances;
+    mod bad_input;
+    mod cache;
+    mod chat;
+    mod check;
+    mod context_window;
+    mod continue_and_fork;
+    mod edited;
+    mod explain;
+    mod format_versions;
+    mod formats;
+    mod graph;
+    mod import;
+    mod init;
+    mod large_outputs;
+    mod lookback;
+    mod man;
+    mod providers;
+    mod runs;
+    mod scripts;
+    mod showing;
+    mod stories;
+    mod sub_ensembles;
+    mod tools;
+    mod validating;
+}

@@ -1,0 +1,86 @@
+//! `explain` through the binary, and every example of every explanation through `validate` or `run`.
+
+use crate::support::{Outcome, Workspace};
+
+/// The one text between ```` ```yaml ```` and ```` ``` ```` after a heading.
+fn example<'t>(text: &'t str, heading: &str) -> &'t str {
+    let (_, rest) = text
+        .split_once(&format!("\n{heading}:\n\n```yaml\n"))
+        .expect("an example");
+    rest.split_once("```\n").expect("its end").0
+}
+
+fn codes(workspace: &Workspace) -> Vec<String> {
+    let list = workspace.run(["explain"]).expect_code(0).stdout;
+    list.lines()
+        .map(|line| line.split_whitespace().next().expect("a code").to_owned())
+        .collect()
+}
+
+/// What `validate` finds in an ensemble, or `run` where the code belongs to a run.
+fn findings(code: &str, ensemble: &str) -> Vec<String> {
+    let workspace = Workspace::new();
+    for script in ["writer", "reviewer", "editor", "a", "b", "second", "lookup"] {
+        workspace.write(&format!("{script}.rhai"), "let said = 1; said");
+    }
+    if code == "W016" {
+        let configured = "model_profiles: {configured: {provider: ollama, model: mistral, fallback: fast}}\n";
+        workspace.write(".ensemble/config.yaml", configured);
+    }
+    workspace.write("team.yaml", ensemble);
+    if matches!(code, "E060" | "E070") {
+        let Outcome { stdout, stderr, .. } = workspace.run(["run", "team.yaml"]);
+        return [code]
+            .into_iter()
+            .filter(|code| format!("{stdout}{stderr}").contains(&format!("error[{code}]")))
+            .map(str::to_owned)
+            .collect();
+    }
+    let report = workspace.run(["validate", "team.yaml", "--format", "json"]).json();
+    let diagnostics = report["diagnostics"].as_array().expect("a list");
+    let codes = diagnostics.iter().filter_map(|one| one["code"].as_str());
+    codes.map(str::to_owned).collect()
+}
+
+#[test]
+fn wrong_examples_are_found_wrong_and_right_ones_right() {
+    let workspace = Workspace::new();
+    let codes = codes(&workspace);
+    assert!(codes.len() > 40, "{codes:?}");
+    let mut faults = Vec::new();
+    for code in &codes {
+        let text = workspace.run(["explain", code]).expect_code(0).stdout;
+        let wrong = findings(code, example(&text, "Wrong"));
+        if wrong.iter().any(|found| found != code) || wrong.is_empty() {
+            faults.push(format!("{code}: the wrong example gives {wrong:?}"));
+        }
+        let right = findings(code, example(&text, "Right"));
+        if !right.is_empty() {
+            faults.push(format!("{code}: the right example gives {right:?}"));
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn an_explanation_begins_with_code_and_title() {
+    let workspace = Workspace::new();
+    let text = workspace.run(["explain", "e021"]).expect_code(0).stdout;
+    assert!(
+        text.starts_with("E021: An agent is named that the ensemble does not have.\n\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_unknown_code_is_refused_with_a_guess() {
+    let workspace = Workspace::new();
+    let outcome = workspace.run(["explain", "X021"]).expect_code(2);
+    assert!(outcome.stderr.contains("did you mean `E021`?"), "{}", outcome.stderr);
+    let outcome = workspace.run(["explain", "nonsense"]).expect_code(2);
+    assert!(
+        outcome.stderr.contains("`ensemble explain` lists all"),
+        "{}",
+        outcome.stderr
+    );
+}

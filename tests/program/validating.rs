@@ -1,0 +1,251 @@
+//! `validate` through the binary: what it takes, what it does where something cannot be read, and what it finds.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{Outcome, Workspace};
+use serde_json::Value;
+
+const SOUND: &str = "name: sound\nagents: [{name: a, script: \"true\"}]\n";
+const FAULTY: &str = "name: faulty\nagents: [{name: a, script: \"true\", unknown: 1}]\n";
+
+fn files(outcome: &Outcome) -> Vec<String> {
+    let report = outcome.json();
+    let diagnostics = report["diagnostics"].as_array().expect("a list");
+    let files = diagnostics.iter().filter_map(|one| one["file"].as_str());
+    files.map(str::to_owned).collect()
+}
+
+/// `W001 3:20` for each finding.
+fn codes(outcome: &Outcome) -> Vec<String> {
+    let report = outcome.json();
+    let diagnostics = report["diagnostics"].as_array().expect("a list");
+    let shown = diagnostics.iter().map(|one| {
+        let code = one["code"].as_str().unwrap_or_default();
+        format!("{code} {}:{}", one["line"], one["column"])
+    });
+    shown.collect()
+}
+
+#[test]
+fn patterns_mean_files_and_folders() {
+    let workspace = Workspace::new();
+    for file in [
+        "e/a.yaml",
+        "e/b.yml",
+        "e/deep/er/c.yaml",
+        "e/.hidden/d.yaml",
+        "other/e.yaml",
+    ] {
+        workspace.write(file, FAULTY);
+    }
+    let found = |pattern: &str| files(&workspace.run(["validate", "--format", "json", pattern]).expect_code(2));
+    assert_eq!(found("e/*.yaml"), ["e/a.yaml"]);
+    assert_eq!(found("e/?.y*ml"), ["e/a.yaml", "e/b.yml"]);
+    assert_eq!(found("**/*.yaml"), ["e/a.yaml", "e/deep/er/c.yaml", "other/e.yaml"]);
+    assert_eq!(
+        found("[eo]*"),
+        ["e/a.yaml", "e/b.yml", "e/deep/er/c.yaml", "other/e.yaml"]
+    );
+    let none = workspace.run(["validate", "x/*.yaml"]).expect_code(2);
+    assert!(none.stderr.contains("no file matches x/*.yaml"), "{}", none.stderr);
+    let no_pattern = workspace.run(["validate", "x/[.yaml"]).expect_code(2);
+    assert!(no_pattern.stderr.contains("is not a pattern"), "{}", no_pattern.stderr);
+    // A name is a name before it is a pattern.
+    workspace.write("e/[x].yaml", FAULTY);
+    assert_eq!(found("e/[x].yaml"), ["e/[x].yaml"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_the_rest_is_checked() {
+    let workspace = Workspace::new();
+    workspace.write("e/a.yaml", FAULTY);
+    workspace.write("e/b.yaml", b"name: \xff\n");
+    workspace.write("e/c.yaml", FAULTY);
+    let outcome = workspace.run(["validate", "e", "--format", "json"]).expect_code(2);
+    assert_eq!(files(&outcome), ["e/a.yaml", "e/c.yaml"]);
+    assert!(
+        outcome.stderr.contains("cannot read e/b.yaml: it is not UTF-8"),
+        "{}",
+        outcome.stderr
+    );
+    workspace.write("e/a.yaml", SOUND);
+    workspace.write("e/c.yaml", SOUND);
+    let human = workspace.run(["validate", "e"]).expect_code(2);
+    assert!(human.stderr.contains("3 files checked: 0 errors"), "{}", human.stderr);
+}
+
+#[test]
+fn a_broken_configuration_is_said_once_and_accuses_no_file() {
+    let workspace = Workspace::new();
+    workspace.write(".ensemble/config.yaml", "model_profiles: [\n");
+    for at in 0..20 {
+        workspace.write(
+            &format!("e/{at}.yaml"),
+            "name: e\nagents: [{name: a, model_profile: theirs, prompt: x}]\n",
+        );
+    }
+    let outcome = workspace.run(["validate", "e", "--format", "json"]).expect_code(2);
+    assert_eq!(files(&outcome), [""; 0]);
+    assert_eq!(outcome.stderr.matches("error[E001]").count(), 1, "{}", outcome.stderr);
+}
+
+#[test]
+fn many_folders_each_have_their_own_surroundings() {
+    let workspace = Workspace::new();
+    for at in 0..30 {
+        let profile = format!("model_profiles: {{p{at}: {{provider: simulated, replies: [x]}}}}\n");
+        workspace.write(&format!("e/{at:02}/.ensemble/config.yaml"), &profile);
+        for file in ["a", "b"] {
+            let text = format!(
+                "name: e\nagents: [{{name: a, model_profile: p{at}, prompt: x}}, {{name: b, script: s.rhai}}]\n"
+            );
+            workspace.write(&format!("e/{at:02}/{file}.yaml"), &text);
+        }
+        if at % 2 == 0 {
+            workspace.write(&format!("e/{at:02}/s.rhai"), "1");
+        }
+    }
+    let outcome = workspace.run(["validate", "e", "--format", "json"]).expect_code(0);
+    let odd = (0..30).filter(|at| at % 2 == 1);
+    let expected: Vec<String> = odd
+        .flat_map(|at| ["a", "b"].map(|file| format!("e/{at:02}/{file}.yaml")))
+        .collect();
+    assert_eq!(files(&outcome), expected);
+}
+
+#[test]
+fn scripts_that_cannot_be_started() {
+    let workspace = Workspace::new();
+    let script = |name: &str, text: &str, mode: u32| {
+        workspace.write(name, text);
+        let path = workspace.path().join(name);
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+    };
+    script("good", "#!/bin/sh\necho hello\n", 0o755);
+    script("by-env", "#!/usr/bin/env sh\necho hello\n", 0o755);
+    script("no-bit", "#!/bin/sh\necho hello\n", 0o644);
+    script("no-line", "echo hello\n", 0o755);
+    script("no-one", "#!/nowhere/interpreter -x\n", 0o755);
+    let names = ["good", "by-env", "no-bit", "no-line", "no-one"];
+    let agents = names.map(|name| format!("  - {{name: {name}, script: ./{name}}}\n"));
+    workspace.write("team.yaml", format!("name: team\nagents:\n{}", agents.concat()));
+    let outcome = workspace
+        .run(["validate", "team.yaml", "--format", "json"])
+        .expect_code(0);
+    let report = outcome.json();
+    let messages: Vec<&str> = report["diagnostics"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|one| one["message"].as_str())
+        .collect();
+    assert_eq!(messages.len(), 3, "{messages:?}");
+    for (message, part) in messages
+        .iter()
+        .zip(["is not executable", "does not say by what", "is not there"])
+    {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn keys_are_known_from_scripts_models_and_choices() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "judge.rhai",
+        "if execution > 1 { #{score: 1} } else { #{score: 2, note: \"x\"} }",
+    );
+    workspace.write("free.rhai", "let m = #{score: 1}; m.other = 2; m");
+    let text = "\
+name: keys
+agents:
+  - {name: judge, script: judge.rhai}
+  - {name: free, script: free.rhai}
+  - {name: model, model_profile: p, prompt: x}
+  - {name: person, input: {prompt: q, choices: ['yes', 'no']}}
+  - name: reader
+    script: judge.rhai
+    dependencies:
+      - {agent_name: judge, condition: output.score and output.note and output.scor}
+      - {agent_name: free, condition: output.scor}
+      - {agent_name: model, condition: output.verdict and output.response and output.verdit}
+      - {agent_name: person, condition: output.response == 'yes' and output.answer}
+model_profiles:
+  p: {provider: simulated, replies: ['{\"verdict\": true}']}
+";
+    workspace.write("keys.yaml", text);
+    let outcome = workspace
+        .run(["validate", "keys.yaml", "--format", "json"])
+        .expect_code(0);
+    assert_eq!(codes(&outcome), ["W013 10:80", "W013 12:86", "W013 13:77"]);
+    // With another script, the keys are others.
+    workspace.write("judge.rhai", "#{scor: 1, score: 1, note: 1}");
+    let outcome = workspace
+        .run(["validate", "keys.yaml", "--format", "json"])
+        .expect_code(0);
+    assert_eq!(codes(&outcome), ["W013 12:86", "W013 13:77"]);
+}
+
+#[test]
+fn secrets_show_in_no_format_and_not_in_a_run() {
+    let workspace = Workspace::new();
+    let secret = format!("{}{}", "sk-proj-aB3dE5fG7hJ9", "kL1mN2pQ4rS6tU8v");
+    let text = format!("name: e\nagents:\n  - {{name: a, script: \"true\", config: {{key: {secret}}}, scirpt: 1}}\n");
+    workspace.write("e.yaml", &text);
+    for format in ["human", "json", "github", "sarif", "junit"] {
+        let outcome = workspace.run(["validate", "e.yaml", "--format", format]).expect_code(2);
+        assert!(outcome.stdout.contains("W014"), "{}", outcome.stdout);
+        assert!(!outcome.stdout.contains("sk-proj"), "{format}: {}", outcome.stdout);
+    }
+    workspace.write("e.yaml", text.replace(", scirpt: 1", ""));
+    let outcome = workspace.run(["run", "e.yaml"]).expect_code(0);
+    assert!(
+        outcome.stderr.contains("W014") && !outcome.stderr.contains("sk-proj"),
+        "{}",
+        outcome.stderr
+    );
+    let outcome = workspace
+        .run(["validate", "e.yaml", "--deny-warnings", "--format", "json"])
+        .expect_code(2);
+    let report = outcome.json();
+    let column = report["diagnostics"][0]["column"].as_u64().expect("a column");
+    assert_eq!(
+        column,
+        text.lines().nth(2).and_then(|line| line.find("sk-")).expect("there") as u64 + 1
+    );
+    assert_eq!(
+        report["diagnostics"][0]["help"]
+            .as_str()
+            .map(|help| help.contains("api_key_env")),
+        Some(true)
+    );
+}
+
+#[test]
+fn every_format_is_whole_over_many_files() {
+    let workspace = Workspace::new();
+    for at in 0..700 {
+        workspace.write(&format!("e/{at:03}.yaml"), if at % 7 == 0 { FAULTY } else { SOUND });
+    }
+    let run = |format: &str| workspace.run(["validate", "e", "--format", format]).expect_code(2);
+    let expected: Vec<String> = (0..700).step_by(7).map(|at| format!("e/{at:03}.yaml")).collect();
+    assert_eq!(files(&run("json")), expected);
+    let log = run("sarif").json();
+    let uri = |result: &Value| {
+        let location = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+        location.as_str().unwrap_or_default().to_owned()
+    };
+    let results = log["runs"][0]["results"].as_array().expect("results");
+    assert_eq!(results.iter().map(uri).collect::<Vec<_>>(), expected);
+    let xml = run("junit").stdout;
+    assert!(xml.contains("<testsuites tests=\"700\" failures=\"100\""), "{xml}");
+    assert_eq!(xml.matches("<testcase ").count(), 700);
+    let human = run("human");
+    assert_eq!(human.stdout.matches("error[E010]").count(), 100);
+    assert!(
+        human.stderr.contains("700 files checked: 100 errors"),
+        "{}",
+        human.stderr
+    );
+}

@@ -1,0 +1,12 @@
+//! The project itself: its architecture, its documents, its schema, what it ships, and its CI.
+
+#[expect(dead_code, reason = "this program uses a part of the harness")]
+mod support;
+
+mod project {
+    mod architecture;
+    mod ci;
+    mod documents;
+    mod schema;
+    mod shipped;
+}

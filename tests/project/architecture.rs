@@ -1,0 +1,276 @@
+//! The crates, their modules and their files know only those that `docs/architecture.md` lets them know.
+
+mod circles;
+mod imports;
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use self::circles::{Uses, circles};
+use self::imports::Imports;
+use self::sources::{crates, dependencies, files, without_tests};
+use crate::support::files::{project, read};
+use crate::support::tables::{code_in, table};
+
+const DOCUMENT: &str = "docs/architecture.md";
+
+/// The module at the edge, which may import everything and which nobody imports.
+const EDGE: &str = "ensemble::cli";
+
+/// Files that still use each other in a circle. Take a file off when it is in no circle any more; put none on.
+const STILL_CIRCULAR: &[&str] = &[
+    // The run layer moves to `crates/runs`; then these seven go.
+    "src/cli/fork.rs",
+    "src/cli/resume.rs",
+    "src/cli/reuse.rs",
+    "src/cli/run.rs",
+    "src/cli/sub_ensemble.rs",
+    "src/cli/tools.rs",
+    "src/cli/wiring.rs",
+    // The group of a process reports to the watchdog, and the watchdog is started as a group.
+    "crates/agents/src/agent/process/fault.rs",
+    "crates/agents/src/agent/process/group.rs",
+    "crates/agents/src/agent/process/watchdog.rs",
+    "crates/agents/src/agent/tool/hand.rs",
+    "crates/agents/src/agent/tool/mcp/mod.rs",
+    "crates/agents/src/model/remote/anthropic.rs",
+    "crates/agents/src/model/remote/dialect.rs",
+    "crates/agents/src/model/remote/failure.rs",
+    "crates/agents/src/model/remote/frames.rs",
+    "crates/agents/src/model/remote/gemini.rs",
+    "crates/agents/src/model/remote/ollama.rs",
+    "crates/agents/src/model/remote/openai.rs",
+    "crates/agents/src/sandbox/convert.rs",
+    "crates/agents/src/sandbox/view.rs",
+    // The state keeps standings, and a standing is a question to the state.
+    "crates/core/src/conversation/standing.rs",
+    "crates/core/src/conversation/state/fold.rs",
+    "crates/core/src/conversation/state/mod.rs",
+    "crates/reports/src/report/human.rs",
+    "crates/reports/src/report/window.rs",
+];
+
+/// A table of the document: for each row, the words of its second cell; `None`: everyone.
+fn rows(mark: &str) -> BTreeMap<String, Option<BTreeSet<String>>> {
+    table(DOCUMENT, mark)
+        .iter()
+        .map(|row| {
+            let known = (row[1] != "everything").then(|| code_in(&row[1]).into_iter().collect());
+            (code_in(&row[0]).remove(0), known)
+        })
+        .collect()
+}
+
+/// The import table: each module, and whom it may import; `None`: everyone.
+fn allowed() -> BTreeMap<String, Option<BTreeSet<String>>> {
+    rows("<!-- imports -->")
+}
+
+/// Every module, and what its files import.
+fn modules() -> Uses<String> {
+    let (crates, files) = (crates(), files());
+    let imports = Imports::new(&crates, &files);
+    let mut modules = Uses::new();
+    for (at, file) in files.iter().enumerate() {
+        modules
+            .entry(file.top())
+            .or_insert_with(BTreeSet::new)
+            .extend(imports.top_modules(at));
+    }
+    modules
+}
+
+/// The files that use each other in a circle.
+fn files_in_circles() -> BTreeSet<BTreeSet<String>> {
+    let (crates, files) = (crates(), files());
+    let imports = Imports::new(&crates, &files);
+    let uses: Uses<String> = files
+        .iter()
+        .enumerate()
+        .map(|(at, file)| {
+            let used = imports.files_used(at).into_iter();
+            (file.name(), used.map(|other| files[other].name()).collect())
+        })
+        .collect();
+    circles(&uses)
+}
+
+#[test]
+fn the_table_of_crates_says_what_their_manifests_say() {
+    let manifests: BTreeMap<String, Option<BTreeSet<String>>> = crates()
+        .into_iter()
+        .map(|krate| (krate.package.clone(), Some(krate.dependencies().into_iter().collect())))
+        .collect();
+    assert!(manifests.len() > 5, "{manifests:?}");
+    assert_eq!(
+        rows("<!-- crates -->"),
+        manifests,
+        "{DOCUMENT} and the manifests differ"
+    );
+}
+
+#[test]
+fn dependencies_are_read_from_every_spelling() {
+    let manifest = "[workspace.dependencies]\nensemble-a = 1\n[dependencies]\nensemble-b.workspace = true\nserde = \"1\"\n\
+                    ensemble-c = { path = \"\" }\n[dependencies.ensemble-d]\nworkspace = true\n\
+                    [target.'cfg(unix)'.dependencies]\nensemble-e = \"1\"\n[dev-dependencies]\nensemble-f = \"1\"\n\
+                    [build-dependencies]\nensemble-g = \"1\"\n";
+    let expected = ["ensemble-b", "ensemble-c", "ensemble-d", "ensemble-e", "ensemble-g"];
+    assert_eq!(dependencies(manifest), expected);
+}
+
+#[test]
+fn the_table_knows_every_module_and_no_other() {
+    let there: BTreeSet<String> = modules().into_keys().collect();
+    let known: BTreeSet<String> = allowed().into_keys().collect();
+    assert_eq!(there, known, "the sources and the import table of {DOCUMENT} differ");
+}
+
+#[test]
+fn no_module_imports_what_the_table_does_not_allow() {
+    let allowed = allowed();
+    let (crates, files) = (crates(), files());
+    let imports = Imports::new(&crates, &files);
+    let mut complaints = Vec::new();
+    for (at, file) in files.iter().enumerate() {
+        let Some(Some(may)) = allowed.get(&file.top()) else {
+            continue;
+        };
+        for import in imports.top_modules(at).difference(may) {
+            complaints.push(format!("{} imports `{import}`", file.name()));
+        }
+    }
+    assert!(
+        complaints.is_empty(),
+        "{DOCUMENT} does not allow that:\n{}",
+        complaints.join("\n")
+    );
+}
+
+#[test]
+fn nobody_is_allowed_what_nobody_uses() {
+    let modules = modules();
+    for (module, may) in allowed() {
+        let unused: Vec<String> = may
+            .into_iter()
+            .flatten()
+            .filter(|other| !modules.get(&module).is_some_and(|used| used.contains(other)))
+            .collect();
+        assert!(
+            unused.is_empty(),
+            "`{module}` does not import {unused:?}: take it out of the table"
+        );
+    }
+}
+
+#[test]
+fn the_table_has_no_circle() {
+    let table = allowed();
+    let table: Uses<String> = table
+        .into_iter()
+        .map(|(module, may)| (module, may.unwrap_or_default()))
+        .collect();
+    assert_eq!(circles(&table), BTreeSet::new(), "these modules import each other");
+}
+
+#[test]
+fn nobody_imports_the_edge() {
+    for (module, imports) in modules() {
+        assert!(!imports.contains(EDGE), "`{module}` imports `{EDGE}`");
+    }
+}
+
+#[test]
+fn files_use_each_other_in_no_circle() {
+    let found = files_in_circles();
+    let circular: BTreeSet<&str> = found.iter().flatten().map(String::as_str).collect();
+    let known: BTreeSet<&str> = STILL_CIRCULAR.iter().copied().collect();
+    let more: Vec<_> = circular.difference(&known).collect();
+    assert!(more.is_empty(), "{more:#?} are in circles; all circles: {found:#?}");
+    let fewer: Vec<_> = known.difference(&circular).collect();
+    assert!(
+        fewer.is_empty(),
+        "{fewer:#?} are in no circle any more: take them off STILL_CIRCULAR"
+    );
+}
+
+#[test]
+fn the_language_and_the_core_reach_nothing_outside() {
+    let outside = [
+        "clippy::disallowed_methods",
+        "std::fs",
+        "std::env",
+        "std::net",
+        "std::process",
+        "std::time::SystemTime",
+        "std::time::Instant",
+        "tokio::fs",
+        "tokio::net",
+        "tokio::process",
+        "Utc::now",
+        "Local::now",
+    ];
+    let pure = files()
+        .into_iter()
+        .filter(|file| file.krate == "language" || file.krate == "core");
+    let mut seen = 0;
+    for file in pure {
+        seen += 1;
+        for word in outside {
+            assert!(!file.text.contains(word), "{} mentions `{word}`", file.name());
+        }
+    }
+    assert!(seen > 50, "{seen} files");
+}
+
+/// The document's part on the modules, without the tables after it.
+fn section_on_modules() -> String {
+    let text = read(DOCUMENT);
+    let section = text.split("## The modules").nth(1);
+    let section = section.and_then(|rest| rest.split("### Who may import whom").next());
+    section.expect("the code map").to_owned()
+}
+
+#[test]
+fn every_module_is_described_with_its_invariant() {
+    let section = section_on_modules();
+    let mut told = BTreeSet::new();
+    for krate in section.split("\n### `").skip(1) {
+        let (package, rest) = krate.split_once('`').expect("a crate in the heading");
+        let short = package.trim_start_matches("ensemble-");
+        for module in rest.split("\n**`").skip(1) {
+            let (name, rest) = module.split_once("`**").expect("a module at the paragraph's start");
+            assert!(rest.contains("**Invariant:**"), "`{name}` has no invariant");
+            told.insert(format!("{short}::{name}"));
+        }
+    }
+    assert_eq!(
+        told,
+        allowed().into_keys().collect(),
+        "{DOCUMENT} does not tell of these modules"
+    );
+}
+
+#[test]
+fn every_file_that_the_architecture_names_is_there() {
+    let text = read(DOCUMENT).replace("```", "");
+    let is_place =
+        |code: &String| code.contains('/') && !code.contains([' ', '<', ':']) && !code.starts_with(['.', '/']);
+    let is_file = |code: &String| [".rs", ".toml", ".md"].iter().any(|end| code.ends_with(end)) || is_place(code);
+    let named: Vec<String> = code_in(&text).into_iter().filter(is_file).collect();
+    assert!(named.len() > 40, "{named:?}");
+    let mut places = vec![project(), project().join("docs")];
+    places.extend(crates().iter().map(|krate| krate.folder.join("src")));
+    for name in named {
+        let there = places.iter().any(|place| place.join(&name).exists());
+        assert!(there, "there is no {name}");
+    }
+}
+
+#[test]
+fn tests_are_cut_away_and_nothing_else() {
+    let text = "use crate::a;\n// use crate::b;\n#[cfg(test)]\nmod tests;\n#[cfg(test)]\nmod inline {\n    use crate::c;\n}\nuse crate::d;\n";
+    let (kept, mods) = without_tests(text);
+    assert_eq!(kept, "use crate::a;\nuse crate::d;\n");
+    assert_eq!(mods, ["tests"]);
+}

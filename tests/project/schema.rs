@@ -1,0 +1,276 @@
+//! `schema` through the binary, judged by a published validator of JSON Schema.
+
+#![expect(clippy::disallowed_methods, reason = "tests read the project's own files")]
+
+use crate::support::Workspace;
+use crate::support::blocks::blocks;
+use crate::support::files::{project, read};
+use jsonschema::Validator;
+use serde_json::Value;
+
+fn validator() -> Validator {
+    let schema = Workspace::new().run(["schema"]).expect_code(0).json();
+    assert!(jsonschema::meta::is_valid(&schema), "it is a schema itself");
+    jsonschema::validator_for(&schema).expect("a schema")
+}
+
+fn yaml(text: &str) -> Value {
+    serde_yaml::from_str(text).unwrap_or_else(|error| panic!("{error}:\n{text}"))
+}
+
+fn complaints(validator: &Validator, ensemble: &str) -> Vec<String> {
+    let value = yaml(ensemble);
+    let errors = validator.iter_errors(&value);
+    errors
+        .map(|error| format!("{} {error}", error.instance_path()))
+        .collect()
+}
+
+/// The example of an explanation under `heading`.
+fn example(explanation: &str, heading: &str) -> String {
+    let (_, rest) = explanation
+        .split_once(&format!("\n{heading}:\n\n```yaml\n"))
+        .expect("an example");
+    rest.split_once("```\n").expect("its end").0.to_owned()
+}
+
+#[test]
+fn it_is_the_one_that_is_published() {
+    let printed = Workspace::new().run(["schema"]).expect_code(0).stdout;
+    assert_eq!(printed, read("docs/schema/ensemble.schema.json"));
+}
+
+#[test]
+fn every_shipped_ensemble_is_accepted() {
+    let validator = validator();
+    let mut count = 0;
+    for entry in std::fs::read_dir(project().join("ensembles"))
+        .expect("a folder")
+        .filter_map(Result::ok)
+    {
+        if entry.path().extension().is_some_and(|end| end == "yaml") {
+            let text = std::fs::read_to_string(entry.path()).expect("text");
+            assert_eq!(complaints(&validator, &text), [""; 0], "{}", entry.path().display());
+            count += 1;
+        }
+    }
+    assert!(count > 3, "{count} ensembles");
+}
+
+#[test]
+fn every_ensemble_of_the_documents_is_accepted() {
+    let validator = validator();
+    let mut count = 0;
+    for document in ["README.md", "docs/language.md", "docs/architecture.md"] {
+        for block in blocks(document) {
+            if let Some(text) = block.ensemble() {
+                assert_eq!(complaints(&validator, &text), [""; 0], "{}", block.place);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 15, "{count} ensembles");
+}
+
+#[test]
+fn a_new_ensemble_is_accepted() {
+    let workspace = Workspace::new();
+    workspace.run(["init", "tea"]).expect_code(0);
+    assert_eq!(complaints(&validator(), &workspace.read("ensembles/tea.yaml")), [""; 0]);
+}
+
+/// Codes whose wrong example a schema takes, and why it must.
+const BEYOND: &[(&str, &str)] = &[
+    (
+        "E001 E002 E003 E004 E005 E006 E007 E008",
+        "a schema sees values, not the text they were read from",
+    ),
+    ("E020", "names are compared across the items of a list"),
+    ("E021 E027", "a name is compared with the names of other agents"),
+    ("E029", "a schema inside a value is a value"),
+    ("E031 E040 E045", "a circle is followed from name to name"),
+    ("E034", "a name is compared with the names of the tools"),
+    ("E037", "names of headers are the same in letters of either case"),
+    ("E032", "one value is compared with the items of another"),
+    ("E041 E042 E043 E044", "a condition or a template is a text"),
+    ("E060 E070", "it is known when the ensemble runs"),
+    ("W H", "what is warned of is not wrong"),
+];
+
+#[test]
+fn right_examples_are_accepted_and_wrong_ones_that_a_schema_can_know_are_not() {
+    let is_beyond = |code: &str| {
+        let mut beginnings = BEYOND.iter().flat_map(|(codes, _)| codes.split(' '));
+        beginnings.any(|beginning| code.starts_with(beginning))
+    };
+    let validator = validator();
+    let workspace = Workspace::new();
+    let list = workspace.run(["explain"]).expect_code(0).stdout;
+    let codes: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(codes.len() > 40, "{codes:?}");
+    for code in codes {
+        let text = workspace.run(["explain", code]).expect_code(0).stdout;
+        assert_eq!(complaints(&validator, &example(&text, "Right")), [""; 0], "{code}");
+        let wrong = example(&text, "Wrong");
+        // A wrong example that is no single YAML document has no value that could be judged.
+        let Ok(value) = serde_yaml::from_str::<Value>(&wrong) else {
+            assert!(is_beyond(code), "{code} is not YAML");
+            continue;
+        };
+        assert_eq!(validator.is_valid(&value), is_beyond(code), "{code}:\n{wrong}");
+    }
+}
+
+#[test]
+fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
+    let agent = |rest: &str| format!("name: e\nagents:\n  - name: a\n{rest}\n");
+    let profile = |rest: &str| agent(&format!("    model_profile: p\nmodel_profiles:\n  p: {rest}"));
+    let tool = |rest: &str| {
+        agent(&format!(
+            "    model: xai/n\n    tools: [t]\n  - {{name: b, script: x}}\ntools:\n  t: {rest}"
+        ))
+    };
+    let rows = [
+        (agent("    script: x\n    tools: [t]"), false),
+        (agent("    model: xai/n\n    max_iterations: 0"), false),
+        (agent("    model: xai/n\n    max_iterations: 3"), true),
+        (agent("    script: x\n    on_error: never"), false),
+        (agent("    script: x\n    timeout_seconds: 0"), false),
+        (agent("    script: x\n    timeout_seconds: 0.5"), true),
+        (agent("    script: x\n    retry: {delay_seconds: 0}"), true),
+        (agent("    script: x\n    retry: {delay_seconds: -1}"), false),
+        (agent("    script: x\n    config: [1]"), false),
+        (agent("    input: Well?"), true),
+        (agent("    input: ' '"), false),
+        (agent("    input: {choices: [x]}"), false),
+        (agent("    input: {prompt: q, responses: [a, b]}"), true),
+        (
+            agent("    input: {prompt: q, responses: {script: a, model_profile: b}}"),
+            false,
+        ),
+        (agent("    input: {prompt: q, responses: {}}"), false),
+        (agent("    model: /x"), false),
+        (agent("    model: ollama/b/c"), true),
+        (
+            agent("    script: x\n    dependencies: [{agent_name: a, feedback: true, condition: true}]"),
+            true,
+        ),
+        (
+            agent("    script: x\n    dependencies: [{agent_name: a, feedback: true, condition: 1}]"),
+            false,
+        ),
+        (agent("    script: x\n    dependencies: [a]"), false),
+        (agent("    model: xai/x\n    context_window: {max_tokens: 100}"), true),
+        (agent("    model: xai/x\n    context_window: {}"), false),
+        (
+            agent("    model: xai/x\n    context_window: {min_recent_turns: 2}"),
+            false,
+        ),
+        (agent("    model: xai/x\n    context_window: {max_messages: 0}"), false),
+        (agent("    script: x\n    context_window: {max_tokens: 100}"), false),
+        (
+            agent("    model: xai/x\n    context_window: {max_tokens: 9, strategy: summarize}"),
+            true,
+        ),
+        (
+            agent("    model: xai/x\n    context_window: {max_tokens: 9, strategy: custom}"),
+            false,
+        ),
+        (
+            agent("    model: xai/x\n    context_window: {strategy: {summarize: p}}"),
+            false,
+        ),
+        (
+            agent("    model: xai/x\n    context_window: {strategy: {recent_turns_only: 2}}"),
+            true,
+        ),
+        (
+            agent("    model: xai/x\n    context_window: {strategy: {custom: k.rhai}}"),
+            true,
+        ),
+        (
+            agent("    model: xai/x\n    context_window: {max_tokens: 9, strategy: {custom: k, summarize: p}}"),
+            false,
+        ),
+        (agent("    script: x\nmodel_profiles:"), true),
+        (
+            agent("    script: x\nconversation_limits: {max_agent_executions: {a: 0}}"),
+            false,
+        ),
+        (
+            agent("    script: x\nconversation_limits: {max_agent_executions: {a: 2}}"),
+            true,
+        ),
+        (profile("{provider: simulated, replies: [a, {error: b}]}"), true),
+        (profile("{provider: simulated, replies: [a], script: b}"), false),
+        (profile("{provider: simulated, replies: []}"), false),
+        (profile("{provider: simulated, replies: [{text: a}]}"), false),
+        (profile("{provider: simulated, replies: [{tool_calls: []}]}"), false),
+        (
+            profile("{provider: simulated, replies: [{tool_calls: [{name: t}]}]}"),
+            true,
+        ),
+        (
+            profile("{provider: simulated, replies: [{text: a, tool_calls: [{name: t, arguments: {n: 1}}]}]}"),
+            true,
+        ),
+        (
+            profile("{provider: simulated, replies: [{error: a, tool_calls: [{name: t}]}]}"),
+            false,
+        ),
+        (profile("{provider: ollama, model: m, replies: [a]}"), false),
+        (tool("{script: x}"), false),
+        (tool("{script: x, parameters: {type: object}}"), true),
+        (tool("{script: x, parameters: {type: string}}"), false),
+        (tool("{script: x, agent: a, parameters: {type: object}}"), false),
+        (tool("{agent: b}"), true),
+        (tool("{agent: b, permission: never}"), false),
+        (tool("{agent: b, max_result_bytes: 0}"), false),
+        (tool("{ensemble: x, timeout_seconds: 0.5, permission: deny}"), true),
+        (tool("{description: x}"), false),
+        (tool("{mcp: {}}"), false),
+        (tool("{mcp: {command: [sh], parameters: {}}}"), false),
+        (tool("{mcp: {command: [sh]}, parameters: {type: object}}"), false),
+        (tool("{mcp: {command: sh, env: {A: b, C: {env: D}}, cwd: x}}"), true),
+        (tool("{mcp: {command: sh, env: {A: {env: a-b}}}}"), false),
+        (tool("{mcp: {command: sh, headers: {A: b}}}"), false),
+        (tool("{mcp: {command: []}}"), false),
+        (
+            tool("{mcp: {url: 'http://x/mcp', headers: {A: {env: B, prefix: 'Bearer '}}}}"),
+            true,
+        ),
+        (tool("{mcp: {url: 'http://x', cwd: y}}"), false),
+        (tool("{mcp: {url: x}}"), false),
+        (profile("{provider: ollama, model: m, api_key_env: sk-1}"), false),
+        (profile("{provider: ollama, model: m, top_p: 1.5}"), false),
+        (profile("{provider: olama, model: m}"), false),
+        (profile("{provider: openai, model: m, base_url: 'host:1'}"), false),
+        (
+            profile("{provider: openai, model: m, base_url: 'http://a@host'}"),
+            false,
+        ),
+        (
+            profile("{provider: openai, model: m, base_url: 'http://host:1/v1/'}"),
+            true,
+        ),
+        (
+            profile("{provider: openai, model: m, headers: {X-A: b, X-C: {env: D}}}"),
+            true,
+        ),
+        (profile("{provider: openai, model: m, headers: {X-A: {env: 1}}}"), false),
+        (
+            profile("{provider: openai, model: m, cost: {input_per_million: 1}}"),
+            false,
+        ),
+        (profile("{provider: ollama, model: m, seed: -5, temperature: 0}"), true),
+    ];
+    let validator = validator();
+    let workspace = Workspace::new();
+    for (text, accepted) in rows {
+        let found = complaints(&validator, &text);
+        assert_eq!(found.is_empty(), accepted, "{text}\n{found:?}");
+        workspace.write("e.yaml", &text);
+        let code = workspace.run(["validate", "e.yaml"]).code;
+        assert_eq!(code == 0, accepted, "the loader: {text}");
+    }
+}

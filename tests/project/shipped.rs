@@ -1,0 +1,217 @@
+//! The shipped ensembles run to their end with nothing else installed, and the README's picture shows one of them.
+
+#![expect(clippy::disallowed_methods, reason = "tests start the program and read files")]
+
+use std::collections::BTreeSet;
+
+use crate::support::files::{project, read};
+use crate::support::picture::svg;
+use crate::support::{Outcome, Workspace};
+use serde_json::Value;
+
+/// Who runs in which turn.
+const SHIPPED: [(&str, &[&str]); 5] = [
+    (
+        "iterative-analysis",
+        &[
+            "1 data_extractor",
+            "2 llm_analyzer",
+            "3 user_clarification",
+            "4 data_extractor",
+            "5 llm_analyzer",
+            "6 final_synthesis",
+        ],
+    ),
+    (
+        "writer-reviewer",
+        &["1 writer", "2 reviewer", "3 writer", "4 reviewer", "5 editor"],
+    ),
+    (
+        "debugging",
+        &[
+            "1 error_detector",
+            "2 person",
+            "3 fixer",
+            "4 validator",
+            "5 error_detector",
+            "6 person",
+            "7 fixer",
+            "8 validator",
+        ],
+    ),
+    (
+        "story",
+        &[
+            "1 storyteller",
+            "2 player",
+            "3 storyteller",
+            "4 player",
+            "5 storyteller",
+            "6 player",
+            "7 storyteller",
+            "8 player",
+            "9 storyteller",
+        ],
+    ),
+    ("researcher", &["1 researcher"]),
+];
+
+fn path_of(name: &str) -> String {
+    project().join(format!("ensembles/{name}.yaml")).display().to_string()
+}
+
+/// Runs a shipped ensemble where no other program can be found and nobody can be asked.
+fn run(name: &str, more: &[&str]) -> Outcome {
+    let workspace = Workspace::new();
+    let path = path_of(name);
+    let arguments = [&["run", &path, "--output", "json"], more].concat();
+    let child = workspace.command(arguments).env("PATH", "").spawn();
+    crate::support::Running(child.expect("the program starts")).finish()
+}
+
+#[test]
+fn every_shipped_ensemble_is_known_here() {
+    let files = std::fs::read_dir(project().join("ensembles")).expect("the ensembles");
+    let shipped: BTreeSet<String> = files
+        .filter_map(Result::ok)
+        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".yaml")?.to_owned()))
+        .collect();
+    let known: BTreeSet<String> = SHIPPED.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(shipped, known);
+}
+
+#[test]
+fn every_shipped_ensemble_runs_to_its_end() {
+    for (name, sequence) in SHIPPED {
+        let outcome = run(name, &[]).expect_code(0);
+        assert_eq!(outcome.sequence(), sequence, "{name}");
+        let result = outcome.json();
+        assert_eq!(result["completion_reason"], "completed", "{name}");
+        assert_eq!(result["warnings"], Value::Array(Vec::new()), "{name}");
+        let is_tool = |one: &Value| one["reason"] == "it is a tool and does not run by itself";
+        let not_run = result["not_run"].as_array().expect("a list");
+        assert!(not_run.iter().all(is_tool), "{name}: {not_run:?}");
+    }
+}
+
+#[test]
+fn every_shipped_ensemble_validates_without_a_word() {
+    let workspace = Workspace::new();
+    let folder = project().join("ensembles").display().to_string();
+    let outcome = workspace.run(["validate", "--deny-warnings", &folder]).expect_code(0);
+    assert_eq!(outcome.stdout, "");
+}
+
+#[test]
+fn every_shipped_ensemble_opens_with_a_lesson() {
+    for (name, _) in SHIPPED {
+        let text = read(format!("ensembles/{name}.yaml"));
+        let lesson: Vec<&str> = text.lines().take_while(|line| line.starts_with('#')).collect();
+        assert!(lesson.len() >= 5, "{name} teaches nothing");
+        assert!(
+            lesson.iter().any(|line| line.contains("Try next")),
+            "{name} says not what to try"
+        );
+        let command = format!("ensemble run ensembles/{name}.yaml");
+        assert!(
+            lesson.iter().any(|line| line.contains(&command)),
+            "{name} says not how to run it"
+        );
+    }
+}
+
+#[test]
+fn the_analysis_concludes_as_the_person_has_answered() {
+    let closed = run("iterative-analysis", &[]).expect_code(0).json();
+    assert_eq!(closed["final_state"]["synthesis_complete"], true);
+    assert_eq!(closed["final_state"]["change_percent"], 6.6);
+    let analysis = |result: &Value| result["final_state"]["final_analysis"].as_str().map(str::to_owned);
+    assert!(analysis(&closed).is_some_and(|text| text.starts_with("Yes.")));
+    let open = run("iterative-analysis", &["--answer", "user_clarification=open"]);
+    let open = open.expect_code(0).json();
+    assert_eq!(open["final_state"]["change_percent"], -9.7);
+    assert!(analysis(&open).is_some_and(|text| text.starts_with("No.")));
+}
+
+#[test]
+fn the_patch_is_really_tried() {
+    let result = run("debugging", &[]).expect_code(0).json();
+    let validations: Vec<&Value> = result["conversation_history"]
+        .as_array()
+        .expect("a history")
+        .iter()
+        .filter(|entry| entry["agent_name"] == "validator")
+        .map(|entry| &entry["output_data"])
+        .collect();
+    assert_eq!(validations[0]["failures"].as_array().map(Vec::len), Some(1));
+    assert_eq!(validations[1]["passed"], true);
+}
+
+#[test]
+fn the_story_ends_whichever_way_is_taken() {
+    for choice in ["look closer", "go on", "turn back"] {
+        let result = run("story", &["--answer", &format!("player={choice}")])
+            .expect_code(0)
+            .json();
+        assert_eq!(result["completion_reason"], "completed", "{choice}");
+        assert_eq!(result["final_state"]["over"], true, "{choice}");
+    }
+}
+
+#[test]
+fn the_researcher_looks_things_up() {
+    for (question, bird) in [
+        ("How deep does the gannet dive?", "gannet"),
+        ("A puffin's home?", "puffin"),
+    ] {
+        let outcome = run("researcher", &["--input", question]).expect_code(0);
+        let answer = outcome.json()["final_state"]["response"].as_str().map(str::to_owned);
+        let answer = answer.expect("a text");
+        assert!(answer.ends_with(&format!("(2 notes on \"{bird}\")")), "{answer}");
+    }
+}
+
+/// `UPDATE_PICTURE=1 cargo test --test project shipped` draws it anew.
+#[test]
+fn the_picture_shows_a_real_run() {
+    let workspace = Workspace::new();
+    let copied = std::process::Command::new("cp")
+        .arg("-r")
+        .arg(project().join("ensembles"))
+        .arg(workspace.path())
+        .status();
+    assert!(copied.expect("cp is there").success());
+    let printed = workspace.path().join("printed");
+    let both = std::fs::File::create(&printed).expect("a file for the output");
+    let status = workspace
+        .command(["run", "ensembles/iterative-analysis.yaml", "--color", "always"])
+        .stderr(both.try_clone().expect("the file can be shared"))
+        .stdout(both)
+        .status();
+    assert!(status.expect("the program starts").success());
+    let text = std::fs::read_to_string(printed).expect("text");
+    let drawn = svg("$ ensemble run ensembles/iterative-analysis.yaml", &text);
+    let path = project().join("docs/run.svg");
+    if std::env::var_os("UPDATE_PICTURE").is_some() {
+        std::fs::write(&path, &drawn).expect("the picture can be written");
+    }
+    let committed = read("docs/run.svg");
+    assert_eq!(
+        without_times(&committed),
+        without_times(&drawn),
+        "docs/run.svg is old: UPDATE_PICTURE=1 draws it anew"
+    );
+}
+
+/// Without run ids and times, which are the only digits that differ.
+fn without_times(picture: &str) -> String {
+    let mut text = String::new();
+    for line in picture.lines() {
+        let volatile =
+            line.contains(" ms<") || line.contains(" s<") || line.contains("run 2") || line.contains("replay 2");
+        let kept = line.chars().filter(|c| !volatile || !c.is_ascii_alphanumeric());
+        text.extend(kept.filter(|c| !volatile || *c != '.'));
+        text.push('\n');
+    }
+    text
+}
