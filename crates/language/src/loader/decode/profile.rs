@@ -45,13 +45,18 @@ pub(super) fn all(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profiles> 
 
 fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
     let fields = Fields::open(at, Section::Profile, findings)?;
-    let help = "write for instance `provider: ollama`; `provider: simulated` needs no network";
+    let help = "for example, write `provider: ollama`; `provider: simulated` needs no network";
     let provider = fields.required("provider", help, findings, remote::provider);
     let simulated = provider.as_deref() == Some("simulated");
     let model = match fields.get("model") {
         Some(at) => reference(&at, findings),
         None if simulated || provider.is_none() => Some("".into()),
-        None => fields.required("model", "write the provider's name of the model", findings, reference),
+        None => fields.required(
+            "model",
+            "write the name that the provider uses for the model",
+            findings,
+            reference,
+        ),
     };
     let answers = simulated_answers(&fields, simulated, provider.is_some(), findings);
     let profile = Profile {
@@ -81,9 +86,9 @@ fn simulated_answers(fields: &Fields<'_>, simulated: bool, known: bool, findings
     let (replies, script) = (fields.get("replies"), fields.get("script"));
     if !simulated {
         for at in [&replies, &script].into_iter().flatten().filter(|_| known) {
-            let message = "only a simulated model has prepared answers";
+            let message = "this key is only allowed for a simulated model";
             let finding = Finding::error(codes::SIMULATED, at.key(), message);
-            findings.push(finding.help("write `provider: simulated`, or leave it out"));
+            findings.push(finding.help("write `provider: simulated`, or remove the key"));
         }
         return None;
     }
@@ -91,14 +96,14 @@ fn simulated_answers(fields: &Fields<'_>, simulated: bool, known: bool, findings
         (Some(at), None) => self::replies(&at, findings).map(Simulated::Replies),
         (None, Some(at)) => reference(&at, findings).map(|script| Simulated::Script(script.to_string())),
         (Some(replies), Some(script)) => {
-            let message = "a simulated model has either `replies` or a `script`";
+            let message = "a simulated model must have either `replies` or a `script`, not both";
             let finding = Finding::error(codes::SIMULATED, script.key(), message);
             findings.push(finding.also(replies.key(), "the first").help("keep one of them"));
             None
         }
         (None, None) => {
             let at = fields.at.route().key("provider").value();
-            let finding = Finding::error(codes::SIMULATED, at, "this simulated model has nothing to answer");
+            let finding = Finding::error(codes::SIMULATED, at, "this simulated model has no replies");
             findings.push(finding.help("add `replies: [text, …]` or `script: file.rhai`"));
             None
         }
@@ -128,14 +133,18 @@ fn calling(fields: &Fields<'_>, findings: &mut Findings) -> Option<Reply> {
     let Some(at) = fields.get("tool_calls") else {
         if let Some(text) = fields.get("text") {
             let finding = Finding::error(codes::MISSING, text.key(), "`tool_calls` is missing");
-            findings.push(finding.help("a reply that is only a text is written without a map"));
+            findings.push(finding.help("write a reply that is only a string without a map"));
             return None;
         }
-        let help = "a reply is a text, `{error: text}` or `{tool_calls: [{name, arguments}]}`";
+        let help = "a reply must be a string, `{error: text}` or `{tool_calls: [{name, arguments}]}`";
         return fields.required("error", help, findings, text).map(Reply::Error);
     };
     if let Some(error) = fields.get("error") {
-        let finding = Finding::error(codes::SIMULATED, error.key(), "a reply either fails or calls tools");
+        let finding = Finding::error(
+            codes::SIMULATED,
+            error.key(),
+            "a reply must not have both `error` and `tool_calls`",
+        );
         findings.push(finding.also(at.key(), "the calls").help("keep one of them"));
     }
     let said = match fields.get("text") {
@@ -144,7 +153,7 @@ fn calling(fields: &Fields<'_>, findings: &mut Findings) -> Option<Reply> {
     };
     let items = at.items("a list of calls", findings)?;
     if items.is_empty() {
-        empty(&at, "a reply that calls tools has at least one call", findings);
+        empty(&at, "`tool_calls` must have at least one call", findings);
         return None;
     }
     let tool_calls: Vec<_> = items.iter().map(|item| called_tool(item, findings)).collect();
@@ -177,7 +186,7 @@ pub(super) fn environment_variable(key: &str, at: &Cursor<'_>, findings: &mut Fi
     }
     let message = format!("`{key}` is not the name of an environment variable");
     let finding = Finding::error(codes::BAD_NAME, at.key(), message);
-    findings.push(finding.help("write the variable's name, never the key itself"));
+    findings.push(finding.help("write the name of the variable, not the key itself"));
     None
 }
 
@@ -186,13 +195,13 @@ fn seed(at: &Cursor<'_>, findings: &mut Findings) -> Option<i64> {
         match scalar.value {
             ScalarValue::Int(value) => return Some(value),
             ScalarValue::Unsigned(_) => {
-                out_of_range(at, &format!("a whole number of at most {}", i64::MAX), findings);
+                out_of_range(at, &format!("an integer of at most {}", i64::MAX), findings);
                 return None;
             }
             _ => {}
         }
     }
-    wrong_type(at, "a whole number", findings);
+    wrong_type(at, "an integer", findings);
     None
 }
 
@@ -228,8 +237,10 @@ fn fallback_circles(at: &Cursor<'_>, profiles: &Profiles, findings: &mut Finding
             step = next[there].filter(|_| there != here);
         }
         let place = at.route().key(&*profiles[here].0).key("fallback").value();
-        let message = format!("profiles fall back on each other in a circle: {}", names.join(" → "));
-        findings
-            .push(Finding::error(codes::FALLBACK_CIRCLE, place, message).help("let one of them have no `fallback`"));
+        let message = format!("the fallbacks of these profiles form a cycle: {}", names.join(" → "));
+        findings.push(
+            Finding::error(codes::FALLBACK_CIRCLE, place, message)
+                .help("remove the `fallback` of one of these profiles"),
+        );
     }
 }
