@@ -727,6 +727,6 @@ Feature: Agents converse over several turns
       | context.x = 1                        | assign       |
       | while true { }                       | while        |
       | \|x\| x                              | closure      |
-      | output.response ==                   | ends         |
+      | output.response ==                   | unexpected end |
       | (1 + 2                               | )            |
       | 'abc                                 | no closing   |

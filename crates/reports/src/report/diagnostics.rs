@@ -343,7 +343,7 @@ error[E023]: agent 'a' has both `script` and `model_profile`
             {
                 "severity": "error", "code": "E014", "message": "expected a string, found a map",
                 "file": "dir/team.yaml", "line": 2, "column": 7, "end_line": 3, "end_column": 8,
-                "help": "put a template such as `{{ name }}`, or a text that holds `: `, in quotes",
+                "help": "quote a template such as `{{ name }}`, or a string that contains `: `",
             },
             {
                 "severity": "error", "code": "E018", "message": "an ensemble must have at least one agent",
