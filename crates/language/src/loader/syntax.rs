@@ -124,7 +124,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
     (
         "recursion limit",
         "lists and maps are nested too deeply",
-        "flatten the file",
+        "reduce the nesting of the file",
     ),
     (
         "did not find expected node content",

@@ -41,7 +41,7 @@ pub(super) fn unknown_provider(name: &str, at: &Cursor<'_>) -> Finding {
     match did_you_mean(name, provider_names()) {
         Some(guess) => with_guess(finding, Some(guess)),
         None => finding.help(format!(
-            "write {}; a server that speaks OpenAI's dialect is `provider: openai` with a `base_url`",
+            "write {}; for a server with an OpenAI-compatible API, use `provider: openai` with a `base_url`",
             one_of(provider_names())
         )),
     }

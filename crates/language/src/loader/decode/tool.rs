@@ -126,13 +126,13 @@ fn one_of_these<'k>(fields: &Fields<'_>, keys: &[&'k str], rule: &str, findings:
     let mut given = keys.iter().copied().filter(|key| fields.get(key).is_some());
     let all: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
     let Some(first) = given.next() else {
-        let message = format!("this has none of {}", all.join(", "));
+        let message = format!("none of the keys {} is given", all.join(", "));
         findings.push(Finding::error(codes::TOOL_KIND, fields.at.value(), message).help(format!("{rule}: add one")));
         return None;
     };
     if let Some(second) = given.next() {
         let place = |key: &str| fields.at.route().key(key).as_key();
-        let message = format!("this has both `{first}` and `{second}`");
+        let message = format!("both `{first}` and `{second}` are given");
         twice(codes::TOOL_KIND, place(second), message, place(first), findings);
         return None;
     }

@@ -123,11 +123,11 @@ fn tools() {
         ("{agent: othr}", &["E021 3:14 there is no agent `othr`"]),
         (
             "{}",
-            &["E035 3:6 this has none of `script`, `agent`, `ensemble`, `mcp`"],
+            &["E035 3:6 none of the keys `script`, `agent`, `ensemble`, `mcp` is given"],
         ),
         (
             "{agent: other, ensemble: x}",
-            &["E035 3:21 this has both `agent` and `ensemble`"],
+            &["E035 3:21 both `agent` and `ensemble` are given"],
         ),
         ("{script: x}", &["E013 3:6 `parameters` is missing"]),
         (
@@ -148,10 +148,10 @@ fn tools() {
             "{agent: other, comand: x}",
             &["E010 3:21 unknown key 'comand' in a tool"],
         ),
-        ("{mcp: {}}", &["E035 3:12 this has none of `command`, `url`"]),
+        ("{mcp: {}}", &["E035 3:12 none of the keys `command`, `url` is given"]),
         (
             "{mcp: {command: x, url: 'http://x'}}",
-            &["E035 3:25 this has both `command` and `url`"],
+            &["E035 3:25 both `command` and `url` are given"],
         ),
         ("{mcp: {command: []}}", &["E018 3:22 this command is empty"]),
         (
