@@ -71,7 +71,7 @@ codes! {
     FEEDBACK_ONCE = "W015", "A `feedback` dependency has no effect, because its agent runs only once.";
     FALLBACK_AROUND = "W016", "The fallbacks of model profiles in several files form a cycle.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
-    CAP_ENDS_RUN = "H002", "`max_agent_executions` ends the conversation before or when the agent reaches its `max_turns`.";
+    CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";
     UNUSED_PROFILE = "H010", "A model profile of the file is not used.";
     IDLE_TURNS = "H011", "An agent without dependencies can never reach its `max_turns`.";
