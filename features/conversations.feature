@@ -717,16 +717,16 @@ Feature: Agents converse over several turns
     And no run was started
 
     Examples:
-      | condition                            | says         |
-      | __import__('os').system('touch pwn') | __import__   |
-      | eval("1")                            | eval         |
-      | import "x"                           | import       |
-      | print("x")                           | print        |
-      | open('/etc/passwd')                  | open         |
-      | secrets == 1                         | secrets      |
-      | context.x = 1                        | assign       |
-      | while true { }                       | while        |
-      | \|x\| x                              | closure      |
-      | output.response ==                   | ends         |
-      | (1 + 2                               | )            |
-      | 'abc                                 | no closing   |
+      | condition                            | says           |
+      | __import__('os').system('touch pwn') | __import__     |
+      | eval("1")                            | eval           |
+      | import "x"                           | import         |
+      | print("x")                           | print          |
+      | open('/etc/passwd')                  | open           |
+      | secrets == 1                         | secrets        |
+      | context.x = 1                        | assign         |
+      | while true { }                       | while          |
+      | \|x\| x                              | closure        |
+      | output.response ==                   | unexpected end |
+      | (1 + 2                               | )              |
+      | 'abc                                 | no closing     |

@@ -387,18 +387,18 @@ Feature: Tools
     When I run `ensemble validate a.yaml --format json`
     Then the exit code is 2
     And the findings include:
-      | place | message                                               |
-      | 3:37  | there is no tool 'serach'                             |
-      | 3:45  | `search` is one tool, and has none within it          |
-      | 5:31  | `tools` does not belong to an agent of type script    |
-      | 5:48  | `max_iterations` does not belong                      |
-      | 7:11  | `parameters` is missing                               |
-      | 10:3  | 'two words' is not a valid name of a tool             |
-      | 11:19 | there is no agent `nobdy`                             |
-      | 12:10 | this has both `script` and `agent`                    |
-      | 13:12 | this has none of `script`, `agent`, `ensemble`, `mcp` |
-      | 14:33 | this has both `command` and `url`                     |
-      | 14:51 | `parameters` does not belong to a tool with `mcp`     |
+      | place | message                                                        |
+      | 3:37  | there is no tool 'serach'                                      |
+      | 3:45  | `search` is a single tool and contains no other tools          |
+      | 5:31  | `tools` is not allowed for an agent of type script             |
+      | 5:48  | `max_iterations` is not allowed                                |
+      | 7:11  | `parameters` is missing                                        |
+      | 10:3  | 'two words' is not a valid name of a tool                      |
+      | 11:19 | there is no agent `nobdy`                                      |
+      | 12:10 | both `script` and `agent` are given                            |
+      | 13:12 | none of the keys `script`, `agent`, `ensemble`, `mcp` is given |
+      | 14:33 | both `command` and `url` are given                             |
+      | 14:51 | `parameters` is not allowed for a tool with `mcp`              |
 
   Scenario: Agents that are tools of each other, missing files, and tools that nobody uses
     Given the ensemble "a.yaml":
@@ -418,11 +418,11 @@ Feature: Tools
     When I run `ensemble validate a.yaml --format json`
     Then the exit code is 2
     And the findings are:
-      | severity | place | message                                                            |
-      | error    | 3:37  | these agents are tools of each other in a circle: a → b → c → a    |
-      | warning  | 10:18 | there is no file `gone.rhai`                                       |
-      | hint     | 11:3  | no agent uses the tool `idle`                                      |
-      | warning  | 11:25 | `no-such-program` is neither a file nor a command                  |
+      | severity | place | message                                                         |
+      | error    | 3:37  | these agents call each other as tools in a cycle: a → b → c → a |
+      | warning  | 10:18 | there is no file `gone.rhai`                                    |
+      | hint     | 11:3  | no agent uses the tool `idle`                                   |
+      | warning  | 11:25 | `no-such-program` is neither a file nor a command               |
 
   Scenario: What a run may spend also ends the requests of one execution
     Given the ensemble "a.yaml":

@@ -1,4 +1,4 @@
-//! The command line: what can be typed, and the words that `--help` prints.
+//! The command line: the arguments, and the texts that `--help` prints.
 
 mod conversing;
 mod examining;
@@ -22,15 +22,15 @@ pub(super) use lookback::{
 #[derive(Debug, Parser)]
 #[command(name = "ensemble", version, propagate_version = true, max_term_width = 100)]
 pub(super) struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
-    /// Colours: on a terminal, always, or never
+    /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub color: ColorChoice,
 }
 
-/// When colours are used.
+/// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set.
@@ -44,55 +44,55 @@ pub(super) enum ColorChoice {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Hold a conversation from input to outcome
+    /// Run a conversation
     Run(RunArgs),
-    /// Talk with an ensemble: each line is a user message
+    /// Chat with an ensemble: each line is a user message
     Chat(ChatArgs),
     /// Check ensemble files without running them
     Validate(ValidateArgs),
-    /// Say what the code of a finding means, with a wrong and a right example
+    /// Explain the code of a finding, with a wrong and a right example
     Explain(ExplainArgs),
-    /// Walk through all conversations that an ensemble can hold, and tell how they can end
+    /// Explore all possible conversations of an ensemble, and list the possible outcomes
     Check(CheckArgs),
-    /// Draw who listens to whom, and what a run made of it
+    /// Draw the agents and their dependencies, optionally with the data of a run
     Graph(GraphArgs),
-    /// Write a small ensemble that runs at once, to start from
+    /// Create a small ensemble as a starting point; it can be run immediately
     Init(InitArgs),
-    /// Make an ensemble of a plain one of llm-orc, and list what could not be carried over
+    /// Convert a simple ensemble of llm-orc, and list what could not be converted
     Import(ImportArgs),
-    /// Decide a recorded conversation again and stop where the decision differs
+    /// Decide the turns of a recorded conversation again, and stop at the first difference
     Replay(ReplayArgs),
-    /// Go on with a run that was interrupted or waits for an answer
+    /// Continue a run that was interrupted or waits for an answer
     Resume(ResumeArgs),
-    /// Say something more to a run that has ended, and go on
+    /// Add a message to a run that has ended, and continue it
     Continue(ContinueArgs),
-    /// Start a new run from a turn of another
+    /// Start a new run from a turn of another run
     Fork(ForkArgs),
-    /// Tell what a run would take, from what a recorded one took
+    /// Estimate tokens, cost and time of a run from a recorded run
     Estimate(EstimateArgs),
-    /// Repeat an execution of a run and what followed from it, in a new run
+    /// Repeat an execution of a run and everything that depends on it, in a new run
     Rerun(RerunArgs),
-    /// Look at recorded runs
+    /// List, show, compare, export and delete recorded runs
     #[command(subcommand)]
     Runs(RunsCommand),
-    /// Try the models that profiles name, or list what their providers offer
+    /// Test the models of profiles, or list the models that providers offer
     #[command(subcommand)]
     Models(ModelsCommand),
     /// Print the JSON Schema of ensemble files, for editors
     Schema,
     /// Print a completion script for a shell
     Completions {
-        /// Which shell
+        /// The shell
         shell: Shell,
     },
-    /// Print a manual page, or write them all into a folder
+    /// Print a manual page, or write all manual pages to a folder
     Man(ManArgs),
 }
 
 /// `ensemble init`.
 #[derive(Debug, Args)]
 pub(super) struct InitArgs {
-    /// The ensemble's name; default: this folder's
+    /// The name of the ensemble; default: the name of the current folder
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
 }
@@ -103,10 +103,10 @@ pub(super) struct ImportArgs {
     /// The ensemble of llm-orc, or - for standard input
     #[arg(value_name = "FILE")]
     pub file: String,
-    /// Write into this file, or into this folder under the same name; without it, to standard output
+    /// Write to this file, or to a file with the same name in this folder; default: standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Overwrite a file that is there
+    /// Overwrite an existing file
     #[arg(long, requires = "output")]
     pub force: bool,
 }
@@ -114,10 +114,10 @@ pub(super) struct ImportArgs {
 /// `ensemble man`.
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
-    /// The page of this command; without it, that of the program
+    /// The command; default: the page of the program
     #[arg(value_name = "COMMAND", conflicts_with = "output")]
     pub command: Option<String>,
-    /// Write all pages into this folder
+    /// Write all pages to this folder
     #[arg(short, long, value_name = "FOLDER")]
     pub output: Option<PathBuf>,
 }
@@ -125,23 +125,23 @@ pub(super) struct ManArgs {
 /// `ensemble runs`.
 #[derive(Debug, Subcommand)]
 pub(super) enum RunsCommand {
-    /// All runs of this project, the latest last
+    /// List all runs of this project, the latest last
     List {
-        /// One JSON document
+        /// Print one JSON document
         #[arg(long)]
         json: bool,
     },
-    /// The story of a run, turn by turn: who ran, who did not and why, how it ended, what to type next
+    /// Show a run turn by turn: which agents ran, which did not and why, the outcome, the next commands
     Show(RunsShowArgs),
-    /// Where two runs part; exit code 1 when they differ
+    /// Show the differences between two runs; exit code 1 if they differ
     Diff(RunsDiffArgs),
-    /// A run as one document: its result as JSON, its story as Markdown or as a page
+    /// Write a run as one document: the result as JSON, or all turns as Markdown or HTML
     Export(RunsExportArgs),
-    /// Delete old runs; those that are driven stay, and so do those that can be resumed
+    /// Delete old runs, except runs that another process executes and runs that can be resumed
     Prune(RunsPruneArgs),
     /// Delete runs
     Rm {
-        /// Their ids, or the beginnings of them
+        /// The ids of the runs, or the beginnings of the ids
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
     },
@@ -150,30 +150,30 @@ pub(super) enum RunsCommand {
 /// `ensemble models`.
 #[derive(Debug, Subcommand)]
 pub(super) enum ModelsCommand {
-    /// Ask every model for one word, and say what is wrong: no key, no server, no such model
+    /// Send a request for one word to every model, and report problems: no key, no server, unknown model
     Check(ModelsArgs),
     /// List the models that each provider offers
     List(ModelsArgs),
 }
 
-/// Which models.
+/// The selection of models.
 #[derive(Debug, Args)]
 pub(super) struct ModelsArgs {
-    /// The ensemble whose models are meant: a file, or the name of one; default: all profiles of the configuration
+    /// The ensemble: a file, or the name of an ensemble; default: all profiles of the configuration
     #[arg(value_name = "FILE|NAME")]
     pub ensemble: Option<String>,
     /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
     #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
     pub model: Vec<String>,
-    /// How the answers are shown
+    /// The output format
     #[arg(long, value_enum, default_value_t = ModelsFormat::Human, value_name = "FORM")]
     pub format: ModelsFormat,
 }
 
-/// How the answers of models are shown.
+/// The output format of the results for each model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(super) enum ModelsFormat {
-    /// A line for each.
+    /// One line for each model.
     #[default]
     Human,
     /// One JSON document.

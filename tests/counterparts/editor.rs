@@ -101,7 +101,7 @@ fn keys_and_values_are_completed() {
     let keys = desk.completions("  - name: a\n    script: a.rhai\n    dep‸");
     let dependencies = keys.iter().find(|(label, _)| label == "dependencies");
     let (_, said) = dependencies.unwrap_or_else(|| panic!("{keys:?}"));
-    assert!(said.contains("Agents that this one listens to"), "{said}");
+    assert!(said.contains("The agents that this agent depends on"), "{said}");
     let labels: Vec<&str> = keys.iter().map(|(label, _)| label.as_str()).collect();
     assert!(labels.contains(&"depends_on"), "{labels:?}");
 
@@ -131,7 +131,7 @@ fn keys_and_values_are_completed() {
 fn a_hover_says_what_a_key_means_and_what_holds_without_it() {
     let Some((mut desk, _workspace)) = desk() else { return };
     let said = desk.hover("  - name: a\n    script: a.rhai\n    conversation:\n      max_tu‸rns: 3\n");
-    assert!(said.contains("Most executions of this agent in the run"), "{said}");
+    assert!(said.contains("Maximum number of executions of this agent"), "{said}");
     assert!(said.contains("Default: `1`"), "{said}");
     let said = desk.hover("  - name: a\n    script: a.rhai\n    on_err‸or: fail\n");
     assert!(said.contains("Default: `fail`"), "{said}");

@@ -67,7 +67,7 @@ fn an_explanation_begins_with_code_and_title() {
     let workspace = Workspace::new();
     let text = workspace.run(["explain", "e021"]).expect_code(0).stdout;
     assert!(
-        text.starts_with("E021: An agent is named that the ensemble does not have.\n\n"),
+        text.starts_with("E021: There is no agent with this name.\n\n"),
         "{text}"
     );
 }

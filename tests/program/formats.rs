@@ -44,7 +44,7 @@ fn github_gets_one_escaped_command_for_each_finding() {
     assert_eq!(lines.len(), 5, "{lines:#?}");
     assert_eq!(
         lines[0],
-        format!("::error {file},line=5,col=21,endLine=5,endColumn=22,title=E026::`b` stands twice in `depends_on`")
+        format!("::error {file},line=5,col=21,endLine=5,endColumn=22,title=E026::`b` is twice in `depends_on`")
     );
     assert!(
         lines[1].starts_with(&format!("::error {file},line=5,col=24,endLine=5,endColumn=25,title=E0")),
@@ -52,7 +52,7 @@ fn github_gets_one_escaped_command_for_each_finding() {
     );
     assert!(
         lines[2].starts_with(&format!(
-            "::error {file},line=8,endLine=9,title=E014::expected text, found a map%0Ahelp: "
+            "::error {file},line=8,endLine=9,title=E014::expected a string, found a map%0Ahelp: "
         )),
         "{lines:#?}"
     );
@@ -138,7 +138,7 @@ fn junit_has_a_test_case_for_each_file() {
     assert!(xml.starts_with(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"3\" failures=\"1\" errors=\"0\">"
     ));
-    assert!(xml.contains("<testcase name=\"e/1,a:b %.yaml\" classname=\"ensemble\">\n      <failure type=\"E026\" message=\"3 findings, the first: `b` stands twice"), "{xml}");
+    assert!(xml.contains("<testcase name=\"e/1,a:b %.yaml\" classname=\"ensemble\">\n      <failure type=\"E026\" message=\"3 findings, the first: `b` is twice in"), "{xml}");
     assert!(
         xml.contains("<testcase name=\"e/3.yaml\" classname=\"ensemble\"/>"),
         "{xml}"

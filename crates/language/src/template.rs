@@ -179,7 +179,7 @@ fn unknown(text: &str, name: &str, listens_to: &[Arc<str>]) -> TemplateError {
     let message = match dashed {
         Some(agent) => format!("unknown variable `{name}`; write `dependencies[\"{agent}\"]` for that agent"),
         None => format!(
-            "unknown variable `{name}`; there are {} and the agents that this one listens to",
+            "unknown variable `{name}`; the variables are {} and the agents that this agent depends on",
             VARIABLES.join(", ")
         ),
     };
@@ -292,8 +292,8 @@ fn find_word(text: &str, word: &str) -> Option<usize> {
 impl TemplateError {
     fn new(text: &str, error: &minijinja::Error) -> Self {
         let message = match (error.kind(), error.detail()) {
-            (ErrorKind::OutOfFuel, _) => "the template takes too many steps".to_owned(),
-            (ErrorKind::WriteFailure, _) => format!("the text grows past {MAX_BYTES} bytes"),
+            (ErrorKind::OutOfFuel, _) => "the template needs too many steps".to_owned(),
+            (ErrorKind::WriteFailure, _) => format!("the rendered text is longer than {MAX_BYTES} bytes"),
             (ErrorKind::TemplateNotFound, _) => "a template cannot include or extend another".to_owned(),
             (_, Some(detail)) => detail.to_owned(),
             (kind, None) => kind.to_string(),

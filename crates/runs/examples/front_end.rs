@@ -18,7 +18,7 @@ agents:
 "#;
 
 /// What a front end shows, as lines of text.
-pub async fn front_end() -> Result<Vec<String>, RunError> {
+pub(crate) async fn front_end() -> Result<Vec<String>, RunError> {
     let mut shown = Vec::new();
     let runs = Runs::open(Project::at("."), Host::system()).with_store(Arc::new(MemoryStore::new()));
 

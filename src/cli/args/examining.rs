@@ -1,34 +1,34 @@
-//! Commands that look at ensemble files and run nothing.
+//! Commands that read ensemble files and execute nothing.
 
 use clap::{ArgAction, Args, ValueEnum};
 
 /// `ensemble validate`.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
-    /// Files, folders (searched for .yaml and .yml), patterns, or - for standard input; default: `ensembles`, else this folder
+    /// Files, folders (searched for .yaml and .yml), patterns, or - for standard input; default: `ensembles`, or else the current folder
     #[arg(value_name = "PATH")]
     pub paths: Vec<String>,
-    /// How findings are shown
+    /// The output format of the findings
     #[arg(long, value_enum, default_value_t = ValidateFormat::Human, value_name = "FORM")]
     pub format: ValidateFormat,
-    /// Warnings fail too
+    /// Exit with code 2 also for warnings
     #[arg(long)]
     pub deny_warnings: bool,
-    /// Pass over findings of this code, a warning's or a hint's; in a file, `# ensemble: allow(CODE) reason` does
+    /// Ignore findings with this code of a warning or a hint; in a file, use `# ensemble: allow(CODE) reason`
     #[arg(long, value_name = "CODE", value_delimiter = ',', action = ArgAction::Append)]
     pub allow: Vec<String>,
-    /// Take findings of this code as errors
+    /// Treat findings with this code as errors
     #[arg(long, value_name = "CODE", value_delimiter = ',', action = ArgAction::Append)]
     pub deny: Vec<String>,
-    /// Say nothing where nothing is wrong
+    /// Print nothing if there are no findings
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// How findings are shown.
+/// The output format of the findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ValidateFormat {
-    /// With source line, caret and help.
+    /// Readable text with source line, caret and help.
     #[default]
     Human,
     /// One versioned JSON document.
@@ -52,21 +52,21 @@ pub(crate) struct ExplainArgs {
 /// `ensemble check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// The ensemble: a file, or the name of one
+    /// The ensemble: a file, or the name of an ensemble
     #[arg(value_name = "FILE|NAME")]
     pub ensemble: String,
-    /// The form of the report
+    /// The output format
     #[arg(long, value_enum, default_value_t = CheckFormat::Human, value_name = "FORM")]
     pub format: CheckFormat,
-    /// Give up after so many states, and say what was seen until then
+    /// Stop after this number of states, and report what was explored
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_states: u32,
 }
 
-/// The forms of what `check` reports.
+/// The output formats of `check`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum CheckFormat {
-    /// For people.
+    /// Readable text.
     #[default]
     Human,
     /// One JSON document.
@@ -76,26 +76,26 @@ pub(crate) enum CheckFormat {
 /// `ensemble graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
-    /// The ensemble: a file, or the name of one; with --run, the one that was run is the default
+    /// The ensemble: a file, or the name of an ensemble; default with --run: the recorded ensemble
     #[arg(value_name = "FILE|NAME", required_unless_present = "run")]
     pub ensemble: Option<String>,
-    /// The form of the picture
+    /// The format of the picture
     #[arg(long, value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
     pub format: GraphFormat,
-    /// Show what became of it in this run: who ran how often, who failed, who did not run and why
+    /// Add the data of this run: how often each agent ran and failed, and why other agents did not run
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
 }
 
-/// The forms of a picture.
+/// The formats of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum GraphFormat {
-    /// A flowchart that forges and editors draw.
+    /// A flowchart that code hosting sites and editors can draw.
     #[default]
     Mermaid,
     /// For Graphviz.
     Dot,
-    /// A picture of its own, for browsers and documents.
+    /// A complete picture for browsers and documents.
     Svg,
     /// Plain text.
     Ascii,

@@ -1,4 +1,4 @@
-//! What can be typed about runs that were recorded.
+//! The arguments of the commands for recorded runs.
 
 use std::path::PathBuf;
 
@@ -10,16 +10,16 @@ use ensemble_core::conversation::CompletionReason;
 /// `ensemble runs show`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsShowArgs {
-    /// The run's id, the beginning of it, or its folder; default: the latest run
+    /// The id of the run, the beginning of the id, or its folder; default: the latest run
     #[arg(value_name = "RUN")]
     pub run: Option<String>,
-    /// Whole outputs, what each execution read, and what it wrote to stderr
+    /// Also print complete outputs, what each execution read, and its stderr
     #[arg(short, long)]
     pub verbose: bool,
-    /// Go on until the run ends, while another process drives it
+    /// Keep printing until the run ends, while another process executes it
     #[arg(short, long)]
     pub follow: bool,
-    /// human: the story; json: the same as one document; events: the journal's lines
+    /// human: readable text; json: the same as one document; events: the lines of the journal
     #[arg(long, value_enum, default_value_t = Output::Human, value_name = "FORM")]
     pub output: Output,
 }
@@ -27,21 +27,21 @@ pub(crate) struct RunsShowArgs {
 /// `ensemble runs diff`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsDiffArgs {
-    /// A run's id or its beginning, a journal, a run's folder, or a saved result
+    /// A run id or its beginning, a journal, the folder of a run, or a saved result
     #[arg(value_name = "A")]
     pub a: String,
-    /// The other one
+    /// The other record
     #[arg(value_name = "B")]
     pub b: String,
-    /// How the differences are shown
+    /// The output format of the differences
     #[arg(long, value_enum, default_value_t = Told::Human, value_name = "FORM")]
     pub output: Told,
 }
 
-/// For whom something is told.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Told {
-    /// For people.
+    /// Readable text.
     #[default]
     Human,
     /// One JSON document.
@@ -51,10 +51,10 @@ pub(crate) enum Told {
 /// `ensemble runs export`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsExportArgs {
-    /// The run's id, the beginning of it, or its folder; default: the latest run
+    /// The id of the run, the beginning of the id, or its folder; default: the latest run
     #[arg(value_name = "RUN")]
     pub run: Option<String>,
-    /// The form of the document
+    /// The format of the document
     #[arg(long, value_enum, default_value_t = ExportFormat::Json, value_name = "FORM")]
     pub format: ExportFormat,
     /// Write to this file instead of standard output
@@ -62,15 +62,15 @@ pub(crate) struct RunsExportArgs {
     pub out: Option<PathBuf>,
 }
 
-/// The forms of an exported run.
+/// The formats of an exported run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ExportFormat {
     /// The result, as `run --output json` prints it.
     #[default]
     Json,
-    /// The story, as forges show it.
+    /// All turns as Markdown, for code hosting sites.
     Markdown,
-    /// The story as one page for a browser, which needs nothing else.
+    /// All turns as one HTML page without other files.
     Html,
 }
 
@@ -84,13 +84,13 @@ pub(crate) struct RunsPruneArgs {
     /// Only runs whose last record is older than this: 90s, 30m, 12h, 7d, 4weeks
     #[arg(long, value_name = "AGE", group = "which", value_parser = humantime::parse_duration)]
     pub older_than: Option<std::time::Duration>,
-    /// Only runs that ended so; several with commas
+    /// Only runs with this outcome; separate several with commas
     #[arg(long, value_name = "OUTCOME", group = "which", value_delimiter = ',', value_parser = CompletionReason::ALL.map(CompletionReason::as_str))]
     pub outcome: Vec<String>,
-    /// Also runs that could still be resumed: interrupted, waiting, crashed
+    /// Also runs that can still be resumed: interrupted, waiting, crashed
     #[arg(long)]
     pub resumable: bool,
-    /// Say what would be deleted, and delete nothing
+    /// Print what would be deleted, and delete nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
 }
@@ -98,13 +98,13 @@ pub(crate) struct RunsPruneArgs {
 /// `ensemble estimate`.
 #[derive(Debug, Args)]
 pub(crate) struct EstimateArgs {
-    /// The ensemble that is to run: a file, or the name of one
+    /// The ensemble to run: a file, or the name of an ensemble
     #[arg(value_name = "FILE|NAME")]
     pub ensemble: String,
-    /// The run whose path is taken for the estimate
+    /// The recorded run that the estimate is based on
     #[arg(long, value_name = "RUN")]
     pub from: String,
-    /// How it is shown
+    /// The output format
     #[arg(long, value_enum, default_value_t = Told::Human, value_name = "FORM")]
     pub output: Told,
 }

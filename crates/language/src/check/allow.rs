@@ -22,7 +22,7 @@ pub fn apply_allowances(document: &Document, mut diagnostics: Vec<Diagnostic>, c
             complaints.push(complaint(
                 source,
                 *comment,
-                "this comment allows nothing".to_owned(),
+                "this `allow` comment is not valid".to_owned(),
                 FORM,
             ));
             continue;
@@ -33,7 +33,7 @@ pub fn apply_allowances(document: &Document, mut diagnostics: Vec<Diagnostic>, c
                     let before = diagnostics.len();
                     diagnostics.retain(|finding| finding.code != code || source.place(finding.span.start).line != line);
                     if diagnostics.len() == before && complete {
-                        let message = format!("there is no {name} on line {line} to allow");
+                        let message = format!("there is no {name} on line {line} that this comment could allow");
                         let help = "remove the comment, or move it to the line of the finding or the line above";
                         complaints.push(complaint(source, *span, message, help));
                     }
@@ -42,7 +42,7 @@ pub fn apply_allowances(document: &Document, mut diagnostics: Vec<Diagnostic>, c
             }
         }
         if !allowance.has_reason {
-            let message = "this comment does not say why".to_owned();
+            let message = "this `allow` comment gives no reason".to_owned();
             complaints.push(complaint(source, *comment, message, FORM));
         }
     }
@@ -94,10 +94,7 @@ fn allowable(name: &str) -> Result<Code, (String, String)> {
         return Err((message, "an ensemble with an error cannot run".to_owned()));
     }
     if code == codes::ALLOWANCE {
-        let message = format!(
-            "{} is about comments like this one and cannot be allowed by one",
-            code.0
-        );
+        let message = format!("{} is about `allow` comments and cannot be allowed by one", code.0);
         return Err((message, format!("pass `--allow {}` to `validate`", code.0)));
     }
     Ok(code)

@@ -151,7 +151,7 @@ fn report(ensemble: &Ensemble, circle: &[(usize, &Dependency)]) -> Finding {
     }
     names.push(name(circle[0].0));
     let place = |(agent, edge): &(usize, &Dependency)| edge.route(&Agent::route(*agent)).value();
-    let message = format!("no agent of this circle can be the first to run: {}", names.join(" → "));
+    let message = format!("none of the agents in this cycle can run first: {}", names.join(" → "));
     let mut finding = Finding::error(codes::DEAD_CIRCLE, place(&circle[0]), message);
     for step in circle.iter().take(SHOWN) {
         finding = finding.also(
@@ -159,5 +159,5 @@ fn report(ensemble: &Ensemble, circle: &[(usize, &Dependency)]) -> Finding {
             format!("`{}` waits for `{}`", name(step.0), step.1.agent_name),
         );
     }
-    finding.help("mark the dependency that closes the circle with `feedback: true`: it is not needed before the agent's first execution")
+    finding.help("add `feedback: true` to the dependency that closes the cycle: a feedback dependency is ignored before the agent's first execution")
 }

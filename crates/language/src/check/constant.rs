@@ -19,19 +19,19 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
             Verdict::Open | Verdict::Plain(_) => continue,
             Verdict::Always => (
                 "this condition is always true".to_owned(),
-                "correct it, or leave it out".to_owned(),
+                "correct the condition, or remove it".to_owned(),
             ),
             Verdict::Never => (
                 "this condition is never true".to_owned(),
                 format!(
-                    "correct it, or remove the dependency: the news of `{}` will not start `{}`",
+                    "correct the condition, or remove the dependency: no output of `{}` will start `{}`",
                     edge.dependency.agent_name,
                     graph.name(to)
                 ),
             ),
             Verdict::Fails(why) => (
-                format!("this condition never has an answer: {why}"),
-                "correct it: a run that asks it ends as `condition_failed`".to_owned(),
+                format!("this condition can never be evaluated: {why}"),
+                "correct the condition: a run that evaluates it ends with the outcome `condition_failed`".to_owned(),
             ),
         };
         let place = edge.route(to).key("condition").value();

@@ -22,11 +22,11 @@ fn feedback_once(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Findin
         return None;
     }
     let message = format!(
-        "this dependency has no effect: `{}` runs once, and feedback counts from the second time on",
+        "this dependency has no effect: `{}` runs only once, and a feedback dependency is only checked from the second execution on",
         agent.name
     );
     let place = edge.route(to).key("feedback").value();
-    let help = "give the agent a `max_turns` above 1 under `conversation`, or leave `feedback` out";
+    let help = "set the agent's `conversation.max_turns` above 1, or remove `feedback`";
     Some(Finding::warning(codes::FEEDBACK_ONCE, place, message).help(help))
 }
 
@@ -52,12 +52,12 @@ fn out_of_reach(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Finding
     };
     // An agent whose own turns are as many as wanted has one fewer for feedback.
     let not_first = if limiting == to && edge.dependency.feedback {
-        ", and feedback does not start it the first time"
+        ", and a feedback dependency does not count for the first execution"
     } else {
         ""
     };
     let message = format!(
-        "`max_executions: {wanted}` is never reached: the `max_turns` of `{}` is {turns}{not_first}",
+        "`max_executions: {wanted}` can never be reached: `max_turns` of `{}` is {turns}{not_first}",
         graph.name(limiting)
     );
     let limit = Agent::route(limiting).key("conversation").key("max_turns");
@@ -67,7 +67,7 @@ fn out_of_reach(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Finding
         message,
     );
     if turns > 1 {
-        finding = finding.also(limit.value(), "this limit comes first");
+        finding = finding.also(limit.value(), "this limit is reached first");
     }
-    Some(finding.help("lower it, leave it out, or raise `max_turns`, which is 1 where it is not written"))
+    Some(finding.help("lower `max_executions`, remove it, or raise `max_turns` (default: 1)"))
 }

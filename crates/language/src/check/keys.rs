@@ -159,7 +159,7 @@ fn of_output(edge: &Edge<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Optio
 /// A key of the context. Whoever asks whether it is there reckons with that it is not, so only what looks like a
 /// slip is a finding then.
 fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) -> Option<AtPlace> {
-    const ELSE: &str = "; `--set`, `--context` or an outer ensemble's `config` could";
+    const ELSE: &str = "; `--set`, `--context` or the `config` of an outer ensemble could add it";
     let key = read.key.as_str();
     let written = outputs.written();
     if written.stored.contains(key) {
@@ -194,11 +194,11 @@ fn unwritten<'k>(message: String, key: &str, known: impl Iterator<Item = &'k str
     let known: Vec<&str> = known.collect();
     let help = match did_you_mean(key, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => format!("there are no keys{or_else}"),
+        None if known.is_empty() => format!("no keys are known{or_else}"),
         None => {
             let more = if known.len() > SHOWN { ", …" } else { "" };
             let names: Vec<String> = known.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-            format!("written are {}{more}{or_else}", names.join(", "))
+            format!("the known keys are {}{more}{or_else}", names.join(", "))
         }
     };
     Box::new(move |at| Finding::warning(codes::UNWRITTEN_KEY, at, message).help(help))
@@ -207,12 +207,12 @@ fn unwritten<'k>(message: String, key: &str, known: impl Iterator<Item = &'k str
 /// A key that several agents are known to write: which of them is read depends on who ran last.
 fn shared(graph: &Graph<'_>, key: &str, first: usize, second: usize) -> AtPlace {
     let message = format!(
-        "`{key}` is written by `{}` and by `{}`: this reads whichever came last",
+        "`{}` and `{}` both write `{key}`: this condition reads the value of the agent that ran last",
         graph.name(first),
         graph.name(second)
     );
     let help = format!(
-        "read `context.{}.{key}`, the output of that agent alone",
+        "use `context.{}.{key}` to read the output of that agent only",
         graph.agent(first).state_key()
     );
     Box::new(move |at| Finding::hint(codes::SHARED_KEY, at, message).help(help))

@@ -28,13 +28,12 @@ pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
         if *cap > turns {
             continue;
         }
-        let message =
-            format!("the conversation ends once `{name}` has run {cap} times; its own `max_turns` is {turns}");
+        let message = format!("the conversation ends when `{name}` has run {cap} times; its `max_turns` is {turns}");
         let own = Agent::route(*index).key("conversation").key("max_turns").value();
         findings.push(
             Finding::hint(codes::CAP_ENDS_RUN, caps.key(name.clone()).value(), message)
-                .also(own, "its own limit, which would hold only this agent")
-                .help("this cap is for the whole conversation; to limit the agent alone, `max_turns` is enough"),
+                .also(own, "this limit only prevents the agent from running again")
+                .help("`max_agent_executions` ends the whole conversation; to limit only this agent, use `max_turns`"),
         );
     }
     findings

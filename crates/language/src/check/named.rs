@@ -16,10 +16,10 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
                 continue;
             }
             let place = edge.route(to).key("condition").text(span);
-            let finding = Finding::error(codes::CONDITION_AGENT, place, format!("no agent is called `{name}`"));
+            let finding = Finding::error(codes::CONDITION_AGENT, place, format!("there is no agent `{name}`"));
             findings.push(finding.help(match did_you_mean(&name, graph.names()) {
                 Some(known) => format!("did you mean `{known}`?"),
-                None => "`executions` knows the agents of this ensemble".to_owned(),
+                None => "the keys of `executions` are the names of the agents in this ensemble".to_owned(),
             }));
         }
     }

@@ -41,7 +41,10 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
         for agent in others.into_iter().take(SHOWN) {
             let waits = graph.edges(agent).iter().find(|edge| is_shut_out(edge.from));
             let for_whom = waits.map_or("it", |edge| graph.name(edge.from));
-            let label = format!("`{}` cannot either: it waits for `{for_whom}`", graph.name(agent));
+            let label = format!(
+                "`{}` can never run either: it waits for `{for_whom}`",
+                graph.name(agent)
+            );
             first.also.push((Agent::route(agent).key("name").value(), label));
         }
     }

@@ -33,11 +33,11 @@ fn max_turns(index: usize) -> At {
 fn alone(index: usize, agent: &Agent) -> Finding {
     let turns = agent.conversation.max_turns;
     let message = format!(
-        "agent `{}` will run once, not {turns} times: no other agent can give it news",
+        "agent `{}` will run once, not {turns} times: no other agent can produce a new output for it",
         agent.name
     );
     Finding::warning(codes::NEVER_NEWS, max_turns(index), message)
-        .help("write `trigger: every_turn` under `conversation` to run it every turn, or leave `max_turns` out")
+        .help("set `conversation.trigger: every_turn` to run the agent in every turn, or remove `max_turns`")
 }
 
 fn each_other(listeners: &[(usize, &Agent)]) -> Finding {
@@ -51,12 +51,12 @@ fn each_other(listeners: &[(usize, &Agent)]) -> Finding {
         names.push("…".to_owned());
     }
     let message = format!(
-        "agents without dependencies start each other until `max_turns`: {}",
+        "these agents without dependencies start each other until they reach `max_turns`: {}",
         names.join(", ")
     );
     let mut finding = Finding::hint(codes::FEED_EACH_OTHER, max_turns(listeners[0].0), message);
     for (index, agent) in listeners.iter().take(SHOWN).skip(1) {
         finding = finding.also(max_turns(*index), format!("`{}` too", agent.name));
     }
-    finding.help("an agent without dependencies listens to everyone; name in `depends_on` whom it should listen to")
+    finding.help("an agent without dependencies is started by the output of any other agent; list in `depends_on` the agents that it depends on")
 }

@@ -14,15 +14,12 @@ pub(super) fn unknown(ensemble: &Ensemble, known: &dyn Fn(&str) -> bool) -> Vec<
     named(ensemble)
         .filter(|(name, _)| !inline.contains(name) && !known(name))
         .map(|(name, at)| {
-            Finding::warning(
-                codes::UNKNOWN_PROFILE,
-                at,
-                format!("there is no model profile `{name}` here"),
+            Finding::warning(codes::UNKNOWN_PROFILE, at, format!("unknown model profile `{name}`")).help(
+                match did_you_mean(name, inline.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "define it under `model_profiles`, in this file or in `.ensemble/config.yaml`".to_owned(),
+                },
             )
-            .help(match did_you_mean(name, inline.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "define it under `model_profiles`, in this file or in `.ensemble/config.yaml`".to_owned(),
-            })
         })
         .collect()
 }
@@ -38,9 +35,9 @@ pub(super) fn unused(ensemble: &Ensemble) -> Vec<Finding> {
             Finding::hint(
                 codes::UNUSED_PROFILE,
                 place,
-                format!("nobody uses the model profile `{name}`"),
+                format!("the model profile `{name}` is not used"),
             )
-            .help("remove it, or name it as an agent's `model_profile` or as a `fallback`")
+            .help("remove the profile, or use it as the `model_profile` of an agent or as a `fallback`")
         })
         .collect()
 }
@@ -73,14 +70,14 @@ pub(super) fn circles_through(ensemble: &Ensemble, configured: &[(Arc<str>, Prof
         if let Some(first) = circle.iter().position(|name| own.contains(name)) {
             circle.rotate_left(first);
             let message = format!(
-                "profiles fall back on each other in a circle: {} → {}",
+                "the fallbacks of these profiles form a cycle: {} → {}",
                 circle.join(" → "),
                 circle[0]
             );
             let place = Route::root().key("model_profiles").key(circle[0]).key("fallback");
             findings.push(
                 Finding::warning(codes::FALLBACK_AROUND, place.value(), message)
-                    .help("let one of them have no `fallback`: the search ends where it began"),
+                    .help("remove the `fallback` of one of these profiles"),
             );
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
             findings.push(
                 Finding::hint(codes::SHARED_STATE_KEY, place(index), message)
                     .also(place(earlier), "first here")
-                    .help("the later output takes the earlier one's place; in one turn, the agent declared last wins"),
+                    .help("a later output overwrites an earlier one; within one turn, the output of the agent that is declared last is kept"),
             );
         }
     }

@@ -86,7 +86,9 @@ fn latest_end(graph: &Graph<'_>) -> End {
             end = End {
                 turn: cap.get(),
                 place: Some(route.key("max_agent_executions").key(name.clone()).value()),
-                why: format!("`{name}` runs from turn 1 on, and `max_agent_executions` ends the conversation at {cap}"),
+                why: format!(
+                    "`{name}` runs from turn 1 on, and `max_agent_executions` ends the conversation when it has run {cap} times"
+                ),
             };
         }
     }
@@ -101,19 +103,22 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some((first, others)) = late.split_first() {
         let message = format!(
-            "agent `{}` can never run: its first turn is {} at the earliest, and the conversation ends after turn {}",
+            "agent `{}` can never run: it could run in turn {} at the earliest, and the conversation ends after turn {}",
             graph.name(*first),
             turns[*first].unwrap_or_default(),
             end.turn
         );
         let mut finding = Finding::warning(codes::TOO_LATE, name(*first), message);
         if let Some(place) = end.place.filter(|_| is_written(graph)) {
-            finding = finding.also(place, "this limit ends it");
+            finding = finding.also(place, "this limit ends the conversation");
         }
         for other in others.iter().take(SHOWN) {
-            finding = finding.also(name(*other), format!("nor can `{}`", graph.name(*other)));
+            finding = finding.also(name(*other), format!("`{}` can never run either", graph.name(*other)));
         }
-        findings.push(finding.help(format!("{}; raise it, or shorten the way to the agent", end.why)));
+        findings.push(finding.help(format!(
+            "{}; raise the limit, or remove dependencies before this agent",
+            end.why
+        )));
     }
     for agent in behind_a_cap(graph, &turns, &late).into_iter().take(1) {
         let message = format!(
@@ -123,8 +128,8 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
         let caps = Route::root().key("conversation_limits").key("max_agent_executions");
         findings.push(
             Finding::warning(codes::TOO_LATE, name(agent), message)
-                .also(caps.value(), "this limit ends it")
-                .help("raise the limit: reaching it ends the conversation after that turn"),
+                .also(caps.value(), "this limit ends the conversation")
+                .help("raise the limit: the conversation ends after the turn in which the limit is reached"),
         );
     }
     findings

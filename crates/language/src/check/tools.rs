@@ -78,7 +78,7 @@ fn report(ensemble: &Ensemble, circle: &[Use]) -> Finding {
     let mut names: Vec<&str> = circle.iter().map(|one| name(one.user)).collect();
     names.push(name(circle[0].user));
     let message = format!(
-        "these agents are tools of each other in a circle: {}",
+        "these agents call each other as tools in a cycle: {}",
         names.join(" → ")
     );
     let mut finding = Finding::error(codes::TOOL_CIRCLE, place(&circle[0]), message);
@@ -86,7 +86,7 @@ fn report(ensemble: &Ensemble, circle: &[Use]) -> Finding {
         let label = format!("`{}` calls `{}`", name(one.user), name(one.performer));
         finding = finding.also(place(one), label);
     }
-    finding.help("take the tool away from one of them")
+    finding.help("remove the tool from one of these agents")
 }
 
 fn unused(ensemble: &Ensemble) -> Vec<Finding> {
@@ -102,7 +102,7 @@ fn unused(ensemble: &Ensemble) -> Vec<Finding> {
     idle.map(|(name, _)| {
         let message = format!("no agent uses the tool `{name}`");
         Finding::hint(codes::UNUSED_TOOL, Tool::route(name).as_key(), message)
-            .help("name it in the `tools` of an agent that asks a model")
+            .help("add the tool to the `tools` of an agent that calls a model")
     })
     .collect()
 }

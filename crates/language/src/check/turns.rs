@@ -91,7 +91,7 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
             Finding::hint(codes::IDLE_TURNS, place(at), message)
         };
         findings.push(finding.help(
-            "whom it listens to has no more news for it: raise their `max_turns`, write `trigger: every_turn`, or lower this one",
+            "the agents that it depends on produce no more outputs for it: raise their `max_turns`, set `trigger: every_turn`, or lower this `max_turns`",
         ));
     }
     findings

@@ -104,15 +104,15 @@ impl Function {
 
 fn wrong<T>(value: &Datum, needed: &str) -> Result<T, Fault> {
     Err(Fault::Operand(match value {
-        Datum::Nothing => format!("is nothing where {needed} is needed"),
-        _ => format!("is {} ({}) where {needed} is needed", value.a_sort(), show(value)),
+        Datum::Nothing => format!("is None, but must be {needed}"),
+        _ => format!("is {} ({}), but must be {needed}", value.a_sort(), show(value)),
     }))
 }
 
 fn text(value: &Datum) -> Result<&str, Fault> {
     match value {
         Datum::Text(text) => Ok(text.as_str()),
-        _ => wrong(value, "a text"),
+        _ => wrong(value, "a string"),
     }
 }
 
@@ -121,7 +121,7 @@ fn argument(value: &Datum) -> Result<&str, Fault> {
     match value {
         Datum::Text(text) => Ok(text.as_str()),
         _ => fault(format!(
-            "a text is needed here, and {} is {}",
+            "the argument must be a string, but {} is {}",
             show(value),
             value.a_sort()
         )),
@@ -158,7 +158,7 @@ fn get(a: &[Datum]) -> Outcome {
             Some(at) => position(at, list.len()).and_then(|at| list.get(at)),
             None => return index(&a[0], at),
         },
-        (Datum::Nothing, _) => return Err(Fault::Operand("is nothing, so `get` finds nothing in it".into())),
+        (Datum::Nothing, _) => return Err(Fault::Operand("is None, so `get` cannot read from it".into())),
         _ => return wrong(&a[0], "a map or a list"),
     };
     Ok(found.or_else(|| a.get(2).cloned()).unwrap_or(Datum::Nothing))
@@ -169,7 +169,7 @@ fn len(a: &[Datum]) -> Outcome {
         Datum::Text(text) => Ok(size(text.as_str().chars().count())),
         Datum::List(list) => Ok(size(list.len())),
         Datum::Map(map) => Ok(size(map.len())),
-        other => wrong(other, "a text, a list or a map"),
+        other => wrong(other, "a string, a list or a map"),
     }
 }
 
@@ -177,7 +177,7 @@ fn count(a: &[Datum]) -> Outcome {
     match &a[0] {
         Datum::List(list) => Ok(size(list.iter().filter(|item| equal(item, &a[1])).count())),
         Datum::Text(text) => Ok(size(text.as_str().matches(argument(&a[1])?).count())),
-        other => wrong(other, "a text or a list"),
+        other => wrong(other, "a string or a list"),
     }
 }
 
@@ -188,7 +188,7 @@ fn index_of(a: &[Datum]) -> Outcome {
             let text = text.as_str();
             text.find(argument(&a[1])?).map(|at| text[..at].chars().count())
         }
-        other => return wrong(other, "a text or a list"),
+        other => return wrong(other, "a string or a list"),
     };
     Ok(found.map_or(Datum::Int(-1), size))
 }
@@ -211,12 +211,12 @@ fn split(a: &[Datum]) -> Outcome {
     let parts: Vec<Datum> = match a.get(1) {
         None => whole.split_whitespace().take(ITEM_LIMIT + 1).map(Datum::text).collect(),
         Some(separator) => match argument(separator)? {
-            "" => return fault("`split` needs a separator that is not empty"),
+            "" => return fault("the separator of `split` must not be empty"),
             separator => whole.split(separator).take(ITEM_LIMIT + 1).map(Datum::text).collect(),
         },
     };
     if parts.len() > ITEM_LIMIT {
-        return fault("the list would be longer than 100000 items, the sandbox's limit");
+        return fault("the list would have more than 100000 items, which is the limit");
     }
     Ok(Datum::list(parts))
 }
@@ -255,9 +255,7 @@ fn extreme(a: &[Datum], symbol: &str) -> Outcome {
     };
     let mut items = items.into_iter();
     let Some(mut best) = items.next() else {
-        return Err(Fault::Operand(
-            "is empty, so it has neither a smallest nor a largest item".into(),
-        ));
+        return Err(Fault::Operand("is empty, so it has no smallest or largest item".into()));
     };
     for item in items {
         if order(symbol, &item, &best)? == wanted {
@@ -271,7 +269,11 @@ fn sum(a: &[Datum]) -> Outcome {
     let mut total = Datum::Int(0);
     for item in list(&a[0])?.iter() {
         if !matches!(item, Datum::Int(_) | Datum::Float(_)) {
-            return fault(format!("`sum` needs numbers, and {} is {}", show(&item), item.a_sort()));
+            return fault(format!(
+                "the items of `sum` must be numbers, but {} is {}",
+                show(&item),
+                item.a_sort()
+            ));
         }
         total = arithmetic(Arithmetic::Add, &total, &item)?;
     }
@@ -286,7 +288,7 @@ fn round(a: &[Datum]) -> Outcome {
         .and_then(|digits| i32::try_from(digits).ok())
         .filter(|digits| (0..=15).contains(digits));
     match (&a[0], digits) {
-        (_, None) => fault("`round` takes a number of digits from 0 to 15"),
+        (_, None) => fault("the number of digits of `round` must be from 0 to 15"),
         (Datum::Int(int), _) => Ok(Datum::Int(*int)),
         (Datum::Float(float), Some(digits)) => {
             let factor = 10_f64.powi(digits);
@@ -323,10 +325,10 @@ fn int(a: &[Datum]) -> Outcome {
         Datum::Bool(flag) => Ok(Datum::Int(i64::from(*flag))),
         Datum::Text(text) => {
             let parsed = text.as_str().trim().parse().map(Datum::Int);
-            parsed.or_else(|_| fault(format!("{} is no integer", show(&a[0]))))
+            parsed.or_else(|_| fault(format!("{} is not an integer", show(&a[0]))))
         }
         Datum::Int(_) | Datum::Float(_) => integral(&a[0], f64::trunc),
-        other => wrong(other, "a number or a text"),
+        other => wrong(other, "a number or a string"),
     }
 }
 
@@ -336,11 +338,11 @@ fn float(a: &[Datum]) -> Outcome {
         Datum::Bool(flag) => Ok(Datum::Float(f64::from(u8::from(*flag)))),
         Datum::Text(text) => match text.as_str().trim().parse::<f64>() {
             Ok(number) => finite(number, || show(&a[0])),
-            Err(_) => fault(format!("{} is no number", show(&a[0]))),
+            Err(_) => fault(format!("{} is not a number", show(&a[0]))),
         },
         Datum::Int(int) => Ok(Datum::Float(*int as f64)),
         Datum::Float(float) => Ok(Datum::Float(*float)),
-        other => wrong(other, "a number or a text"),
+        other => wrong(other, "a number or a string"),
     }
 }
 

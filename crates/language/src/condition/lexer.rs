@@ -134,9 +134,9 @@ impl<'a> Lexer<'a> {
         let name = self.take_while(continues_name);
         if matches!(self.peek(), Some('\'' | '"')) && name.len() <= 2 && !matches!(name, "in" | "is" | "or" | "if") {
             return error(
-                format!("`{name}` in front of a text"),
+                format!("string prefix `{name}` is not supported"),
                 Span::new(start, self.at + 1),
-                "texts have no prefixes here; write '…' or \"…\" alone, and join parts with `+`",
+                "write '…' or \"…\", and join strings with `+`",
             );
         }
         Ok(TokenKind::Name(name))
@@ -153,7 +153,7 @@ impl<'a> Lexer<'a> {
         let start = self.at;
         let c = self.bump().unwrap_or_default();
         let help = match c {
-            '`' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' => "write texts as '…' or \"…\"",
+            '`' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' => "write strings as '…' or \"…\"",
             '≠' => "write `!=`",
             '≤' => "write `<=`",
             '≥' => "write `>=`",
@@ -191,9 +191,9 @@ impl<'a> Lexer<'a> {
             self.take_while(continues_name);
             let written = &self.text[start..self.at];
             return error(
-                format!("`{written}` is neither a number nor a name"),
+                format!("`{written}` is not a number and not a name"),
                 Span::new(start, self.at),
-                "names start with a letter or `_`",
+                "a name must start with a letter or `_`",
             );
         }
         Ok(kind)
@@ -232,12 +232,12 @@ impl<'a> Lexer<'a> {
     fn int(&self, start: usize, value: Option<u64>, empty: bool) -> Result<TokenKind<'a>, CompileError> {
         let span = Span::new(start, self.at);
         match value {
-            _ if empty => error("a number without digits", span, ""),
+            _ if empty => error("the number has no digits", span, ""),
             Some(value) if value <= i64::MAX.unsigned_abs() + 1 => Ok(TokenKind::Int(value)),
             _ => error(
                 "the integer is too large",
                 span,
-                "integers go up to 9223372036854775807; write a larger number with a decimal point",
+                "the largest integer is 9223372036854775807; write a larger number with a decimal point",
             ),
         }
     }
@@ -254,16 +254,16 @@ impl<'a> Lexer<'a> {
                 Some(c) if c == quote => break,
                 _ => {
                     return error(
-                        format!("the text has no closing {quote}"),
+                        format!("the string has no closing {quote}"),
                         Span::new(start, self.at),
-                        "a text ends on the line on which it starts; write a line break as `\\n`",
+                        "a string must end on the line where it starts; write a line break as `\\n`",
                     );
                 }
             }
         }
         self.bump();
         if text.len() > STRING_LIMIT {
-            return error("the text is longer than 1 MiB", Span::new(start, self.at), "");
+            return error("the string is longer than 1 MiB", Span::new(start, self.at), "");
         }
         Ok(TokenKind::Text(text))
     }
@@ -282,7 +282,7 @@ impl<'a> Lexer<'a> {
             Some('U') => 8,
             _ => {
                 return error(
-                    "unknown escape",
+                    "unknown escape sequence",
                     Span::new(start, self.at),
                     "write a backslash as `\\\\`",
                 );
@@ -301,7 +301,7 @@ impl<'a> Lexer<'a> {
         match character {
             Some(c) => push(text, c),
             None => error(
-                "the escape names no character",
+                "the escape sequence is not a character",
                 Span::new(start, self.at),
                 "write `\\xHH`, `\\uHHHH` or `\\UHHHHHHHH`",
             ),

@@ -221,7 +221,7 @@ impl Condition {
             variables,
         } = emit::emit(&expr);
         let script = with_room(&expr, || ENGINE.compile(&script)).map_err(|error| CompileError {
-            message: format!("the engine does not take the condition: {error}"),
+            message: format!("the expression engine rejects the condition: {error}"),
             span: Span::new(0, text.len()),
             help: None,
         })?;
@@ -281,11 +281,11 @@ impl Condition {
                 }
             }
             EvalAltResult::ErrorTooManyOperations(_) => EvaluateError {
-                message: format!("the condition takes more than {OPERATION_LIMIT} operations, the sandbox's limit"),
+                message: format!("the condition needs more than {OPERATION_LIMIT} operations, which is the limit"),
                 span: whole,
             },
             other => EvaluateError {
-                message: format!("the condition runs past a limit of the sandbox: {other}"),
+                message: format!("the condition exceeds a limit: {other}"),
                 span: whole,
             },
         }

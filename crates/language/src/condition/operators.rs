@@ -70,8 +70,8 @@ pub(super) fn arithmetic(operator: Arithmetic, a: &Datum, b: &Datum) -> Outcome 
             let (does, symbol) = words(operator);
             fault(format!(
                 "cannot {does} {} and {}: {} {symbol} {}",
-                a.sort(),
-                b.sort(),
+                a.a_sort(),
+                b.a_sort(),
                 show(a),
                 show(b)
             ))
@@ -97,7 +97,7 @@ fn join(a: &str, b: &str) -> Outcome {
 }
 
 /// What is said of a text that has grown too long.
-pub(super) const TOO_LONG: &str = "the text would be longer than 1 MiB, the sandbox's limit";
+pub(super) const TOO_LONG: &str = "the string would be longer than 1 MiB, which is the limit";
 
 #[expect(clippy::cast_precision_loss, reason = "a quotient that is no integer is a float")]
 fn ints(operator: Arithmetic, a: i64, b: i64) -> Outcome {
@@ -167,7 +167,7 @@ pub(super) fn minus(a: &Datum) -> Outcome {
             .map(Datum::Int)
             .ok_or_else(|| Fault::Message(format!("the integer is too large: -({int})"))),
         Datum::Float(float) => Ok(Datum::Float(-float)),
-        _ => fault(format!("cannot negate {}: -{}", a.sort(), show(a))),
+        _ => fault(format!("cannot negate {}: -{}", a.a_sort(), show(a))),
     }
 }
 
@@ -175,7 +175,11 @@ pub(super) fn minus(a: &Datum) -> Outcome {
 pub(super) fn plus(a: &Datum) -> Outcome {
     match a {
         Datum::Int(_) | Datum::Float(_) => Ok(a.clone()),
-        _ => fault(format!("`+` needs a number, but this is {}: +{}", a.a_sort(), show(a))),
+        _ => fault(format!(
+            "the operand of `+` must be a number, but it is {}: +{}",
+            a.a_sort(),
+            show(a)
+        )),
     }
 }
 
@@ -187,9 +191,9 @@ pub(super) fn order(symbol: &str, a: &Datum, b: &Datum) -> Result<Ordering, Faul
     };
     order.ok_or_else(|| {
         Fault::Message(format!(
-            "cannot order {} and {}: {} {symbol} {}",
-            a.sort(),
-            b.sort(),
+            "cannot compare {} with {}: {} {symbol} {}",
+            a.a_sort(),
+            b.a_sort(),
             show(a),
             show(b)
         ))
@@ -264,10 +268,14 @@ pub(super) fn contains(b: &Datum, a: &Datum) -> Result<bool, Fault> {
         (Datum::Map(map), Datum::Text(key)) => Ok(map.has(key.as_str())),
         (Datum::Map(_), _) => Ok(false),
         (Datum::Text(text), Datum::Text(part)) => Ok(text.as_str().contains(part.as_str())),
-        (Datum::Text(_), _) => fault(format!("a text contains only texts, and {} is {}", show(a), a.a_sort())),
-        (Datum::Nothing, _) => Err(Fault::Operand("is nothing, so nothing can be in it".into())),
+        (Datum::Text(_), _) => fault(format!(
+            "a string can only contain strings, but {} is {}",
+            show(a),
+            a.a_sort()
+        )),
+        (Datum::Nothing, _) => Err(Fault::Operand("is None, so it contains no items".into())),
         _ => Err(Fault::Operand(format!(
-            "is {} ({}); only lists, maps and texts contain something",
+            "is {} ({}), but must be a list, a map or a string",
             b.a_sort(),
             show(b)
         ))),
@@ -281,7 +289,7 @@ pub(super) fn member(base: &Datum, name: &str) -> Outcome {
             Some(value) => Ok(value),
             None => missing(map, name),
         },
-        Datum::Nothing => Err(Fault::Operand(format!("is nothing, so it has no member `{name}`"))),
+        Datum::Nothing => Err(Fault::Operand(format!("is None, so it has no member `{name}`"))),
         Datum::Text(text) if name == "len" => Ok(size(text.as_str().chars().count())),
         Datum::List(list) if name == "len" => Ok(size(list.len())),
         _ => Err(Fault::Operand(format!(
@@ -296,7 +304,7 @@ pub(super) fn member(base: &Datum, name: &str) -> Outcome {
 fn missing(map: &Map, name: &str) -> Outcome {
     match map {
         Map::Entry(history, _) => Err(Fault::Operand(format!(
-            "is an execution, which has no field `{name}`, only {}",
+            "is an execution, which has no field `{name}`; its fields are {}",
             history.fields().join(", ")
         ))),
         _ => Ok(Datum::Nothing),
@@ -328,16 +336,16 @@ pub(super) fn index(base: &Datum, index: &Datum) -> Outcome {
                 .and_then(|at| text.as_str().chars().nth(at));
             found
                 .map(|c| Datum::text(c.to_string()))
-                .ok_or_else(|| out_of_range(index, "text", length, "character"))
+                .ok_or_else(|| out_of_range(index, "string", length, "character"))
         }
-        (Datum::Nothing, _) => Err(Fault::Operand(format!("is nothing, so it has no item {}", show(index)))),
+        (Datum::Nothing, _) => Err(Fault::Operand(format!("is None, so it has no item {}", show(index)))),
         (Datum::Map(_), _) => fault(format!(
-            "a map's keys are texts, and {} is {}",
+            "a key of a map must be a string, but {} is {}",
             show(index),
             index.a_sort()
         )),
         (Datum::List(_) | Datum::Text(_), _) => fault(format!(
-            "an index is a whole number, and {} is {}",
+            "an index must be an integer, but {} is {}",
             show(index),
             index.a_sort()
         )),

@@ -8,8 +8,8 @@ use super::report::clip;
 use crate::diagnostic::did_you_mean;
 use crate::source::Span;
 
-const ONE_EXPRESSION: &str = "a condition is one expression; it has no statements, loops or variables of its own";
-const CONTEXT_HELP: &str = "what agents have put into the context";
+const ONE_EXPRESSION: &str = "a condition must be one expression, without statements, loops or local variables";
+const CONTEXT_HELP: &str = "a key of the context";
 
 /// Words of Rhai and Python that have a meaning there and none here.
 const RESERVED: &[(&str, &str)] = &[
@@ -20,11 +20,11 @@ const RESERVED: &[(&str, &str)] = &[
     ("do", ONE_EXPRESSION),
     (
         "for",
-        "loops and comprehensions are not part of conditions; use `any`, `all`, `sum`, `count` or `in`",
+        "conditions do not support loops or comprehensions; use `any`, `all`, `sum`, `count` or `in`",
     ),
     ("fn", ONE_EXPRESSION),
     ("def", ONE_EXPRESSION),
-    ("return", "write the expression alone"),
+    ("return", "write only the expression"),
     ("break", ONE_EXPRESSION),
     ("continue", ONE_EXPRESSION),
     ("throw", ONE_EXPRESSION),
@@ -39,20 +39,26 @@ const RESERVED: &[(&str, &str)] = &[
     ("async", ONE_EXPRESSION),
     ("await", ONE_EXPRESSION),
     ("yield", ONE_EXPRESSION),
-    ("import", "conditions load nothing"),
-    ("from", "conditions load nothing"),
-    ("export", "conditions load nothing"),
-    ("lambda", "conditions have no functions of their own"),
+    ("import", "conditions cannot import modules"),
+    ("from", "conditions cannot import modules"),
+    ("export", "conditions cannot import modules"),
+    ("lambda", "conditions cannot define functions"),
     ("switch", "write `x if c else y`"),
     ("match", "write `x if c else y`"),
-    ("eval", "conditions cannot run text"),
-    ("exec", "conditions cannot run text"),
-    ("print", "conditions write nothing"),
-    ("debug", "conditions write nothing"),
-    ("Fn", "conditions call only the functions of the reference"),
-    ("call", "conditions call only the functions of the reference"),
-    ("curry", "conditions call only the functions of the reference"),
-    ("this", "conditions have no `this`"),
+    ("eval", "conditions cannot execute code from a string"),
+    ("exec", "conditions cannot execute code from a string"),
+    ("print", "conditions cannot print"),
+    ("debug", "conditions cannot print"),
+    ("Fn", "conditions can only call the functions of the language reference"),
+    (
+        "call",
+        "conditions can only call the functions of the language reference",
+    ),
+    (
+        "curry",
+        "conditions can only call the functions of the language reference",
+    ),
+    ("this", "conditions do not support `this`"),
     ("null", "write `None` or `()`"),
     ("nil", "write `None` or `()`"),
     ("none", "write `None` or `()`"),
@@ -74,37 +80,37 @@ const RESERVED: &[(&str, &str)] = &[
 
 /// Symbols that conditions refuse, and why.
 const SYMBOLS: &[(&str, &str)] = &[
-    ("=", "`=` assigns, and conditions change nothing; compare with `==`"),
+    (
+        "=",
+        "`=` is an assignment, and conditions cannot change values; compare with `==`",
+    ),
     ("===", "compare with `==`"),
     ("!==", "compare with `!=`"),
     ("<>", "compare with `!=`"),
     ("=<", "compare with `<=`"),
     ("=>", "compare with `>=`"),
-    ("**", "powers are not part of conditions; multiply instead"),
+    ("**", "conditions do not support powers; use multiplication"),
     (
         "//",
-        "integer division is not part of conditions; write `floor(a / b)` (comments are not, either)",
+        "conditions do not support integer division or comments; write `floor(a / b)`",
     ),
-    ("/*", "comments are not part of conditions; put them into the YAML"),
-    ("#", "comments are not part of conditions; put them into the YAML"),
+    ("/*", "conditions do not support comments; use a YAML comment"),
+    ("#", "conditions do not support comments; use a YAML comment"),
     ("&", "write `and` or `&&`"),
-    ("|", "write `or` or `||`; closures are not part of conditions"),
-    ("||", "closures are not part of conditions"),
-    ("^", "bit operators are not part of conditions"),
+    ("|", "write `or` or `||`; conditions do not support closures"),
+    ("||", "conditions do not support closures"),
+    ("^", "conditions do not support bit operators"),
     ("~", "write `not`"),
-    ("<<", "bit operators are not part of conditions"),
-    (">>", "bit operators are not part of conditions"),
+    ("<<", "conditions do not support bit operators"),
+    (">>", "conditions do not support bit operators"),
     ("?", "write `x if c else y`"),
     (";", ONE_EXPRESSION),
-    ("->", "closures are not part of conditions"),
-    ("..", "ranges are not part of conditions; write `a <= x < b`"),
-    ("..=", "ranges are not part of conditions; write `a <= x <= b`"),
+    ("->", "conditions do not support closures"),
+    ("..", "conditions do not support ranges; write `a <= x < b`"),
+    ("..=", "conditions do not support ranges; write `a <= x <= b`"),
     ("...", ""),
-    ("::", "conditions have no modules"),
-    (
-        "{",
-        "a block is not part of conditions; a map is written `{'key': value}`",
-    ),
+    ("::", "conditions do not support modules"),
+    ("{", "conditions do not support blocks; write a map as `{'key': value}`"),
 ];
 
 /// Is the word one that can be neither a variable nor a function?
@@ -115,12 +121,12 @@ pub(super) fn is_reserved(name: &str) -> bool {
 /// Why this token cannot stand here.
 pub(super) fn unexpected(expected: &str, previous: Option<&TokenKind<'_>>, token: &Token<'_>) -> CompileError {
     let (message, help) = match &token.kind {
-        TokenKind::End => ("the condition ends too early".to_owned(), expected.to_owned()),
+        TokenKind::End => ("unexpected end of the condition".to_owned(), expected.to_owned()),
         TokenKind::Symbol(symbol) => {
             let assigns = symbol.len() > 1 && symbol.ends_with('=') && !matches!(*symbol, "==" | "!=" | "<=" | ">=");
             let help = match SYMBOLS.iter().find(|(refused, _)| refused == symbol) {
                 Some(&(_, help)) => help.to_owned(),
-                None if assigns => "conditions change nothing; compare with `==`".to_owned(),
+                None if assigns => "conditions cannot change values; compare with `==`".to_owned(),
                 None => expected.to_owned(),
             };
             (format!("unexpected `{symbol}`"), help)
@@ -133,7 +139,7 @@ pub(super) fn unexpected(expected: &str, previous: Option<&TokenKind<'_>>, token
             (format!("unexpected `{}`", clip(name)), help)
         }
         TokenKind::Int(_) | TokenKind::Float(_) => ("unexpected number".to_owned(), expected.to_owned()),
-        TokenKind::Text(_) => ("unexpected text".to_owned(), expected.to_owned()),
+        TokenKind::Text(_) => ("unexpected string".to_owned(), expected.to_owned()),
     };
     CompileError {
         message,
@@ -178,7 +184,7 @@ pub(super) fn unknown_name(name: &str, span: Span) -> CompileError {
         None => {
             let all: Vec<&str> = Variable::ALL.into_iter().map(Variable::name).collect();
             format!(
-                "{CONTEXT_HELP} is read as `context.get('{shown}')`, a text is written `'{shown}'`; the variables are {}",
+                "write {CONTEXT_HELP} as `context.get('{shown}')` and a string as `'{shown}'`; the variables are {}",
                 all.join(", ")
             )
         }
@@ -190,11 +196,11 @@ pub(super) fn unknown_name(name: &str, span: Span) -> CompileError {
 pub(super) fn unknown_function(name: &str, span: Span) -> CompileError {
     let shown = clip(name);
     if let Some(help) = reserved_help(name) {
-        return refused(format!("`{shown}` is not part of conditions"), span, help);
+        return refused(format!("conditions do not support `{shown}`"), span, help);
     }
     if let Some(variable) = Variable::named(name) {
         return refused(
-            format!("`{shown}` is a variable and cannot be called"),
+            format!("`{shown}` is a variable, not a function"),
             span,
             format!("write `{}['key']` or `{}.key`", variable.name(), variable.name()),
         );

@@ -176,10 +176,10 @@ impl Datum {
     /// What sort of value it is, with its article.
     pub(super) fn a_sort(&self) -> &'static str {
         match self {
-            Self::Nothing => "nothing",
-            Self::Bool(_) => "a boolean",
+            Self::Nothing => "None",
+            Self::Bool(_) => "a Boolean",
             Self::Int(_) | Self::Float(_) => "a number",
-            Self::Text(_) => "a text",
+            Self::Text(_) => "a string",
             Self::List(_) => "a list",
             Self::Map(_) => "a map",
         }

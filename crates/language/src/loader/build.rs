@@ -60,7 +60,9 @@ fn read(source: &Source, findings: &mut Findings) -> Result<(Arc<Node>, Vec<Span
     }
     let root = builder.root.ok_or_else(|| {
         let at = At::source(Span::new(text.len(), text.len()));
-        Box::new(Finding::error(codes::DOCUMENTS, at, "the file holds no document").help("write `name:` and `agents:`"))
+        Box::new(
+            Finding::error(codes::DOCUMENTS, at, "the file contains no document").help("write `name:` and `agents:`"),
+        )
     })?;
     Ok((root, builder.comments.finish(text)))
 }
@@ -124,7 +126,7 @@ impl<'a> Builder<'a> {
             Event::SequenceEnd | Event::MappingEnd => self.end(span),
             Event::DocumentStart(_) if self.root.is_some() => Err(Box::new(
                 Finding::error(codes::DOCUMENTS, At::source(span), "a second document starts here")
-                    .help("put every ensemble into a file of its own"),
+                    .help("put each ensemble into a separate file"),
             )),
             Event::DocumentStart(_) | Event::DocumentEnd | Event::StreamStart | Event::StreamEnd | Event::Nothing => {
                 Ok(())
@@ -136,8 +138,13 @@ impl<'a> Builder<'a> {
         let node = if let Some(node) = self.anchors.get(&id) {
             node.clone()
         } else {
-            let finding = Finding::error(codes::ALIAS, At::source(span), "this alias is part of what it names");
-            self.findings.push(finding.help("an anchor ends before it can be used"));
+            let finding = Finding::error(
+                codes::ALIAS,
+                At::source(span),
+                "this alias is inside the value of its own anchor",
+            );
+            self.findings
+                .push(finding.help("use the alias only after the end of the anchor's value"));
             self.nothing(span)
         };
         self.spend(node.weight, span)?;
@@ -222,13 +229,12 @@ impl<'a> Builder<'a> {
     fn bad_tag(&mut self, tag: &Tag, span: Span) {
         let message = match core_tag(tag) {
             Some(name @ ("str" | "null" | "bool" | "int" | "float" | "map" | "seq")) => {
-                format!("the value does not fit its tag `!!{name}`")
+                format!("the value does not match its tag `!!{name}`")
             }
-            _ => format!("the tag `{tag}` has no meaning here"),
+            _ => format!("the tag `{tag}` is not supported"),
         };
         let finding = Finding::error(codes::TAG, At::source(span), message);
-        self.findings
-            .push(finding.help("leave the tag out, or put a text in quotes"));
+        self.findings.push(finding.help("remove the tag, or quote the string"));
     }
 
     fn start(&mut self, body: Body, anchor: usize, tag: Option<&Tag>, kind: &str, span: Span) -> Result<(), Fatal> {
@@ -296,9 +302,9 @@ impl<'a> Builder<'a> {
         };
         for source in sources {
             let Content::Mapping(entries) = &source.content else {
-                let finding = Finding::error(codes::ALIAS, At::source(span), "`<<` merges maps, and this is none");
+                let finding = Finding::error(codes::ALIAS, At::source(span), "the value of `<<` must be a map");
                 self.findings
-                    .push(finding.help("write `<<: *anchor`, where the anchor stands at a map"));
+                    .push(finding.help("write `<<: *anchor` with the anchor of a map"));
                 continue;
             };
             self.spend(source.weight, span)?;
@@ -352,13 +358,13 @@ impl<'a> Builder<'a> {
         if self.weight <= MAX_NODES {
             return Ok(());
         }
-        let message = format!("the file holds more than {MAX_NODES} values, aliases followed");
+        let message = format!("the file contains more than {MAX_NODES} values after aliases are expanded");
         Err(too_big(Span::new(span.start, span.start), message))
     }
 }
 
 fn too_deep(span: Span) -> Fatal {
-    let message = format!("maps and lists are nested more than {MAX_DEPTH} deep");
+    let message = format!("maps and lists are nested more than {MAX_DEPTH} levels deep");
     too_big(Span::new(span.start, span.start), message)
 }
 

@@ -88,7 +88,7 @@ impl fmt::Display for Changes {
             .map(|(word, names)| format!("{word}: {names}"))
             .collect();
         if parts.is_empty() {
-            return f.write_str("nothing that counts has changed");
+            return f.write_str("no change that affects a run");
         }
         f.write_str(&parts.join("; "))
     }
@@ -199,14 +199,11 @@ mod tests {
     #[test]
     fn agents_are_compared_by_name_and_by_what_their_keys_mean() {
         let table = [
-            (OLD.to_owned(), "nothing that counts has changed"),
-            (
-                OLD.replace("script: x", "script: 'x'"),
-                "nothing that counts has changed",
-            ),
+            (OLD.to_owned(), "no change that affects a run"),
+            (OLD.replace("script: x", "script: 'x'"), "no change that affects a run"),
             (
                 OLD.replace("{name: a, script: x}", "{script: x, name: a, description: new}"),
-                "nothing that counts has changed",
+                "no change that affects a run",
             ),
             (OLD.replace("script: x", "script: z"), "changed: a (script)"),
             (OLD.replace("max_turns: 2", "max_turns: 3"), "changed: c (conversation)"),
@@ -232,6 +229,6 @@ mod tests {
         let moved = OLD
             .replace(a, "")
             .replace("model_profiles:\n", &format!("{a}model_profiles:\n"));
-        assert_eq!(against_old(&moved), "nothing that counts has changed");
+        assert_eq!(against_old(&moved), "no change that affects a run");
     }
 }

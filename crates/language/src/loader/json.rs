@@ -15,8 +15,8 @@ pub(super) fn value(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
         Content::Scalar(scalar) => match scalar_value(scalar) {
             Some(value) => Some(value),
             None => {
-                let message = format!("{} has no form in JSON", scalar.text);
-                findings.push(Finding::error(codes::NOT_JSON, at.value(), message).help("put it in quotes"));
+                let message = format!("{} cannot be represented in JSON", scalar.text);
+                findings.push(Finding::error(codes::NOT_JSON, at.value(), message).help("quote the value"));
                 None
             }
         },

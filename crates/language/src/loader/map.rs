@@ -53,7 +53,7 @@ impl OpenMap {
 /// Notes a key that stands twice.
 pub(super) fn duplicate(span: Span, first: Option<Span>, name: &str, findings: &mut Findings) {
     findings.error(|| {
-        let message = format!("the key `{name}` stands twice in one map");
+        let message = format!("duplicate key `{name}` in a map");
         let finding = Finding::error(codes::DUPLICATE_KEY, At::source(span), message).help("keep one of them");
         match first {
             Some(first) => finding.also(At::source(first), "first here"),
@@ -65,8 +65,12 @@ pub(super) fn duplicate(span: Span, first: Option<Span>, name: &str, findings: &
 /// What a node means where a key stands.
 pub(super) fn key(node: &Node, site: Span, findings: &mut Findings) -> Key {
     let Content::Scalar(scalar) = &node.content else {
-        let finding = Finding::error(codes::KEY_NOT_TEXT, At::source(site), "a map or a list stands as a key");
-        findings.push(finding.help("keys are texts; put a template such as `{{ name }}` in quotes"));
+        let finding = Finding::error(
+            codes::KEY_NOT_TEXT,
+            At::source(site),
+            "a map or a list is used as a key",
+        );
+        findings.push(finding.help("a key must be a string; quote a template such as `{{ name }}`"));
         return Key::Faulty;
     };
     match scalar.value {
@@ -78,13 +82,13 @@ pub(super) fn key(node: &Node, site: Span, findings: &mut Findings) -> Key {
                 At::source(site),
                 "a key is missing before the colon",
             );
-            findings.push(finding.help("keys are texts"));
+            findings.push(finding.help("a key must be a string"));
             Key::Faulty
         }
         _ => {
-            let message = format!("the key `{}` is not text", scalar.text);
+            let message = format!("the key `{}` is not a string", scalar.text);
             let finding = Finding::error(codes::KEY_NOT_TEXT, At::source(site), message);
-            findings.push(finding.help(format!("put it in quotes: '{}'", scalar.text)));
+            findings.push(finding.help(format!("quote the value: '{}'", scalar.text)));
             Key::Faulty
         }
     }

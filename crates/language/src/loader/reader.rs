@@ -156,13 +156,13 @@ pub(super) fn wrong_type(at: &Cursor<'_>, expected: &str, findings: &mut Finding
     let finding = Finding::error(codes::WRONG_TYPE, at.value(), message);
     findings.push(match &at.node.content {
         Content::Scalar(scalar) if scalar.value == ScalarValue::Null => {
-            finding.help("write a value, or leave the key out")
+            finding.help("write a value, or remove the key")
         }
-        Content::Scalar(scalar) if scalar.value != ScalarValue::Text && expected.contains("text") => {
-            finding.help(format!("put it in quotes: '{}'", scalar.text))
+        Content::Scalar(scalar) if scalar.value != ScalarValue::Text && expected.contains("string") => {
+            finding.help(format!("quote the value: '{}'", scalar.text))
         }
-        Content::Mapping(_) if expected.contains("text") && at.node.span.end - at.node.span.start < 80 => {
-            finding.help("put a template such as `{{ name }}`, or a text that holds `: `, in quotes")
+        Content::Mapping(_) if expected.contains("string") && at.node.span.end - at.node.span.start < 80 => {
+            finding.help("quote a template such as `{{ name }}`, or a string that contains `: `")
         }
         _ => finding,
     });
@@ -175,10 +175,10 @@ pub(super) fn found(node: &Node) -> String {
         Content::Mapping(_) => "a map".to_owned(),
         Content::Scalar(scalar) => match scalar.value {
             ScalarValue::Null => "nothing".to_owned(),
-            ScalarValue::Bool(value) => format!("the boolean {value}"),
-            ScalarValue::Int(_) | ScalarValue::Unsigned(_) => format!("the whole number {}", scalar.text),
+            ScalarValue::Bool(value) => format!("the Boolean {value}"),
+            ScalarValue::Int(_) | ScalarValue::Unsigned(_) => format!("the integer {}", scalar.text),
             ScalarValue::Float(_) => format!("the number {}", scalar.text),
-            ScalarValue::Text => format!("the text {}", quoted(&scalar.text)),
+            ScalarValue::Text => format!("the string {}", quoted(&scalar.text)),
         },
     }
 }
@@ -192,7 +192,7 @@ pub(super) fn text(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
 pub(super) fn shared_text(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>> {
     let text = at.node.text();
     if text.is_none() {
-        wrong_type(at, "text", findings);
+        wrong_type(at, "a string", findings);
     }
     text.cloned()
 }
@@ -203,7 +203,7 @@ pub(super) fn filled_text(at: &Cursor<'_>, findings: &mut Findings) -> Option<Ar
     if !text.trim().is_empty() {
         return Some(text);
     }
-    empty(at, "this text is empty", findings);
+    empty(at, "this string is empty", findings);
     None
 }
 
@@ -228,7 +228,7 @@ pub(super) fn name(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>>
         at.value(),
         format!("{} is not a valid name", quoted(&name)),
     );
-    findings.push(finding.help("names start with a letter or digit, and go on with letters, digits, `_`, `.` and `-`"));
+    findings.push(finding.help("a name must start with an ASCII letter or digit; the other characters must be ASCII letters, digits, `_`, `.` or `-`"));
     None
 }
 
@@ -249,14 +249,14 @@ pub(super) fn count(at: &Cursor<'_>, findings: &mut Findings) -> Option<NonZeroU
     let value = whole(at, findings)?;
     let count = u32::try_from(value).ok().and_then(NonZeroU32::new);
     if count.is_none() {
-        out_of_range(at, &format!("a whole number of at most {}", u32::MAX), findings);
+        out_of_range(at, &format!("an integer of at most {}", u32::MAX), findings);
     }
     count
 }
 
 /// A whole number of at least 1, as large as need be.
 pub(super) fn whole(at: &Cursor<'_>, findings: &mut Findings) -> Option<u64> {
-    const EXPECTED: &str = "a whole number of at least 1";
+    const EXPECTED: &str = "an integer of at least 1";
     let Content::Scalar(scalar) = &at.node.content else {
         wrong_type(at, EXPECTED, findings);
         return None;
@@ -306,11 +306,11 @@ fn number(at: &Cursor<'_>, expected: &str, findings: &mut Findings) -> Option<f6
 
 /// A time of more than nothing.
 pub(super) fn seconds(at: &Cursor<'_>, findings: &mut Findings) -> Option<Duration> {
-    let value = number(at, "a number of seconds above 0", findings)?;
+    let value = number(at, "a number of seconds greater than 0", findings)?;
     if value > 0.0 {
         return duration(at, value, findings);
     }
-    out_of_range(at, "a number of seconds above 0", findings);
+    out_of_range(at, "a number of seconds greater than 0", findings);
     None
 }
 

@@ -5,166 +5,166 @@ use super::document::MAX_NODES;
 use crate::diagnostic::Finding;
 use crate::source::{At, Span};
 
-const TAB: &str = "a tab stands where YAML wants spaces";
+const TAB: &str = "a tab is used for indentation";
 
 /// What to look for in the parser's message, what it means, and what to do.
 const KNOWN: &[(&str, &str, &str)] = &[
     (
         "unprintable",
         "a character that YAML does not allow",
-        "write it as an escape in double quotes",
+        "write the character as an escape sequence in double quotes",
     ),
-    ("tab", TAB, "indent with spaces; YAML does not take tabs"),
+    ("tab", TAB, "indent with spaces; YAML does not allow tabs"),
     (
         "unknown anchor",
-        "this alias names an anchor that is not defined before it",
-        "define it with `&name`, or put a text that starts with `*` in quotes",
+        "the anchor of this alias is not defined before it",
+        "define the anchor with `&name`, or quote a string that starts with `*`",
     ),
     (
         "mapping values are not allowed",
-        "a colon is not expected here",
-        "put a text that holds `: ` in quotes, write a space after a colon, and check the indentation",
+        "unexpected colon",
+        "quote a string that contains `: `, write a space after the colon of a key, and check the indentation",
     ),
     (
         "did not find expected key",
-        "a key is expected here",
-        "check the indentation: the keys of one map stand in one column, and the lines of a text below `|` are indented",
+        "expected a key",
+        "check the indentation: all keys of a map must start in the same column, and the lines of a string below `|` must be indented",
     ),
     (
         "did not find expected '-' indicator",
-        "an item of the list is expected here",
-        "items start with `- `, all in one column",
+        "expected an item of the list",
+        "every item must start with `- ` in the same column",
     ),
     (
         "simple key expect",
-        "a key without its colon",
-        "write `key: value`; check that the line is not meant to be part of a text",
+        "expected `:` after the key",
+        "write `key: value`, or quote the string that this line is part of",
     ),
     (
         "found unexpected end of stream",
-        "the closing quote of this text is missing",
-        "add it, or write the text below `|`",
+        "the closing quote of this string is missing",
+        "add the quote, or write the string below `|`",
     ),
     (
         "unexpected document indicator",
-        "the closing quote of this text is missing",
-        "add it, or write the text below `|`",
+        "the closing quote of this string is missing",
+        "add the quote, or write the string below `|`",
     ),
     (
         "invalid trailing content",
-        "something follows the closing quote",
-        "put the whole text in quotes; inside double quotes write \\\" for a quote, inside single ones ''",
+        "unexpected content after the closing quote",
+        "quote the whole string; write a quote as \\\" inside double quotes and as '' inside single quotes",
     ),
     (
         "invalid indentation in quoted scalar",
-        "the closing quote of this text is missing",
-        "add it; if it is there, indent the text's lines further, or write the text below `|`",
+        "the closing quote of this string is missing",
+        "add the quote; if the quote exists, indent the lines of the string further, or write the string below `|`",
     ),
     (
         "invalid indentation",
-        "this line is indented less than what it belongs to",
-        "indent it further",
+        "this line is not indented enough",
+        "indent the line further",
     ),
     (
         "wrongly indented line in block scalar",
-        "this line is indented less than the text it belongs to",
-        "indent it further",
+        "this line is indented less than the string that it is part of",
+        "indent the line further",
     ),
     (
         "expected ',' or ']'",
-        "a comma or `]` is expected here",
+        "expected a comma or `]`",
         "separate the items with commas and close the list",
     ),
     (
         "expected ',' or '}'",
-        "a comma or `}` is expected here",
-        "separate the keys with commas and close the map; put a template such as `{{ name }}` in quotes",
+        "expected a comma or `}`",
+        "separate the keys with commas and close the map; quote a template such as `{{ name }}`",
     ),
     (
         "unexpected character",
-        "a text cannot start with this character",
-        "put the text in quotes",
+        "a string without quotes cannot start with this character",
+        "quote the string",
     ),
     (
         "unknown escape character",
-        "an unknown escape in a text in double quotes",
+        "unknown escape sequence in a double-quoted string",
         "write \\\\ for a backslash, or use single quotes",
     ),
     (
         "hexadecimal",
-        "an escape that is not a hexadecimal number",
+        "the escape sequence is not a hexadecimal number",
         "write \\\\ for a backslash, or use single quotes",
     ),
     (
         "Unicode character escape",
-        "an escape that is no character",
+        "the escape sequence is not a character",
         "write the character itself",
     ),
     (
         "misplaced bracket",
-        "a closing bracket without an opening one",
-        "put the text in quotes, or remove it",
+        "a closing bracket has no opening bracket",
+        "quote the string, or remove the bracket",
     ),
     (
         "block sequence entries are not allowed",
-        "an item of a list is not expected here",
-        "start the list on a line of its own",
+        "unexpected item of a list",
+        "start the list on a new line",
     ),
     (
         "is only valid inside a block",
-        "`- ` does not belong between brackets",
+        "`- ` is not allowed between brackets",
         "separate the items with commas, or write the list without brackets",
     ),
     (
         "comment intercepting",
-        "a comment cuts this text in two",
-        "put the text in quotes, or move the comment",
+        "a comment interrupts this string",
+        "quote the string, or move the comment",
     ),
-    ("byte order mark", "a byte order mark inside the text", "remove it"),
+    ("byte order mark", "a byte order mark is inside the file", "remove it"),
     (
         "recursion limit",
         "lists and maps are nested too deeply",
-        "flatten the file",
+        "reduce the nesting of the file",
     ),
     (
         "did not find expected node content",
-        "a value is expected here",
-        "put the text in quotes",
+        "expected a value",
+        "quote the string",
     ),
     (
         "plain scalar cannot start",
-        "a lone `-` between brackets",
-        "put it in quotes",
+        "a single `-` between brackets",
+        "quote the value",
     ),
     (
         "scanning an anchor",
-        "an anchor or alias without a name",
-        "put a text that starts with `&` or `*` in quotes",
+        "the anchor or alias has no name",
+        "quote a string that starts with `&` or `*`",
     ),
     (
         "scanning a block scalar",
-        "something follows `|` or `>` on its line",
-        "start the text on the next line",
+        "unexpected content after `|` or `>`",
+        "start the string on the next line",
     ),
     (
         " tag",
-        "this tag is not well formed",
-        "put a text that starts with `!` in quotes",
+        "the syntax of this tag is not valid",
+        "quote a string that starts with `!`",
     ),
     (
         " directive",
-        "this directive is not well formed",
-        "put a text that starts with `%` in quotes",
+        "the syntax of this directive is not valid",
+        "quote a string that starts with `%`",
     ),
     (
         "<document start>",
-        "something follows where the document has ended",
-        "a file holds one map; check the indentation",
+        "unexpected content after the end of the document",
+        "a file must contain one map; check the indentation",
     ),
     (
         "unexpected end of plain scalar",
-        "a text or a closing bracket is expected here",
-        "close what is open",
+        "expected a string or a closing bracket",
+        "close the open bracket or quote",
     ),
 ];
 
@@ -186,7 +186,7 @@ pub(super) fn explain(text: &str, at: usize, info: &str) -> Finding {
     );
     match known {
         Some((_, message, help)) => Finding::error(code, at, *message).help(*help),
-        None => Finding::error(code, at, format!("this is not YAML: {info}")),
+        None => Finding::error(code, at, format!("this is not valid YAML: {info}")),
     }
 }
 
@@ -230,7 +230,7 @@ pub(super) fn check_flow(text: &str, base: usize) -> Result<(), Box<Finding>> {
     if text.len() <= limit || text.bytes().filter(|byte| part(byte)).count() <= limit {
         return Ok(());
     }
-    let message = format!("the file holds more than {MAX_NODES} values");
+    let message = format!("the file contains more than {MAX_NODES} values");
     Err(Box::new(Finding::error(
         codes::TOO_BIG,
         At::source(Span::new(base, base)),

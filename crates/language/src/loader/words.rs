@@ -181,7 +181,7 @@ impl Section {
             Self::CalledTool => "an item of `tool_calls`",
             Self::Tool => "a tool",
             Self::Mcp => "`mcp`",
-            Self::Setting => "a value that is taken from the environment",
+            Self::Setting => "a value from the environment",
             Self::Cost => "`cost`",
             Self::Header => "a header",
             Self::Config => "the configuration",
@@ -195,7 +195,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("conditional", "write a `condition` in the agent's `dependencies`"),
     (
         "loop",
-        "let an agent listen back with `feedback: true` in `dependencies`, and set `conversation.max_turns`",
+        "add a dependency with `feedback: true` to `dependencies`, and set `conversation.max_turns`",
     ),
     (
         "fan_out",
@@ -207,7 +207,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ),
     (
         "input_key",
-        "outputs of dependencies are in `dependencies` of a script's stdin, and in a prompt as `{{ agent_name.key }}`",
+        "a script reads the outputs of its dependencies in `dependencies`; a prompt uses `{{ agent_name.key }}`",
     ),
     (
         "options",
@@ -222,7 +222,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("coordinator", "add an agent that depends on the others"),
     (
         "cache",
-        "leave it out: `run --cache DIR` keeps the replies of models; `replay` answers from a recorded run",
+        "remove the key: `run --cache DIR` caches the replies of models; `replay` uses the outputs of a recorded run",
     ),
     ("fallback_model", "write `fallback: profile` in the model profile"),
     (
@@ -232,10 +232,10 @@ const FOREIGN: &[(&str, &str)] = &[
     ("fallback_profile", "write `fallback: profile` in the model profile"),
     (
         "execution",
-        "leave it out: agents that are ready run side by side; `conversation_limits.parallel_agent_limit` limits that",
+        "remove the key: agents that are ready run in parallel; `conversation_limits.parallel_agent_limit` sets the maximum",
     ),
-    ("role", "write it as `system_prompt`"),
-    ("default_input", "write it as `default_task`"),
+    ("role", "use `system_prompt`"),
+    ("default_input", "use `default_task`"),
 ];
 
 /// What to say about a key that `section` does not have.
@@ -247,7 +247,7 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
             Section::Reply | Section::Responses | Section::Cost | Section::Header
         )
     }) {
-        let message = format!("`{key}` belongs to llm-orc's ensembles, not to this language");
+        let message = format!("`{key}` is a key of llm-orc, not of this language");
         return Finding::error(codes::FOREIGN_KEY, at, message).help(*advice);
     }
     let finding = Finding::error(
@@ -257,11 +257,15 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
     );
     let keys = section.keys();
     if let Some(home) = Section::ALL.iter().find(|other| other.keys().contains(&key)) {
-        return finding.help(format!("`{key}` belongs to {}; here go {}", home.title(), list(keys)));
+        return finding.help(format!(
+            "`{key}` is a key of {}; expected one of {}",
+            home.title(),
+            list(keys)
+        ));
     }
     match did_you_mean(key, keys.iter().copied()) {
         Some(guess) => finding.help(format!("did you mean `{guess}`?")),
-        None => finding.help(format!("here go {}", list(keys))),
+        None => finding.help(format!("expected one of {}", list(keys))),
     }
 }
 

@@ -293,10 +293,10 @@ fn compile_conditions(
 }
 
 fn unknown_agent(name: &str, names: &HashMap<Arc<str>, AgentId>, at: crate::source::At) -> Finding {
-    let finding = Finding::error(CONDITION_AGENT, at, format!("no agent is called `{name}`"));
+    let finding = Finding::error(CONDITION_AGENT, at, format!("there is no agent `{name}`"));
     match did_you_mean(name, names.keys().map(|known| &**known)) {
         Some(known) => finding.help(format!("did you mean `{known}`?")),
-        None => finding.help("`executions` knows the agents of this ensemble"),
+        None => finding.help("the keys of `executions` are the names of the agents in this ensemble"),
     }
 }
 

@@ -142,7 +142,7 @@ fn unknown_names_are_errors_with_a_place() {
     assert!(
         error
             .message
-            .starts_with("unknown variable `wirter`; there are input, "),
+            .starts_with("unknown variable `wirter`; the variables are input, "),
         "{error}"
     );
     assert_eq!((error.line, error.column), (2, 22));
@@ -181,10 +181,10 @@ fn errors_while_rendering_have_a_place() {
 fn a_template_without_end_is_stopped() {
     let nested = "{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}";
     let error = render(nested, &scope()).unwrap_err();
-    assert_eq!(error.message, "the template takes too many steps");
+    assert_eq!(error.message, "the template needs too many steps");
     let big = "{% set x = 'x' * 100000 %}{% for a in range(9999) %}{{ x }}{% endfor %}";
     let error = render(big, &scope()).unwrap_err();
-    assert!(error.message.starts_with("the text grows past"), "{error}");
+    assert!(error.message.starts_with("the rendered text is longer than"), "{error}");
 }
 
 #[test]

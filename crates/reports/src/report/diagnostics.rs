@@ -281,7 +281,7 @@ error[E023]: agent 'a' has both `script` and `model_profile`
 5 |     model_profile: y
   |     ^^^^^^^^^^^^^
   |
-  = help: an agent runs one thing: keep one of them
+  = help: an agent must run exactly one thing: keep one of the two keys
 
 ";
         assert_eq!(plain(&format!("name: e\nagents:\n{agent}")), expected);
@@ -338,15 +338,15 @@ error[E023]: agent 'a' has both `script` and `model_profile`
             {
                 "severity": "error", "code": "E010", "message": "unknown key 'é' in the ensemble",
                 "file": "dir/team.yaml", "line": 1, "column": 1, "end_line": 1, "end_column": 2,
-                "help": "here go `name`, `description`, `agents`, `conversation_limits`, `model_profiles`, `tools`, `default_task`",
+                "help": "expected one of `name`, `description`, `agents`, `conversation_limits`, `model_profiles`, `tools`, `default_task`",
             },
             {
-                "severity": "error", "code": "E014", "message": "expected text, found a map",
+                "severity": "error", "code": "E014", "message": "expected a string, found a map",
                 "file": "dir/team.yaml", "line": 2, "column": 7, "end_line": 3, "end_column": 8,
-                "help": "put a template such as `{{ name }}`, or a text that holds `: `, in quotes",
+                "help": "quote a template such as `{{ name }}`, or a string that contains `: `",
             },
             {
-                "severity": "error", "code": "E018", "message": "an ensemble has at least one agent",
+                "severity": "error", "code": "E018", "message": "an ensemble must have at least one agent",
                 "file": "dir/team.yaml", "line": 4, "column": 9, "end_line": 4, "end_column": 11,
                 "help": null,
             },

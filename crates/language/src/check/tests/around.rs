@@ -113,7 +113,9 @@ fn keys_that_nobody_writes() {
         (
             "description: verdict",
             "condition: context.verdict",
-            &["H013 verdict: `verdict` is written by `a` and by `b`: this reads whichever came last"],
+            &[
+                "H013 verdict: `a` and `b` both write `verdict`: this condition reads the value of the agent that ran last",
+            ],
         ),
     ];
     for (of_a, edge, expected) in rows {
@@ -137,7 +139,7 @@ fn the_first_two_of_several_writers_are_named() {
     let agents = "- {name: a, script: x, description: k}\n- {name: b, script: x, description: k}\n- {name: c, script: x, description: k, dependencies: [{agent_name: a, condition: context.k}]}";
     assert_eq!(
         show(&diagnostics(agents, Vec::new())),
-        ["H013 5:90 `k` is written by `a` and by `b`: this reads whichever came last"]
+        ["H013 5:90 `a` and `b` both write `k`: this condition reads the value of the agent that ran last"]
     );
 }
 
@@ -174,7 +176,7 @@ fn circles_through_the_configuration() {
     };
     assert_eq!(
         with("p"),
-        ["W016 5:42 profiles fall back on each other in a circle: p → q → p"]
+        ["W016 5:42 the fallbacks of these profiles form a cycle: p → q → p"]
     );
     assert_eq!(with("r").len(), 1);
     assert_eq!(with("elsewhere"), [""; 0]);
@@ -188,7 +190,7 @@ fn circles_through_the_configuration() {
             .into_iter()
             .filter(|one| one.starts_with("W016"))
             .collect::<Vec<_>>(),
-        ["W016 6:42 profiles fall back on each other in a circle: p → q → p"]
+        ["W016 6:42 the fallbacks of these profiles form a cycle: p → q → p"]
     );
 }
 

@@ -28,7 +28,7 @@ fn constant_conditions() {
         ("output.done or not output.done", "always true"),
         ("not (output.x < 3 or output.x >= 3)", "never true"),
         ("1 if output.x else 2", "always true"),
-        ("1 + 'a'", "never has an answer"),
+        ("1 + 'a'", "can never be evaluated"),
         ("true", ""),
         ("output.x > 3 and output.x < 5", ""),
         ("output.x >= 3 and output.x <= 3", ""),
@@ -107,7 +107,7 @@ fn agents_behind_a_condition_that_is_never_true() {
         super::check,
     );
     let labels: Vec<&str> = downstream[0].also.iter().map(|(_, label)| label.as_str()).collect();
-    assert_eq!(labels, ["never true", "`c` cannot either: it waits for `b`"]);
+    assert_eq!(labels, ["never true", "`c` can never run either: it waits for `b`"]);
     assert_eq!(downstream.iter().filter(|one| one.code.0 == "W010").count(), 1);
 }
 
@@ -127,14 +127,14 @@ fn agents_that_come_too_late() {
     assert_eq!(
         late(&chain("{max_total_turns: 2}")),
         [
-            "W011 5:10 agent `c` can never run: its first turn is 3 at the earliest, and the conversation ends after turn 2"
+            "W011 5:10 agent `c` can never run: it could run in turn 3 at the earliest, and the conversation ends after turn 2"
         ]
     );
     assert_eq!(late(&chain("{max_total_turns: 3}")), [""; 0]);
     assert_eq!(
         late(&chain("{max_agent_executions: {a: 1}}")),
         [
-            "W011 4:10 agent `b` can never run: its first turn is 2 at the earliest, and the conversation ends after turn 1"
+            "W011 4:10 agent `b` can never run: it could run in turn 2 at the earliest, and the conversation ends after turn 1"
         ]
     );
     assert_eq!(
@@ -231,13 +231,15 @@ fn turns_that_nobody_can_use() {
 fn counts_on_edges() {
     assert_eq!(
         shown(&b_listens("max_executions: 2")),
-        ["H012 4:71 `max_executions: 2` is never reached: the `max_turns` of `b` is 1"]
+        ["H012 4:71 `max_executions: 2` can never be reached: `max_turns` of `b` is 1"]
     );
     assert_eq!(shown(&b_listens("max_executions: 1")), [""; 0]);
     // Where nothing can be counted, the edge itself is at fault.
     assert_eq!(
         shown(&b_listens("feedback: true, max_executions: 2")),
-        ["W015 4:65 this dependency has no effect: `b` runs once, and feedback counts from the second time on"]
+        [
+            "W015 4:65 this dependency has no effect: `b` runs only once, and a feedback dependency is only checked from the second execution on"
+        ]
     );
     // Feedback starts nobody for the first time.
     let back = |most: u32| {
@@ -249,7 +251,7 @@ fn counts_on_edges() {
     assert_eq!(
         back(3),
         [
-            "H012 4:87 `max_executions: 3` is never reached: the `max_turns` of `b` is 3, and feedback does not start it the first time"
+            "H012 4:87 `max_executions: 3` can never be reached: `max_turns` of `b` is 3, and a feedback dependency does not count for the first execution"
         ]
     );
     // An edge starts no more often than there is news.
@@ -261,7 +263,7 @@ fn counts_on_edges() {
     assert_eq!(news(3), [""; 0]);
     assert_eq!(
         news(2),
-        ["H012 4:87 `max_executions: 3` is never reached: the `max_turns` of `a` is 2"]
+        ["H012 4:87 `max_executions: 3` can never be reached: `max_turns` of `a` is 2"]
     );
     // A limit that is written is shown with it.
     let labels = |agents: &str| -> usize { super::found(agents, super::check)[0].also.len() };
@@ -276,20 +278,22 @@ fn counts_on_edges() {
     );
     assert_eq!(
         shown(&b_listens("feedback: true")),
-        ["W015 4:65 this dependency has no effect: `b` runs once, and feedback counts from the second time on"]
+        [
+            "W015 4:65 this dependency has no effect: `b` runs only once, and a feedback dependency is only checked from the second execution on"
+        ]
     );
 }
 
 #[test]
 fn profiles_that_nobody_uses() {
     let agents = "- {name: a, model_profile: p}\nmodel_profiles:\n  p: {provider: simulated, replies: [a], fallback: s}\n  s: {provider: simulated, replies: [a]}\n  t: {provider: simulated, replies: [a]}";
-    assert_eq!(shown(agents), ["H010 7:3 nobody uses the model profile `t`"]);
+    assert_eq!(shown(agents), ["H010 7:3 the model profile `t` is not used"]);
 }
 
 #[test]
 fn conditions_that_name_nobody() {
     assert_eq!(
         shown(&b_listens("condition: executions.c > 1 and executions.a > 0")),
-        ["E042 4:77 no agent is called `c`"]
+        ["E042 4:77 there is no agent `c`"]
     );
 }

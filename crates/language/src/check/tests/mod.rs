@@ -48,12 +48,12 @@ fn tools_that_lead_back_and_tools_that_nobody_uses() {
         ([llm("a", "b"), llm("b", "c"), llm("c", "")], vec![unused("a", 9)]),
         (
             [llm("a", "b, c"), llm("b", "c, a"), llm("c", "")],
-            vec!["E045 3:35 these agents are tools of each other in a circle: a → b → a".to_owned()],
+            vec!["E045 3:35 these agents call each other as tools in a cycle: a → b → a".to_owned()],
         ),
         (
             [llm("a", "b"), llm("b", "c"), llm("c", "c")],
             vec![
-                "E045 5:35 these agents are tools of each other in a circle: c → c".to_owned(),
+                "E045 5:35 these agents call each other as tools in a cycle: c → c".to_owned(),
                 unused("a", 9),
             ],
         ),
@@ -70,11 +70,11 @@ fn circles_that_none_can_enter() {
     let rows: &[(&str, &[&str])] = &[
         (
             "- {name: a, script: x, depends_on: [a]}",
-            &["E040 3:37 no agent of this circle can be the first to run: a → a"],
+            &["E040 3:37 none of the agents in this cycle can run first: a → a"],
         ),
         (
             "- {name: a, script: x, depends_on: [b]}\n- {name: b, script: x, depends_on: [a]}",
-            &["E040 3:37 no agent of this circle can be the first to run: a → b → a"],
+            &["E040 3:37 none of the agents in this cycle can run first: a → b → a"],
         ),
         // Feedback opens it.
         (
@@ -85,8 +85,8 @@ fn circles_that_none_can_enter() {
         (
             "- {name: z, script: x, depends_on: [a]}\n- {name: a, script: x, depends_on: [b]}\n- {name: b, script: x, depends_on: [a]}\n- {name: c, script: x, depends_on: [c]}",
             &[
-                "E040 4:37 no agent of this circle can be the first to run: a → b → a",
-                "E040 6:37 no agent of this circle can be the first to run: c → c",
+                "E040 4:37 none of the agents in this cycle can run first: a → b → a",
+                "E040 6:37 none of the agents in this cycle can run first: c → c",
             ],
         ),
         // One door of several is enough.
@@ -97,7 +97,7 @@ fn circles_that_none_can_enter() {
         // No door leads out.
         (
             "- {name: a, script: x, dependencies: [{agent_name: b, requires_all: false}, {agent_name: c, requires_all: false}]}\n- {name: b, script: x, depends_on: [a]}\n- {name: c, script: x, depends_on: [a]}",
-            &["E040 3:39 no agent of this circle can be the first to run: a → b → a"],
+            &["E040 3:39 none of the agents in this cycle can run first: a → b → a"],
         ),
         // An any-of edge with feedback is a door.
         (
@@ -112,7 +112,7 @@ fn circles_that_none_can_enter() {
         // An open door does not help against one that must hold.
         (
             "- {name: a, script: x, dependencies: [{agent_name: a, requires_all: false, feedback: true}, {agent_name: b}]}\n- {name: b, script: x, depends_on: [a]}",
-            &["E040 3:93 no agent of this circle can be the first to run: a → b → a"],
+            &["E040 3:93 none of the agents in this cycle can run first: a → b → a"],
         ),
         // Conditions and failures are left out of it.
         (
@@ -161,7 +161,7 @@ fn news() {
     let rows: &[(&str, &[&str])] = &[
         (
             "- {name: a, script: x, conversation: {max_turns: 3}}",
-            &["W002 3:50 agent `a` will run once, not 3 times: no other agent can give it news"],
+            &["W002 3:50 agent `a` will run once, not 3 times: no other agent can produce a new output for it"],
         ),
         (
             "- {name: a, script: x, conversation: {max_turns: 3, trigger: every_turn}}",
@@ -178,7 +178,7 @@ fn news() {
         ),
         (
             "- {name: a, script: x, conversation: {max_turns: 3}}\n- {name: b, script: x, conversation: {max_turns: 2}}",
-            &["H001 3:50 agents without dependencies start each other until `max_turns`: `a`, `b`"],
+            &["H001 3:50 these agents without dependencies start each other until they reach `max_turns`: `a`, `b`"],
         ),
     ];
     for (agents, expected) in rows {
@@ -195,7 +195,7 @@ fn caps_and_state_keys() {
     };
     assert_eq!(
         shown(&cap(3)),
-        ["H002 5:49 the conversation ends once `b` has run 3 times; its own `max_turns` is 3"]
+        ["H002 5:49 the conversation ends when `b` has run 3 times; its `max_turns` is 3"]
     );
     assert_eq!(shown(&cap(4)), [""; 0]);
     assert_eq!(
@@ -223,8 +223,8 @@ fn profiles() {
     assert_eq!(
         found,
         [
-            "W001 6:59 there is no model profile `r` here",
-            "W001 8:52 there is no model profile `s` here"
+            "W001 6:59 unknown model profile `r`",
+            "W001 8:52 unknown model profile `s`"
         ]
     );
     let summing_up = "- {name: a, model: xai/n, context_window: {max_tokens: 9000, strategy: {summarize: s}}}";
@@ -233,7 +233,7 @@ fn profiles() {
             ensemble,
             &|_| false
         ))),
-        ["W001 3:84 there is no model profile `s` here"]
+        ["W001 3:84 unknown model profile `s`"]
     );
 }
 

@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str) -> Parsed {
         return Err(CompileError {
             message: "the condition is blank".into(),
             span: Span::new(0, text.len()),
-            help: Some("write an expression, or leave `condition` out".into()),
+            help: Some("write an expression, or remove `condition`".into()),
         });
     }
     let mut parser = Parser {
@@ -256,7 +256,7 @@ impl<'a> Parser<'a> {
         match operand.kind {
             Kind::Nothing | Kind::Bool(_) => Ok(operand),
             _ => error(
-                "after `is` there may be `None`, `True` or `False`",
+                "expected `None`, `True` or `False` after `is`",
                 Span::new(place.start, operand.span.end.max(place.end)),
                 "compare other values with `==` or `!=`",
             ),
@@ -340,8 +340,8 @@ enum Compared {
 
 fn too_deep<T>(span: Span) -> Parsed<T> {
     error(
-        format!("the condition nests deeper than {DEPTH_LIMIT} levels"),
+        format!("the condition is nested deeper than {DEPTH_LIMIT} levels"),
         span,
-        "split it over several agents, or let an agent calculate the value",
+        "split the condition over several agents, or calculate the value in an agent",
     )
 }

@@ -26,9 +26,9 @@ impl<'a> Parser<'a> {
         }
         if self.is("(") {
             return error(
-                "this cannot be called",
+                "this is not a function",
                 self.span(),
-                "only the functions of the reference can be called, as `len(x)` or `x.len()`",
+                "call one of the functions of the language reference, as `len(x)` or `x.len()`",
             );
         }
         if suffixes.is_empty() {
@@ -99,9 +99,9 @@ impl<'a> Parser<'a> {
         while !self.accept(close) {
             if let (TokenKind::Name(name), TokenKind::Symbol("=")) = (self.kind(), self.second()) {
                 return error(
-                    format!("arguments have no names here: `{name}=`"),
+                    format!("named arguments are not supported: `{name}=`"),
                     self.span(),
-                    "give the values alone, in order",
+                    "write only the values, in order",
                 );
             }
             items.push(self.nested(Self::expression)?);
@@ -132,7 +132,7 @@ impl<'a> Parser<'a> {
                     return error(
                         "the integer is too large",
                         span,
-                        "integers go up to 9223372036854775807",
+                        "the largest integer is 9223372036854775807",
                     );
                 }
             },
@@ -156,7 +156,11 @@ impl<'a> Parser<'a> {
         };
         self.advance();
         if let TokenKind::Text(_) = self.kind() {
-            return error("two texts side by side", self.span(), "join them with `+`");
+            return error(
+                "two strings without an operator between them",
+                self.span(),
+                "join them with `+`",
+            );
         }
         self.node(kind, span.start)
     }
@@ -186,7 +190,7 @@ impl<'a> Parser<'a> {
         }
         if !collection {
             return error(
-                "a tuple may stand only after `in`",
+                "a tuple is only allowed after `in`",
                 self.span(),
                 "write a list: `[a, b]`",
             );
@@ -206,7 +210,7 @@ impl<'a> Parser<'a> {
             let place = self.span();
             let key = self.key(rhai)?;
             if !keys.insert(key.clone()) {
-                return error(format!("the key `{key}` is there twice"), place, "");
+                return error(format!("duplicate key `{key}`"), place, "");
             }
             if !self.accept(":") {
                 return self.unexpected("expected `:` after the key");
@@ -224,7 +228,7 @@ impl<'a> Parser<'a> {
             TokenKind::Name(name) if rhai => (*name).to_owned(),
             TokenKind::Name(name) => {
                 return error(
-                    "a key is a text",
+                    "a key must be a string",
                     self.span(),
                     format!("write `'{name}'`, or a Rhai map: `#{{ {name}: … }}`"),
                 );
@@ -320,9 +324,9 @@ fn too_many(items: usize, opened: Span) -> Parsed<()> {
 
 fn slice<T>(span: Span) -> Parsed<T> {
     error(
-        "slices are not part of conditions",
+        "conditions do not support slices",
         span,
-        "index single items, such as `history[-1]`",
+        "use the index of one item, such as `history[-1]`",
     )
 }
 

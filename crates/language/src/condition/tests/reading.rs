@@ -148,7 +148,7 @@ fn before_anything_has_happened() {
     for (text, expected) in [
         ("output is None", "true"),
         ("not output and not history and not turn_count", "true"),
-        ("output.score > 3", "`output` is nothing, so it has no member `score`"),
+        ("output.score > 3", "`output` is None, so it has no member `score`"),
         ("output?.score is None", "true"),
         (
             "history[-1].agent_name == 'a'",

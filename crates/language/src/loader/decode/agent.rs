@@ -54,7 +54,7 @@ pub(super) fn read(
     findings: &mut Findings,
 ) -> Option<Agent> {
     let fields = Fields::open(at, Section::Agent, findings)?;
-    let name = fields.required("name", "every agent has a name", findings, name);
+    let name = fields.required("name", "every agent must have a name", findings, name);
     let description = fields.read("description", findings, text);
     let kind = kind(&fields, tools, findings);
     let config = config(&fields, findings);
@@ -99,14 +99,17 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
         let place = |key: &str| fields.at.route().key(key).as_key();
         let message = format!("{} has both `{key}` and `{other}`", title(fields));
         let finding = Finding::error(codes::TWO_KINDS, place(other), message).also(place(key), "the first");
-        findings.push(finding.help("an agent runs one thing: keep one of them"));
+        findings.push(finding.help("an agent must run exactly one thing: keep one of the two keys"));
     }
     if let Some(declared) = declared.filter(|declared| declared != kind) {
         let at = fields.at.route().key("type").value();
         let message = format!("`type: {}` contradicts `{key}`", declared.word());
         let finding = Finding::error(codes::KIND_MISMATCH, at, message);
-        let finding = finding.also(fields.at.route().key(*key).as_key(), "this says what it runs");
-        findings.push(finding.help(format!("write `type: {}`, or leave `type` out", kind.word())));
+        let finding = finding.also(
+            fields.at.route().key(*key).as_key(),
+            "this key defines what the agent runs",
+        );
+        findings.push(finding.help(format!("write `type: {}`, or remove `type`", kind.word())));
     }
     if chosen.len() == 1 && *kind != Kind::Llm {
         refuse_llm_fields(fields, *kind, findings);
@@ -138,11 +141,7 @@ fn no_kind(fields: &Fields<'_>, declared: Option<Kind>, findings: &mut Findings)
         Some(_) => route.key("name").value(),
         None => route.value(),
     };
-    let finding = Finding::error(
-        codes::NO_KIND,
-        at,
-        format!("{} does not say what it runs", title(fields)),
-    );
+    let finding = Finding::error(codes::NO_KIND, at, format!("{} has nothing to run", title(fields)));
     findings.push(finding.help(match declared {
         Some(Kind::Llm) => "add `model_profile: name` or `model: provider/model`".to_owned(),
         Some(kind) => format!("add `{}: …`", kind.word()),
@@ -164,12 +163,12 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
         places.push(("memory", route.key("conversation").key("memory")));
     }
     for (key, route) in places {
-        let message = format!("`{key}` does not belong to an agent of type {}", kind.word());
+        let message = format!("`{key}` is not allowed for an agent of type {}", kind.word());
         let finding = Finding::error(codes::NOT_FOR_KIND, route.as_key(), message);
         findings.push(finding.help(match (kind, key) {
             (Kind::Input, "prompt") => "write the question as `input.prompt`",
-            (Kind::Script, "prompt") => "a script finds the run's input in `input` and its settings in `parameters`",
-            _ => "only agents with a `model_profile` or a `model` have it",
+            (Kind::Script, "prompt") => "a script receives the run's input as `input` and its `config` as `parameters`",
+            _ => "this key is only allowed for agents with a `model_profile` or a `model`",
         }));
     }
 }
@@ -228,11 +227,10 @@ fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {
             })
         }
         _ => {
-            let message = format!("{} does not read `provider/model`", quoted(&text));
+            let message = format!("{} does not have the form `provider/model`", quoted(&text));
             let finding = Finding::error(codes::BAD_MODEL, at.value(), message);
-            findings.push(
-                finding.help("write for instance `model: ollama/llama3`, or name a profile with `model_profile`"),
-            );
+            findings
+                .push(finding.help("for example, write `model: ollama/llama3`, or use a profile with `model_profile`"));
             None
         }
     }
@@ -241,7 +239,7 @@ fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {
 /// `config`, or `parameters` as llm-orc calls it.
 fn config(fields: &Fields<'_>, findings: &mut Findings) -> Option<JsonMap> {
     if let (Some(config), Some(parameters)) = (fields.get("config"), fields.get("parameters")) {
-        let message = "`parameters` is another word for `config`, and both are given".to_owned();
+        let message = "`parameters` is another spelling of `config`, and both are given".to_owned();
         twice(codes::TWO_SPELLINGS, parameters.key(), message, config.key(), findings);
     }
     match fields.get("config").or_else(|| fields.get("parameters")) {
@@ -284,7 +282,7 @@ fn state_key(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Fi
     };
     let message = format!("the `state_key` `{key}` is the name of another agent");
     let finding = Finding::error(codes::STATE_KEY_TAKEN, at.value(), message);
-    let finding = finding.also(Names::place(taken), "that agent stores its output there");
+    let finding = finding.also(Names::place(taken), "this agent stores its output under this key");
     findings.push(finding.help("choose another key"));
     None
 }

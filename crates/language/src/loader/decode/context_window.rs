@@ -54,7 +54,7 @@ fn min_recent_turns(
     {
         out_of_range(
             &at,
-            &format!("at most {turns}, since `recent_turns_only` keeps no more"),
+            &format!("at most {turns}, because `recent_turns_only` keeps no more turns"),
             findings,
         );
     }
@@ -69,7 +69,7 @@ fn strategy(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strategy> {
     let fields = Fields::open(at, Section::Strategy, findings)?;
     let mut given = Section::Strategy.keys().iter().filter_map(|key| fields.get(key));
     let Some(first) = given.next() else {
-        let finding = Finding::error(codes::MISSING, at.value(), "`strategy` does not say which");
+        let finding = Finding::error(codes::MISSING, at.value(), "`strategy` is empty");
         findings.push(finding.help("write `{recent_turns_only: n}`, `{custom: file.rhai}` or `{summarize: profile}`"));
         return None;
     };
@@ -91,12 +91,12 @@ fn strategy(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strategy> {
 /// A strategy that needs nothing else; of those that do, what they need.
 fn named(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strategy> {
     let needs = match at.node.text().map(|text| &**text) {
-        Some("recent_turns_only") => "say how many turns: `{recent_turns_only: 5}`",
-        Some("custom") => "name the script: `{custom: file.rhai}`",
+        Some("recent_turns_only") => "write the number of turns: `{recent_turns_only: 5}`",
+        Some("custom") => "write the name of the script: `{custom: file.rhai}`",
         _ => "",
     };
     if !needs.is_empty() {
-        let finding = Finding::error(codes::MISSING, at.value(), "this strategy needs to know more");
+        let finding = Finding::error(codes::MISSING, at.value(), "this strategy needs a value");
         findings.push(finding.help(needs));
         return None;
     }

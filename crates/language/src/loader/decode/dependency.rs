@@ -19,10 +19,10 @@ pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Finding
     let mut edges = Vec::new();
     let mut shorthand = HashMap::new();
     if let Some(at) = fields.get("depends_on") {
-        for (index, item) in at.items("a list of agents' names", findings)?.iter().enumerate() {
+        for (index, item) in at.items("a list of agent names", findings)?.iter().enumerate() {
             if let Some(name) = plain_name(item, names, findings) {
                 if let Some(first) = shorthand.insert(name.clone(), item.value()) {
-                    let message = format!("`{name}` stands twice in `depends_on`");
+                    let message = format!("`{name}` is twice in `depends_on`");
                     twice(codes::DEPENDENCY_TWICE, item.value(), message, first, findings);
                 }
                 edges.push(unconditional(name, Declared::DependsOn(index)));
@@ -37,7 +37,7 @@ pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Finding
             };
             let place = || item.route().key("agent_name").value();
             if let Some(first) = shorthand.get(&edge.agent_name) {
-                let message = format!("`{}` stands in `depends_on` and in `dependencies`", edge.agent_name);
+                let message = format!("`{}` is in both `depends_on` and `dependencies`", edge.agent_name);
                 twice(codes::DEPENDENCY_TWICE, place(), message, first.clone(), findings);
             }
             repeated(&edge, place, &mut seen, findings);
@@ -75,8 +75,12 @@ fn unconditional(agent_name: Arc<str>, declared: Declared) -> Dependency {
 
 fn plain_name(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Arc<str>> {
     if let Content::Mapping(_) = at.node.content {
-        let finding = Finding::error(codes::WRONG_TYPE, at.value(), "expected an agent's name, found a map");
-        findings.push(finding.help("dependencies with a condition go under `dependencies`"));
+        let finding = Finding::error(
+            codes::WRONG_TYPE,
+            at.value(),
+            "expected the name of an agent, found a map",
+        );
+        findings.push(finding.help("write dependencies with a condition under `dependencies`"));
         return None;
     }
     agent_name(at, names, findings)
@@ -94,7 +98,7 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
         ("any", Ending::Any),
     ];
     if let Some(name) = at.node.text() {
-        let finding = Finding::error(codes::WRONG_TYPE, at.value(), "expected a map, found a text");
+        let finding = Finding::error(codes::WRONG_TYPE, at.value(), "expected a map, found a string");
         findings.push(finding.help(format!(
             "write `- agent_name: {name}`, or use `depends_on` for plain names"
         )));
@@ -103,7 +107,7 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
     let fields = Fields::open(at, Section::Dependency, findings)?;
     let agent_name = fields.required(
         "agent_name",
-        "say which agent is listened to",
+        "write the name of the agent that this agent depends on",
         findings,
         |at, findings| agent_name(at, names, findings),
     );
@@ -124,7 +128,7 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
 
 /// A condition's text; a YAML boolean is one too.
 fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
-    const EXPECTED: &str = "a condition, which is text";
+    const EXPECTED: &str = "a condition (a string)";
     let Content::Scalar(scalar) = &at.node.content else {
         wrong_type(at, EXPECTED, findings);
         return None;
@@ -134,7 +138,7 @@ fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
         ScalarValue::Text if !scalar.text.trim().is_empty() => compiling(at, &scalar.text, findings),
         ScalarValue::Text | ScalarValue::Null => {
             let finding = Finding::error(codes::BLANK_CONDITION, at.value(), "the condition is blank");
-            findings.push(finding.help("write an expression, or leave `condition` out"));
+            findings.push(finding.help("write an expression, or remove `condition`"));
             None
         }
         _ => {

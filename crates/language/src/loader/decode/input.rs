@@ -45,7 +45,7 @@ pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<InputSpec
 
 /// A list of texts with at least one item.
 fn texts(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
-    let items = at.items("a list of texts", findings)?;
+    let items = at.items("a list of strings", findings)?;
     if items.is_empty() {
         empty(at, "this list is empty", findings);
         return None;
@@ -69,8 +69,12 @@ fn responses(at: &Cursor<'_>, findings: &mut Findings) -> Option<Responses> {
             None
         }
         (None, None) => {
-            let finding = Finding::error(codes::MISSING, at.value(), "`responses` does not say who answers");
-            findings.push(finding.help("write a list of texts, `script: file.rhai` or `model_profile: name`"));
+            let finding = Finding::error(
+                codes::MISSING,
+                at.value(),
+                "`responses` has neither `script` nor `model_profile`",
+            );
+            findings.push(finding.help("write a list of strings, `script: file.rhai` or `model_profile: name`"));
             None
         }
     }

@@ -30,7 +30,7 @@ pub(super) use side::{answers, context};
 pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<Ensemble> {
     let root = Cursor::root(document.root());
     let fields = Fields::open(&root, Section::Ensemble, findings)?;
-    let name = fields.required("name", "every ensemble has a name", findings, name);
+    let name = fields.required("name", "every ensemble must have a name", findings, name);
     let description = fields.read("description", findings, text);
     let names = Names::of(document, findings);
     let limits = match fields.get("conversation_limits") {
@@ -49,7 +49,7 @@ pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<E
     let known_tools = tool::Tools::of(document);
     let agents = fields.required(
         "agents",
-        "an ensemble has at least one agent",
+        "an ensemble must have at least one agent",
         findings,
         |at, findings| agents(at, &names, &known_tools, findings),
     );
@@ -67,7 +67,7 @@ pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<E
 fn agents(at: &Cursor<'_>, names: &Names<'_>, tools: &tool::Tools<'_>, findings: &mut Findings) -> Option<Vec<Agent>> {
     let items = at.items("a list of agents", findings)?;
     if items.is_empty() {
-        empty(at, "an ensemble has at least one agent", findings);
+        empty(at, "an ensemble must have at least one agent", findings);
         return None;
     }
     let agents: Vec<_> = items

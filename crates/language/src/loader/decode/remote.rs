@@ -36,12 +36,12 @@ pub(super) fn is_provider(name: &str) -> bool {
 }
 
 pub(super) fn unknown_provider(name: &str, at: &Cursor<'_>) -> Finding {
-    let message = format!("there is no provider {}", quoted(name));
+    let message = format!("unknown provider {}", quoted(name));
     let finding = Finding::error(codes::NOT_A_CHOICE, at.value(), message);
     match did_you_mean(name, provider_names()) {
         Some(guess) => with_guess(finding, Some(guess)),
         None => finding.help(format!(
-            "write {}; a server that speaks OpenAI's dialect is `provider: openai` with a `base_url`",
+            "write {}; for a server with an OpenAI-compatible API, use `provider: openai` with a `base_url`",
             one_of(provider_names())
         )),
     }
@@ -55,15 +55,15 @@ pub(super) fn base_url(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strin
     let (message, help) = match authority {
         // What stands before an `@` may be a password, so it is not repeated.
         Some(authority) if authority.contains('@') => (
-            "this `base_url` holds credentials".to_owned(),
-            "leave them out, and name the variable that holds the key with `api_key_env`, or send a header with `headers`",
+            "this `base_url` contains credentials".to_owned(),
+            "remove the credentials; name the environment variable with the key in `api_key_env`, or send a header with `headers`",
         ),
         Some(authority) if !authority.is_empty() && !url.contains([' ', '?', '#']) => {
             return Some(url.trim_end_matches('/').to_owned());
         }
         _ => (
             format!("{} is not the address of a server", quoted(&url)),
-            "write for instance `http://localhost:8000/v1`",
+            "for example, write `http://localhost:8000/v1`",
         ),
     };
     findings.push(Finding::error(codes::BAD_ADDRESS, at.value(), message).help(help));
@@ -73,11 +73,11 @@ pub(super) fn base_url(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strin
 /// A map from names of headers to texts, or to `{env: NAME}`.
 pub(super) fn headers(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(String, HeaderText)>> {
     let mut headers = Vec::new();
-    for (name, entry) in at.entries("a map from headers to texts", findings)? {
+    for (name, entry) in at.entries("a map from headers to strings", findings)? {
         let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if name.is_empty() || !name.chars().all(is_token) {
             let message = format!("{} is not the name of a header", quoted(name));
-            findings.push(Finding::error(codes::BAD_NAME, entry.key(), message).help("write for instance `X-Title`"));
+            findings.push(Finding::error(codes::BAD_NAME, entry.key(), message).help("for example, write `X-Title`"));
             continue;
         }
         if let Some(text) = header(name, &entry, findings) {
@@ -99,16 +99,16 @@ fn header(name: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<Header
     let written = text(at, findings)?;
     if SECRET_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
         // It may be a key, so it is not repeated.
-        let message = format!("the header `{name}` carries a key, and stands here in plain text");
+        let message = format!("the header `{name}` contains a key in plain text");
         let finding = Finding::error(codes::KEY_IN_FILE, at.key(), message);
         findings.push(finding.help(format!(
-            "write `{name}: {{env: NAME}}`, and put it into that environment variable"
+            "write `{name}: {{env: NAME}}`, and set that environment variable to the value"
         )));
         return None;
     }
     if written.chars().any(|c| c.is_control()) {
-        let message = format!("the header `{name}` has a line break or a control character in it");
-        findings.push(Finding::error(codes::BAD_NAME, at.key(), message).help("write it on one line"));
+        let message = format!("the value of the header `{name}` contains a line break or a control character");
+        findings.push(Finding::error(codes::BAD_NAME, at.key(), message).help("write the value on one line"));
         return None;
     }
     Some(HeaderText::Text(written))
@@ -117,7 +117,7 @@ fn header(name: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<Header
 /// `cost`: what a million tokens cost.
 pub(super) fn cost(at: &Cursor<'_>, findings: &mut Findings) -> Option<Price> {
     let fields = Fields::open(at, Section::Cost, findings)?;
-    let help = "write what a million tokens cost, for instance `0.15`; 0 if they cost nothing";
+    let help = "write the price of a million tokens, for example `0.15`, or `0` if they are free";
     let input_per_million = fields.required("input_per_million", help, findings, amount);
     let output_per_million = fields.required("output_per_million", help, findings, amount);
     Some(Price {
@@ -126,7 +126,7 @@ pub(super) fn cost(at: &Cursor<'_>, findings: &mut Findings) -> Option<Price> {
     })
 }
 
-/// The name of an environment variable. What is no name may be a key, so it is not repeated.
+/// The name of an environment variable. What is not a name may be a key, so it is not repeated.
 pub(super) fn environment_variable(key: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     let name = text(at, findings)?;
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -135,6 +135,6 @@ pub(super) fn environment_variable(key: &str, at: &Cursor<'_>, findings: &mut Fi
     }
     let message = format!("`{key}` is not the name of an environment variable");
     let finding = Finding::error(codes::BAD_NAME, at.key(), message);
-    findings.push(finding.help("write the variable's name, never the key itself"));
+    findings.push(finding.help("write the name of the variable, not the key itself"));
     None
 }

@@ -45,7 +45,7 @@ fn answer(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
         Content::Mapping(_) => json::map(at, findings).map(Value::Object),
         Content::Scalar(scalar) if scalar.value != ScalarValue::Null => Some(Value::from(&*scalar.text)),
         _ => {
-            wrong_type(at, "an answer: a text or a map", findings);
+            wrong_type(at, "an answer (a string or a map)", findings);
             None
         }
     }

@@ -44,7 +44,7 @@ fn valid_name(name: &str, at: &Cursor<'_>, findings: &mut Findings) -> bool {
     if !valid {
         let message = format!("{} is not a valid name of a tool", quoted(name));
         let finding = Finding::error(codes::BAD_NAME, at.key(), message);
-        findings.push(finding.help("models know tools by letters, digits, `_` and `-`, at most 64"));
+        findings.push(finding.help("a tool's name can have letters, digits, `_` and `-`, and at most 64 characters"));
     }
     valid
 }
@@ -63,7 +63,7 @@ fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<T
     let max_result_bytes = fields.read("max_result_bytes", findings, |at, findings| {
         let bytes = usize::try_from(whole(at, findings)?).ok().and_then(NonZeroUsize::new);
         if bytes.is_none() {
-            out_of_range(at, "a number of bytes that memory can hold", findings);
+            out_of_range(at, "a number of bytes that fits into memory", findings);
         }
         bytes
     });
@@ -78,13 +78,18 @@ fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<T
 }
 
 fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<ToolKind> {
-    let key = one_of_these(fields, &PERFORMERS, "a tool is performed by one thing", findings)?;
+    let key = one_of_these(
+        fields,
+        &PERFORMERS,
+        "a tool must have exactly one implementation",
+        findings,
+    )?;
     let at = fields.get(key)?;
     if key == "mcp" {
         if let Some(parameters) = fields.get("parameters") {
-            let message = "`parameters` does not belong to a tool with `mcp`";
+            let message = "`parameters` is not allowed for a tool with `mcp`";
             let finding = Finding::error(codes::NOT_FOR_KIND, parameters.key(), message);
-            findings.push(finding.help("the server says which arguments its tools take"));
+            findings.push(finding.help("the server defines the arguments of its tools"));
         }
         return mcp(&at, findings).map(ToolKind::Mcp);
     }
@@ -95,7 +100,7 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
             if fields.get("parameters").is_none() {
                 let finding = Finding::error(codes::MISSING, fields.at.value(), "`parameters` is missing");
                 findings.push(finding.help(
-                    "write a JSON Schema of the arguments, for instance `parameters: {type: object, properties: {}}`",
+                    "write a JSON Schema of the arguments, for example `parameters: {type: object, properties: {}}`",
                 ));
             }
             Some(ToolKind::Script {
@@ -120,13 +125,13 @@ fn one_of_these<'k>(fields: &Fields<'_>, keys: &[&'k str], rule: &str, findings:
     let mut given = keys.iter().copied().filter(|key| fields.get(key).is_some());
     let all: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
     let Some(first) = given.next() else {
-        let message = format!("this has none of {}", all.join(", "));
+        let message = format!("none of the keys {} is given", all.join(", "));
         findings.push(Finding::error(codes::TOOL_KIND, fields.at.value(), message).help(format!("{rule}: add one")));
         return None;
     };
     if let Some(second) = given.next() {
         let place = |key: &str| fields.at.route().key(key).as_key();
-        let message = format!("this has both `{first}` and `{second}`");
+        let message = format!("both `{first}` and `{second}` are given");
         twice(codes::TOOL_KIND, place(second), message, place(first), findings);
         return None;
     }
@@ -139,22 +144,22 @@ fn parameters(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
     if schema.get("type").and_then(Value::as_str) == Some("object") {
         return Some(schema);
     }
-    let message = "the arguments of a tool are an object, and this schema does not say so";
+    let message = "the schema of a tool's arguments must have `type: object`";
     findings.push(Finding::error(codes::WRONG_TYPE, at.value(), message).help("write `type: object`"));
     None
 }
 
 fn mcp(at: &Cursor<'_>, findings: &mut Findings) -> Option<McpServer> {
     let fields = Fields::open(at, Section::Mcp, findings)?;
-    let rule = "a server is started with `command` or found at `url`";
+    let rule = "a server must have exactly one of `command` and `url`";
     let key = one_of_these(&fields, &["command", "url"], rule, findings)?;
     let (own, others): (_, &[&str]) = match key {
         "command" => ("command", &["headers"]),
         _ => ("url", &["env", "cwd"]),
     };
     for other in others.iter().filter_map(|other| fields.get(other)) {
-        let message = format!("this does not belong to a server with `{own}`");
-        findings.push(Finding::error(codes::NOT_FOR_KIND, other.key(), message).help("leave it out"));
+        let message = format!("this key is not allowed for a server with `{own}`");
+        findings.push(Finding::error(codes::NOT_FOR_KIND, other.key(), message).help("remove the key"));
     }
     let given = fields.get(key)?;
     if key == "url" {
@@ -179,14 +184,14 @@ fn url(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     if rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && !url.contains(char::is_whitespace)) {
         return Some(url.to_string());
     }
-    let message = format!("{} is no address of a server", quoted(&url));
+    let message = format!("{} is not the address of a server", quoted(&url));
     findings.push(Finding::error(codes::NOT_A_CHOICE, at.value(), message).help("write `https://…` or `http://…`"));
     None
 }
 
 fn command(at: &Cursor<'_>, findings: &mut Findings) -> Option<CommandLine> {
     if let Content::Sequence(_) = at.node.content {
-        let items = at.items("a list of texts", findings)?;
+        let items = at.items("a list of strings", findings)?;
         if items.is_empty() {
             empty(at, "this command is empty", findings);
             return None;
@@ -199,7 +204,7 @@ fn command(at: &Cursor<'_>, findings: &mut Findings) -> Option<CommandLine> {
 
 /// A map from names to texts, or to where a text is found.
 fn settings(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(String, Setting)>> {
-    let entries = at.entries("a map from names to texts", findings)?;
+    let entries = at.entries("a map from names to strings", findings)?;
     let settings: Vec<_> = entries
         .iter()
         .map(|(name, entry)| Some((name.to_string(), setting(entry, findings)?)))
@@ -238,7 +243,7 @@ impl<'a> Tools<'a> {
 
     /// Reads `tools` of an agent: names, or names with a server's own name for one of its tools.
     pub(super) fn uses(&self, at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<ToolUse>> {
-        let items = at.items("a list of names of tools", findings)?;
+        let items = at.items("a list of tool names", findings)?;
         let uses: Vec<_> = items.iter().map(|item| self.one(item, findings)).collect();
         let mut uses = uses.into_iter().collect::<Option<Vec<_>>>()?;
         let mut seen: Vec<ToolUse> = Vec::new();
@@ -265,14 +270,16 @@ impl<'a> Tools<'a> {
             let guess = did_you_mean(tool, self.0.keys().copied());
             findings.push(match guess {
                 Some(_) => with_guess(finding, guess),
-                None => finding.help("tools are described under `tools`, beside `agents`"),
+                None => finding.help("define the tool under the top-level key `tools`"),
             });
             return None;
         };
         if member.is_some() && !is_server {
-            let message = format!("`{tool}` is one tool, and has none within it");
+            let message = format!("`{tool}` is a single tool and contains no other tools");
             let finding = Finding::error(codes::UNKNOWN_TOOL, at.value(), message);
-            findings.push(finding.help(format!("write `{tool}`; only tools with `mcp` have names after a dot")));
+            findings.push(finding.help(format!(
+                "write `{tool}`; only a tool with `mcp` can be followed by a dot and a name"
+            )));
             return None;
         }
         Some(ToolUse {

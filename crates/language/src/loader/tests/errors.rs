@@ -23,11 +23,11 @@ fn the_ensemble() {
         ("agents: [{name: a, script: x}]\n", &["E013 1:1 `name` is missing"]),
         (
             "name: e\nagents: []\n",
-            &["E018 2:9 an ensemble has at least one agent"],
+            &["E018 2:9 an ensemble must have at least one agent"],
         ),
         (
             "name: e\nagents: x\n",
-            &["E014 2:9 expected a list of agents, found the text 'x'"],
+            &["E014 2:9 expected a list of agents, found the string 'x'"],
         ),
         (
             "name: e\nagents:\n",
@@ -40,7 +40,7 @@ fn the_ensemble() {
         ),
         (
             "name: 7\nagents: [{name: a, script: x}]",
-            &["E014 1:7 expected text, found the whole number 7"],
+            &["E014 1:7 expected a string, found the integer 7"],
         ),
         (
             "name: e\nagents: [{name: a, script: x}]\nnmae: 1\nwhatever: 2\nmax_turns: 3\nsynthesis: {}\ntools: []\n",
@@ -48,7 +48,7 @@ fn the_ensemble() {
                 "E010 3:1 unknown key 'nmae' in the ensemble",
                 "E010 4:1 unknown key 'whatever'",
                 "E010 5:1 unknown key 'max_turns'",
-                "E011 6:1 `synthesis` belongs to llm-orc's ensembles",
+                "E011 6:1 `synthesis` is a key of llm-orc",
                 "E014 7:8 expected a map from names to tools, found a list",
             ],
         ),
@@ -69,50 +69,47 @@ fn agents() {
             "script: x\nmodel_profile: p",
             &["E023 7:5 agent 'a' has both `script` and `model_profile`"],
         ),
-        ("description: x", &["E022 5:11 agent 'a' does not say what it runs"]),
-        ("type: llm", &["E022 5:11 agent 'a' does not say what it runs"]),
+        ("description: x", &["E022 5:11 agent 'a' has nothing to run"]),
+        ("type: llm", &["E022 5:11 agent 'a' has nothing to run"]),
         ("type: llm\nscript: x", &["E024 6:11 `type: llm` contradicts `script`"]),
         (
             "type: lmm\nscript: x",
-            &["E016 6:11 expected `script`, `llm`, `input` or `ensemble`, found the text 'lmm'"],
+            &["E016 6:11 expected `script`, `llm`, `input` or `ensemble`, found the string 'lmm'"],
         ),
         (
             "script: x\nprompt: y",
-            &["E025 7:5 `prompt` does not belong to an agent of type script"],
+            &["E025 7:5 `prompt` is not allowed for an agent of type script"],
         ),
         (
             "input: q\nprompt: y",
-            &["E025 7:5 `prompt` does not belong to an agent of type input"],
+            &["E025 7:5 `prompt` is not allowed for an agent of type input"],
         ),
         (
             "ensemble: x\nsystem_prompt: y",
-            &["E025 7:5 `system_prompt` does not belong to an agent of type ensemble"],
+            &["E025 7:5 `system_prompt` is not allowed for an agent of type ensemble"],
         ),
         (
             "script: x\nconversation: {memory: none}",
-            &["E025 7:20 `memory` does not belong"],
+            &["E025 7:20 `memory` is not allowed"],
         ),
-        ("script: ''", &["E018 6:13 this text is empty"]),
-        ("script: [x]", &["E014 6:13 expected text, found a list"]),
+        ("script: ''", &["E018 6:13 this string is empty"]),
+        ("script: [x]", &["E014 6:13 expected a string, found a list"]),
         ("script: x\nscrpt: y", &["E010 7:5 unknown key 'scrpt' in an agent"]),
-        ("script: x\nwhen: y", &["E011 7:5 `when` belongs to llm-orc"]),
+        ("script: x\nwhen: y", &["E011 7:5 `when` is a key of llm-orc"]),
         ("script: x\nfan_out: true", &["E011 7:5 `fan_out`"]),
         (
             "script: x\ntools: [x]",
-            &["E025 7:5 `tools` does not belong to an agent of type script"],
+            &["E025 7:5 `tools` is not allowed for an agent of type script"],
         ),
         (
             "model: xai/b\ntools: [x, y.z]",
             &["E034 7:13 there is no tool 'x'", "E034 7:16 there is no tool 'y'"],
         ),
-        (
-            "model: xai/b\ntools: x",
-            &["E014 7:12 expected a list of names of tools"],
-        ),
+        ("model: xai/b\ntools: x", &["E014 7:12 expected a list of tool names"]),
         ("model: xai/b\nmax_iterations: 0", &["E015 7:21"]),
         (
             "script: x\ncontext_window: {max_tokens: 1}",
-            &["E025 7:5 `context_window` does not belong to an agent of type script"],
+            &["E025 7:5 `context_window` is not allowed for an agent of type script"],
         ),
         (
             "model: xai/x\ncontext_window: 5",
@@ -129,21 +126,21 @@ fn agents() {
         (
             "model: xai/x\ncontext_window: {max_tokens: 0, max_message: 3}",
             &[
-                "E015 7:34 expected a whole number of at least 1",
+                "E015 7:34 expected an integer of at least 1",
                 "E010 7:37 unknown key 'max_message'",
             ],
         ),
         (
             "model: xai/x\ncontext_window: {max_tokens: 9, strategy: oldest}",
-            &["E016 7:47 expected `oldest_first`, `middle_out` or `summarize`, found the text 'oldest'"],
+            &["E016 7:47 expected `oldest_first`, `middle_out` or `summarize`, found the string 'oldest'"],
         ),
         (
             "model: xai/x\ncontext_window: {max_tokens: 9, strategy: custom}",
-            &["E013 7:47 this strategy needs to know more"],
+            &["E013 7:47 this strategy needs a value"],
         ),
         (
             "model: xai/x\ncontext_window: {max_tokens: 9, strategy: {}}",
-            &["E013 7:47 `strategy` does not say which"],
+            &["E013 7:47 `strategy` is empty"],
         ),
         (
             "model: xai/x\ncontext_window: {max_tokens: 9, strategy: {custom: a.rhai, summarize: p}}",
@@ -151,27 +148,30 @@ fn agents() {
         ),
         (
             "model: xai/x\ncontext_window: {min_recent_turns: 3, strategy: {recent_turns_only: 2}}",
-            &["E015 7:40 expected at most 2, since `recent_turns_only` keeps no more"],
+            &["E015 7:40 expected at most 2, because `recent_turns_only` keeps no more turns"],
         ),
-        ("model: llama", &["E033 6:12 'llama' does not read `provider/model`"]),
+        (
+            "model: llama",
+            &["E033 6:12 'llama' does not have the form `provider/model`"],
+        ),
         ("model: /x", &["E033 6:12"]),
-        ("model: opneai/x", &["E016 6:12 there is no provider 'opneai'"]),
+        ("model: opneai/x", &["E016 6:12 unknown provider 'opneai'"]),
         (
             "script: x\nconfig: {a: 1}\nparameters: {b: 2}",
-            &["E019 8:5 `parameters` is another word for `config`"],
+            &["E019 8:5 `parameters` is another spelling of `config`"],
         ),
         ("script: x\nconfig: [1]", &["E014 7:13 expected a map, found a list"]),
         (
             "script: x\nconfig: {a: .nan, b: [.inf]}",
-            &["E008 7:17 .nan has no form in JSON", "E008 7:27 .inf"],
+            &["E008 7:17 .nan cannot be represented in JSON", "E008 7:27 .inf"],
         ),
         (
             "script: x\ntimeout_seconds: 0",
-            &["E015 7:22 expected a number of seconds above 0, found the whole number 0"],
+            &["E015 7:22 expected a number of seconds greater than 0, found the integer 0"],
         ),
         (
             "script: x\ntimeout_seconds: soon",
-            &["E014 7:22 expected a number of seconds above 0, found the text 'soon'"],
+            &["E014 7:22 expected a number of seconds greater than 0, found the string 'soon'"],
         ),
         (
             "script: x\ntimeout_seconds: 1e300",
@@ -180,15 +180,15 @@ fn agents() {
         ("script: x\ntimeout_seconds: .nan", &["E015 7:22"]),
         (
             "script: x\nretry: {max_attempts: 0}",
-            &["E015 7:27 expected a whole number of at least 1, found the whole number 0"],
+            &["E015 7:27 expected an integer of at least 1, found the integer 0"],
         ),
         (
             "script: x\nretry: {max_attempts: 2.5}",
-            &["E014 7:27 expected a whole number of at least 1, found the number 2.5"],
+            &["E014 7:27 expected an integer of at least 1, found the number 2.5"],
         ),
         (
             "script: x\nretry: {max_attempts: 5000000000}",
-            &["E015 7:27 expected a whole number of at most 4294967295"],
+            &["E015 7:27 expected an integer of at most 4294967295"],
         ),
         (
             "script: x\nretry: {delay_seconds: -1}",
@@ -204,7 +204,7 @@ fn agents() {
         ),
         (
             "script: x\nconversation: {max_turns: three}",
-            &["E014 7:31 expected a whole number of at least 1, found the text 'three'"],
+            &["E014 7:31 expected an integer of at least 1, found the string 'three'"],
         ),
         ("script: x\nconversation: {max_turns: -1}", &["E015 7:31"]),
         (
@@ -215,7 +215,7 @@ fn agents() {
         ("script: x\nconversation: {state_key: 'a b'}", &["E017 7:31"]),
         (
             "script: x\nconversation: {triggers_conversation: yes}",
-            &["E014 7:43 expected true or false, found the text 'yes'"],
+            &["E014 7:43 expected true or false, found the string 'yes'"],
         ),
         (
             "script: x\nconversation: {trigger: always}",
@@ -242,17 +242,17 @@ fn dependencies() {
         ("depends_on: [othr]", &["E021 7:18 there is no agent `othr`"]),
         (
             "depends_on: other",
-            &["E014 7:17 expected a list of agents' names, found the text 'other'"],
+            &["E014 7:17 expected a list of agent names, found the string 'other'"],
         ),
         (
             "depends_on: [other, other]",
-            &["E026 7:25 `other` stands twice in `depends_on`"],
+            &["E026 7:25 `other` is twice in `depends_on`"],
         ),
         (
             "depends_on: [{agent_name: other}]",
-            &["E014 7:18 expected an agent's name, found a map"],
+            &["E014 7:18 expected the name of an agent, found a map"],
         ),
-        ("dependencies: [other]", &["E014 7:20 expected a map, found a text"]),
+        ("dependencies: [other]", &["E014 7:20 expected a map, found a string"]),
         (
             "dependencies: [{condition: input}]",
             &["E013 7:20 `agent_name` is missing"],
@@ -263,7 +263,7 @@ fn dependencies() {
         ),
         (
             "depends_on: [other]\ndependencies: [{agent_name: other}]",
-            &["E026 8:33 `other` stands in `depends_on` and in `dependencies`"],
+            &["E026 8:33 `other` is in both `depends_on` and `dependencies`"],
         ),
         (
             "dependencies: [{agent_name: other, condition: input}, {agent_name: other, condition: input}]",
@@ -297,7 +297,7 @@ fn dependencies() {
         ("dependencies: [{agent_name: other, max_executions: 0}]", &["E015 7:56"]),
         (
             "dependencies: [{agent_name: other, feedback: 1}]",
-            &["E014 7:50 expected true or false, found the whole number 1"],
+            &["E014 7:50 expected true or false, found the integer 1"],
         ),
     ];
     for (body, expected) in rows {
@@ -316,24 +316,21 @@ fn input() {
         ),
         (
             "input: {prompt: q, choices: [true]}",
-            &["E014 6:34 expected text, found the boolean true"],
+            &["E014 6:34 expected a string, found the Boolean true"],
         ),
         ("input: {prompt: q, choices: []}", &["E018 6:33 this list is empty"]),
         ("input: {prompt: q, responses: [a, b]}", &[]),
         ("input: {prompt: q, responses: []}", &["E018 6:35"]),
         (
             "input: {prompt: q, responses: {}}",
-            &["E013 6:35 `responses` does not say who answers"],
+            &["E013 6:35 `responses` has neither `script` nor `model_profile`"],
         ),
         (
             "input: {prompt: q, responses: {script: a.rhai, model_profile: p}}",
             &["E023 6:52"],
         ),
         ("input: {prompt: q, timeout_seconds: -1}", &["E015 6:41"]),
-        (
-            "input: 3",
-            &["E014 6:12 expected a map (`input`), found the whole number 3"],
-        ),
+        ("input: 3", &["E014 6:12 expected a map (`input`), found the integer 3"]),
     ];
     for (body, expected) in rows {
         check(&agent(body), expected);
@@ -376,74 +373,78 @@ fn limits() {
 #[test]
 fn yaml_itself() {
     let rows: &[(&str, &[&str])] = &[
-        ("", &["E003 1:1 the file holds no document"]),
-        ("# only a comment\n", &["E003 2:1 the file holds no document"]),
+        ("", &["E003 1:1 the file contains no document"]),
+        ("# only a comment\n", &["E003 2:1 the file contains no document"]),
         ("name: e\n---\nname: f\n", &["E003 2:1 a second document starts here"]),
         (
             "name: e\nname: f\nagents: [{name: a, script: x}]",
-            &["E004 2:1 the key `name` stands twice in one map"],
+            &["E004 2:1 duplicate key `name` in a map"],
         ),
-        (
-            "name: *e\n",
-            &["E005 1:7 this alias names an anchor that is not defined"],
-        ),
+        ("name: *e\n", &["E005 1:7 the anchor of this alias is not defined"]),
         (
             "name: &e [*e]\n",
-            &["E013 1:1", "E014 1:10", "E005 1:11 this alias is part of what it names"],
+            &[
+                "E013 1:1",
+                "E014 1:10",
+                "E005 1:11 this alias is inside the value of its own anchor",
+            ],
         ),
         (
             "name: e\nagents: [{name: a, script: x, <<: 3}]",
-            &["E005 2:31 `<<` merges maps"],
+            &["E005 2:31 the value of `<<` must be a map"],
         ),
         (
             "name: !foo e\nagents: [{name: a, script: x}]",
-            &["E006 1:12 the tag `!foo` has no meaning here"],
+            &["E006 1:12 the tag `!foo` is not supported"],
         ),
         (
             "name: !!int e\nagents: [{name: a, script: x}]",
-            &["E006 1:13 the value does not fit its tag `!!int`"],
+            &["E006 1:13 the value does not match its tag `!!int`"],
         ),
         (
             "name: e\n3: x\nagents: [{name: a, script: x}]",
-            &["E007 2:1 the key `3` is not text"],
+            &["E007 2:1 the key `3` is not a string"],
         ),
         (
             "name: e\n[a]: x\nagents: [{name: a, script: x}]",
-            &["E007 2:1 a map or a list stands as a key"],
+            &["E007 2:1 a map or a list is used as a key"],
         ),
         (
             "name: e\nagents:\n\t- name: a\n",
-            &["E001 3:1 a tab stands where YAML wants spaces"],
+            &["E001 3:1 a tab is used for indentation"],
         ),
-        (
-            "name: e\n\tagents: []\n",
-            &["E001 2:1 a tab stands where YAML wants spaces"],
-        ),
-        ("name: a: b\n", &["E001 1:8 a colon is not expected here"]),
+        ("name: e\n\tagents: []\n", &["E001 2:1 a tab is used for indentation"]),
+        ("name: a: b\n", &["E001 1:8 unexpected colon"]),
         (
             "name: \"abc\nagents: []\n",
-            &["E001 1:7 the closing quote of this text is missing"],
+            &["E001 1:7 the closing quote of this string is missing"],
         ),
-        ("name: [a, b\n", &["E001 1:12 a comma or `]` is expected here"]),
-        ("name: {a b\n", &["E001 1:11 a comma or `}` is expected here"]),
-        ("name: \"a\\q\"\n", &["E001 1:7 an unknown escape"]),
-        ("name: 'a' b\n", &["E001 1:11 something follows the closing quote"]),
-        ("name: @a\n", &["E001 1:7 a text cannot start with this character"]),
-        ("name: e\n  x: 1\n", &["E001 2:4 a colon is not expected here"]),
-        ("name: e\nagents\n", &["E001 2:7 a key without its colon"]),
+        ("name: [a, b\n", &["E001 1:12 expected a comma or `]`"]),
+        ("name: {a b\n", &["E001 1:11 expected a comma or `}`"]),
+        ("name: \"a\\q\"\n", &["E001 1:7 unknown escape sequence"]),
+        (
+            "name: 'a' b\n",
+            &["E001 1:11 unexpected content after the closing quote"],
+        ),
+        (
+            "name: @a\n",
+            &["E001 1:7 a string without quotes cannot start with this character"],
+        ),
+        ("name: e\n  x: 1\n", &["E001 2:4 unexpected colon"]),
+        ("name: e\nagents\n", &["E001 2:7 expected `:` after the key"]),
         ("name: a\0b\n", &["E001 1:8 a character that YAML does not allow"]),
-        ("name: e\n- a\n", &["E001 2:3 a key is expected here"]),
-        ("- a\nb: c\n", &["E001 2:1 an item of the list is expected here"]),
-        ("name: - b\n", &["E001 1:7 an item of a list is not expected here"]),
+        ("name: e\n- a\n", &["E001 2:3 expected a key"]),
+        ("- a\nb: c\n", &["E001 2:1 expected an item of the list"]),
+        ("name: - b\n", &["E001 1:7 unexpected item of a list"]),
         ("name: [a, - ]\n", &["E001 1:11"]),
-        ("name: |x\n b\n", &["E001 1:7 something follows `|` or `>` on its line"]),
-        ("name: &\n", &["E001 1:7 an anchor or alias without a name"]),
-        ("name: !<x\n", &["E001 1:7 this tag is not well formed"]),
-        ("name: b # c\n  d\n", &["E001 1:9 a comment cuts this text in two"]),
-        ("name: b\n]\n", &["E001 2:1 a closing bracket without an opening one"]),
+        ("name: |x\n b\n", &["E001 1:7 unexpected content after `|` or `>`"]),
+        ("name: &\n", &["E001 1:7 the anchor or alias has no name"]),
+        ("name: !<x\n", &["E001 1:7 the syntax of this tag is not valid"]),
+        ("name: b # c\n  d\n", &["E001 1:9 a comment interrupts this string"]),
+        ("name: b\n]\n", &["E001 2:1 a closing bracket has no opening bracket"]),
         (
             "name: \"\\u00zz\"\n",
-            &["E001 1:7 an escape that is not a hexadecimal number"],
+            &["E001 1:7 the escape sequence is not a hexadecimal number"],
         ),
     ];
     for (text, expected) in rows {
@@ -458,17 +459,17 @@ fn every_help_is_there() {
         (agent("script: x\nscrpt: y"), "did you mean `script`?"),
         (
             agent("script: x\nmax_turns: 3"),
-            "`max_turns` belongs to `conversation`",
+            "`max_turns` is a key of `conversation`",
         ),
         (agent("script: x\ndepends_on: [othr]"), "did you mean `other`?"),
         (agent("script: x\nwhen: y"), "`condition`"),
         (agent("script: x\non_error: fial"), "did you mean `fail`?"),
-        (agent("script: 3"), "put it in quotes: '3'"),
+        (agent("script: 3"), "quote the value: '3'"),
         (
             agent("description: x"),
             "`script`, `model_profile` (or `model`), `input` or `ensemble`",
         ),
-        (agent("model: ollama/b\nprompt: {{ input }}"), "in quotes"),
+        (agent("model: ollama/b\nprompt: {{ input }}"), "quote a template"),
     ];
     for (text, expected) in rows {
         assert!(help(&text).contains(expected), "{text}\n{}", help(&text));
@@ -508,7 +509,7 @@ fn prepared_answers() {
         ("- a", "E014 1:1 expected a map from agents to answers"),
         ("a: []", "E018 1:4 this list of answers is empty"),
         ("a: [[x]]", "E014 1:5 expected an answer"),
-        ("a:", "E014 1:1 expected an answer: a text or a map, found nothing"),
+        ("a:", "E014 1:1 expected an answer (a string or a map), found nothing"),
         ("a: {b: .inf}", "E008 1:8"),
     ] {
         let problems = show(&read(text).unwrap_err());
@@ -535,7 +536,7 @@ fn a_context() {
     );
     assert_eq!(
         show(&read("é: .nan").unwrap_err()),
-        ["E008 1:4 .nan has no form in JSON"]
+        ["E008 1:4 .nan cannot be represented in JSON"]
     );
     assert!(show(&read("{\"a\": 1,,}").unwrap_err())[0].starts_with("E001 1:9"));
 }

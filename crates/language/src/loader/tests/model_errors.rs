@@ -9,21 +9,18 @@ use crate::source::Source;
 fn model_profiles() {
     let rows: &[(&str, &[&str])] = &[
         ("{provider: ollama}", &["E013 2:6 `model` is missing"]),
-        (
-            "{provider: olama, model: x}",
-            &["E016 2:17 there is no provider 'olama'"],
-        ),
+        ("{provider: olama, model: x}", &["E016 2:17 unknown provider 'olama'"]),
         (
             "{provider: openai, model: x, base_url: 'localhost:1'}",
             &["E036 2:45 'localhost:1' is not the address of a server"],
         ),
         (
             "{provider: openai, model: x, base_url: 'http://me:pass@host'}",
-            &["E036 2:45 this `base_url` holds credentials"],
+            &["E036 2:45 this `base_url` contains credentials"],
         ),
         (
             "{provider: openai, model: x, headers: {authorization: k}}",
-            &["E037 2:45 the header `authorization` carries a key"],
+            &["E037 2:45 the header `authorization` contains a key"],
         ),
         (
             "{provider: openai, model: x, headers: {A b: c, X-Y: {env: 1x}, X-Z: {env: A}, X-A: b}}",
@@ -39,7 +36,7 @@ fn model_profiles() {
         ("{model: x}", &["E013 2:6 `provider` is missing"]),
         (
             "{provider: simulated}",
-            &["E030 2:17 this simulated model has nothing to answer"],
+            &["E030 2:17 this simulated model has no replies"],
         ),
         (
             "{provider: simulated, replies: []}",
@@ -47,12 +44,12 @@ fn model_profiles() {
         ),
         (
             "{provider: simulated, replies: [a], script: b}",
-            &["E030 2:42 a simulated model has either"],
+            &["E030 2:42 a simulated model must have either"],
         ),
         ("{provider: simulated, replies: [a, {error: b}]}", &[]),
         (
             "{provider: simulated, replies: [3]}",
-            &["E014 2:38 expected text, found the whole number 3"],
+            &["E014 2:38 expected a string, found the integer 3"],
         ),
         (
             "{provider: simulated, replies: [{}]}",
@@ -60,7 +57,7 @@ fn model_profiles() {
         ),
         (
             "{provider: ollama, model: x, replies: [a]}",
-            &["E030 2:35 only a simulated model has prepared answers"],
+            &["E030 2:35 this key is only allowed for a simulated model"],
         ),
         (
             "{provider: ollama, model: x, temperature: -1}",
@@ -73,7 +70,7 @@ fn model_profiles() {
         ("{provider: ollama, model: x, max_tokens: 0}", &["E015 2:47"]),
         (
             "{provider: ollama, model: x, seed: a}",
-            &["E014 2:41 expected a whole number, found the text 'a'"],
+            &["E014 2:41 expected an integer, found the string 'a'"],
         ),
         (
             "{provider: ollama, model: x, api_key_env: sk-123}",
@@ -81,7 +78,7 @@ fn model_profiles() {
         ),
         (
             "{provider: ollama, model: x, fallback: p}",
-            &["E031 2:45 profiles fall back on each other in a circle: p → p"],
+            &["E031 2:45 the fallbacks of these profiles form a cycle: p → p"],
         ),
         ("{provider: ollama, model: x, fallback: elsewhere}", &[]),
         (
@@ -92,10 +89,7 @@ fn model_profiles() {
             "{provider: ollama, model: x, retrys: p}",
             &["E010 2:35 unknown key 'retrys' in a model profile"],
         ),
-        (
-            "3",
-            &["E014 2:6 expected a map (a model profile), found the whole number 3"],
-        ),
+        ("3", &["E014 2:6 expected a map (a model profile), found the integer 3"]),
     ];
     for (body, expected) in rows {
         let source = Source::new("config.yaml", format!("model_profiles:\n  p: {body}\n"));
@@ -118,7 +112,7 @@ fn a_circle_of_fallbacks_is_told_once() {
     let problems = profiles(&Source::new("c", text)).unwrap_err();
     assert_eq!(
         show(&problems),
-        ["E031 3:45 profiles fall back on each other in a circle: b → c → d → b"]
+        ["E031 3:45 the fallbacks of these profiles form a cycle: b → c → d → b"]
     );
 }
 
@@ -129,16 +123,16 @@ fn tools() {
         ("{agent: othr}", &["E021 3:14 there is no agent `othr`"]),
         (
             "{}",
-            &["E035 3:6 this has none of `script`, `agent`, `ensemble`, `mcp`"],
+            &["E035 3:6 none of the keys `script`, `agent`, `ensemble`, `mcp` is given"],
         ),
         (
             "{agent: other, ensemble: x}",
-            &["E035 3:21 this has both `agent` and `ensemble`"],
+            &["E035 3:21 both `agent` and `ensemble` are given"],
         ),
         ("{script: x}", &["E013 3:6 `parameters` is missing"]),
         (
             "{script: x, parameters: {type: string}}",
-            &["E014 3:30 the arguments of a tool are an object"],
+            &["E014 3:30 the schema of a tool's arguments must have"],
         ),
         (
             "{script: x, parameters: {type: objekt}}",
@@ -154,18 +148,24 @@ fn tools() {
             "{agent: other, comand: x}",
             &["E010 3:21 unknown key 'comand' in a tool"],
         ),
-        ("{mcp: {}}", &["E035 3:12 this has none of `command`, `url`"]),
+        ("{mcp: {}}", &["E035 3:12 none of the keys `command`, `url` is given"]),
         (
             "{mcp: {command: x, url: 'http://x'}}",
-            &["E035 3:25 this has both `command` and `url`"],
+            &["E035 3:25 both `command` and `url` are given"],
         ),
         ("{mcp: {command: []}}", &["E018 3:22 this command is empty"]),
-        ("{mcp: {command: x, headers: {}}}", &["E025 3:25 this does not belong"]),
-        ("{mcp: {url: 'http://x', env: {}}}", &["E025 3:30 this does not belong"]),
-        ("{mcp: {url: x}}", &["E016 3:18 'x' is no address of a server"]),
+        (
+            "{mcp: {command: x, headers: {}}}",
+            &["E025 3:25 this key is not allowed"],
+        ),
+        (
+            "{mcp: {url: 'http://x', env: {}}}",
+            &["E025 3:30 this key is not allowed"],
+        ),
+        ("{mcp: {url: x}}", &["E016 3:18 'x' is not the address of a server"]),
         (
             "{mcp: {command: x}, parameters: {}}",
-            &["E025 3:26 `parameters` does not belong"],
+            &["E025 3:26 `parameters` is not allowed"],
         ),
         (
             "{mcp: {command: x, env: {A: {env: sk-1}}}}",
@@ -184,7 +184,7 @@ fn tools() {
         "name: e\nagents: [{name: a, model: xai/b, tools: [t.x, T]}, {name: b, script: x}]\ntools: {t: {agent: b}, 'a b': \
          {agent: b}}\n",
         &[
-            "E034 2:42 `t` is one tool, and has none within it",
+            "E034 2:42 `t` is a single tool and contains no other tools",
             "E034 2:47 there is no tool 'T'",
             "E017 3:24 'a b' is not a valid name of a tool",
         ],
