@@ -1,7 +1,6 @@
 //! What the program finds when it starts: the folder, the user's configuration, the standard streams.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::args::ColorChoice;
@@ -22,18 +21,8 @@ pub(super) struct Surroundings {
 impl Surroundings {
     /// Reads them.
     pub(super) fn capture(color: ColorChoice) -> Self {
-        let home = std::env::var_os("HOME")
-            .filter(|home| !home.is_empty())
-            .map(PathBuf::from);
-        let config = std::env::var_os("XDG_CONFIG_HOME")
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-            .or_else(|| home.map(|home| home.join(".config")));
         Self {
-            project: Project {
-                folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
-                user_config: config.map(|config| config.join("ensemble").join("config.yaml")),
-            },
+            project: Project::of_process(),
             streams: Streams::capture(color),
         }
     }

@@ -103,6 +103,14 @@ impl Host {
         self.with_operator(Arc::new(Unattended))
     }
 
+    /// With its operator, if it has one; else nobody is asked, since nobody holds a handle.
+    pub(crate) fn attended_or_unattended(self) -> Self {
+        match self.operator {
+            Attendance::Handle => self.unattended(),
+            Attendance::Operator(_) => self,
+        }
+    }
+
     /// The variable of the environment.
     pub fn variable(&self, name: &str) -> Option<String> {
         (self.variables)(name)

@@ -1,4 +1,22 @@
-//! The run layer: runs that are started, followed, answered, cancelled, resumed, forked and replayed.
+//! The run layer: starts, follows, answers, cancels, resumes, continues, forks and replays runs of ensembles.
+//!
+//! - [`run`] runs one ensemble to its end.
+//! - [`Runs`] starts runs and goes on with recorded ones; [`RunOptions`] is what a run is given.
+//! - [`Run`] is the handle of a run that is driven: [`Run::events`], [`Run::answer`], [`Run::permit`], [`Run::say`],
+//!   [`Run::cancel`], [`Run::outcome`].
+//! - [`Host`] is the world around runs: environment, clock, randomness, watchdog, and who is asked.
+//! - [`files::FileStore`] keeps runs in files; every other [`RunStore`](ensemble_core::store::RunStore) will do, such as
+//!   [`MemoryStore`](ensemble_core::store::MemoryStore).
+//!
+//! Runs are driven in tasks on the caller's tokio runtime, any number of them in one process. The crate installs no signal
+//! handler, writes to no standard stream, and reads nothing of the process save through [`Host::system`] and
+//! [`Project::of_process`].
+//!
+//! # Example
+//!
+//! `examples/front_end.rs`, a front end; run it with `cargo run -p ensemble-runs --example front_end`:
+//!
+#![doc = concat!("```\n", include_str!("../examples/front_end.rs"), "```")]
 
 mod agents;
 pub mod around;
@@ -22,6 +40,7 @@ mod reuse;
 mod reused;
 mod run;
 mod runs;
+mod simple;
 mod tools;
 
 pub use error::RunError;
@@ -35,3 +54,4 @@ pub use ready::Ready;
 pub use recorded::RecordedRun;
 pub use run::{Finished, Run};
 pub use runs::{EnsembleRef, HeldRun, Runs, WhichRun};
+pub use simple::{Outcome, RunBuilder, run};

@@ -28,6 +28,22 @@ impl Project {
         }
     }
 
+    /// As the process sees it: from its folder, with the configuration that its environment names
+    /// (`$XDG_CONFIG_HOME/ensemble/config.yaml`, else `~/.config/ensemble/config.yaml`).
+    pub fn of_process() -> Self {
+        let home = std::env::var_os("HOME")
+            .filter(|home| !home.is_empty())
+            .map(PathBuf::from);
+        let config = std::env::var_os("XDG_CONFIG_HOME")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+            .or_else(|| home.map(|home| home.join(".config")));
+        Self {
+            folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
+            user_config: config.map(|config| config.join("ensemble").join("config.yaml")),
+        }
+    }
+
     /// The file of an ensemble that was given as a file or by name.
     pub fn ensemble_file(&self, given: &str) -> Result<PathBuf, RunError> {
         self.ensemble_file_from(given, &self.folder, &self.project_root(&self.folder))

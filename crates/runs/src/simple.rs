@@ -1,0 +1,193 @@
+//! The shortest way to a run: one ensemble, its options, and its result.
+
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use ensemble_core::conversation::{CompletionReason, ConversationState, RunResult};
+use ensemble_core::store::{RunId, RunStore};
+use serde_json::Value;
+
+use crate::error::RunError;
+use crate::host::Host;
+use crate::options::RunOptions;
+use crate::project::Project;
+use crate::run::Run;
+use crate::runs::{EnsembleRef, Runs};
+
+/// A run that begins when it is awaited. [`run`] makes it.
+#[must_use = "a run begins when it is awaited"]
+pub struct RunBuilder {
+    ensemble: EnsembleRef,
+    options: RunOptions,
+    project: Project,
+    host: Host,
+    store: Option<Arc<dyn RunStore>>,
+}
+
+/// Runs the ensemble in a file, or of that name, as the process sees it: from its folder, with its environment.
+///
+/// Nobody is asked: an input agent without an answer or a default ends the run as `waiting_for_input`. Use
+/// [`RunBuilder::start`] to answer while the run goes on, and [`Runs`] for runs that are resumed, forked or replayed.
+pub fn run(ensemble: impl Into<EnsembleRef>) -> RunBuilder {
+    RunBuilder {
+        ensemble: ensemble.into(),
+        options: RunOptions::default(),
+        project: Project::of_process(),
+        host: Host::system(),
+        store: None,
+    }
+}
+
+impl RunBuilder {
+    /// With this input; without one, the ensemble's `default_task` is the input.
+    pub fn input(self, input: impl Into<Arc<str>>) -> Self {
+        self.options(|options| options.input(input))
+    }
+
+    /// With this value in the context before the first turn.
+    pub fn set(self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Self {
+        self.options(|options| options.set(key, value))
+    }
+
+    /// With this answer of an input agent, every time it asks; a list answers by execution.
+    pub fn answer(self, agent: impl Into<String>, answer: impl Into<Value>) -> Self {
+        self.options(|options| options.answer(agent, answer))
+    }
+
+    /// With another model for a profile (`*`: all), as `PROVIDER/MODEL` or `simulated`.
+    pub fn model(self, profile: &str, model: &str) -> Self {
+        self.options(|options| options.model(profile, model))
+    }
+
+    /// Allows calls of this tool (`*`: every tool) without asking.
+    pub fn allow_tool(self, tool: impl Into<String>) -> Self {
+        self.options(|options| options.allow_tool(tool))
+    }
+
+    /// Looks for ensembles, scripts and configurations from this folder.
+    pub fn in_folder(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
+        self.project.folder = folder.into();
+        self
+    }
+
+    /// In this world instead of the process's own.
+    pub fn host(self, host: Host) -> Self {
+        Self { host, ..self }
+    }
+
+    /// Keeps the run in this store instead of `.ensemble/runs`.
+    pub fn store(self, store: Arc<dyn RunStore>) -> Self {
+        Self {
+            store: Some(store),
+            ..self
+        }
+    }
+
+    fn options(self, change: impl FnOnce(RunOptions) -> RunOptions) -> Self {
+        Self {
+            options: change(self.options),
+            ..self
+        }
+    }
+
+    /// Starts the run and returns its handle, which answers questions. The run is driven in a task of its own.
+    ///
+    /// # Errors
+    /// The ensemble has errors, an agent cannot run, an option does not fit, or the store cannot be written.
+    pub async fn start(self) -> Result<Run, RunError> {
+        let mut runs = Runs::open(self.project, self.host);
+        if let Some(store) = self.store {
+            runs = runs.with_store(store);
+        }
+        runs.start(self.ensemble, self.options).await
+    }
+
+    async fn to_its_end(mut self) -> Result<Outcome, RunError> {
+        self.host = self.host.attended_or_unattended();
+        let run = self.start().await?;
+        let finished = run.finish().await?;
+        Ok(Outcome {
+            run: finished.run,
+            state: finished.state,
+        })
+    }
+}
+
+impl IntoFuture for RunBuilder {
+    type Output = Result<Outcome, RunError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.to_its_end())
+    }
+}
+
+/// How a run has ended, and what was said in it.
+pub struct Outcome {
+    run: RunId,
+    state: ConversationState,
+}
+
+impl Outcome {
+    /// The run's id, under which it can be resumed, continued and replayed.
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// Why the run has ended.
+    pub fn reason(&self) -> CompletionReason {
+        let ended = self.state.ended();
+        ended.map_or(CompletionReason::Cancelled, |ended| ended.completion_reason)
+    }
+
+    /// More about the end: which limit, which agent, which condition.
+    pub fn detail(&self) -> Option<&str> {
+        self.state.ended()?.detail.as_deref()
+    }
+
+    /// Did the conversation end by itself?
+    pub fn is_completed(&self) -> bool {
+        self.reason() == CompletionReason::Completed
+    }
+
+    /// The latest output of an agent: a JSON object.
+    pub fn output(&self, agent: &str) -> Option<Arc<Value>> {
+        let entries = self.state.history().filter(|entry| *entry.agent_name == *agent);
+        entries
+            .filter(|entry| entry.success())
+            .last()
+            .map(|entry| entry.output_data.clone())
+    }
+
+    /// The text of an agent's latest output: its `response`.
+    pub fn text(&self, agent: &str) -> Option<String> {
+        Some(self.output(agent)?.get("response")?.as_str()?.to_owned())
+    }
+
+    /// What the last agent said: the text of its output, or the output as JSON.
+    pub fn last_text(&self) -> Option<String> {
+        let last = self.state.history().filter(|entry| entry.success()).last()?;
+        let text = last
+            .output_data
+            .get("response")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        Some(text.unwrap_or_else(|| last.output_data.to_string()))
+    }
+
+    /// A value of the context with which the run ended.
+    pub fn value(&self, key: &str) -> Option<Arc<Value>> {
+        self.state.context().get(key).cloned()
+    }
+
+    /// The whole result, as `ensemble run --output json` prints it.
+    pub fn to_json(&self) -> Value {
+        serde_json::to_value(RunResult(&self.state)).unwrap_or_default()
+    }
+
+    /// The state with which the run ended.
+    pub fn state(&self) -> &ConversationState {
+        &self.state
+    }
+}
