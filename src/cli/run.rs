@@ -293,6 +293,8 @@ pub(super) fn showing_by(
             let showing = report::Showing {
                 progress: show,
                 live: show && streams.out_is_terminal,
+                out_width: streams.out_width(),
+                err_width: streams.err_width(),
             };
             let stage = Stage::new(streams.out(), streams.err(), showing);
             asks_on = Some(stage.clone());

@@ -24,10 +24,13 @@ const GRACE: u32 = 10;
 /// `ensemble runs show`.
 pub(super) fn show(args: &RunsShowArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
     let folder = super::find(args.run.as_deref(), store, surroundings)?;
+    let mut teller = Storyteller::new(args.verbose, args.follow);
+    teller.width = surroundings.streams.out_width();
+    teller.given.clone_from(&args.run);
     let mut telling = Telling {
         out: surroundings.streams.out(),
         output: args.output,
-        teller: Storyteller::new(args.verbose, args.follow),
+        teller,
         story: Story::default(),
         line: Vec::new(),
         is_heard: true,

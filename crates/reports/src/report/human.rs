@@ -4,9 +4,12 @@ use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
 use super::Reporter;
-use super::stage::{Stage, called, ended};
+use super::reasons::Reasons;
+use super::stage::{Stage, called, ended, is_long};
+use super::values::{self, said};
+use super::wrap::LineWidth;
 use ensemble_core::conversation::{
-    CompletionReason, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
+    AttemptFailed, CompletionReason, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
 };
 use ensemble_language::data::Usage;
 
@@ -32,39 +35,60 @@ pub enum Verbosity {
 /// Tells the story while it happens.
 pub struct Human {
     stage: Stage,
+    out_width: LineWidth,
+    err_width: LineWidth,
     verbosity: Verbosity,
     /// The person has just typed what would be repeated, and sees that the conversation goes on.
     chats: bool,
     running: Vec<String>,
     last_word: Vec<String>,
     begun: Option<chrono::DateTime<chrono::Utc>>,
+    /// Why agents did not run in a turn.
+    reasons: Reasons,
+    /// Something was not shown whole.
+    has_cut: bool,
 }
+
+/// How far what agents say stands from the margin.
+const INDENT: usize = 4;
 
 impl Human {
     /// Tells it on that stage.
     pub fn new(stage: Stage, verbosity: Verbosity) -> Self {
+        let (out_width, err_width) = stage.widths();
         Self {
             stage,
+            out_width,
+            err_width,
             verbosity,
             chats: false,
             running: Vec::new(),
             last_word: Vec::new(),
             begun: None,
+            reasons: Reasons::default(),
+            has_cut: false,
         }
     }
 
     /// Tells it to somebody who takes part in it: no headings, no echo, no word about an end as it should be.
     #[must_use]
-    pub fn chatting(self) -> Self {
-        Self { chats: true, ..self }
+    pub fn chatting(mut self) -> Self {
+        self.chats = true;
+        self
     }
 
     fn say(&self, text: &str) {
         self.stage.say(text);
     }
 
+    /// Sentences on standard error.
     fn note(&self, text: &str) {
-        self.stage.note(text);
+        self.stage.note(&self.err_width.sentences(text));
+    }
+
+    /// What somebody said, on standard output.
+    fn block(&self, text: &str) -> String {
+        self.out_width.block(text, INDENT)
     }
 
     fn turn_started(&mut self, turn: &TurnStarted) {
@@ -85,12 +109,9 @@ impl Human {
             self.stage.head(Some(text));
         }
         if self.verbosity == Verbosity::Verbose {
-            for waiting in &turn.waiting {
-                self.note(&format!(
-                    "  {DIM}{} does not run: {}{DIM:#}\n",
-                    waiting.agent, waiting.reason
-                ));
-            }
+            let told = self.reasons.of_turn(turn, false);
+            self.has_cut |= told.has_cut;
+            self.note(&told.text);
         }
     }
 
@@ -124,47 +145,80 @@ impl Human {
             false => format!(
                 "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{DIM:#}\n{}",
                 finished.agent,
-                tools_used(finished)
+                self.out_width.sentences(&tools_used(finished, self.is_whole()))
             ),
         };
+        self.has_cut |= self.cuts(finished, shown.title);
         match (&finished.output, &finished.failure) {
             (Some(output), _) => {
-                let said = said(output, self.verbosity == Verbosity::Verbose);
-                let rest = if shown.text {
-                    beside_text(output, self.verbosity)
-                } else {
-                    said.clone()
+                let rest = match shown.text {
+                    true => beside_text(output, self.is_whole()),
+                    false => said(output, self.is_whole()),
                 };
                 if self.verbosity > Verbosity::Quiet {
-                    self.say(&format!("{title}{}", indent(&rest)));
+                    self.say(&format!("{title}{}", self.block(&rest)));
+                } else {
+                    self.last_word.push(said(output, true));
                 }
-                self.last_word.push(said);
             }
             (None, Some(failure)) => {
                 let kind = kind_of(failure.kind);
                 let message = format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end());
                 if self.verbosity > Verbosity::Quiet {
-                    self.say(&format!("{title}{}", indent(&message)));
+                    self.say(&format!("{title}{}", self.block(&message)));
                 } else {
                     self.note(&format!("{}: {message}\n", finished.agent));
                 }
             }
             (None, None) => {}
         }
+        self.beside(finished);
+        self.stage.catch_up();
+    }
+
+    /// What is told on standard error of an execution that has ended.
+    fn beside(&self, finished: &ExecutionFinished) {
         let show_stderr = self.verbosity == Verbosity::Verbose && !finished.stderr.trim().is_empty();
         if show_stderr {
-            self.note(&format!(
-                "{DIM}{}{DIM:#}",
-                indent(&format!("stderr:\n{}", finished.stderr.trim_end()))
-            ));
+            // As the script wrote it.
+            let text = format!("stderr:\n{}", finished.stderr.trim_end());
+            let text = LineWidth::UNLIMITED.block(&text, INDENT);
+            self.stage.note(&format!("{DIM}{text}{DIM:#}"));
         }
         let line = super::window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose);
         if let Some(line) = line {
-            self.note(&format!("{DIM}{}{DIM:#}", indent(&line)));
+            self.note(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));
         }
         for warning in &finished.warnings {
             self.note(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
         }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.verbosity == Verbosity::Verbose
+    }
+
+    /// Is something of the execution not shown? Tools that were shown while they were called are always shortened.
+    fn cuts(&self, finished: &ExecutionFinished, is_titled: bool) -> bool {
+        let mut calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
+        let cuts_calls = (is_titled || !self.is_whole()) && calls.any(is_long);
+        let cuts_output = finished.output.as_deref().is_some_and(values::is_long);
+        let stderr = finished.stderr.trim();
+        let cuts_stderr = finished
+            .failure
+            .as_ref()
+            .is_some_and(|failure| !failure.error.contains(stderr));
+        cuts_calls || !self.is_whole() && (cuts_output || cuts_stderr)
+    }
+
+    fn attempt_failed(&mut self, failed: &AttemptFailed) {
+        self.stage.leave(&failed.agent);
+        if self.verbosity == Verbosity::Quiet {
+            return;
+        }
+        let told = retry(failed, self.is_whole());
+        self.has_cut |= told.has_cut;
+        self.note(&told.text);
         self.stage.catch_up();
     }
 
@@ -180,6 +234,9 @@ impl Human {
         }
         let text = self.summary(ended, record, state);
         self.note(&text);
+        // What is to be typed stays on one line.
+        self.stage.note(&self.commands(ended.completion_reason, state));
+        self.has_cut = false;
     }
 
     fn summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
@@ -216,7 +273,33 @@ impl Human {
             ));
         }
         text.push_str(&self.cost(state));
-        text.push_str(&hints(reason, state));
+        text
+    }
+
+    /// What to type next.
+    fn commands(&self, reason: CompletionReason, state: &ConversationState) -> String {
+        if self.verbosity == Verbosity::Quiet || (self.chats && reason == CompletionReason::Completed) {
+            return String::new();
+        }
+        let id = state.started().map_or("", |started| &*started.run_id);
+        // A run inside another is driven with that one.
+        if id.contains('/') || id.is_empty() {
+            return String::new();
+        }
+        let mut text = match reason {
+            CompletionReason::WaitingForInput => {
+                let asking = state.open_questions().filter_map(|question| question.asked_by);
+                let answers: Vec<String> = asking.map(|agent| format!(" --answer {agent}=…")).collect();
+                format!("  answer with: ensemble resume {id}{}\n", answers.concat())
+            }
+            reason if reason.is_resumable() => format!("  go on with: ensemble resume {id}\n"),
+            _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
+        };
+        if self.has_cut {
+            text.push_str(&format!(
+                "  {DIM}shortened; all of it: ensemble runs show {id} -v{DIM:#}\n"
+            ));
+        }
         text
     }
 
@@ -274,34 +357,58 @@ impl Reporter for Human {
             Event::MessageAdded(message) => {
                 self.begun = Some(record.at);
                 if self.verbosity > Verbosity::Quiet && !self.chats {
-                    self.say(&format!("\n{NAME}you{NAME:#}\n{}", indent(&message.text)));
+                    self.say(&format!("\n{NAME}you{NAME:#}\n{}", self.block(&message.text)));
                 }
             }
             Event::TurnStarted(turn) => self.turn_started(turn),
-            Event::AttemptFailed(failed) => {
-                self.stage.leave(&failed.agent);
-                if self.verbosity == Verbosity::Quiet {
-                    return;
-                }
-                let pause = duration(failed.pause);
-                self.note(&format!(
-                    "  {CAUTION}retry{CAUTION:#}: {} failed ({}: {}), again in {pause}\n",
-                    failed.agent,
-                    kind_of(failed.failure.kind),
-                    failed.failure.error.lines().next().unwrap_or_default(),
-                ));
-                self.stage.catch_up();
-            }
+            Event::AttemptFailed(failed) => self.attempt_failed(failed),
             Event::ExecutionFinished(finished) => self.finished(finished, state),
             Event::TurnFinished(finished) => {
                 for warning in &finished.warnings {
                     self.note(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));
                 }
             }
+            // What still runs is being stopped; a second signal ends the process at once, with nothing left behind.
+            Event::Interrupted(_) => {
+                self.running.clear();
+                self.stage.at_work(String::new(), false);
+            }
             Event::RunEnded(ended) => self.ended(ended, record, state),
             _ => {}
         }
     }
+}
+
+/// The terminal is left as it was found, also where a run ends in an error.
+impl Drop for Human {
+    fn drop(&mut self) {
+        self.stage.end();
+    }
+}
+
+/// A text, and whether something of it was left out.
+#[derive(Debug, Default)]
+pub(super) struct Shortened {
+    pub(super) text: String,
+    pub(super) has_cut: bool,
+}
+
+/// An attempt that is not the last: the first line of its error, or all of them.
+pub(super) fn retry(failed: &AttemptFailed, whole: bool) -> Shortened {
+    let error = failed.failure.error.trim_end();
+    let has_cut = !whole && error.contains('\n');
+    let error = match whole {
+        true => error.replace('\n', "\n    "),
+        false => error.lines().next().unwrap_or_default().to_owned(),
+    };
+    let text = format!(
+        "  {CAUTION}retry{CAUTION:#}: {} failed ({}: {error}{}), again in {}\n",
+        failed.agent,
+        kind_of(failed.failure.kind),
+        if has_cut { " …" } else { "" },
+        duration(failed.pause),
+    );
+    Shortened { text, has_cut }
 }
 
 /// Requests, tokens and what they cost, in a few words.
@@ -320,88 +427,26 @@ pub(super) fn used(usage: &Usage) -> String {
     )
 }
 
-/// What to type next.
-fn hints(reason: CompletionReason, state: &ConversationState) -> String {
-    let Some(started) = state.started() else {
-        return String::new();
-    };
-    let id = &started.run_id;
-    if id.contains('/') || id.is_empty() {
-        return String::new();
-    }
-    match reason {
-        CompletionReason::WaitingForInput => {
-            let asking = state.open_questions().filter_map(|question| question.asked_by);
-            let answers: Vec<String> = asking.map(|agent| format!(" --answer {agent}=…")).collect();
-            format!("  answer with: ensemble resume {id}{}\n", answers.concat())
-        }
-        reason if reason.is_resumable() => format!("  go on with: ensemble resume {id}\n"),
-        _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
-    }
-}
-
 /// The tools that a model has called, a line each.
-fn tools_used(finished: &ExecutionFinished) -> String {
+fn tools_used(finished: &ExecutionFinished, whole: bool) -> String {
     let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
-    let lines = calls.map(|call| format!("    {DIM}→ {}\n    ← {}{DIM:#}\n", called(call), ended(call)));
+    let lines = calls.map(|call| {
+        let (called, ended) = (called(call, whole), ended(call, whole));
+        format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n")
+    });
     lines.collect()
 }
 
 /// What an output holds beside the text that was shown while it came.
-fn beside_text(output: &Value, verbosity: Verbosity) -> String {
+fn beside_text(output: &Value, whole: bool) -> String {
     let Some(object) = output.as_object() else {
         return String::new();
     };
     let others = object.iter().filter(|(key, _)| *key != "response");
     said(
         &Value::Object(others.map(|(key, value)| (key.clone(), value.clone())).collect()),
-        verbosity == Verbosity::Verbose,
+        whole,
     )
-}
-
-/// An output as a person reads it: the response as text, other keys as `key: value`.
-pub(super) fn said(output: &Value, whole: bool) -> String {
-    let Some(object) = output.as_object() else {
-        return output.to_string();
-    };
-    let mut text = String::new();
-    if let Some(response) = object.get("response") {
-        let is_json_again = response
-            .as_str()
-            .is_some_and(|text| object.len() > 1 && is_object(text));
-        if !is_json_again {
-            text.push_str(&plain(response, true));
-            text.push('\n');
-        }
-    }
-    for (key, value) in object.iter().filter(|(key, _)| *key != "response") {
-        text.push_str(&format!("{DIM}{key}:{DIM:#} {}\n", plain(value, whole)));
-    }
-    text
-}
-
-/// Is the text itself the object whose keys are shown?
-pub(super) fn is_object(text: &str) -> bool {
-    let text = text.trim();
-    text.starts_with('{') && serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok()
-}
-
-/// One value on one line, shortened unless the whole is wanted.
-pub(super) fn plain(value: &Value, whole: bool) -> String {
-    const MOST: usize = 160;
-    let text = match value {
-        Value::String(text) => text.trim_end().to_owned(),
-        other => other.to_string(),
-    };
-    if whole || text.chars().count() <= MOST {
-        return text;
-    }
-    let short: String = text.chars().take(MOST - 1).collect();
-    format!("{short}…")
-}
-
-pub(super) fn indent(text: &str) -> String {
-    text.lines().map(|line| format!("    {line}\n")).collect()
 }
 
 pub(super) fn kind_of(kind: ensemble_language::data::FailureKind) -> String {
@@ -448,17 +493,5 @@ mod tests {
         for (seconds, words) in table {
             assert_eq!(duration(seconds), words);
         }
-    }
-
-    #[test]
-    fn an_output_shows_its_response_as_text_and_other_keys_beside_it() {
-        let said = |value: Value| anstream::adapter::strip_str(&said(&value, false)).to_string();
-        assert_eq!(said(serde_json::json!({"response": "hello"})), "hello\n");
-        assert_eq!(said(serde_json::json!({"a": 1, "b": [true]})), "a: 1\nb: [true]\n");
-        assert_eq!(said(serde_json::json!({"a": 1, "response": "{\"a\": 1}"})), "a: 1\n");
-        assert_eq!(
-            said(serde_json::json!({"a": "x".repeat(200)})).chars().count(),
-            "a: ".len() + 160 + 1
-        );
     }
 }

@@ -11,10 +11,13 @@ pub mod graph;
 mod human;
 mod junit;
 mod place;
+mod reasons;
 mod sarif;
 mod stage;
 pub mod story;
+mod values;
 mod window;
+mod wrap;
 mod xml;
 
 pub use ensemble_core::conversation::RunResult;
@@ -27,3 +30,4 @@ pub use human::{Human, Verbosity, count};
 pub use junit::Junit;
 pub use sarif::{Rule, Sarif};
 pub use stage::{Showing, Stage};
+pub use wrap::LineWidth;

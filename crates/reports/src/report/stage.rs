@@ -4,18 +4,18 @@
 //! else there is to say waits until its execution has ended.
 
 mod floor;
+mod spinner;
 
 use std::collections::HashSet;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use ensemble_core::thread::{Listener, Said, Speaker, ToolCall};
 
+use super::wrap::LineWidth;
 use floor::Floor;
-pub(super) use floor::{called, ended};
+pub(super) use floor::{called, ended, is_long};
+use spinner::Spinner;
 
 /// Where a run is shown; clones share it.
 #[derive(Clone)]
@@ -28,15 +28,17 @@ pub struct Showing {
     pub progress: bool,
     /// Replies are shown while they come.
     pub live: bool,
+    /// How long lines of standard output may be.
+    pub out_width: LineWidth,
+    /// How long lines of standard error may be.
+    pub err_width: LineWidth,
 }
 
 struct Scene {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
-    progress: ProgressBar,
-    /// The spinner has begun to turn; it does so on a thread of its own.
-    spins: bool,
-    live: bool,
+    spinner: Spinner,
+    showing: Showing,
     heading: Option<String>,
     floor: Option<Floor>,
     /// Whose present reply is not shown as it comes, because it is data.
@@ -75,21 +77,11 @@ pub struct Shown {
 impl Stage {
     /// On these two streams.
     pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>, showing: Showing) -> Self {
-        let target = if showing.progress {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let progress = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {msg} {elapsed:.dim}") {
-            progress.set_style(style);
-        }
         Self(Arc::new(Mutex::new(Scene {
             out,
             err,
-            progress,
-            spins: false,
-            live: showing.live,
+            spinner: Spinner::new(showing.progress),
+            showing,
             heading: None,
             floor: None,
             muted: HashSet::new(),
@@ -102,25 +94,20 @@ impl Stage {
     /// A person is asked: nobody else speaks, and the spinner makes room, until [`Stage::answered`].
     pub fn ask(&self) {
         let mut scene = self.lock();
-        if let Some(floor) = &mut scene.floor {
-            let is_open = std::mem::replace(&mut floor.at_line_start, true);
-            if !is_open {
-                scene.write_out("\n");
-            }
+        if let Some(mut floor) = scene.floor.take() {
+            scene.end_line(&mut floor);
+            scene.floor = Some(floor);
         }
         scene.asks = true;
-        if scene.spins {
-            scene.progress.finish_and_clear();
-        }
+        scene.spinner.stop();
     }
 
     /// The person has answered, or nobody waits for it any more.
     pub fn answered(&self) {
         let mut scene = self.lock();
         scene.asks = false;
-        if scene.spins && !scene.has_floor() {
-            scene.progress.reset();
-            scene.progress.enable_steady_tick(Duration::from_millis(100));
+        if !scene.has_floor() {
+            scene.spinner.start();
         }
         // What belongs to those who have ended comes before what the others have begun.
         scene.catch_up();
@@ -157,17 +144,18 @@ impl Stage {
     pub fn at_work(&self, message: String, afresh: bool) {
         let mut scene = self.lock();
         if afresh {
-            scene.progress.reset_elapsed();
+            scene.spinner.reset_time();
         }
-        let stands = !scene.spins || scene.progress.is_finished();
-        if !message.is_empty() && stands && !scene.must_wait() && !scene.progress.is_hidden() {
-            scene.spins = true;
-            if scene.progress.is_finished() {
-                scene.progress.reset();
-            }
-            scene.progress.enable_steady_tick(Duration::from_millis(100));
+        scene.spinner.set_message(message);
+        if !scene.must_wait() {
+            scene.spinner.start();
         }
-        scene.progress.set_message(message);
+    }
+
+    /// How long lines on standard output and on standard error may be.
+    pub(super) fn widths(&self) -> (LineWidth, LineWidth) {
+        let showing = self.lock().showing;
+        (showing.out_width, showing.err_width)
     }
 
     /// The execution of `agent` has ended, or its attempt: the floor is free, and what waited is said.
@@ -176,7 +164,7 @@ impl Stage {
         scene.hear_out(agent);
         scene.muted.remove(agent);
         match scene.floor.take_if(|floor| *floor.speaker.agent == *agent) {
-            Some(floor) => scene.close(&floor),
+            Some(floor) => scene.close(floor),
             None => Shown::default(),
         }
     }
@@ -190,9 +178,9 @@ impl Stage {
     pub fn end(&self) {
         let mut scene = self.lock();
         if let Some(floor) = scene.floor.take() {
-            scene.close(&floor);
+            scene.close(floor);
         }
-        scene.progress.finish_and_clear();
+        scene.spinner.set_message(String::new());
         scene.catch_up();
     }
 
@@ -204,7 +192,7 @@ impl Stage {
 impl Listener for Stage {
     fn hear(&self, speaker: &Speaker, said: Said<'_>) {
         let mut scene = self.lock();
-        if !scene.live {
+        if !scene.showing.live {
             return;
         }
         if scene.asks {
@@ -256,7 +244,7 @@ impl Scene {
             To::Err => &mut self.err,
         };
         // A reader that has gone away must not stop the run: the journal has it all.
-        self.progress.suspend(|| {
+        self.spinner.suspend(|| {
             let _ = stream.write_all(text.as_bytes());
             let _ = stream.flush();
         });

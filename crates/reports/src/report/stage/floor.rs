@@ -1,18 +1,18 @@
 //! Who has the floor, and writing down what is said there.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anstyle::Style;
 
 use super::{Scene, Shown};
+use crate::report::wrap::Wrapper;
 use ensemble_core::thread::{Said, Speaker, ToolCall};
 
 const NAME: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 
 /// How far what an agent says stands from the margin.
-const INDENT: &str = "    ";
+const INDENT: usize = 4;
 
 /// Who speaks, and how far it is written down.
 pub(super) struct Floor {
@@ -23,7 +23,7 @@ pub(super) struct Floor {
     held: String,
     /// This reply is being written.
     writes: bool,
-    pub(super) at_line_start: bool,
+    wrapper: Wrapper,
     /// Text of the last reply has been written.
     said_text: bool,
 }
@@ -34,15 +34,15 @@ impl Scene {
             if self.muted.contains(&speaker.agent) && matches!(said, Said::Text(_)) {
                 return;
             }
-            self.floor = Some(Floor::of(speaker.clone()));
+            self.floor = Some(Floor::of(speaker.clone(), Wrapper::new(self.showing.out_width, INDENT)));
         }
         let Some(mut floor) = self.floor.take_if(|floor| floor.speaker == *speaker) else {
             return;
         };
         match said {
             Said::Text(text) => self.text(&mut floor, text),
-            Said::ToolCalled(call) => self.line(&mut floor, &format!("→ {}", called(call))),
-            Said::ToolEnded(call) => self.line(&mut floor, &format!("← {}", ended(call))),
+            Said::ToolCalled(call) => self.line(&mut floor, &format!("→ {}", called(call, false))),
+            Said::ToolEnded(call) => self.line(&mut floor, &format!("← {}", ended(call, false))),
             Said::Again if floor.writes => self.line(&mut floor, "(the reply broke off; asking again)"),
             Said::Again => {
                 self.muted.remove(&floor.speaker.agent);
@@ -84,7 +84,8 @@ impl Scene {
         self.muted.remove(&floor.speaker.agent);
         self.begin(floor);
         self.end_line(floor);
-        self.write_out(&format!("{INDENT}{DIM}{line}{DIM:#}\n"));
+        let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
+        self.write_out(&self.showing.out_width.sentences(&line));
         floor.held.clear();
         floor.writes = false;
         floor.said_text = false;
@@ -96,7 +97,7 @@ impl Scene {
             return;
         }
         floor.begun = true;
-        self.progress.finish_and_clear();
+        self.spinner.stop();
         let heading = self.heading.take().unwrap_or_default();
         let again = match floor.speaker.execution {
             1 => String::new(),
@@ -107,34 +108,27 @@ impl Scene {
     }
 
     fn write(&mut self, floor: &mut Floor, text: &str) {
-        let mut shown = String::with_capacity(text.len() + INDENT.len());
-        for piece in text.split_inclusive('\n') {
-            if floor.at_line_start && piece != "\n" {
-                shown.push_str(INDENT);
-            }
-            shown.push_str(piece);
-            floor.at_line_start = piece.ends_with('\n');
-        }
+        let mut shown = String::with_capacity(text.len() + INDENT);
+        floor.wrapper.push(text, &mut shown);
         self.write_out(&shown);
     }
 
-    fn end_line(&mut self, floor: &mut Floor) {
-        if !floor.at_line_start {
-            self.write_out("\n");
-            floor.at_line_start = true;
+    /// Ends the line in which the speaker is; what comes next begins a new one.
+    pub(super) fn end_line(&mut self, floor: &mut Floor) {
+        let mut shown = String::new();
+        floor.wrapper.close_line(&mut shown);
+        if !shown.is_empty() {
+            self.write_out(&shown);
         }
     }
 
-    pub(super) fn close(&mut self, floor: &Floor) -> Shown {
+    pub(super) fn close(&mut self, mut floor: Floor) -> Shown {
         if !floor.begun {
             return Shown::default();
         }
-        if !floor.at_line_start {
-            self.write_out("\n");
-        }
-        if self.spins && !self.asks {
-            self.progress.reset();
-            self.progress.enable_steady_tick(Duration::from_millis(100));
+        self.end_line(&mut floor);
+        if !self.asks {
+            self.spinner.start();
         }
         Shown {
             title: true,
@@ -144,13 +138,13 @@ impl Scene {
 }
 
 impl Floor {
-    pub(super) fn of(speaker: Speaker) -> Self {
+    fn of(speaker: Speaker, wrapper: Wrapper) -> Self {
         Self {
             speaker,
             begun: false,
             held: String::new(),
             writes: false,
-            at_line_start: true,
+            wrapper,
             said_text: false,
         }
     }
@@ -162,26 +156,29 @@ fn looks_like_data(text: &str) -> bool {
     text.starts_with('{') || text.starts_with("```")
 }
 
-/// `name {"city": "Paris"}`, shortened.
-pub(crate) fn called(call: &ToolCall) -> String {
-    format!("{} {}", call.name, short(&call.arguments.to_string()))
+/// `name {"city": "Paris"}`, on one line, shortened unless the whole is wanted.
+pub(crate) fn called(call: &ToolCall, whole: bool) -> String {
+    format!("{} {}", call.name, on_one_line(&call.arguments.to_string(), whole))
 }
 
-/// `name: 72`, shortened.
-pub(crate) fn ended(call: &ToolCall) -> String {
-    format!("{}: {}", call.name, short(&call.told()))
+/// `name: 72`, likewise.
+pub(crate) fn ended(call: &ToolCall, whole: bool) -> String {
+    format!("{}: {}", call.name, on_one_line(&call.told(), whole))
 }
 
-/// One line of at most 120 characters.
-fn short(text: &str) -> String {
-    const MOST: usize = 120;
-    let line: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(MOST + 1)
-        .collect();
-    match line.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
+/// Characters of what a tool takes or gives that are shown unless all are wanted.
+const MOST: usize = 120;
+
+/// Is the whole of the call longer than what is shown of it?
+pub(crate) fn is_long(call: &ToolCall) -> bool {
+    let is_long = |text: &str| text.chars().nth(MOST).is_some();
+    is_long(&call.arguments.to_string()) || is_long(&call.told())
+}
+
+fn on_one_line(text: &str, whole: bool) -> String {
+    let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    if whole || text.chars().nth(MOST).is_none() {
+        return line.collect();
     }
+    line.take(MOST).chain(['…']).collect()
 }

@@ -28,7 +28,10 @@ impl Paper {
 
 fn stage(live: bool) -> (Stage, Paper) {
     let paper = Paper::default();
-    let showing = Showing { progress: false, live };
+    let showing = Showing {
+        live,
+        ..Showing::default()
+    };
     let stage = Stage::new(Box::new(paper.clone()), Box::new(paper.clone()), showing);
     (stage, paper)
 }

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, count, plain};
+use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, count};
+use crate::report::values::plain;
 use crate::story::{Change, Comparison, ContextChange, Decision, Difference, Outcome, Sides, Story};
 
 /// Differences of one value that are shown; the JSON document has all.
@@ -221,7 +222,7 @@ fn change(change: &Change) -> String {
     let mut text = path;
     for (sign, style, value) in [("-", BAD, &change.a), ("+", GOOD, &change.b)] {
         if let Some(value) = value {
-            let value = shown(value);
+            let value = plain(value, false);
             text.push_str(
                 &value
                     .lines()
@@ -231,16 +232,6 @@ fn change(change: &Change) -> String {
         }
     }
     text
-}
-
-/// A text in quotes only where it would be taken for something else.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) if text.trim().is_empty() || serde_json::from_str::<Value>(text).is_ok() => {
-            value.to_string()
-        }
-        value => plain(value, false),
-    }
 }
 
 /// The lines that differ, with a few around them.

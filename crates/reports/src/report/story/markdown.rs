@@ -5,8 +5,9 @@ use serde_json::Value;
 use super::html::{Exported, facts};
 use super::next::next;
 use super::text::{given, words};
-use super::waiting::grouped;
-use crate::report::human::{count, duration, is_object, kind_of, plain};
+use crate::report::human::{count, duration, kind_of};
+use crate::report::reasons::grouped;
+use crate::report::values::is_object;
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};
 
 /// Lines of a text after which it is folded away.
@@ -86,7 +87,7 @@ fn chapter(run: &Exported, chapter: &Chapter) -> String {
     match chapter {
         Chapter::Turn(one) => turn(run, one),
         Chapter::Message { text, .. } => format!("### you\n\n{}", fenced(text, "text")),
-        Chapter::Given { context, at } => format!("*given at {}: {}*\n\n", time(at), inline(&given(context))),
+        Chapter::Given { context, at } => format!("*given at {}: {}*\n\n", time(at), inline(&given(context, true))),
         Chapter::Interrupted { cause, at } => format!("*{} at {}*\n\n", words(*cause), time(at)),
         Chapter::Resumed { at } => format!("*resumed at {}*\n\n", time(at)),
         Chapter::Ended { ended, at } => format!("*{} at {}*\n\n", ended.completion_reason, time(at)),
@@ -104,11 +105,7 @@ fn turn(run: &Exported, turn: &Turn) -> String {
     }
     let waiting: Vec<_> = turn.waiting.iter().collect();
     for (agents, reason) in grouped(&waiting) {
-        text.push_str(&format!(
-            "- {} did not run: {}\n",
-            agents.join(", "),
-            inline(&plain(&reason.into(), false))
-        ));
+        text.push_str(&format!("- {} did not run: {}\n", agents.join(", "), inline(&reason)));
     }
     for warning in &turn.warnings {
         text.push_str(&format!("- warning: {}\n", inline(warning)));

@@ -8,7 +8,6 @@ mod json;
 mod markdown;
 mod next;
 mod text;
-mod waiting;
 
 pub use comparison::{Named, comparison, comparison_document};
 pub use estimate::{Estimate, Known, estimate, estimate_document};

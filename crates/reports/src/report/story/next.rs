@@ -62,7 +62,7 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
 }
 
 /// As a shell takes it as one word.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let is_word = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_-.,:/".contains(c));
     if is_word {
         return text.to_owned();

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use chrono::Local;
 
-use super::next::{Driver, next};
-use super::waiting::grouped;
-use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, indent, kind_of, plain, said, used};
-use crate::report::stage::{called, ended};
+use super::next::{Driver, next, quoted};
+use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, kind_of, retry, used};
+use crate::report::reasons::Reasons;
+use crate::report::stage::{called, ended, is_long};
+use crate::report::values::{self, plain, said};
 use crate::report::window;
+use crate::report::wrap::LineWidth;
 use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
-use ensemble_core::conversation::{
-    AttemptFailed, Event, ExecutionFinished, InputRequested, Interruption, Record, RunEnded,
-};
-use ensemble_core::conversation::{CompletionReason, NotRun, RunStarted, Waiting};
+use ensemble_core::conversation::{CompletionReason, NotRun, RunStarted};
+use ensemble_core::conversation::{Event, ExecutionFinished, InputRequested, Interruption, Record, RunEnded};
 use ensemble_language::data::Context;
 
 /// Lines of an answer that are shown unless all are wanted.
 const LINES: usize = 8;
 
-/// Groups of agents that did not run which are shown unless all are wanted.
-const GROUPS: usize = 6;
+/// How far what agents say stands from the margin.
+const INDENT: usize = 4;
 
 /// Tells a run's story.
 #[derive(Debug, Default)]
@@ -30,10 +30,16 @@ pub struct Storyteller {
     whole: bool,
     /// What the agents are: `llm`, `script`, …
     pub kinds: HashMap<Arc<str>, &'static str>,
+    /// The run as it was asked for; `None`: by its id.
+    pub given: Option<String>,
+    /// How long lines may be.
+    pub width: LineWidth,
     /// It happens now, so who is at work is told too.
     live: bool,
-    /// Why each agent did not run, as it was told last.
-    reasons: HashMap<Arc<str>, String>,
+    /// Why agents did not run.
+    reasons: Reasons,
+    /// Something was not shown whole.
+    has_cut: bool,
 }
 
 impl Storyteller {
@@ -54,19 +60,27 @@ impl Storyteller {
                 let when = time(record);
                 format!("\n{NAME}resumed{NAME:#} {DIM}{when}{DIM:#}\n")
             }
-            Event::MessageAdded(message) => format!("\n{NAME}you{NAME:#}\n{}", indent(&message.text)),
-            Event::ContextSet(context) => format!("\n{DIM}given: {}{DIM:#}\n", given(context)),
+            Event::MessageAdded(message) => format!("\n{NAME}you{NAME:#}\n{}", self.block(&message.text)),
+            Event::ContextSet(context) => {
+                self.has_cut |= !self.whole && given(context, true) != given(context, false);
+                let given = given(context, self.whole);
+                self.width.sentences(&format!("\n{DIM}given: {given}{DIM:#}\n"))
+            }
             Event::TurnStarted(turn) => {
                 let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
                 if self.live {
                     let names: Vec<&str> = turn.starts.iter().map(|start| &*start.agent).collect();
                     text.push_str(&format!("  {DIM}at work: {}{DIM:#}\n", names.join(", ")));
                 }
-                text
+                self.width.sentences(&text)
             }
-            Event::AttemptFailed(failed) if self.live => attempt_failed(failed),
+            Event::AttemptFailed(failed) if self.live => {
+                let told = retry(failed, self.whole);
+                self.has_cut |= told.has_cut;
+                self.width.sentences(&told.text)
+            }
             Event::ExecutionFinished(finished) => self.finished(finished, story),
-            Event::InputRequested(asked) => question(asked),
+            Event::InputRequested(asked) => self.question(asked),
             Event::TurnFinished(_) => match story.turns().last() {
                 Some(turn) => self.closed(turn),
                 None => String::new(),
@@ -85,74 +99,93 @@ impl Storyteller {
             if let Some(turn) = open {
                 text.push_str(&under_way(turn, driver));
             }
-            text.push_str(&match driver {
+            text.push_str(&self.width.sentences(&match driver {
                 Driver::Process(pid) => format!("\n{CAUTION}… running{CAUTION:#}: process {pid} drives it\n"),
                 Driver::Nobody => {
                     format!(
                         "\n{BAD}✗ no end{BAD:#}: the process that drove it is gone, and what was under way is lost\n"
                     )
                 }
-            });
+            }));
             text.push_str(&self.totals(story));
         }
         for line in next(story, driver) {
             text.push_str(&format!("  {}: {NAME}{}{NAME:#}\n", line.purpose, line.command));
         }
+        let id = story.started.as_ref().map(|started| &*started.run_id);
+        let run = self.given.as_deref().or(id).filter(|run| !run.is_empty());
+        if let Some(run) = run.filter(|_| self.has_cut) {
+            let run = quoted(run);
+            text.push_str(&format!(
+                "  {DIM}shortened; all of it: ensemble runs show {run} -v{DIM:#}\n"
+            ));
+        }
         text
     }
 
-    fn started(&self, started: &RunStarted, record: &Record) -> String {
+    fn block(&self, text: &str) -> String {
+        self.width.block(text, INDENT)
+    }
+
+    fn started(&mut self, started: &RunStarted, record: &Record) -> String {
         let agents = count(self.kinds.len() as u64, "agent");
         let file = &started.ensemble_file;
-        let mut text = format!(
+        let mut text = self.width.sentences(&format!(
             "{NAME}{}{NAME:#} {DIM}· {agents} · run {} · {} · {file}{DIM:#}\n",
             started.ensemble,
             started.run_id,
             time(record),
-        );
+        ));
         if let Some(origin) = &started.forked_from {
             text.push_str(&format!("  forked from {} after turn {}\n", origin.run_id, origin.turn));
         }
         if !started.input.is_empty() {
-            text.push_str(&format!(
-                "\n{NAME}input{NAME:#}\n{}",
-                indent(&self.shortened(&started.input))
-            ));
+            let input = self.shortened(&started.input);
+            text.push_str(&format!("\n{NAME}input{NAME:#}\n{}", self.block(&input)));
         }
         if !started.context.is_empty() {
             text.push_str(&format!("\n{NAME}given{NAME:#}\n"));
         }
         for (key, value) in started.context.iter() {
-            text.push_str(&format!("    {DIM}{key}:{DIM:#} {}\n", plain(value, self.whole)));
+            let value = self.value(value);
+            text.push_str(&self.block(&format!("{DIM}{key}:{DIM:#} {value}\n")));
         }
         text
     }
 
-    fn finished(&self, finished: &ExecutionFinished, story: &Story) -> String {
+    fn finished(&mut self, finished: &ExecutionFinished, story: &Story) -> String {
         let turn = story.turns().last();
         let execution = turn.and_then(|turn| turn.executions.iter().find(|one| one.agent == finished.agent));
         let mut text = self.title(finished);
         if let Some(execution) = execution {
-            text.push_str(&self.circumstances(execution));
+            let lines = self.circumstances(execution);
+            text.push_str(&lines);
         }
+        self.has_cut |= !self.whole && finished.output.as_deref().is_some_and(values::is_long);
         match (&finished.output, &finished.failure) {
             (_, Some(failure)) => {
                 let kind = kind_of(failure.kind);
                 let message = format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end());
-                text.push_str(&indent(&message));
+                text.push_str(&self.block(&message));
+                self.has_cut |= !self.whole && !failure.error.contains(finished.stderr.trim());
             }
-            (Some(output), None) => text.push_str(&indent(&self.shortened(&said(output, self.whole)))),
+            (Some(output), None) => {
+                let said = self.shortened(&said(output, self.whole));
+                text.push_str(&self.block(&said));
+            }
             (None, None) => {}
         }
         let stderr = finished.stderr.trim_end();
         if !stderr.is_empty() && self.whole {
-            text.push_str(&indent(&format!("{DIM}stderr:{DIM:#}\n{}", stderr)));
+            text.push_str(&as_written(stderr));
         }
         if let Some(line) = window::line(finished) {
-            text.push_str(&format!("{DIM}{}{DIM:#}", indent(&line)));
+            let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
+            text.push_str(&self.width.sentences(&line));
         }
         for warning in &finished.warnings {
-            text.push_str(&format!("    {CAUTION}warning{CAUTION:#}: {warning}\n"));
+            let line = format!("    {CAUTION}warning{CAUTION:#}: {warning}\n");
+            text.push_str(&self.width.sentences(&line));
         }
         text
     }
@@ -184,12 +217,13 @@ impl Storyteller {
     }
 
     /// Who asked for it, what it read, and the attempts before the last.
-    fn circumstances(&self, execution: &Execution) -> String {
+    fn circumstances(&mut self, execution: &Execution) -> String {
         let mut text = String::new();
         if let Some(request) = &execution.request {
             let from = &request.from;
-            let parameters = plain(&request.parameters, self.whole);
-            text.push_str(&format!("    {DIM}asked by {from}: {parameters}{DIM:#}\n"));
+            let parameters = self.value(&request.parameters);
+            let line = format!("    {DIM}asked by {from}: {parameters}{DIM:#}\n");
+            text.push_str(&self.width.sentences(&line));
         }
         if self.whole && !execution.reads.is_empty() {
             let reads: Vec<String> = execution
@@ -197,10 +231,14 @@ impl Storyteller {
                 .iter()
                 .map(|(agent, execution)| format!("{agent} #{execution}"))
                 .collect();
-            text.push_str(&format!("    {DIM}read {}{DIM:#}\n", reads.join(", ")));
+            let line = format!("    {DIM}read {}{DIM:#}\n", reads.join(", "));
+            text.push_str(&self.width.sentences(&line));
         }
         for call in &execution.tool_calls {
-            text.push_str(&format!("    {DIM}→ {}\n    ← {}{DIM:#}\n", called(call), ended(call)));
+            self.has_cut |= !self.whole && is_long(call);
+            let (called, ended) = (called(call, self.whole), ended(call, self.whole));
+            let lines = format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n");
+            text.push_str(&self.width.sentences(&lines));
         }
         for attempt in &execution.attempts {
             let number = attempt.attempt;
@@ -209,12 +247,13 @@ impl Storyteller {
                     let kind = kind_of(failure.kind);
                     let error = self.on_one_line(&failure.error);
                     let pause = duration(*pause);
-                    text.push_str(&format!(
+                    text.push_str(&self.width.sentences(&format!(
                         "    {CAUTION}attempt {number} failed{CAUTION:#} ({kind}): {error}; again after {pause}\n"
-                    ));
+                    )));
                     if self.whole && !stderr.trim().is_empty() {
-                        text.push_str(&indent(&format!("{DIM}stderr:{DIM:#}\n{}", stderr.trim_end())));
+                        text.push_str(&as_written(stderr.trim_end()));
                     }
+                    self.has_cut |= !self.whole && !failure.error.contains(stderr.trim());
                 }
                 AttemptEnd::Lost => text.push_str(&format!(
                     "    {CAUTION}attempt {number} was lost{CAUTION:#}: the process died meanwhile\n"
@@ -226,40 +265,16 @@ impl Storyteller {
         text
     }
 
-    /// Who did not run in the turn, and what it warned of. A reason that was told in an earlier turn is not told again.
+    /// Who did not run in the turn, and what it warned of.
     fn closed(&mut self, turn: &Turn) -> String {
-        let mut text = String::new();
-        let is_known = |waiting: &&Waiting| self.reasons.get(&waiting.agent) == Some(&waiting.reason.to_string());
-        let (known, new): (Vec<&Waiting>, Vec<&Waiting>) = turn
-            .waiting
-            .iter()
-            .partition(|waiting| !self.whole && is_known(waiting));
-        let groups = grouped(&new);
-        let shown = if self.whole { groups.len() } else { GROUPS };
-        for (agents, reason) in groups.iter().take(shown) {
-            let reason = self.on_one_line(reason);
-            text.push_str(&format!("  {DIM}– {}: {reason}{DIM:#}\n", agents.join(", ")));
-        }
-        if groups.len() > shown {
-            let more = groups.len() - shown;
-            text.push_str(&format!("  {DIM}– and {more} more (-v){DIM:#}\n"));
-        }
-        if !known.is_empty() {
-            let names: Vec<&str> = known.iter().map(|waiting| &*waiting.agent).collect();
-            text.push_str(&format!("  {DIM}– {}: as before{DIM:#}\n", names.join(", ")));
-        }
-        for start in &turn.executions {
-            self.reasons.remove(&start.agent);
-        }
-        let told = turn
-            .waiting
-            .iter()
-            .map(|waiting| (waiting.agent.clone(), waiting.reason.to_string()));
-        self.reasons.extend(told);
+        let ran: Vec<Arc<str>> = turn.executions.iter().map(|one| one.agent.clone()).collect();
+        let told = self.reasons.told(&turn.waiting, &ran, self.whole);
+        self.has_cut |= told.has_cut;
+        let mut text = told.text;
         for warning in &turn.warnings {
             text.push_str(&format!("  {CAUTION}warning{CAUTION:#}: {warning}\n"));
         }
-        text
+        self.width.sentences(&text)
     }
 
     fn interrupted(&self, cause: Interruption, record: &Record, story: &Story) -> String {
@@ -276,21 +291,24 @@ impl Storyteller {
         }
         let reason = ended.completion_reason;
         let (style, mark) = mark(reason);
-        text.push_str(&format!("\n{style}{mark} {reason}{style:#}"));
+        let mut line = format!("\n{style}{mark} {reason}{style:#}");
         // The questions stand above.
         let detail = ended
             .detail
             .as_ref()
             .filter(|_| reason != CompletionReason::WaitingForInput);
         if let Some(detail) = detail {
-            text.push_str(&format!(": {detail}"));
+            line.push_str(&format!(": {detail}"));
         }
-        text.push('\n');
+        line.push('\n');
+        text.push_str(&self.width.sentences(&line));
         // Who has not run yet may run when it goes on.
-        let not_run = ended.not_run.iter().filter(|_| self.whole || !reason.is_resumable());
+        let tells_all = self.whole || !reason.is_resumable();
+        let not_run = ended.not_run.iter().filter(|_| tells_all);
         for NotRun { agent, reason } in not_run {
             let reason = self.on_one_line(reason);
-            text.push_str(&format!("  {DIM}{agent} never ran: {reason}{DIM:#}\n"));
+            let line = format!("  {DIM}{agent} never ran: {reason}{DIM:#}\n");
+            text.push_str(&self.width.sentences(&line));
         }
         text + self.totals(story).as_str()
     }
@@ -303,23 +321,49 @@ impl Storyteller {
                 started.simulated.join(", ")
             ));
         }
-        text
+        self.width.sentences(&text)
+    }
+
+    /// A value on one line.
+    fn value(&mut self, value: &serde_json::Value) -> String {
+        let shown = plain(value, self.whole);
+        self.has_cut |= !self.whole && shown != plain(value, true);
+        shown
     }
 
     /// The first lines.
-    fn shortened(&self, text: &str) -> String {
+    fn shortened(&mut self, text: &str) -> String {
         let lines = text.lines().count();
         if self.whole || lines <= LINES + 1 {
             return text.to_owned();
         }
+        self.has_cut = true;
         let first: Vec<&str> = text.lines().take(LINES).collect();
         format!("{}\n{DIM}… {} more lines (-v){DIM:#}", first.join("\n"), lines - LINES)
     }
 
     /// Shortened, without line breaks.
-    fn on_one_line(&self, text: &str) -> String {
+    fn on_one_line(&mut self, text: &str) -> String {
         let words: Vec<&str> = text.split_whitespace().collect();
-        plain(&words.join(" ").into(), self.whole)
+        let line = words.join(" ");
+        if self.whole {
+            return line;
+        }
+        let short = values::shortened(&line);
+        self.has_cut |= short != line;
+        short
+    }
+
+    fn question(&self, asked: &InputRequested) -> String {
+        let agent = asked.question.asked_by.as_ref().unwrap_or(&asked.agent);
+        let mut text = format!(
+            "  {CAUTION}?{CAUTION:#} {NAME}{agent}{NAME:#} asks and has no answer\n{}",
+            self.block(&asked.question.prompt)
+        );
+        for choice in &asked.question.choices {
+            text.push_str(&self.width.sentences(&format!("    · {choice}\n")));
+        }
+        text
     }
 }
 
@@ -363,26 +407,9 @@ fn mark(reason: CompletionReason) -> (anstyle::Style, &'static str) {
     }
 }
 
-fn attempt_failed(failed: &AttemptFailed) -> String {
-    format!(
-        "  {CAUTION}retry{CAUTION:#}: {} failed ({}: {}), again in {}\n",
-        failed.agent,
-        kind_of(failed.failure.kind),
-        failed.failure.error.lines().next().unwrap_or_default(),
-        duration(failed.pause),
-    )
-}
-
-fn question(asked: &InputRequested) -> String {
-    let agent = asked.question.asked_by.as_ref().unwrap_or(&asked.agent);
-    let mut text = format!(
-        "  {CAUTION}?{CAUTION:#} {NAME}{agent}{NAME:#} asks and has no answer\n{}",
-        indent(&asked.question.prompt)
-    );
-    for choice in &asked.question.choices {
-        text.push_str(&format!("    · {choice}\n"));
-    }
-    text
+/// What a script wrote to stderr, as it wrote it.
+fn as_written(stderr: &str) -> String {
+    LineWidth::UNLIMITED.block(&format!("{DIM}stderr:{DIM:#}\n{stderr}"), INDENT)
 }
 
 /// Who was at work when the run was stopped.
@@ -423,10 +450,10 @@ fn time(record: &Record) -> String {
 }
 
 /// Values that were put into a context, on one line.
-pub(super) fn given(context: &Context) -> String {
+pub(super) fn given(context: &Context, whole: bool) -> String {
     let pairs: Vec<String> = context
         .iter()
-        .map(|(key, value)| format!("{key} = {}", plain(value, false)))
+        .map(|(key, value)| format!("{key} = {}", plain(value, whole)))
         .collect();
     pairs.join(", ")
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use super::next::{Driver, next};
 use super::text::totals;
-use crate::report::human::plain;
 use crate::story::{Execution, Progress, Story};
 use ensemble_language::data::Context;
 use markup::{block, escaped};
@@ -128,7 +127,7 @@ fn head(run: &Exported, name: &str) -> String {
             text.push_str(&format!(
                 "<li><b>{}</b> never ran: {}</li>\n",
                 escaped(&one.agent),
-                escaped(&plain(&one.reason.as_str().into(), false))
+                escaped(&one.reason)
             ));
         }
         text.push_str("</ul>\n");
