@@ -85,7 +85,9 @@ fn an_output_that_differs_is_shown_by_lines_and_paths() {
         &differ,
         &[
             "✗ writer #1 says something else in turn 1\n  response\n      a fine draft\n    - of two lines\n    + of 2 lines\n      and a third\n",
-            "and 1 more of 2 executions that both have",
+            &format!(
+                "and 1 more of 2 executions that both have\n  all of them: ensemble runs show {a} -v, ensemble runs show {b} -v\n"
+            ),
             "✗ the context ends differently in 4 keys",
             "  critic.verdict.words\n    - 8\n    + 9\n",
         ],
@@ -103,6 +105,22 @@ fn an_output_that_differs_is_shown_by_lines_and_paths() {
         document["context"].as_array().expect("keys").contains(&words),
         "{document:#}"
     );
+}
+
+#[test]
+fn a_long_value_that_differs_says_how_all_of_it_is_seen() {
+    let workspace = pair();
+    let a = run(&workspace, &["a.yaml"]);
+    let long = "word ".repeat(60) + "end";
+    workspace.write("critic.rhai", format!("#{{ verdict: \"{long}\" }}"));
+    let b = run(&workspace, &["a.yaml"]);
+    let differ = workspace.run(["runs", "diff", &a, &b]).expect_code(1);
+    says(&differ, &["+ word word", "… (--output json shows all of it)\n"]);
+    assert!(!differ.stdout.contains("end\n"), "{}", differ.stdout);
+    let whole = workspace
+        .run(["runs", "diff", &a, &b, "--output", "json"])
+        .expect_code(1);
+    assert!(whole.stdout.contains(&long), "{}", whole.stdout);
 }
 
 #[test]

@@ -116,7 +116,8 @@ fn way(way: &[Told], text: &mut String) {
     };
     for (at, told) in way.iter().enumerate() {
         if skipped > 0 && at == ENDS_OF_WAY {
-            text.push_str(&format!("  …        {}\n", count(skipped as u64, "more turn")));
+            let more = count(skipped as u64, "more turn");
+            text.push_str(&format!("  …        {more} (--format json tells them)\n"));
         }
         if skipped > 0 && (ENDS_OF_WAY..ENDS_OF_WAY + skipped).contains(&at) {
             continue;

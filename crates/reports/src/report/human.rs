@@ -278,7 +278,7 @@ impl Human {
 
     /// What to type next.
     fn commands(&self, reason: CompletionReason, state: &ConversationState) -> String {
-        if self.verbosity == Verbosity::Quiet || (self.chats && reason == CompletionReason::Completed) {
+        if self.verbosity == Verbosity::Quiet {
             return String::new();
         }
         let id = state.started().map_or("", |started| &*started.run_id);
@@ -293,6 +293,7 @@ impl Human {
                 format!("  answer with: ensemble resume {id}{}\n", answers.concat())
             }
             reason if reason.is_resumable() => format!("  go on with: ensemble resume {id}\n"),
+            CompletionReason::Completed if self.chats => String::new(),
             _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
         };
         if self.has_cut {

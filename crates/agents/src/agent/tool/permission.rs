@@ -16,8 +16,11 @@ const EVERY: &str = "*";
 /// How often a person is asked again who answers something else.
 const ASKED_AT_MOST: usize = 3;
 
-/// Characters of the arguments that a person is shown.
+/// Characters of the arguments that a person is shown unless all are wanted.
 const SHOWN: usize = 2000;
+
+/// The answer after which the question is asked again with all of the arguments.
+const SHOW_ALL: &str = "show all of the arguments";
 
 /// What is permitted in this run, beside what the ensemble says.
 pub struct Permits {
@@ -100,18 +103,18 @@ impl Permits {
     }
 
     async fn verdict(&self, tool: &str, arguments: &JsonMap, execution: &Execution) -> Verdict {
-        let question = Question {
-            prompt: format!("may I use the tool `{tool}` with {}?", shown(arguments)),
-            choices: ["yes", "no", "always in this run"].map(str::to_owned).to_vec(),
-            asked_by: None,
-        };
-        for _ in 0..ASKED_AT_MOST {
+        let arguments = spelt_out(arguments);
+        let mut most = SHOWN;
+        let mut unclear = 0;
+        while unclear < ASKED_AT_MOST {
+            let question = question(tool, &arguments, most);
             match self.person.ask(&question, &execution.agent_name, None, None).await {
                 Answered::Text(text) => match text.trim().to_lowercase().as_str() {
                     "y" | "yes" | "1" => return Verdict::Once,
                     "n" | "no" | "2" => return Verdict::No,
                     "a" | "always" | "always in this run" | "3" => return Verdict::Always,
-                    _ => {}
+                    "s" | "show" | SHOW_ALL | "4" if question.choices.len() > 3 => most = usize::MAX,
+                    _ => unclear += 1,
                 },
                 Answered::TimedOut | Answered::NobodyThere => return Verdict::NobodyThere,
             }
@@ -124,24 +127,36 @@ fn denied(tool: &str, why: &str) -> String {
     format!("the use of `{tool}` was denied: {why}")
 }
 
+/// What a person is asked, with at most so many characters of the arguments.
+fn question(tool: &str, arguments: &str, most: usize) -> Question {
+    let mut choices = ["yes", "no", "always in this run"].map(str::to_owned).to_vec();
+    let mut shown = arguments.to_owned();
+    if let Some((at, _)) = arguments.char_indices().nth(most) {
+        shown.truncate(at);
+        let more = arguments[at..].chars().count();
+        shown.push_str(&format!("… ({more} more characters; 4 shows them)"));
+        choices.push(SHOW_ALL.to_owned());
+    }
+    Question {
+        prompt: format!("may I use the tool `{tool}` with {shown}?"),
+        choices,
+        asked_by: None,
+    }
+}
+
 /// Arguments as a person may safely see them: what a terminal would obey is spelt out.
-fn shown(arguments: &JsonMap) -> String {
-    let text = Value::Object(arguments.clone()).to_string();
-    let mut shown = String::new();
-    for (at, character) in text.chars().enumerate() {
-        if at >= SHOWN {
-            shown.push_str(&format!("… ({} more)", text.chars().count() - SHOWN));
-            break;
-        }
+fn spelt_out(arguments: &JsonMap) -> String {
+    let mut text = String::new();
+    for character in Value::Object(arguments.clone()).to_string().chars() {
         let turns_text =
             matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         if character.is_control() || turns_text {
-            shown.extend(character.escape_unicode());
+            text.extend(character.escape_unicode());
         } else {
-            shown.push(character);
+            text.push(character);
         }
     }
-    shown
+    text
 }
 
 fn lock(set: &Mutex<HashSet<String>>) -> MutexGuard<'_, HashSet<String>> {
@@ -284,10 +299,30 @@ mod tests {
     #[test]
     fn what_a_terminal_would_obey_is_spelt_out() {
         let arguments = json!({"path": "a\u{1b}[2K\u{202e}b\u{9b}c\n"});
-        let text = shown(arguments.as_object().expect("an object"));
+        let text = spelt_out(arguments.as_object().expect("an object"));
         assert_eq!(text, r#"{"path":"a\u001b[2K\u{202e}b\u{9b}c\n"}"#);
-        let long = json!({"x": "y".repeat(5000)});
-        let text = shown(long.as_object().expect("an object"));
-        assert!(text.ends_with("… (3008 more)"), "{}", &text[1990..]);
+    }
+
+    #[tokio::test]
+    async fn long_arguments_are_cut_and_shown_whole_to_who_asks() {
+        let (permits, person) = permits(&[], vec![says("4"), says("what?"), says("yes")]);
+        let execution = fixtures::execution("scout", 1);
+        let arguments = json!({"x": "y".repeat(5000)});
+        let arguments = arguments.as_object().expect("an object");
+        let answer = permits.ask(Permission::Ask, "look", arguments, &execution).await;
+        assert_eq!(answer, Ok(()));
+        let asked = person.asked.lock().unwrap().clone();
+        assert!(
+            asked[0].ends_with("yyy… (3008 more characters; 4 shows them)?"),
+            "{}",
+            asked[0]
+        );
+        for whole in &asked[1..] {
+            assert!(whole.ends_with("yyy\"}?"), "{}", &whole[4900..]);
+        }
+        // Where nothing is cut there is nothing more to show.
+        let (permits, person) = self::permits(&[], vec![says("4"), says("4"), says("4")]);
+        assert!(ask(&permits, Permission::Ask, "look").await.is_err());
+        assert_eq!(person.asked.lock().unwrap().len(), 3);
     }
 }

@@ -67,6 +67,32 @@ fn a_reply_is_written_as_it_comes() {
 }
 
 #[test]
+fn a_reply_is_wrapped_while_it_comes() {
+    let paper = Paper::default();
+    let showing = Showing {
+        live: true,
+        out_width: LineWidth::of_terminal(Some(24)),
+        ..Showing::default()
+    };
+    let stage = Stage::new(Box::new(paper.clone()), Box::new(paper.clone()), showing);
+    hear(&stage, "a", &["one two thr", "ee four fi"]);
+    assert_eq!(
+        paper.text(),
+        "  a llm\n    one two three four",
+        "a word is written when it is complete"
+    );
+    hear(&stage, "a", &["ve\n```\nlet a_long_name = a_function(1);\n"]);
+    stage.ask();
+    stage.answered();
+    hear(&stage, "a", &["```\nlast"]);
+    stage.leave("a");
+    assert_eq!(
+        paper.text(),
+        "  a llm\n    one two three four\n    five\n    ```\n    let a_long_name = a_function(1);\n    ```\n    last\n"
+    );
+}
+
+#[test]
 fn one_has_the_floor_and_everything_else_waits() {
     let (stage, paper) = stage(true);
     hear(&stage, "a", &["first "]);

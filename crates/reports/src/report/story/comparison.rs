@@ -35,7 +35,7 @@ pub fn comparison(compared: &Comparison, runs: &[Named; 2]) -> String {
             "{GOOD}✓ the same{GOOD:#}: {executions}, decisions, outputs and outcome\n"
         ));
     } else {
-        text.push_str(&parts(compared));
+        text.push_str(&parts(compared, runs));
     }
     text.push_str(&usage(compared));
     if compared.context.is_none() {
@@ -101,7 +101,7 @@ fn fork_of(here: &str, there: &str, run: &Named, other: &Named) -> String {
 }
 
 /// Everything that differs; what came first in the runs comes first.
-fn parts(compared: &Comparison) -> String {
+fn parts(compared: &Comparison, runs: &[Named; 2]) -> String {
     let mut text = String::new();
     if let Some(input) = &compared.input {
         let what = match input.number {
@@ -123,7 +123,10 @@ fn parts(compared: &Comparison) -> String {
     // An output of turn n is read from turn n + 1 on.
     let said_at = compared.output.as_ref().map(|output| output.turn.a.min(output.turn.b));
     let said_first = said_at < compared.decision.as_ref().map(|decision| decision.turn);
-    let said = compared.output.as_ref().map(|output| difference(output, compared));
+    let said = compared
+        .output
+        .as_ref()
+        .map(|output| difference(output, compared, runs));
     let decided = compared.decision.as_ref().map(decision);
     let both = if said_first { [said, decided] } else { [decided, said] };
     both.into_iter().flatten().for_each(|part| text.push_str(&part));
@@ -161,7 +164,7 @@ fn decision(decision: &Decision) -> String {
     text
 }
 
-fn difference(output: &Difference, compared: &Comparison) -> String {
+fn difference(output: &Difference, compared: &Comparison, runs: &[Named; 2]) -> String {
     let turns = if output.turn.a == output.turn.b {
         format!("turn {}", output.turn.a)
     } else {
@@ -178,8 +181,19 @@ fn difference(output: &Difference, compared: &Comparison) -> String {
             "  {DIM}and {more} more of {} that both have{DIM:#}\n",
             count(compared.shared_executions as u64, "execution")
         ));
+        let shown: Vec<String> = runs.iter().filter_map(shown_by).collect();
+        if let [a, b] = shown.as_slice() {
+            text.push_str(&format!("  {DIM}all of them: {a}, {b}{DIM:#}\n"));
+        }
     }
     text
+}
+
+/// The command that shows all of a run; a saved result is not shown by any.
+fn shown_by(run: &Named) -> Option<String> {
+    let id = &run.story.started.as_ref()?.run_id;
+    let is_recorded = !id.is_empty() && !id.contains('/') && id.starts_with(run.given);
+    is_recorded.then(|| format!("ensemble runs show {id} -v"))
 }
 
 fn contexts(keys: &[ContextChange]) -> String {
@@ -202,7 +216,7 @@ fn changed(changes: &[Change]) -> String {
     let mut text: String = changes.iter().take(CHANGES).map(change).collect();
     if changes.len() > CHANGES {
         let more = changes.len() - CHANGES;
-        text.push_str(&format!("  {DIM}and {more} more (--output json){DIM:#}\n"));
+        text.push_str(&format!("  {DIM}and {more} more (--output json shows them){DIM:#}\n"));
     }
     text
 }
@@ -222,9 +236,12 @@ fn change(change: &Change) -> String {
     let mut text = path;
     for (sign, style, value) in [("-", BAD, &change.a), ("+", GOOD, &change.b)] {
         if let Some(value) = value {
-            let value = plain(value, false);
+            let mut shown = plain(value, false);
+            if shown != plain(value, true) {
+                shown.push_str(" (--output json shows all of it)");
+            }
             text.push_str(
-                &value
+                &shown
                     .lines()
                     .map(|line| format!("    {style}{sign} {line}{style:#}\n"))
                     .collect::<String>(),
