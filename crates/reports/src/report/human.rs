@@ -369,11 +369,6 @@ impl Reporter for Human {
                     self.note(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));
                 }
             }
-            // What still runs is being stopped; a second signal ends the process at once, with nothing left behind.
-            Event::Interrupted(_) => {
-                self.running.clear();
-                self.stage.at_work(String::new(), false);
-            }
             Event::RunEnded(ended) => self.ended(ended, record, state),
             _ => {}
         }

@@ -116,6 +116,16 @@ fn one_has_the_floor_and_everything_else_waits() {
 }
 
 #[test]
+fn what_waits_is_written_when_the_reporter_goes_without_an_end() {
+    let (stage, paper) = stage(true);
+    let human = crate::report::Human::new(stage.clone(), crate::report::Verbosity::Normal);
+    hear(&stage, "a", &["half a reply"]);
+    stage.note("warned meanwhile\n");
+    drop(human);
+    assert_eq!(paper.text(), "  a llm\n    half a reply\nwarned meanwhile\n");
+}
+
+#[test]
 fn data_is_not_written_as_it_comes() {
     for begins in ["{\"a\"", "  {", "```json\n"] {
         let (stage, paper) = stage(true);
