@@ -485,6 +485,52 @@ fn text_is_broken_between_words_at_the_width_of_the_terminal() {
 }
 
 #[test]
+fn a_question_and_where_two_runs_part_are_broken_between_words_too() {
+    let setting = Setting {
+        columns: 40,
+        ..Setting::default()
+    };
+    let workspace = interview(&format!("{{prompt: '{WORDS}?', choices: [yes, '{WORDS}']}}"));
+    let mut ids = Vec::new();
+    for answer in ["1\n", "2\n"] {
+        let mut terminal = Terminal::open_with(&setting, &workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+        terminal.wait_for("> ");
+        terminal.type_in(answer);
+        let (code, shown) = terminal.finish_on_screen();
+        assert_eq!(code, 0, "{shown:#?}");
+        let shown = shown.join("\n");
+        for part in [
+            "\nguest asks: one two three four five six\nseven eight nine ten eleven twelve\nthirteen?\n",
+            "\n  2  one two three four five six seven\n    eight nine ten eleven twelve\n    thirteen\n",
+        ] {
+            assert!(shown.contains(part), "{shown}");
+        }
+        let run = workspace
+            .runs()
+            .last()
+            .and_then(|run| Some(run.file_name()?.to_owned()));
+        ids.push(run.expect("a run").to_string_lossy().into_owned());
+    }
+    let terminal = Terminal::open_with(
+        &setting,
+        &workspace,
+        &["runs", "diff", &ids[0], &ids[1]],
+        &[("NO_COLOR", "1")],
+    );
+    let (code, shown) = terminal.finish_on_screen();
+    assert_eq!(code, 1, "{shown:#?}");
+    let shown = shown.join("\n");
+    assert!(
+        shown.contains("  interview\n  completed, turns 2, executions 2\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("\n    + one two three four five six seven \neight nine"),
+        "a value stays as it is: {shown}"
+    );
+}
+
+#[test]
 fn what_is_piped_is_not_broken() {
     let workspace = wordy();
     let told = workspace.run(["run", "a.yaml"]).expect_code(0);

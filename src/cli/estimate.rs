@@ -42,7 +42,7 @@ pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Resu
         compared: recorded.is_some(),
     };
     surroundings.print(&match args.output {
-        Told::Human => told(&estimate),
+        Told::Human => told(&estimate, surroundings.streams.out_width()),
         Told::Json => format!("{:#}\n", estimate_document(&estimate)),
     });
     Ok(exit::SUCCESS)

@@ -34,9 +34,11 @@ impl AtTheTerminal {
     }
 
     fn show(&self, question: &Question, agent_name: &str, default: Option<&str>) {
-        let mut text = format!("\n{agent_name} asks: {}\n", question.prompt.trim_end());
+        let width = self.streams.err_width();
+        let asks = format!("{agent_name} asks: {}", question.prompt.trim_end());
+        let mut text = format!("\n{}", width.block(&asks, 0));
         for (at, choice) in (1..).zip(&question.choices) {
-            text.push_str(&format!("  {at}  {choice}\n"));
+            text.push_str(&width.sentences(&format!("  {at}  {choice}\n")));
         }
         if let Some(default) = default {
             text.push_str(&format!("  (Enter: {default})\n"));

@@ -22,7 +22,7 @@ pub(super) fn diff(args: &RunsDiffArgs, surroundings: &Surroundings) -> Result<u
     let compared = compare(a.side(), b.side());
     let named = [a.named(&args.a), b.named(&args.b)];
     surroundings.print(&match args.output {
-        Told::Human => comparison(&compared, &named),
+        Told::Human => comparison(&compared, &named, surroundings.streams.out_width()),
         Told::Json => format!("{:#}\n", comparison_document(&compared, &named)),
     });
     Ok(if compared.same { exit::SUCCESS } else { exit::DIFFERENT })

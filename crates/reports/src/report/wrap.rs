@@ -30,7 +30,7 @@ impl LineWidth {
     }
 
     /// Lines of our own that begin with any number of blanks; later rows of a line stand two columns further in.
-    pub(super) fn sentences(self, text: &str) -> String {
+    pub fn sentences(self, text: &str) -> String {
         if self.0.is_none() {
             return text.to_owned();
         }
@@ -46,7 +46,7 @@ impl LineWidth {
     }
 
     /// A whole text that somebody else wrote, every line of it indented by so many columns and ended.
-    pub(super) fn block(self, text: &str, indent: usize) -> String {
+    pub fn block(self, text: &str, indent: usize) -> String {
         if self.0.is_none() {
             let line = |line: &str| format!("{:indent$}{line}\n", "");
             return text.lines().map(line).collect();

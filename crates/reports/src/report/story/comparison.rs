@@ -5,6 +5,7 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, count};
 use crate::report::values::plain;
+use crate::report::wrap::LineWidth;
 use crate::story::{Change, Comparison, ContextChange, Decision, Difference, Outcome, Sides, Story};
 
 /// Differences of one value that are shown; the JSON document has all.
@@ -23,7 +24,7 @@ pub struct Named<'a> {
 }
 
 /// The differences, for people.
-pub fn comparison(compared: &Comparison, runs: &[Named; 2]) -> String {
+pub fn comparison(compared: &Comparison, runs: &[Named; 2], width: LineWidth) -> String {
     let mut text = format!("a  {}\nb  {}\n", brief(&runs[0]), brief(&runs[1]));
     for (here, there, run) in [("a", "b", 0), ("b", "a", 1)] {
         text.push_str(&fork_of(here, there, &runs[run], &runs[1 - run]));
@@ -43,7 +44,13 @@ pub fn comparison(compared: &Comparison, runs: &[Named; 2]) -> String {
             "{DIM}the last contexts are not compared: the ensemble of one run is not at hand{DIM:#}\n"
         ));
     }
-    text
+    // Values and lines of texts stay as they are.
+    let is_value = |line: &str| line.starts_with("    ") && !line.starts_with("     ");
+    let lines = text.split_inclusive('\n').map(|line| match is_value(line) {
+        true => line.to_owned(),
+        false => width.sentences(line),
+    });
+    lines.collect()
 }
 
 /// The same as one JSON document.

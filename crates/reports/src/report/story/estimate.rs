@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::report::human::{CAUTION, DIM, NAME, count, duration};
+use crate::report::wrap::LineWidth;
 use crate::story::{Share, Shares, Story};
 
 /// What is known before a run.
@@ -54,7 +55,7 @@ impl Estimate<'_> {
 }
 
 /// For people.
-pub fn estimate(estimate: &Estimate) -> String {
+pub fn estimate(estimate: &Estimate, width: LineWidth) -> String {
     let story = estimate.story;
     let run = story.started.as_ref().map_or("", |started| &*started.run_id);
     let end = story
@@ -74,12 +75,12 @@ pub fn estimate(estimate: &Estimate) -> String {
         });
     }
     rows.push(row(if is_whole { "all" } else { "at least" }, &total));
-    let mut text = format!(
-        "{NAME}{}{NAME:#}, if it goes as {run} went {DIM}({end}, {}){DIM:#}\n\n{}\n",
+    let title = format!(
+        "{NAME}{}{NAME:#}, if it goes as {run} went {DIM}({end}, {}){DIM:#}\n\n",
         estimate.ensemble,
         count(estimate.recorded.turns as u64, "turn"),
-        table(&rows)
     );
+    let mut text = String::new();
     let wall = duration(estimate.recorded.wall_seconds);
     let whose = if is_whole { "" } else { ", as recorded" };
     text.push_str(&format!("wall clock {wall}{whose}\n"));
@@ -96,7 +97,13 @@ pub fn estimate(estimate: &Estimate) -> String {
             text.push_str(&format!("{CAUTION}{}{CAUTION:#}: {meaning}\n", names.join(", ")));
         }
     }
-    text + notes(estimate, &total).as_str()
+    text.push_str(&notes(estimate, &total));
+    format!(
+        "{}{}\n{}",
+        width.sentences(&title),
+        table(&rows),
+        width.sentences(&text)
+    )
 }
 
 /// What the tokens cost at the file's prices, and whose have none.
