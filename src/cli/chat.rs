@@ -16,7 +16,7 @@ use super::run::{Messages, New, Showing, show_warnings, showing_by, started_with
 use super::wiring::{Shared, wire};
 use super::{exit, given};
 use ensemble_core::conversation::{Event, MessageAdded, RunEnded};
-use ensemble_reports::report::{Human, Stage};
+use ensemble_reports::report::{ConsoleWriter, Human};
 use ensemble_runs::journal::Store;
 
 /// Between these, a message has several lines.
@@ -33,9 +33,9 @@ Ctrl-C stops an answer, and with it the conversation; `ensemble resume` goes on 
 pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let typist = Typist::new(surroundings);
     let is_prompted = typist.is_prompted;
-    let showing = showing_by(&args.showing, surroundings, &typist.lines, |stage: &Stage| {
-        let human = Human::new(stage.clone(), verbosity(&args.showing));
-        if is_prompted { human.chatting() } else { human }
+    let showing = showing_by(&args.showing, surroundings, &typist.lines, |console: &ConsoleWriter| {
+        let human = Human::new(console.clone(), verbosity(&args.showing));
+        if is_prompted { human.for_chat() } else { human }
     });
     match &args.run {
         Some(run) => go_on(run, args, typist, showing, surroundings),

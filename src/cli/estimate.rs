@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::args::{EstimateArgs, Told};
+use super::args::{EstimateArgs, OutputForm};
 use super::error::CliError;
 use super::exit;
 use super::prepare::{Prepared, prepare, profiles};
@@ -42,8 +42,8 @@ pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Resu
         compared: recorded.is_some(),
     };
     surroundings.print(&match args.output {
-        Told::Human => told(&estimate, surroundings.streams.out_width()),
-        Told::Json => format!("{:#}\n", estimate_document(&estimate)),
+        OutputForm::Human => told(&estimate, surroundings.streams.out_width()),
+        OutputForm::Json => format!("{:#}\n", estimate_document(&estimate)),
     });
     Ok(exit::SUCCESS)
 }

@@ -23,7 +23,9 @@ use ensemble_core::resolver::{Decision, decide};
 use ensemble_core::thread::{Listener, Silence};
 use ensemble_language::data::{Context, digest};
 use ensemble_language::diagnostic::Severity;
-use ensemble_reports::report::{self, Events, Human, Reporter, RunResult, Silent, Stage, Verbosity, diagnostics};
+use ensemble_reports::report::{
+    self, ConsoleWriter, Events, Human, Reporter, RunResult, Silent, Verbosity, diagnostics,
+};
 use ensemble_runs::journal::{Durability, FORMAT, JournalWriter, LedgerError, RunFolder, Store};
 
 /// `ensemble run`.
@@ -271,7 +273,7 @@ pub(super) struct Showing {
 
 /// The reporter, the listener and the person that the command line asks for.
 pub(super) fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
-    let human = |stage: &Stage| Human::new(stage.clone(), verbosity(args));
+    let human = |console: &ConsoleWriter| Human::new(console.clone(), verbosity(args));
     showing_by(args, surroundings, &Lines::default(), human)
 }
 
@@ -280,7 +282,7 @@ pub(super) fn showing_by(
     args: &ShowingArgs,
     surroundings: &Surroundings,
     lines: &Lines,
-    human: impl FnOnce(&Stage) -> Human,
+    human: impl FnOnce(&ConsoleWriter) -> Human,
 ) -> Showing {
     let streams = surroundings.streams;
     let mut asks_on = None;
@@ -290,16 +292,16 @@ pub(super) fn showing_by(
         Output::Events => Box::new(Events::new(streams.out())),
         Output::Human => {
             let show = streams.err_is_terminal && !args.quiet;
-            let showing = report::Showing {
+            let showing = report::ConsoleOptions {
                 progress: show,
                 live: show && streams.out_is_terminal,
                 out_width: streams.out_width(),
                 err_width: streams.err_width(),
             };
-            let stage = Stage::new(streams.out(), streams.err(), showing);
-            asks_on = Some(stage.clone());
-            listener = Arc::new(stage.clone());
-            Box::new(human(&stage))
+            let console = ConsoleWriter::new(streams.out(), streams.err(), showing);
+            asks_on = Some(console.clone());
+            listener = Arc::new(console.clone());
+            Box::new(human(&console))
         }
     };
     let person: Arc<dyn Person> = if streams.in_is_terminal && streams.err_is_terminal {

@@ -10,13 +10,13 @@ use super::streams::Streams;
 use ensemble_agents::agent::BoxFuture;
 use ensemble_agents::agent::input::{Answered, Person};
 use ensemble_language::data::Question;
-use ensemble_reports::report::Stage;
+use ensemble_reports::report::ConsoleWriter;
 
 /// Whoever sits at the terminal; asked one question at a time.
 pub(super) struct AtTheTerminal {
     streams: Streams,
     /// Where agents speak meanwhile.
-    stage: Option<Stage>,
+    console: Option<ConsoleWriter>,
     lines: Lines,
     /// Questions are asked one at a time.
     turn: Mutex<()>,
@@ -24,10 +24,10 @@ pub(super) struct AtTheTerminal {
 
 impl AtTheTerminal {
     /// Asks on standard error and reads standard input; everybody else is silent meanwhile.
-    pub(super) fn new(streams: Streams, stage: Option<Stage>, lines: Lines) -> Self {
+    pub(super) fn new(streams: Streams, console: Option<ConsoleWriter>, lines: Lines) -> Self {
         Self {
             streams,
-            stage,
+            console,
             lines,
             turn: Mutex::new(()),
         }
@@ -60,7 +60,7 @@ impl Person for AtTheTerminal {
     ) -> BoxFuture<'a, Answered> {
         Box::pin(async move {
             let _turn = self.turn.lock().await;
-            let _silence = Silence::on(self.stage.as_ref());
+            let _pause = QuestionPause::on(self.console.as_ref());
             self.show(question, agent_name, default);
             let line = async {
                 let line = self.lines.next().await;
@@ -75,21 +75,21 @@ impl Person for AtTheTerminal {
 }
 
 /// Keeps everybody else silent as long as it lives, also when the question is dropped.
-struct Silence<'a>(Option<&'a Stage>);
+struct QuestionPause<'a>(Option<&'a ConsoleWriter>);
 
-impl<'a> Silence<'a> {
-    fn on(stage: Option<&'a Stage>) -> Self {
-        if let Some(stage) = stage {
-            stage.ask();
+impl<'a> QuestionPause<'a> {
+    fn on(console: Option<&'a ConsoleWriter>) -> Self {
+        if let Some(console) = console {
+            console.pause_for_question();
         }
-        Self(stage)
+        Self(console)
     }
 }
 
-impl Drop for Silence<'_> {
+impl Drop for QuestionPause<'_> {
     fn drop(&mut self) {
-        if let Some(stage) = self.0 {
-            stage.answered();
+        if let Some(console) = self.0 {
+            console.resume_after_question();
         }
     }
 }

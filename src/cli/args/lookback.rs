@@ -34,13 +34,13 @@ pub(crate) struct RunsDiffArgs {
     #[arg(value_name = "B")]
     pub b: String,
     /// How the differences are shown
-    #[arg(long, value_enum, default_value_t = Told::Human, value_name = "FORM")]
-    pub output: Told,
+    #[arg(long, value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    pub output: OutputForm,
 }
 
 /// For whom something is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Told {
+pub(crate) enum OutputForm {
     /// For people.
     #[default]
     Human,
@@ -105,6 +105,6 @@ pub(crate) struct EstimateArgs {
     #[arg(long, value_name = "RUN")]
     pub from: String,
     /// How it is shown
-    #[arg(long, value_enum, default_value_t = Told::Human, value_name = "FORM")]
-    pub output: Told,
+    #[arg(long, value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    pub output: OutputForm,
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::cli::args::{RunsDiffArgs, Told};
+use crate::cli::args::{OutputForm, RunsDiffArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::prepare::{Prepared, prepare};
@@ -22,8 +22,8 @@ pub(super) fn diff(args: &RunsDiffArgs, surroundings: &Surroundings) -> Result<u
     let compared = compare(a.side(), b.side());
     let named = [a.named(&args.a), b.named(&args.b)];
     surroundings.print(&match args.output {
-        Told::Human => comparison(&compared, &named, surroundings.streams.out_width()),
-        Told::Json => format!("{:#}\n", comparison_document(&compared, &named)),
+        OutputForm::Human => comparison(&compared, &named, surroundings.streams.out_width()),
+        OutputForm::Json => format!("{:#}\n", comparison_document(&compared, &named)),
     });
     Ok(if compared.same { exit::SUCCESS } else { exit::DIFFERENT })
 }

@@ -11,7 +11,7 @@ use crate::cli::exit;
 use crate::cli::project::Surroundings;
 use crate::cli::resume::{recorded_ensemble, started};
 use ensemble_core::conversation::{Event, Record, RunStarted};
-use ensemble_reports::report::story::{Driver, Storyteller, document};
+use ensemble_reports::report::story::{Driver, StoryPrinter, document};
 use ensemble_reports::story::{Progress, Story};
 use ensemble_runs::journal::{Follower, RunFolder, Store, encode, read};
 
@@ -24,48 +24,48 @@ const GRACE: u32 = 10;
 /// `ensemble runs show`.
 pub(super) fn show(args: &RunsShowArgs, store: &Store, surroundings: &Surroundings) -> Result<u8, CliError> {
     let folder = super::find(args.run.as_deref(), store, surroundings)?;
-    let mut teller = Storyteller::new(args.verbose, args.follow);
-    teller.width = surroundings.streams.out_width();
-    teller.given.clone_from(&args.run);
-    let mut telling = Telling {
+    let mut printer = StoryPrinter::new(args.verbose, args.follow);
+    printer.width = surroundings.streams.out_width();
+    printer.given.clone_from(&args.run);
+    let mut output = StoryOutput {
         out: surroundings.streams.out(),
-        output: args.output,
-        teller,
+        form: args.output,
+        printer,
         story: Story::default(),
         line: Vec::new(),
-        is_heard: true,
+        is_open: true,
     };
     let code = if args.follow {
-        follow(&folder, &mut telling, surroundings)?
+        follow(&folder, &mut output, surroundings)?
     } else {
         let journal = read(&folder.journal())?;
-        telling.teller.kinds = kinds(&folder, started(&journal)?, surroundings);
-        journal.records.iter().for_each(|record| telling.tell(record));
+        output.printer.kinds = kinds(&folder, started(&journal)?, surroundings);
+        journal.records.iter().for_each(|record| output.take(record));
         if journal.torn {
             surroundings.complain("warning: the last line of the journal was torn and has been left out\n");
         }
         exit::SUCCESS
     };
-    telling.close(driver(&folder));
+    output.close(driver(&folder));
     Ok(code)
 }
 
 /// Reads on until the run has ended and nobody drives it any more.
-fn follow(folder: &RunFolder, telling: &mut Telling, surroundings: &Surroundings) -> Result<u8, CliError> {
+fn follow(folder: &RunFolder, output: &mut StoryOutput, surroundings: &Surroundings) -> Result<u8, CliError> {
     let mut follower = Follower::new(&folder.journal());
     let mut silent = 0;
-    while telling.is_heard {
+    while output.is_open {
         // Asked before the journal is read: what the driver wrote before it went is read now.
         let is_driven = driver(folder) != Driver::Nobody;
         let more = follower.poll(|record| {
             if let Event::RunStarted(started) = &record.event {
-                telling.teller.kinds = kinds(folder, started, surroundings);
+                output.printer.kinds = kinds(folder, started, surroundings);
             }
-            telling.tell(&record);
+            output.take(&record);
         })?;
         if more > 0 || is_driven {
             silent = 0;
-        } else if telling.story.progress() != Progress::Open {
+        } else if output.story.progress() != Progress::Open {
             return Ok(exit::SUCCESS);
         } else {
             silent += 1;
@@ -79,22 +79,22 @@ fn follow(folder: &RunFolder, telling: &mut Telling, surroundings: &Surroundings
 }
 
 /// Tells records as they come.
-struct Telling {
+struct StoryOutput {
     out: Box<dyn Write + Send>,
-    output: Output,
-    teller: Storyteller,
+    form: Output,
+    printer: StoryPrinter,
     story: Story,
     line: Vec<u8>,
     /// Nobody has closed the other end.
-    is_heard: bool,
+    is_open: bool,
 }
 
-impl Telling {
-    fn tell(&mut self, record: &Record) {
+impl StoryOutput {
+    fn take(&mut self, record: &Record) {
         self.story.take(record);
-        match self.output {
+        match self.form {
             Output::Human => {
-                let text = self.teller.tell(record, &self.story);
+                let text = self.printer.render(record, &self.story);
                 self.print(text.as_bytes());
             }
             Output::Events => {
@@ -109,8 +109,8 @@ impl Telling {
     }
 
     fn close(&mut self, driver: Driver) {
-        let text = match self.output {
-            Output::Human => self.teller.close(&self.story, driver),
+        let text = match self.form {
+            Output::Human => self.printer.close(&self.story, driver),
             Output::Json => format!("{:#}\n", document(&self.story, driver)),
             Output::Events => String::new(),
         };
@@ -119,7 +119,7 @@ impl Telling {
 
     fn print(&mut self, text: &[u8]) {
         let printed = self.out.write_all(text).and_then(|()| self.out.flush());
-        self.is_heard &= printed.is_ok();
+        self.is_open &= printed.is_ok();
     }
 }
 

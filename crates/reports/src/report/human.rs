@@ -1,12 +1,12 @@
-//! A run as a person reads it: what was said on one stream, everything about it on the other.
+//! A run as a person reads it: outputs go to standard output, everything about them to standard error.
 
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
 use super::Reporter;
+use super::console::{ConsoleWriter, call_line, is_long, result_line};
 use super::reasons::Reasons;
-use super::stage::{Stage, called, ended, is_long};
-use super::values::{self, said};
+use super::values::{self, output_text};
 use super::wrap::LineWidth;
 use ensemble_core::conversation::{
     AttemptFailed, CompletionReason, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
@@ -20,28 +20,28 @@ pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(super) const CAUTION: Style = AnsiColor::Yellow.on_default().bold();
 pub(super) const TURN: Style = AnsiColor::Cyan.on_default().bold();
 
-/// How much is said.
+/// How much is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Verbosity {
-    /// The last word only, and what went wrong.
+    /// The outputs of the last turn, and failures.
     Quiet,
-    /// What was said, and how it ended.
+    /// Outputs, and how the run ended.
     #[default]
     Normal,
     /// Also why agents did not run, attempts, and stderr.
     Verbose,
 }
 
-/// Tells the story while it happens.
+/// Prints a run while it is in progress.
 pub struct Human {
-    stage: Stage,
+    console: ConsoleWriter,
     out_width: LineWidth,
     err_width: LineWidth,
     verbosity: Verbosity,
-    /// The person has just typed what would be repeated, and sees that the conversation goes on.
-    chats: bool,
+    /// In a chat the person has typed the message and sees the prompt: neither is printed again.
+    in_chat: bool,
     running: Vec<String>,
-    last_word: Vec<String>,
+    last_outputs: Vec<String>,
     begun: Option<chrono::DateTime<chrono::Utc>>,
     /// Why agents did not run in a turn.
     reasons: Reasons,
@@ -49,69 +49,69 @@ pub struct Human {
     has_cut: bool,
 }
 
-/// How far what agents say stands from the margin.
+/// Columns before every row of an output.
 const INDENT: usize = 4;
 
 impl Human {
-    /// Tells it on that stage.
-    pub fn new(stage: Stage, verbosity: Verbosity) -> Self {
-        let (out_width, err_width) = stage.widths();
+    /// Prints with that writer.
+    pub fn new(console: ConsoleWriter, verbosity: Verbosity) -> Self {
+        let (out_width, err_width) = console.widths();
         Self {
-            stage,
+            console,
             out_width,
             err_width,
             verbosity,
-            chats: false,
+            in_chat: false,
             running: Vec::new(),
-            last_word: Vec::new(),
+            last_outputs: Vec::new(),
             begun: None,
             reasons: Reasons::default(),
             has_cut: false,
         }
     }
 
-    /// Tells it to somebody who takes part in it: no headings, no echo, no word about an end as it should be.
+    /// For a chat: no headings, no echo of the message, nothing about a normal end.
     #[must_use]
-    pub fn chatting(mut self) -> Self {
-        self.chats = true;
+    pub fn for_chat(mut self) -> Self {
+        self.in_chat = true;
         self
     }
 
-    fn say(&self, text: &str) {
-        self.stage.say(text);
+    fn print(&self, text: &str) {
+        self.console.print(text);
     }
 
     /// Sentences on standard error.
-    fn note(&self, text: &str) {
-        self.stage.note(&self.err_width.sentences(text));
+    fn print_err(&self, text: &str) {
+        self.console.print_err(&self.err_width.sentences(text));
     }
 
-    /// What somebody said, on standard output.
+    /// An output or a message, for standard output.
     fn block(&self, text: &str) -> String {
         self.out_width.block(text, INDENT)
     }
 
     fn turn_started(&mut self, turn: &TurnStarted) {
         self.running = turn.starts.iter().map(|start| start.agent.to_string()).collect();
-        self.last_word.clear();
+        self.last_outputs.clear();
         self.show_running(turn.turn, true);
-        if self.verbosity > Verbosity::Quiet && !self.chats {
+        if self.verbosity > Verbosity::Quiet && !self.in_chat {
             let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
             for start in &turn.starts {
                 if let Some(request) = &start.request {
                     text.push_str(&format!(
-                        "  {DIM}{} was asked by {}{DIM:#}\n",
+                        "  {DIM}{} was requested by {}{DIM:#}\n",
                         start.agent, request.from
                     ));
                 }
             }
-            // A turn in which everybody waits for an answer has nothing to say.
-            self.stage.head(Some(text));
+            // A turn in which all agents wait for an answer prints nothing.
+            self.console.set_heading(Some(text));
         }
         if self.verbosity == Verbosity::Verbose {
-            let told = self.reasons.of_turn(turn, false);
-            self.has_cut |= told.has_cut;
-            self.note(&told.text);
+            let lines = self.reasons.of_turn(turn, false);
+            self.has_cut |= lines.has_cut;
+            self.print_err(&lines.text);
         }
     }
 
@@ -120,12 +120,12 @@ impl Human {
             [] => String::new(),
             running => format!("turn {turn} · {}", running.join(", ")),
         };
-        self.stage.at_work(message, afresh);
+        self.console.set_progress(message, afresh);
     }
 
     fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
-        let shown = self.stage.leave(&finished.agent);
-        self.stage.say_heading();
+        let shown = self.console.close_reply(&finished.agent);
+        self.console.print_heading();
         self.running.retain(|name| *name != *finished.agent);
         self.show_running(finished.turn, false);
         let plan = state.plan();
@@ -136,7 +136,7 @@ impl Human {
             String::new()
         };
         let took = if finished.reused {
-            "taken over".to_owned()
+            "reused".to_owned()
         } else {
             duration(finished.execution_time)
         };
@@ -153,44 +153,44 @@ impl Human {
             (Some(output), _) => {
                 let rest = match shown.text {
                     true => beside_text(output, self.is_whole()),
-                    false => said(output, self.is_whole()),
+                    false => output_text(output, self.is_whole()),
                 };
                 if self.verbosity > Verbosity::Quiet {
-                    self.say(&format!("{title}{}", self.block(&rest)));
+                    self.print(&format!("{title}{}", self.block(&rest)));
                 } else {
-                    self.last_word.push(said(output, true));
+                    self.last_outputs.push(output_text(output, true));
                 }
             }
             (None, Some(failure)) => {
                 let kind = kind_of(failure.kind);
                 let message = format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end());
                 if self.verbosity > Verbosity::Quiet {
-                    self.say(&format!("{title}{}", self.block(&message)));
+                    self.print(&format!("{title}{}", self.block(&message)));
                 } else {
-                    self.note(&format!("{}: {message}\n", finished.agent));
+                    self.print_err(&format!("{}: {message}\n", finished.agent));
                 }
             }
             (None, None) => {}
         }
-        self.beside(finished);
-        self.stage.catch_up();
+        self.print_notes(finished);
+        self.console.print_pending();
     }
 
-    /// What is told on standard error of an execution that has ended.
-    fn beside(&self, finished: &ExecutionFinished) {
+    /// What goes to standard error about an execution that has ended.
+    fn print_notes(&self, finished: &ExecutionFinished) {
         let show_stderr = self.verbosity == Verbosity::Verbose && !finished.stderr.trim().is_empty();
         if show_stderr {
             // As the script wrote it.
             let text = format!("stderr:\n{}", finished.stderr.trim_end());
             let text = LineWidth::UNLIMITED.block(&text, INDENT);
-            self.stage.note(&format!("{DIM}{text}{DIM:#}"));
+            self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
-        let line = super::window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose);
+        let line = super::context_window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose);
         if let Some(line) = line {
-            self.note(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));
+            self.print_err(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));
         }
         for warning in &finished.warnings {
-            self.note(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
+            self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
         }
     }
 
@@ -212,37 +212,37 @@ impl Human {
     }
 
     fn attempt_failed(&mut self, failed: &AttemptFailed) {
-        self.stage.leave(&failed.agent);
+        self.console.close_reply(&failed.agent);
         if self.verbosity == Verbosity::Quiet {
             return;
         }
-        let told = retry(failed, self.is_whole());
-        self.has_cut |= told.has_cut;
-        self.note(&told.text);
-        self.stage.catch_up();
+        let lines = retry(failed, self.is_whole());
+        self.has_cut |= lines.has_cut;
+        self.print_err(&lines.text);
+        self.console.print_pending();
     }
 
     fn ended(&mut self, ended: &RunEnded, record: &Record, state: &ConversationState) {
-        self.stage.end();
+        self.console.finish();
         if self.verbosity == Verbosity::Quiet {
             let text: String = self
-                .last_word
+                .last_outputs
                 .drain(..)
                 .map(|word| format!("{}\n", word.trim_end()))
                 .collect();
-            self.say(&text);
+            self.print(&text);
         }
         let text = self.summary(ended, record, state);
-        self.note(&text);
+        self.print_err(&text);
         // What is to be typed stays on one line.
-        self.stage.note(&self.commands(ended.completion_reason, state));
+        self.console.print_err(&self.commands(ended.completion_reason, state));
         self.has_cut = false;
     }
 
     fn summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let reason = ended.completion_reason;
         let quiet = self.verbosity == Verbosity::Quiet;
-        if (quiet || self.chats) && reason == CompletionReason::Completed {
+        if (quiet || self.in_chat) && reason == CompletionReason::Completed {
             return String::new();
         }
         let (style, mark) = match reason {
@@ -293,7 +293,7 @@ impl Human {
                 format!("  answer with: ensemble resume {id}{}\n", answers.concat())
             }
             reason if reason.is_resumable() => format!("  go on with: ensemble resume {id}\n"),
-            CompletionReason::Completed if self.chats => String::new(),
+            CompletionReason::Completed if self.in_chat => String::new(),
             _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
         };
         if self.has_cut {
@@ -338,7 +338,7 @@ impl Reporter for Human {
                         Some(from) => format!(", from turn {} of {}", from.turn, from.run_id),
                         None => String::new(),
                     };
-                    self.note(&format!(
+                    self.print_err(&format!(
                         "{NAME}{}{NAME:#} {DIM}· {agents} · run {}{from}{DIM:#}\n",
                         started.ensemble, started.run_id
                     ));
@@ -352,13 +352,13 @@ impl Reporter for Human {
                         "{NAME}{}{NAME:#} {DIM}· run {} goes on in turn {turn}{DIM:#}\n",
                         started.ensemble, started.run_id
                     );
-                    self.note(&text);
+                    self.print_err(&text);
                 }
             }
             Event::MessageAdded(message) => {
                 self.begun = Some(record.at);
-                if self.verbosity > Verbosity::Quiet && !self.chats {
-                    self.say(&format!("\n{NAME}you{NAME:#}\n{}", self.block(&message.text)));
+                if self.verbosity > Verbosity::Quiet && !self.in_chat {
+                    self.print(&format!("\n{NAME}you{NAME:#}\n{}", self.block(&message.text)));
                 }
             }
             Event::TurnStarted(turn) => self.turn_started(turn),
@@ -366,7 +366,7 @@ impl Reporter for Human {
             Event::ExecutionFinished(finished) => self.finished(finished, state),
             Event::TurnFinished(finished) => {
                 for warning in &finished.warnings {
-                    self.note(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));
+                    self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));
                 }
             }
             Event::RunEnded(ended) => self.ended(ended, record, state),
@@ -378,7 +378,7 @@ impl Reporter for Human {
 /// The terminal is left as it was found, also where a run ends in an error.
 impl Drop for Human {
     fn drop(&mut self) {
-        self.stage.end();
+        self.console.finish();
     }
 }
 
@@ -427,7 +427,7 @@ pub(super) fn used(usage: &Usage) -> String {
 fn tools_used(finished: &ExecutionFinished, whole: bool) -> String {
     let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
     let lines = calls.map(|call| {
-        let (called, ended) = (called(call, whole), ended(call, whole));
+        let (called, ended) = (call_line(call, whole), result_line(call, whole));
         format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n")
     });
     lines.collect()
@@ -439,7 +439,7 @@ fn beside_text(output: &Value, whole: bool) -> String {
         return String::new();
     };
     let others = object.iter().filter(|(key, _)| *key != "response");
-    said(
+    output_text(
         &Value::Object(others.map(|(key, value)| (key.clone(), value.clone())).collect()),
         whole,
     )

@@ -2,6 +2,8 @@
 //!
 //! **Invariant:** a reporter is told of an event after it has been committed, and changes nothing.
 
+mod console;
+mod context_window;
 pub mod diagnostics;
 mod events;
 pub mod exploration;
@@ -13,21 +15,19 @@ mod junit;
 mod place;
 mod reasons;
 mod sarif;
-mod stage;
 pub mod story;
 mod values;
-mod window;
 mod wrap;
 mod xml;
 
 pub use ensemble_core::conversation::RunResult;
 pub use ensemble_core::reporter::{Reporter, Silent};
 
+pub use console::{ConsoleOptions, ConsoleWriter};
 pub use events::Events;
 pub use form::{CheckedFile, Form, Totals};
 pub use github::Github;
 pub use human::{Human, Verbosity, count};
 pub use junit::Junit;
 pub use sarif::{Rule, Sarif};
-pub use stage::{Showing, Stage};
 pub use wrap::LineWidth;

@@ -11,42 +11,44 @@ use super::values::shortened;
 /// Groups of agents that are shown unless all are wanted.
 const GROUPS: usize = 6;
 
-/// What was told of the turns before.
+/// The reasons that were printed for earlier turns.
 #[derive(Debug, Default)]
 pub(super) struct Reasons(HashMap<Arc<str>, String>);
 
 impl Reasons {
-    /// The lines of a turn that begins, of which nothing has been told.
+    /// The lines of a turn that begins.
     pub(super) fn of_turn(&mut self, turn: &TurnStarted, whole: bool) -> Shortened {
         let starts: Vec<Arc<str>> = turn.starts.iter().map(|start| start.agent.clone()).collect();
-        self.told(&turn.waiting, &starts, whole)
+        self.lines(&turn.waiting, &starts, whole)
     }
 
-    /// A line for each reason with the agents that share it; a reason that was told in an earlier turn is not told again,
+    /// A line for each reason with the agents that share it; a reason that was printed in an earlier turn is not repeated,
     /// unless the whole is wanted.
-    pub(super) fn told(&mut self, waiting: &[Waiting], started: &[Arc<str>], whole: bool) -> Shortened {
+    pub(super) fn lines(&mut self, waiting: &[Waiting], started: &[Arc<str>], whole: bool) -> Shortened {
         let is_known = |waiting: &&Waiting| self.0.get(&waiting.agent) == Some(&waiting.reason.to_string());
         let (known, new): (Vec<&Waiting>, Vec<&Waiting>) =
             waiting.iter().partition(|waiting| !whole && is_known(waiting));
         let groups = grouped(&new);
         let shown = if whole { groups.len() } else { GROUPS };
-        let mut told = Shortened::default();
+        let mut lines = Shortened::default();
         for (agents, reason) in groups.iter().take(shown) {
             let words: Vec<&str> = reason.split_whitespace().collect();
             let line = words.join(" ");
             let reason = if whole { line.clone() } else { shortened(&line) };
-            told.has_cut |= reason != line;
-            told.text
+            lines.has_cut |= reason != line;
+            lines
+                .text
                 .push_str(&format!("  {DIM}– {}: {reason}{DIM:#}\n", agents.join(", ")));
         }
         if groups.len() > shown {
             let more = groups.len() - shown;
-            told.has_cut = true;
-            told.text.push_str(&format!("  {DIM}– … {more} more reasons{DIM:#}\n"));
+            lines.has_cut = true;
+            lines.text.push_str(&format!("  {DIM}– … {more} more reasons{DIM:#}\n"));
         }
         if !known.is_empty() {
             let names: Vec<&str> = known.iter().map(|waiting| &*waiting.agent).collect();
-            told.text
+            lines
+                .text
                 .push_str(&format!("  {DIM}– {}: as before{DIM:#}\n", names.join(", ")));
         }
         for agent in started {
@@ -54,7 +56,7 @@ impl Reasons {
         }
         let now = waiting.iter().map(|one| (one.agent.clone(), one.reason.to_string()));
         self.0.extend(now);
-        told
+        lines
     }
 }
 

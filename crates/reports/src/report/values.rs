@@ -8,7 +8,7 @@ use super::human::DIM;
 const MOST: usize = 160;
 
 /// An output: the response as text, other keys as `key: value`.
-pub(super) fn said(output: &Value, whole: bool) -> String {
+pub(super) fn output_text(output: &Value, whole: bool) -> String {
     let Some(object) = output.as_object() else {
         return output.to_string();
     };
@@ -21,7 +21,7 @@ pub(super) fn said(output: &Value, whole: bool) -> String {
         text.push('\n');
     }
     for (key, value) in object.iter().filter(|(key, _)| *key != "response") {
-        text.push_str(&format!("{DIM}{key}:{DIM:#} {}\n", plain(value, whole)));
+        text.push_str(&format!("{DIM}{key}:{DIM:#} {}\n", value_text(value, whole)));
     }
     text
 }
@@ -52,7 +52,7 @@ pub(super) fn is_object(text: &str) -> bool {
 }
 
 /// One value, shortened unless the whole is wanted. A text is in quotes where it could be taken for something else.
-pub(super) fn plain(value: &Value, whole: bool) -> String {
+pub(super) fn value_text(value: &Value, whole: bool) -> String {
     match whole {
         true => full(value),
         false => shortened(&full(value)),
@@ -127,23 +127,23 @@ mod tests {
             (json!("{\n  \"a\": 1\n}"), "{\n  \"a\": 1\n}"),
         ];
         for (value, shown) in table {
-            assert_eq!(plain(&value, true), shown, "{value}");
+            assert_eq!(value_text(&value, true), shown, "{value}");
         }
     }
 
     #[test]
     fn an_output_shows_its_response_as_text_and_other_keys_beside_it() {
-        let said = |value: Value| anstream::adapter::strip_str(&said(&value, false)).to_string();
-        assert_eq!(said(json!({"response": "hello"})), "hello\n");
-        assert_eq!(said(json!({"response": "3"})), "3\n", "a response is always text");
-        assert_eq!(said(json!({"a": 1, "b": [true]})), "a: 1\nb: [true]\n");
+        let shown = |value: Value| anstream::adapter::strip_str(&output_text(&value, false)).to_string();
+        assert_eq!(shown(json!({"response": "hello"})), "hello\n");
+        assert_eq!(shown(json!({"response": "3"})), "3\n", "a response is always text");
+        assert_eq!(shown(json!({"a": 1, "b": [true]})), "a: 1\nb: [true]\n");
         assert_eq!(
-            said(json!({"approved": "false", "note": ""})),
+            shown(json!({"approved": "false", "note": ""})),
             "approved: \"false\"\nnote: \"\"\n"
         );
-        assert_eq!(said(json!({"a": 1, "response": "{\"a\": 1}"})), "a: 1\n");
+        assert_eq!(shown(json!({"a": 1, "response": "{\"a\": 1}"})), "a: 1\n");
         let long = json!({"a": "x".repeat(200)});
-        assert_eq!(said(long.clone()).chars().count(), "a: ".len() + 160 + 1);
+        assert_eq!(shown(long.clone()).chars().count(), "a: ".len() + 160 + 1);
         assert!(is_long(&long) && !is_long(&json!({"a": 1, "response": "x".repeat(200)})));
     }
 }

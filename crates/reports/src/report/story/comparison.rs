@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, count};
-use crate::report::values::plain;
+use crate::report::values::value_text;
 use crate::report::wrap::LineWidth;
 use crate::story::{Change, Comparison, ContextChange, Decision, Difference, Outcome, Sides, Story};
 
@@ -243,8 +243,8 @@ fn change(change: &Change) -> String {
     let mut text = path;
     for (sign, style, value) in [("-", BAD, &change.a), ("+", GOOD, &change.b)] {
         if let Some(value) = value {
-            let mut shown = plain(value, false);
-            if shown != plain(value, true) {
+            let mut shown = value_text(value, false);
+            if shown != value_text(value, true) {
                 shown.push_str(" (--output json shows all of it)");
             }
             text.push_str(

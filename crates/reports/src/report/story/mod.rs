@@ -15,4 +15,4 @@ pub use html::{Exported, html};
 pub use json::document;
 pub use markdown::markdown;
 pub use next::{Driver, Next, next};
-pub use text::Storyteller;
+pub use text::StoryPrinter;

@@ -1,4 +1,4 @@
-//! The story of a run on a terminal, told as its records come: of a recorded run at once, of a running one while it runs.
+//! A run for people, rendered record by record: a recorded run at once, a running one while it is in progress.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use chrono::Local;
 
 use super::next::{Driver, next, quoted};
+use crate::report::console::{call_line, is_long, result_line};
+use crate::report::context_window;
 use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, kind_of, retry, used};
 use crate::report::reasons::Reasons;
-use crate::report::stage::{called, ended, is_long};
-use crate::report::values::{self, plain, said};
-use crate::report::window;
+use crate::report::values::{self, output_text, value_text};
 use crate::report::wrap::LineWidth;
 use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
 use ensemble_core::conversation::{CompletionReason, NotRun, RunStarted};
@@ -20,13 +20,13 @@ use ensemble_language::data::Context;
 /// Lines of an answer that are shown unless all are wanted.
 const LINES: usize = 8;
 
-/// How far what agents say stands from the margin.
+/// Columns before every row of an output.
 const INDENT: usize = 4;
 
-/// Tells a run's story.
+/// Renders a run for people.
 #[derive(Debug, Default)]
-pub struct Storyteller {
-    /// Everything is told, nothing is shortened.
+pub struct StoryPrinter {
+    /// Nothing is shortened or left out.
     whole: bool,
     /// What the agents are: `llm`, `script`, …
     pub kinds: HashMap<Arc<str>, &'static str>,
@@ -34,7 +34,7 @@ pub struct Storyteller {
     pub given: Option<String>,
     /// How long lines may be.
     pub width: LineWidth,
-    /// It happens now, so who is at work is told too.
+    /// The run may be in progress, so the agents that are running are named too.
     live: bool,
     /// Why agents did not run.
     reasons: Reasons,
@@ -42,8 +42,8 @@ pub struct Storyteller {
     has_cut: bool,
 }
 
-impl Storyteller {
-    /// Tells everything if `whole`, and who is at work if it is told `live`.
+impl StoryPrinter {
+    /// Shortens nothing if `whole`; names the agents that are running if `live`.
     pub fn new(whole: bool, live: bool) -> Self {
         Self {
             whole,
@@ -53,7 +53,7 @@ impl Storyteller {
     }
 
     /// What the record adds; `story` has taken it already.
-    pub fn tell(&mut self, record: &Record, story: &Story) -> String {
+    pub fn render(&mut self, record: &Record, story: &Story) -> String {
         match &record.event {
             Event::RunStarted(started) => self.started(started, record),
             Event::RunResumed(_) => {
@@ -75,9 +75,9 @@ impl Storyteller {
                 self.width.sentences(&text)
             }
             Event::AttemptFailed(failed) if self.live => {
-                let told = retry(failed, self.whole);
-                self.has_cut |= told.has_cut;
-                self.width.sentences(&told.text)
+                let lines = retry(failed, self.whole);
+                self.has_cut |= lines.has_cut;
+                self.width.sentences(&lines.text)
             }
             Event::ExecutionFinished(finished) => self.finished(finished, story),
             Event::InputRequested(asked) => self.question(asked),
@@ -170,7 +170,7 @@ impl Storyteller {
                 self.has_cut |= !self.whole && !failure.error.contains(finished.stderr.trim());
             }
             (Some(output), None) => {
-                let said = self.shortened(&said(output, self.whole));
+                let said = self.shortened(&output_text(output, self.whole));
                 text.push_str(&self.block(&said));
             }
             (None, None) => {}
@@ -179,7 +179,7 @@ impl Storyteller {
         if !stderr.is_empty() && self.whole {
             text.push_str(&as_written(stderr));
         }
-        if let Some(line) = window::line(finished) {
+        if let Some(line) = context_window::line(finished) {
             let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
             text.push_str(&self.width.sentences(&line));
         }
@@ -236,7 +236,7 @@ impl Storyteller {
         }
         for call in &execution.tool_calls {
             self.has_cut |= !self.whole && is_long(call);
-            let (called, ended) = (called(call, self.whole), ended(call, self.whole));
+            let (called, ended) = (call_line(call, self.whole), result_line(call, self.whole));
             let lines = format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n");
             text.push_str(&self.width.sentences(&lines));
         }
@@ -268,9 +268,9 @@ impl Storyteller {
     /// Who did not run in the turn, and what it warned of.
     fn closed(&mut self, turn: &Turn) -> String {
         let ran: Vec<Arc<str>> = turn.executions.iter().map(|one| one.agent.clone()).collect();
-        let told = self.reasons.told(&turn.waiting, &ran, self.whole);
-        self.has_cut |= told.has_cut;
-        let mut text = told.text;
+        let lines = self.reasons.lines(&turn.waiting, &ran, self.whole);
+        self.has_cut |= lines.has_cut;
+        let mut text = lines.text;
         for warning in &turn.warnings {
             text.push_str(&format!("  {CAUTION}warning{CAUTION:#}: {warning}\n"));
         }
@@ -326,8 +326,8 @@ impl Storyteller {
 
     /// A value on one line.
     fn value(&mut self, value: &serde_json::Value) -> String {
-        let shown = plain(value, self.whole);
-        self.has_cut |= !self.whole && shown != plain(value, true);
+        let shown = value_text(value, self.whole);
+        self.has_cut |= !self.whole && shown != value_text(value, true);
         shown
     }
 
@@ -453,7 +453,7 @@ fn time(record: &Record) -> String {
 pub(super) fn given(context: &Context, whole: bool) -> String {
     let pairs: Vec<String> = context
         .iter()
-        .map(|(key, value)| format!("{key} = {}", plain(value, whole)))
+        .map(|(key, value)| format!("{key} = {}", value_text(value, whole)))
         .collect();
     pairs.join(", ")
 }

@@ -45,7 +45,7 @@ impl Spinner {
         }
     }
 
-    /// Sets the message without showing it; an empty one stops the spinner.
+    /// Sets the message without options it; an empty one stops the spinner.
     pub(super) fn set_message(&mut self, message: String) {
         self.message = message;
         if self.message.is_empty() {
