@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::human::count;
+use super::format::count;
 use ensemble_core::conversation::ExecutionFinished;
 
 /// One line, if anything was left out in this execution.

@@ -1,24 +1,18 @@
 //! A run as a person reads it: outputs go to standard output, everything about them to standard error.
 
-use anstyle::{AnsiColor, Style};
+mod summary;
+
 use serde_json::Value;
 
 use super::Reporter;
 use super::console::{ConsoleWriter, call_line, is_long, result_line};
+use super::format::{BAD, CAUTION, DIM, NAME, TURN, count, duration, kind_of, retry};
 use super::reasons::Reasons;
 use super::values::{self, output_text};
 use super::wrap::LineWidth;
 use ensemble_core::conversation::{
-    AttemptFailed, CompletionReason, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
+    AttemptFailed, ConversationState, Event, ExecutionFinished, Record, RunEnded, TurnStarted,
 };
-use ensemble_language::data::Usage;
-
-pub(super) const NAME: Style = Style::new().bold();
-pub(super) const DIM: Style = Style::new().dimmed();
-pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
-pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-pub(super) const CAUTION: Style = AnsiColor::Yellow.on_default().bold();
-pub(super) const TURN: Style = AnsiColor::Cyan.on_default().bold();
 
 /// How much is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -238,93 +232,6 @@ impl Human {
         self.console.print_err(&self.commands(ended.completion_reason, state));
         self.has_cut = false;
     }
-
-    fn summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
-        let reason = ended.completion_reason;
-        let quiet = self.verbosity == Verbosity::Quiet;
-        if (quiet || self.in_chat) && reason == CompletionReason::Completed {
-            return String::new();
-        }
-        let (style, mark) = match reason {
-            CompletionReason::Completed => (GOOD, "✓"),
-            reason if reason.is_limit() => (CAUTION, "■"),
-            CompletionReason::WaitingForInput => (CAUTION, "?"),
-            _ => (BAD, "✗"),
-        };
-        let space = if quiet { "" } else { "\n" };
-        let mut text = format!("{space}{style}{mark} {reason}{style:#}");
-        if let Some(detail) = &ended.detail {
-            text.push_str(&format!(": {detail}"));
-        }
-        let seconds = self.begun.map_or(0.0, |begun| (record.at - begun).as_seconds_f64());
-        text.push_str(&format!(
-            "\n  {} · {} · {}\n",
-            count(u64::from(state.turn_count()), "turn"),
-            count(state.history().count() as u64, "execution"),
-            duration(seconds),
-        ));
-        if quiet {
-            return text;
-        }
-        for not_run in &ended.not_run {
-            text.push_str(&format!(
-                "  {DIM}{} never ran: {}{DIM:#}\n",
-                not_run.agent, not_run.reason
-            ));
-        }
-        text.push_str(&self.cost(state));
-        text
-    }
-
-    /// What to type next.
-    fn commands(&self, reason: CompletionReason, state: &ConversationState) -> String {
-        if self.verbosity == Verbosity::Quiet {
-            return String::new();
-        }
-        let id = state.started().map_or("", |started| &*started.run_id);
-        // A run inside another is driven with that one.
-        if id.contains('/') || id.is_empty() {
-            return String::new();
-        }
-        let mut text = match reason {
-            CompletionReason::WaitingForInput => {
-                let asking = state.open_questions().filter_map(|question| question.asked_by);
-                let answers: Vec<String> = asking.map(|agent| format!(" --answer {agent}=…")).collect();
-                format!("  answer with: ensemble resume {id}{}\n", answers.concat())
-            }
-            reason if reason.is_resumable() => format!("  go on with: ensemble resume {id}\n"),
-            CompletionReason::Completed if self.in_chat => String::new(),
-            _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
-        };
-        if self.has_cut {
-            text.push_str(&format!(
-                "  {DIM}shortened; all of it: ensemble runs show {id} -v{DIM:#}\n"
-            ));
-        }
-        text
-    }
-
-    fn cost(&self, state: &ConversationState) -> String {
-        let usage = state.usage();
-        let simulated = state.started().map_or(&[][..], |started| &started.simulated);
-        let mut text = String::new();
-        if usage.requests > 0 {
-            text.push_str(&format!("  {}\n", used(&usage)));
-        }
-        let by_agent = ensemble_core::conversation::usage_by_agent(state);
-        if self.verbosity == Verbosity::Verbose && by_agent.len() > 1 {
-            for (name, usage) in &by_agent {
-                text.push_str(&format!("    {DIM}{name}: {}{DIM:#}\n", used(usage)));
-            }
-        }
-        if !simulated.is_empty() {
-            text.push_str(&format!(
-                "  {CAUTION}simulated{CAUTION:#}: no model was asked for {}\n",
-                simulated.join(", ")
-            ));
-        }
-        text
-    }
 }
 
 impl Reporter for Human {
@@ -382,47 +289,6 @@ impl Drop for Human {
     }
 }
 
-/// A text, and whether something of it was left out.
-#[derive(Debug, Default)]
-pub(super) struct Shortened {
-    pub(super) text: String,
-    pub(super) has_cut: bool,
-}
-
-/// An attempt that is not the last: the first line of its error, or all of them.
-pub(super) fn retry(failed: &AttemptFailed, whole: bool) -> Shortened {
-    let error = failed.failure.error.trim_end();
-    let has_cut = !whole && error.contains('\n');
-    let error = match whole {
-        true => error.replace('\n', "\n    "),
-        false => error.lines().next().unwrap_or_default().to_owned(),
-    };
-    let text = format!(
-        "  {CAUTION}retry{CAUTION:#}: {} failed ({}: {error}{}), again in {}\n",
-        failed.agent,
-        kind_of(failed.failure.kind),
-        if has_cut { " …" } else { "" },
-        duration(failed.pause),
-    );
-    Shortened { text, has_cut }
-}
-
-/// Requests, tokens and what they cost, in a few words.
-pub(super) fn used(usage: &Usage) -> String {
-    let estimated = if usage.estimated { ", estimated" } else { "" };
-    let cached = match usage.cached {
-        0 => String::new(),
-        cached => format!(" ({cached} from the cache)"),
-    };
-    let cost = usage.cost.map_or_else(String::new, |cost| format!(" · cost {cost}"));
-    format!(
-        "{}{cached} · {} tokens in, {} out{estimated}{cost}",
-        count(usage.requests, "model request"),
-        usage.input_tokens,
-        usage.output_tokens
-    )
-}
-
 /// The tools that a model has called, a line each.
 fn tools_used(finished: &ExecutionFinished, whole: bool) -> String {
     let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
@@ -443,51 +309,4 @@ fn beside_text(output: &Value, whole: bool) -> String {
         &Value::Object(others.map(|(key, value)| (key.clone(), value.clone())).collect()),
         whole,
     )
-}
-
-pub(super) fn kind_of(kind: ensemble_language::data::FailureKind) -> String {
-    serde_json::to_value(kind)
-        .ok()
-        .and_then(|kind| kind.as_str().map(str::to_owned))
-        .unwrap_or_default()
-}
-
-/// `1 turn`, `2 turns`.
-pub fn count(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
-}
-
-/// `3 ms`, `1.2 s`, `2 min 5 s`, `1 h 20 min`.
-pub(super) fn duration(seconds: f64) -> String {
-    if seconds < 1.0 {
-        format!("{:.0} ms", seconds * 1000.0)
-    } else if seconds < 60.0 {
-        format!("{seconds:.1} s")
-    } else if seconds < 3600.0 {
-        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), (seconds % 60.0).floor())
-    } else {
-        let minutes = (seconds / 60.0).floor();
-        format!("{:.0} h {:.0} min", (minutes / 60.0).floor(), minutes % 60.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_read_as_people_say_them() {
-        let table = [
-            (0.0, "0 ms"),
-            (0.0123, "12 ms"),
-            (1.25, "1.2 s"),
-            (125.0, "2 min 5 s"),
-            (119.9, "1 min 59 s"),
-            (4_800.0, "1 h 20 min"),
-        ];
-        for (seconds, words) in table {
-            assert_eq!(duration(seconds), words);
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::{TurnStarted, Waiting};
 
-use super::human::{DIM, Shortened};
+use super::format::{DIM, Shortened};
 use super::values::shortened;
 
 /// Groups of agents that are shown unless all are wanted.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::human::DIM;
+use super::format::DIM;
 
 /// Characters of a value that are shown unless the whole is wanted.
 const MOST: usize = 160;

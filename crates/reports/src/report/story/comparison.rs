@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, count};
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count};
 use crate::report::values::value_text;
 use crate::report::wrap::LineWidth;
 use crate::story::{Change, Comparison, ContextChange, Decision, Difference, Outcome, Sides, Story};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::report::human::{CAUTION, DIM, NAME, count, duration};
+use crate::report::format::{CAUTION, DIM, NAME, count, duration};
 use crate::report::wrap::LineWidth;
 use crate::story::{Share, Shares, Story};
 

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::html::{Exported, facts};
+use super::lines::{given, words};
 use super::next::next;
-use super::text::{given, words};
-use crate::report::human::{count, duration, kind_of};
+use crate::report::format::{count, duration, kind_of};
 use crate::report::reasons::grouped;
 use crate::report::values::is_object;
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};

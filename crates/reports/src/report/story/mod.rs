@@ -5,6 +5,7 @@ mod comparison;
 mod estimate;
 mod html;
 mod json;
+mod lines;
 mod markdown;
 mod next;
 mod text;

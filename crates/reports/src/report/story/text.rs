@@ -3,25 +3,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chrono::Local;
-
+use super::lines::{INDENT, as_written, given, mark, stopped, time, totals, under_way, words};
 use super::next::{Driver, next, quoted};
 use crate::report::console::{call_line, is_long, result_line};
 use crate::report::context_window;
-use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, kind_of, retry, used};
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, kind_of, retry};
 use crate::report::reasons::Reasons;
 use crate::report::values::{self, output_text, value_text};
 use crate::report::wrap::LineWidth;
 use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
 use ensemble_core::conversation::{CompletionReason, NotRun, RunStarted};
 use ensemble_core::conversation::{Event, ExecutionFinished, InputRequested, Interruption, Record, RunEnded};
-use ensemble_language::data::Context;
 
 /// Lines of an answer that are shown unless all are wanted.
 const LINES: usize = 8;
-
-/// Columns before every row of an output.
-const INDENT: usize = 4;
 
 /// Renders a run for people.
 #[derive(Debug, Default)]
@@ -365,95 +360,4 @@ impl StoryPrinter {
         }
         text
     }
-}
-
-/// What a run came to: turns and time, requests and tokens.
-pub(super) fn totals(story: &Story) -> Vec<String> {
-    let mut lines = vec![format!(
-        "{} · {} · {}",
-        count(story.turn_count() as u64, "turn"),
-        count(story.execution_count() as u64, "execution"),
-        duration(story.active),
-    )];
-    let whole = story
-        .latest
-        .zip(story.begun)
-        .map(|(latest, begun)| (latest - begun).as_seconds_f64());
-    if let Some(whole) = whole.filter(|whole| whole - story.active >= 1.0) {
-        lines[0].push_str(&format!(", {} with pauses", duration(whole)));
-    }
-    let usage = story.usage;
-    if usage.requests > 0 {
-        lines.push(used(&usage));
-    }
-    lines
-}
-
-/// A cause as people say it.
-pub(super) fn words(cause: Interruption) -> &'static str {
-    match cause {
-        Interruption::CtrlC => "stopped by Ctrl-C",
-        Interruption::Terminated => "stopped by SIGTERM",
-        Interruption::Timeout => "stopped: the run's time was up",
-    }
-}
-
-fn mark(reason: CompletionReason) -> (anstyle::Style, &'static str) {
-    match reason {
-        CompletionReason::Completed => (GOOD, "✓"),
-        reason if reason.is_limit() => (CAUTION, "■"),
-        CompletionReason::WaitingForInput => (CAUTION, "?"),
-        _ => (BAD, "✗"),
-    }
-}
-
-/// What a script wrote to stderr, as it wrote it.
-fn as_written(stderr: &str) -> String {
-    LineWidth::UNLIMITED.block(&format!("{DIM}stderr:{DIM:#}\n{stderr}"), INDENT)
-}
-
-/// Who was at work when the run was stopped.
-fn stopped(turn: &Turn) -> String {
-    let stopped = turn.executions.iter().filter(|execution| {
-        let last = execution.attempts.last();
-        last.is_some_and(|attempt| attempt.end == AttemptEnd::Stopped)
-    });
-    stopped
-        .map(|execution| {
-            let agent = &execution.agent;
-            format!("  {CAUTION}■{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}was stopped{DIM:#}\n")
-        })
-        .collect()
-}
-
-/// Who is at work, or was when the process died.
-fn under_way(turn: &Turn, driver: Driver) -> String {
-    let open = turn.executions.iter().filter(|execution| execution.finished.is_none());
-    let tell = |execution: &Execution| {
-        let agent = &execution.agent;
-        let what = match (execution.attempts.last(), driver) {
-            (None, _) => "has not begun".to_owned(),
-            (Some(attempt), Driver::Process(_)) => format!(
-                "attempt {}, since {}",
-                attempt.attempt,
-                attempt.started_at.with_timezone(&Local).format("%H:%M:%S")
-            ),
-            (Some(attempt), Driver::Nobody) => format!("attempt {} was under way", attempt.attempt),
-        };
-        format!("  {CAUTION}…{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}{what}{DIM:#}\n")
-    };
-    open.map(tell).collect()
-}
-
-fn time(record: &Record) -> String {
-    record.at.with_timezone(&Local).format("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-/// Values that were put into a context, on one line.
-pub(super) fn given(context: &Context, whole: bool) -> String {
-    let pairs: Vec<String> = context
-        .iter()
-        .map(|(key, value)| format!("{key} = {}", value_text(value, whole)))
-        .collect();
-    pairs.join(", ")
 }

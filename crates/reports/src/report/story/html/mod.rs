@@ -6,8 +6,8 @@ mod turns;
 
 use std::sync::Arc;
 
+use super::lines::totals;
 use super::next::{Driver, next};
-use super::text::totals;
 use crate::story::{Execution, Progress, Story};
 use ensemble_language::data::Context;
 use markup::{block, escaped};

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::markup::{block, escaped};
 use super::{Exported, anchor};
-use crate::report::human::{count, duration, kind_of};
+use crate::report::format::{count, duration, kind_of};
 use crate::report::reasons::grouped;
-use crate::report::story::text::{given, words};
+use crate::report::story::lines::{given, words};
 use crate::report::values::is_object;
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};
 
