@@ -84,15 +84,15 @@ fn an_output_that_differs_is_shown_by_lines_and_paths() {
     says(
         &differ,
         &[
-            "✗ writer #1 says something else in turn 1\n  response\n      a fine draft\n    - of two lines\n    + of 2 lines\n      and a third\n",
+            "✗ writer #1 has a different output in turn 1\n  response\n      a fine draft\n    - of two lines\n    + of 2 lines\n      and a third\n",
             &format!(
-                "and 1 more of 2 executions that both have\n  all of them: ensemble runs show {a} -v, ensemble runs show {b} -v\n"
+                "and 1 more of 2 executions that both have\n  show all with: ensemble runs show {a} -v, ensemble runs show {b} -v\n"
             ),
-            "✗ the context ends differently in 4 keys",
+            "✗ the final context differs in 4 keys",
             "  critic.verdict.words\n    - 8\n    + 9\n",
         ],
     );
-    assert!(!differ.stdout.contains("others run"), "{}", differ.stdout);
+    assert!(!differ.stdout.contains("different agents run"), "{}", differ.stdout);
     assert!(!differ.stdout.contains("outcome"), "{}", differ.stdout);
     let document = workspace
         .run(["runs", "diff", &a, &b, "--output", "json"])
@@ -133,13 +133,13 @@ fn the_turn_in_which_others_run_is_told_with_the_reason() {
     says(
         &differ,
         &[
-            "✗ others run in turn 2\n  a  critic\n     rescue does not run: condition false on writer",
+            "✗ different agents run in turn 2\n  a  critic\n     rescue does not run: condition false on writer",
             "  b  rescue\n     critic does not run: condition false on writer",
         ],
     );
     let (said, decided) = (
-        differ.stdout.find("says something else"),
-        differ.stdout.find("others run"),
+        differ.stdout.find("has a different output"),
+        differ.stdout.find("different agents run"),
     );
     assert!(said < decided, "what came first comes first: {}", differ.stdout);
 }
@@ -163,7 +163,7 @@ fn inputs_given_values_and_outcomes_are_compared() {
         &[
             "✗ the input differs\n    - one\n    + two\n",
             "✗ the context that was given differs\n  k\n    - 1\n    + 2\n",
-            "✗ others run in turn 2\n  a  it\n  b  no such turn\n",
+            "✗ different agents run in turn 2\n  a  it\n  b  no such turn\n",
             "✗ the outcome differs\n  a  completed\n  b  waiting_for_input: you asks: Well?\n",
         ],
     );
@@ -474,7 +474,7 @@ fn an_estimate_tells_what_the_recorded_path_took() {
     says(
         &told,
         &[
-            &format!("a.yaml, if it goes as {id} went (completed, 2 turns)"),
+            &format!("a.yaml, estimated from run {id} (completed, 2 turns)"),
             "rescue  did not run\n",
             "\nall ",
             "wall clock ",
@@ -520,7 +520,7 @@ fn an_estimate_says_what_the_record_cannot_know() {
             "\nat least  ",
             "writer: changed since",
             "judge: new",
-            "critic: ran, and are no longer in the file",
+            "critic: no longer in the file",
         ],
     );
     let document = workspace

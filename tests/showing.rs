@@ -565,7 +565,9 @@ fn what_is_cut_says_how_all_of_it_is_seen() {
         told.stdout
     );
     let hint = |text: &str| {
-        let line = text.lines().find_map(|line| line.split_once("all of it: ensemble "));
+        let line = text
+            .lines()
+            .find_map(|line| line.split_once("show everything with: ensemble "));
         line.map(|(_, command)| command.split(' ').map(str::to_owned).collect::<Vec<_>>())
     };
     let command = hint(&told.stderr).expect("a command");

@@ -31,7 +31,7 @@ fn told(note: &Value) -> String {
     let summary = match &note["summary"] {
         Value::String(summary) => {
             let words: Vec<&str> = summary.split_whitespace().collect();
-            format!(", but this in their place: {}", words.join(" "))
+            format!("; a summary was sent instead: {}", words.join(" "))
         }
         _ => String::new(),
     };

@@ -58,13 +58,13 @@ impl Human {
                 let answers: Vec<String> = asking.map(|agent| format!(" --answer {agent}=…")).collect();
                 format!("  answer with: ensemble resume {id}{}\n", answers.concat())
             }
-            reason if reason.is_resumable() => format!("  go on with: ensemble resume {id}\n"),
+            reason if reason.is_resumable() => format!("  resume with: ensemble resume {id}\n"),
             CompletionReason::Completed if self.in_chat => String::new(),
             _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
         };
         if self.has_cut {
             text.push_str(&format!(
-                "  {DIM}shortened; all of it: ensemble runs show {id} -v{DIM:#}\n"
+                "  {DIM}shortened; show everything with: ensemble runs show {id} -v{DIM:#}\n"
             ));
         }
         text

@@ -41,7 +41,7 @@ pub fn comparison(compared: &Comparison, runs: &[Named; 2], width: LineWidth) ->
     text.push_str(&usage(compared));
     if compared.context.is_none() {
         text.push_str(&format!(
-            "{DIM}the last contexts are not compared: the ensemble of one run is not at hand{DIM:#}\n"
+            "{DIM}the final contexts are not compared: the ensemble of one run is not available{DIM:#}\n"
         ));
     }
     // Values and lines of texts stay as they are.
@@ -143,7 +143,7 @@ fn parts(compared: &Comparison, runs: &[Named; 2]) -> String {
     }
     if let Some(context) = compared.context.as_ref().filter(|context| !context.is_empty()) {
         let keys = count(context.len() as u64, "key");
-        text.push_str(&headline(&format!("the context ends differently in {keys}")));
+        text.push_str(&headline(&format!("the final context differs in {keys}")));
         text.push_str(&contexts(context));
     }
     text
@@ -158,7 +158,7 @@ fn decision(decision: &Decision) -> String {
         Some(agents) => agents.join(", "),
         None => format!("{DIM}no such turn{DIM:#}"),
     };
-    let mut text = headline(&format!("others run in turn {}", decision.turn));
+    let mut text = headline(&format!("different agents run in turn {}", decision.turn));
     for (side, agents, reasons) in [
         ("a", &decision.agents.a, &decision.reasons.a),
         ("b", &decision.agents.b, &decision.reasons.b),
@@ -178,7 +178,7 @@ fn difference(output: &Difference, compared: &Comparison, runs: &[Named; 2]) -> 
         format!("turn {} of a, {} of b", output.turn.a, output.turn.b)
     };
     let mut text = headline(&format!(
-        "{} #{} says something else in {turns}",
+        "{} #{} has a different output in {turns}",
         output.agent, output.execution
     ));
     text.push_str(&changed(&output.changes));
@@ -190,7 +190,7 @@ fn difference(output: &Difference, compared: &Comparison, runs: &[Named; 2]) -> 
         ));
         let shown: Vec<String> = runs.iter().filter_map(shown_by).collect();
         if let [a, b] = shown.as_slice() {
-            text.push_str(&format!("  {DIM}all of them: {a}, {b}{DIM:#}\n"));
+            text.push_str(&format!("  {DIM}show all with: {a}, {b}{DIM:#}\n"));
         }
     }
     text

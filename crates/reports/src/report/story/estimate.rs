@@ -76,7 +76,7 @@ pub fn estimate(estimate: &Estimate, width: LineWidth) -> String {
     }
     rows.push(row(if is_whole { "all" } else { "at least" }, &total));
     let title = format!(
-        "{NAME}{}{NAME:#}, if it goes as {run} went {DIM}({end}, {}){DIM:#}\n\n",
+        "{NAME}{}{NAME:#}, estimated from run {run} {DIM}({end}, {}){DIM:#}\n\n",
         estimate.ensemble,
         count(estimate.recorded.turns as u64, "turn"),
     );
@@ -86,11 +86,11 @@ pub fn estimate(estimate: &Estimate, width: LineWidth) -> String {
     text.push_str(&format!("wall clock {wall}{whose}\n"));
     text.push_str(&cost(estimate, &total));
     for (names, meaning) in [
-        (changed, "changed since, so what they took says little"),
-        (new, "new, so nothing is known of them"),
+        (changed, "changed since the recorded run, so its figures do not apply"),
+        (new, "new, so there are no figures"),
         (
             estimate.gone.iter().map(|name| &**name).collect(),
-            "ran, and are no longer in the file; what they took is left out",
+            "no longer in the file; their figures are left out",
         ),
     ] {
         if !names.is_empty() {
@@ -118,7 +118,7 @@ fn cost(estimate: &Estimate, total: &Share) -> String {
     match without_price.as_slice() {
         [] => format!("cost {cost}\n"),
         names => format!(
-            "cost {cost}, and what {} takes: no price is known of its model\n",
+            "cost {cost}, not counting {}: the price of the model is not known\n",
             names.join(", ")
         ),
     }
@@ -127,7 +127,9 @@ fn cost(estimate: &Estimate, total: &Share) -> String {
 fn notes(estimate: &Estimate, total: &Share) -> String {
     let mut text = String::new();
     if total.usage.estimated {
-        text.push_str(&format!("{DIM}~ estimated, since a provider did not count{DIM:#}\n"));
+        text.push_str(&format!(
+            "{DIM}~ estimated, because a provider did not report the tokens{DIM:#}\n"
+        ));
     }
     let started = estimate.story.started.as_ref();
     if let Some(started) = started.filter(|started| !started.simulated.is_empty()) {
@@ -138,12 +140,12 @@ fn notes(estimate: &Estimate, total: &Share) -> String {
     }
     if !estimate.compared {
         text.push_str(&format!(
-            "{DIM}the recorded ensemble is not at hand, so changed agents are not told{DIM:#}\n"
+            "{DIM}the recorded ensemble is not available, so changed agents are not detected{DIM:#}\n"
         ));
     }
     if estimate.story.ended().is_none() {
         text.push_str(&format!(
-            "{CAUTION}the recorded run has no end{CAUTION:#}: it takes longer than this\n"
+            "{CAUTION}the recorded run did not finish{CAUTION:#}: a complete run takes longer\n"
         ));
     }
     text

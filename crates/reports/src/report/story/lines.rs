@@ -40,7 +40,7 @@ pub(super) fn words(cause: Interruption) -> &'static str {
     match cause {
         Interruption::CtrlC => "stopped by Ctrl-C",
         Interruption::Terminated => "stopped by SIGTERM",
-        Interruption::Timeout => "stopped: the run's time was up",
+        Interruption::Timeout => "stopped: the time limit of the run was reached",
     }
 }
 
@@ -78,13 +78,13 @@ pub(super) fn under_way(turn: &Turn, driver: Driver) -> String {
     let tell = |execution: &Execution| {
         let agent = &execution.agent;
         let what = match (execution.attempts.last(), driver) {
-            (None, _) => "has not begun".to_owned(),
+            (None, _) => "has not started".to_owned(),
             (Some(attempt), Driver::Process(_)) => format!(
                 "attempt {}, since {}",
                 attempt.attempt,
                 attempt.started_at.with_timezone(&Local).format("%H:%M:%S")
             ),
-            (Some(attempt), Driver::Nobody) => format!("attempt {} was under way", attempt.attempt),
+            (Some(attempt), Driver::Nobody) => format!("attempt {} had not finished", attempt.attempt),
         };
         format!("  {CAUTION}…{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}{what}{DIM:#}\n")
     };

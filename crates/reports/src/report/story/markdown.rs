@@ -26,7 +26,10 @@ pub fn markdown(run: &Exported) -> String {
         text.push_str(&format!("| {label} | {} |\n", inline(&fact)));
     }
     text.push('\n');
-    for line in next(story, run.driver).iter().filter(|line| line.purpose != "keep it") {
+    for line in next(story, run.driver)
+        .iter()
+        .filter(|line| line.purpose != "save it as a page")
+    {
         text.push_str(&format!("{}: {}\n\n", line.purpose, code(&line.command)));
     }
     if let Some(started) = story.started.as_ref().filter(|started| !started.input.is_empty()) {
@@ -145,7 +148,9 @@ fn execution(run: &Exported, execution: &Execution) -> String {
                 inline(&failure.error),
                 duration(*pause)
             )),
-            AttemptEnd::Lost => text.push_str(&format!("- attempt {number} was lost: the process died meanwhile\n\n")),
+            AttemptEnd::Lost => text.push_str(&format!(
+                "- attempt {number} was lost: the process ended before it finished\n\n"
+            )),
             AttemptEnd::Stopped => text.push_str(&format!("- attempt {number} was stopped\n\n")),
             AttemptEnd::UnderWay => text.push_str(&format!("- attempt {number} was under way\n\n")),
             AttemptEnd::Final | AttemptEnd::Asked => {}

@@ -65,7 +65,7 @@ impl StoryPrinter {
                 let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
                 if self.live {
                     let names: Vec<&str> = turn.starts.iter().map(|start| &*start.agent).collect();
-                    text.push_str(&format!("  {DIM}at work: {}{DIM:#}\n", names.join(", ")));
+                    text.push_str(&format!("  {DIM}running: {}{DIM:#}\n", names.join(", ")));
                 }
                 self.width.sentences(&text)
             }
@@ -95,10 +95,10 @@ impl StoryPrinter {
                 text.push_str(&under_way(turn, driver));
             }
             text.push_str(&self.width.sentences(&match driver {
-                Driver::Process(pid) => format!("\n{CAUTION}… running{CAUTION:#}: process {pid} drives it\n"),
+                Driver::Process(pid) => format!("\n{CAUTION}… running{CAUTION:#} in process {pid}\n"),
                 Driver::Nobody => {
                     format!(
-                        "\n{BAD}✗ no end{BAD:#}: the process that drove it is gone, and what was under way is lost\n"
+                        "\n{BAD}✗ crashed{BAD:#}: its process ended before the run did, and unfinished executions are lost\n"
                     )
                 }
             }));
@@ -112,7 +112,7 @@ impl StoryPrinter {
         if let Some(run) = run.filter(|_| self.has_cut) {
             let run = quoted(run);
             text.push_str(&format!(
-                "  {DIM}shortened; all of it: ensemble runs show {run} -v{DIM:#}\n"
+                "  {DIM}shortened; show everything with: ensemble runs show {run} -v{DIM:#}\n"
             ));
         }
         text
@@ -195,7 +195,7 @@ impl StoryPrinter {
             execution => format!(" #{execution}"),
         };
         let mut about = vec![match finished.reused {
-            true => "taken over".to_owned(),
+            true => "reused".to_owned(),
             false => duration(finished.execution_time),
         }];
         if let Some(kind) = self.kinds.get(&finished.agent) {
@@ -217,7 +217,7 @@ impl StoryPrinter {
         if let Some(request) = &execution.request {
             let from = &request.from;
             let parameters = self.value(&request.parameters);
-            let line = format!("    {DIM}asked by {from}: {parameters}{DIM:#}\n");
+            let line = format!("    {DIM}requested by {from}: {parameters}{DIM:#}\n");
             text.push_str(&self.width.sentences(&line));
         }
         if self.whole && !execution.reads.is_empty() {
@@ -251,7 +251,7 @@ impl StoryPrinter {
                     self.has_cut |= !self.whole && !failure.error.contains(stderr.trim());
                 }
                 AttemptEnd::Lost => text.push_str(&format!(
-                    "    {CAUTION}attempt {number} was lost{CAUTION:#}: the process died meanwhile\n"
+                    "    {CAUTION}attempt {number} was lost{CAUTION:#}: the process ended before it finished\n"
                 )),
                 AttemptEnd::Stopped => text.push_str(&format!("    {DIM}attempt {number} was stopped{DIM:#}\n")),
                 AttemptEnd::UnderWay | AttemptEnd::Final | AttemptEnd::Asked => {}
@@ -352,7 +352,7 @@ impl StoryPrinter {
     fn question(&self, asked: &InputRequested) -> String {
         let agent = asked.question.asked_by.as_ref().unwrap_or(&asked.agent);
         let mut text = format!(
-            "  {CAUTION}?{CAUTION:#} {NAME}{agent}{NAME:#} asks and has no answer\n{}",
+            "  {CAUTION}?{CAUTION:#} {NAME}{agent}{NAME:#} is waiting for an answer\n{}",
             self.block(&asked.question.prompt)
         );
         for choice in &asked.question.choices {

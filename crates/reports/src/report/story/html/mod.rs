@@ -132,7 +132,10 @@ fn head(run: &Exported, name: &str) -> String {
         }
         text.push_str("</ul>\n");
     }
-    for line in next(story, run.driver).iter().filter(|line| line.purpose != "keep it") {
+    for line in next(story, run.driver)
+        .iter()
+        .filter(|line| line.purpose != "save it as a page")
+    {
         text.push_str(&format!(
             "<p class=\"next\">{}: <code>{}</code></p>\n",
             line.purpose,

@@ -167,7 +167,7 @@ fn circumstances(execution: &Execution) -> String {
                 failure.error.trim_end(),
                 duration(*pause)
             ),
-            AttemptEnd::Lost => format!("attempt {number} was lost: the process died meanwhile"),
+            AttemptEnd::Lost => format!("attempt {number} was lost: the process ended before it finished"),
             AttemptEnd::Stopped => format!("attempt {number} was stopped"),
             AttemptEnd::UnderWay => format!("attempt {number} was under way"),
             AttemptEnd::Final | AttemptEnd::Asked => continue,
