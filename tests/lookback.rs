@@ -350,6 +350,32 @@ fn the_markdown_keeps_what_was_said_in_fences() {
 }
 
 #[test]
+fn an_export_shortens_nothing() {
+    let workspace = Workspace::new();
+    let long = "word ".repeat(50) + "end";
+    workspace.write(
+        "a.yaml",
+        format!(
+            "name: a\nagents:\n  - {{name: one, script: s.rhai}}\n  - {{name: two, script: s.rhai, dependencies: [{{agent_name: one, \
+             condition: \"output.n == '{long}'\"}}]}}\n"
+        ),
+    );
+    workspace.write("s.rhai", "#{ n: 1 }");
+    let id = run(&workspace, &["a.yaml"]);
+    for (format, words) in [
+        ("markdown", "did not run: condition false on one"),
+        ("html", "did not run: condition false on one"),
+        ("html", "never ran: condition false on one"),
+    ] {
+        let export = ["runs", "export", &id, "--format", format];
+        let text = workspace.run(export).expect_code(0).stdout;
+        let mut lines = text.lines().filter(|line| line.contains(words)).peekable();
+        assert!(lines.peek().is_some(), "{words} in {format}: {text}");
+        assert!(lines.all(|line| line.contains(&long)), "{format}: {text}");
+    }
+}
+
+#[test]
 fn an_export_is_written_to_a_file() {
     let workspace = pair();
     let id = run(&workspace, &["a.yaml"]);
