@@ -357,14 +357,14 @@ fn an_export_shortens_nothing() {
         "a.yaml",
         format!(
             "name: a\nagents:\n  - {{name: one, script: s.rhai}}\n  - {{name: two, script: s.rhai, dependencies: [{{agent_name: one, \
-             condition: \"output.n == '{long}'\"}}]}}\n"
+             condition: \"output.n == '{long}'\"}}]}}\n  - {{name: three, script: s.rhai, depends_on: [one]}}\n"
         ),
     );
     workspace.write("s.rhai", "#{ n: 1 }");
     let id = run(&workspace, &["a.yaml"]);
     for (format, words) in [
-        ("markdown", "did not run: condition false on one"),
-        ("html", "did not run: condition false on one"),
+        ("markdown", "- two did not run: condition false on one"),
+        ("html", "<b>two</b> did not run: condition false on one"),
         ("html", "never ran: condition false on one"),
     ] {
         let export = ["runs", "export", &id, "--format", format];
