@@ -4,8 +4,8 @@
 
 mod support;
 
-use support::Workspace;
 use support::terminal::{Setting, Terminal};
+use support::{Workspace, eventually};
 
 fn talk() -> Workspace {
     let workspace = Workspace::new();
@@ -311,7 +311,7 @@ fn spinning() -> Workspace {
     );
     workspace.write(
         "work.sh",
-        "until [ -e go ] || [ ! -e work.sh ]; do sleep 0.02; done; echo done",
+        ": > begun; until [ -e go ] || [ ! -e work.sh ]; do sleep 0.02; done; echo done",
     );
     workspace
 }
@@ -359,6 +359,8 @@ fn nothing_of_the_spinner_remains_after_a_signal() {
         let workspace = spinning();
         let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
         terminal.wait_for("turn 1 · first 0s");
+        // A script that has not begun would get the terminal's signal too.
+        eventually("the script", || workspace.path().join("begun").exists().then_some(()));
         match key {
             Some(key) => terminal.type_in(key),
             None => {
