@@ -427,8 +427,8 @@ Feature: Which agents are ready
     And the journal says that "once" did not run in turn 3: {"reason": "limit_reached", "limit": "max_turns", "count": 1}
     And "closed" never ran: condition false on source: context.door == 'open' (context.door = "shut")
     When I run `ensemble run a.yaml --set door=shut -v`
-    Then stderr says "closed does not run: condition false on source"
-    And stderr says "waits does not run: waiting for closed"
+    Then stderr says "– closed: condition false on source"
+    And stderr says "– waits: waiting for closed"
 
   Scenario: The order of finishing does not matter, requested agents go first under parallel_agent_limit
     Given the ensemble "a.yaml":

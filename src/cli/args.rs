@@ -15,7 +15,7 @@ pub(super) use conversing::{
 };
 pub(super) use examining::{CheckArgs, CheckFormat, ExplainArgs, GraphArgs, GraphFormat, ValidateArgs, ValidateFormat};
 pub(super) use lookback::{
-    EstimateArgs, ExportFormat, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs, Told,
+    EstimateArgs, ExportFormat, OutputForm, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs,
 };
 
 /// Run, validate and replay conversations between agents, described in YAML.

@@ -15,7 +15,7 @@ use super::shown::{showing_by, verbosity};
 use super::surroundings::Surroundings;
 use super::{exit, given};
 use ensemble_core::conversation::RunEnded;
-use ensemble_reports::report::{Human, Stage};
+use ensemble_reports::report::{ConsoleWriter, Human};
 use ensemble_runs::{EnsembleRef, Prepared, Ready, RunOptions, Runs};
 
 /// Between these, a message has several lines.
@@ -32,9 +32,9 @@ Ctrl-C stops an answer, and with it the conversation; `ensemble resume` goes on 
 pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let typist = Typist::new(surroundings);
     let is_prompted = typist.is_prompted;
-    let showing = showing_by(&args.showing, surroundings, &typist.lines, |stage: &Stage| {
-        let human = Human::new(stage.clone(), verbosity(&args.showing));
-        if is_prompted { human.chatting() } else { human }
+    let showing = showing_by(&args.showing, surroundings, &typist.lines, |console: &ConsoleWriter| {
+        let human = Human::new(console.clone(), verbosity(&args.showing));
+        if is_prompted { human.for_chat() } else { human }
     });
     let runs = surroundings.runs_with(showing.operator);
     let mut options = given::options(&args.answering, &args.driving, surroundings)?;

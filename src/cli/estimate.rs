@@ -1,6 +1,6 @@
 //! `ensemble estimate`: what a run would take, from what a recorded one took.
 
-use super::args::{EstimateArgs, Told};
+use super::args::{EstimateArgs, OutputForm};
 use super::error::CliError;
 use super::exit;
 use super::runs::opened;
@@ -44,8 +44,8 @@ pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Resu
         compared: recorded.is_some(),
     };
     surroundings.print(&match args.output {
-        Told::Human => told(&estimate),
-        Told::Json => format!("{:#}\n", estimate_document(&estimate)),
+        OutputForm::Human => told(&estimate, surroundings.streams.out_width()),
+        OutputForm::Json => format!("{:#}\n", estimate_document(&estimate)),
     });
     Ok(exit::SUCCESS)
 }

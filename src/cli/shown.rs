@@ -8,7 +8,7 @@ use super::surroundings::Surroundings;
 use super::terminal::AtTheTerminal;
 use ensemble_core::operator::{Operator, Unattended};
 use ensemble_core::thread::Listener;
-use ensemble_reports::report::{self, Events, Human, Reporter, Silent, Stage, Verbosity};
+use ensemble_reports::report::{self, ConsoleWriter, Events, Human, Reporter, Silent, Verbosity};
 
 /// Who tells of a run, who gets its live pieces, and who is asked in it.
 pub(super) struct Showing {
@@ -22,7 +22,7 @@ pub(super) struct Showing {
 
 /// The reporter, the listener and the operator that the command line asks for.
 pub(super) fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
-    let human = |stage: &Stage| Human::new(stage.clone(), verbosity(args));
+    let human = |console: &ConsoleWriter| Human::new(console.clone(), verbosity(args));
     showing_by(args, surroundings, &Lines::default(), human)
 }
 
@@ -31,7 +31,7 @@ pub(super) fn showing_by(
     args: &ShowingArgs,
     surroundings: &Surroundings,
     lines: &Lines,
-    human: impl FnOnce(&Stage) -> Human,
+    human: impl FnOnce(&ConsoleWriter) -> Human,
 ) -> Showing {
     let streams = surroundings.streams;
     let mut asks_on = None;
@@ -41,14 +41,16 @@ pub(super) fn showing_by(
         Output::Events => Box::new(Events::new(streams.out())),
         Output::Human => {
             let show = streams.err_is_terminal && !args.quiet;
-            let showing = report::Showing {
+            let showing = report::ConsoleOptions {
                 progress: show,
                 live: show && streams.out_is_terminal,
+                out_width: streams.out_width(),
+                err_width: streams.err_width(),
             };
-            let stage = Stage::new(streams.out(), streams.err(), showing);
-            asks_on = Some(stage.clone());
-            listener = Some(Arc::new(stage.clone()));
-            Box::new(human(&stage))
+            let console = ConsoleWriter::new(streams.out(), streams.err(), showing);
+            asks_on = Some(console.clone());
+            listener = Some(Arc::new(console.clone()));
+            Box::new(human(&console))
         }
     };
     let operator: Arc<dyn Operator> = if streams.in_is_terminal && streams.err_is_terminal {

@@ -2,7 +2,10 @@
 
 use std::io::{IsTerminal, Write};
 
+use console::Term;
+
 use super::args::ColorChoice;
+use ensemble_reports::report::LineWidth;
 
 /// What the two streams are.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +50,16 @@ impl Streams {
         Box::new(anstream::AutoStream::new(std::io::stderr(), self.err))
     }
 
+    /// How long lines of standard output may be.
+    pub(super) fn out_width(self) -> LineWidth {
+        width(self.out_is_terminal, &Term::stdout())
+    }
+
+    /// How long lines of standard error may be.
+    pub(super) fn err_width(self) -> LineWidth {
+        width(self.err_is_terminal, &Term::stderr())
+    }
+
     /// Does standard error show colours?
     pub(super) fn colors_on_stderr(self) -> bool {
         self.err != anstream::ColorChoice::Never
@@ -55,6 +68,13 @@ impl Streams {
     /// Does standard output show colours?
     pub(super) fn colors_on_stdout(self) -> bool {
         self.out != anstream::ColorChoice::Never
+    }
+}
+
+fn width(is_terminal: bool, terminal: &Term) -> LineWidth {
+    match is_terminal {
+        true => LineWidth::of_terminal(terminal.size_checked().map(|(_, columns)| columns)),
+        false => LineWidth::UNLIMITED,
     }
 }
 

@@ -10,22 +10,22 @@ use super::streams::Streams;
 use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionRequest};
 use ensemble_core::runner::BoxFuture;
 use ensemble_language::data::JsonMap;
-use ensemble_reports::report::Stage;
+use ensemble_reports::report::ConsoleWriter;
 
 /// How often a person is asked again whose answer to a request for permission is none.
 const ASKED_AT_MOST: usize = 3;
 
-/// Characters of a tool's arguments that are shown.
+/// Characters of a tool's arguments that are shown unless all are wanted.
 const SHOWN: usize = 2000;
 
-/// The choices when a tool needs permission.
-const DECISIONS: [&str; 3] = ["yes", "no", "always in this run"];
+/// The choices when a tool needs permission; the last only where arguments are cut.
+const CHOICES: [&str; 4] = ["yes", "no", "always in this run", "show all of the arguments"];
 
 /// Whoever sits at the terminal; asked one question at a time.
 pub(super) struct AtTheTerminal {
     streams: Streams,
-    /// Where agents speak meanwhile.
-    stage: Option<Stage>,
+    /// Where agents' replies are printed meanwhile.
+    console: Option<ConsoleWriter>,
     lines: Lines,
     /// Questions are asked one at a time.
     turn: Mutex<()>,
@@ -33,19 +33,21 @@ pub(super) struct AtTheTerminal {
 
 impl AtTheTerminal {
     /// Asks on standard error and reads standard input; everybody else is silent meanwhile.
-    pub(super) fn new(streams: Streams, stage: Option<Stage>, lines: Lines) -> Self {
+    pub(super) fn new(streams: Streams, console: Option<ConsoleWriter>, lines: Lines) -> Self {
         Self {
             streams,
-            stage,
+            console,
             lines,
             turn: Mutex::new(()),
         }
     }
 
     fn show(&self, agent: &str, prompt: &str, choices: &[&str], default: Option<&str>) {
-        let mut text = format!("\n{agent} asks: {}\n", prompt.trim_end());
+        let width = self.streams.err_width();
+        let asks = format!("{agent} asks: {}", prompt.trim_end());
+        let mut text = format!("\n{}", width.block(&asks, 0));
         for (at, choice) in (1..).zip(choices) {
-            text.push_str(&format!("  {at}  {choice}\n"));
+            text.push_str(&width.sentences(&format!("  {at}  {choice}\n")));
         }
         if let Some(default) = default {
             text.push_str(&format!("  (Enter: {default})\n"));
@@ -58,7 +60,7 @@ impl AtTheTerminal {
 
     async fn answer(&self, asked: Asked) -> Answer {
         let _turn = self.turn.lock().await;
-        let _silence = Silence::on(self.stage.as_ref());
+        let _pause = QuestionPause::on(self.console.as_ref());
         let prompt = match &asked.refused {
             Some(refused) => format!("{refused}\n{}", asked.question.prompt),
             None => asked.question.prompt.clone(),
@@ -74,53 +76,70 @@ impl AtTheTerminal {
 
     async fn decide(&self, requested: PermissionRequest) -> Decision {
         let _turn = self.turn.lock().await;
-        let _silence = Silence::on(self.stage.as_ref());
-        let prompt = format!(
-            "may I use the tool `{}` with {}?",
-            requested.tool,
-            shown(&requested.arguments)
-        );
-        for _ in 0..ASKED_AT_MOST {
-            self.show(&requested.agent, &prompt, &DECISIONS, None);
+        let _pause = QuestionPause::on(self.console.as_ref());
+        let arguments = spelt_out(&requested.arguments);
+        let (mut most, mut unclear) = (SHOWN, 0);
+        while unclear < ASKED_AT_MOST {
+            let (shown, is_cut) = beginning(&arguments, most);
+            let prompt = format!("may I use the tool `{}` with {shown}?", requested.tool);
+            let choices = if is_cut { &CHOICES[..] } else { &CHOICES[..3] };
+            self.show(&requested.agent, &prompt, choices, None);
             let Some(line) = self.lines.next().await else {
                 return Decision::Nobody;
             };
-            if let Some(decision) = decision(&line) {
-                return decision;
+            match typed(&line, is_cut) {
+                Some(Typed::Decision(decision)) => return decision,
+                Some(Typed::ShowAll) => most = usize::MAX,
+                None => unclear += 1,
             }
         }
         Decision::Denied
     }
 }
 
-/// What a typed line decides; `None`: it is none of the choices.
-fn decision(line: &str) -> Option<Decision> {
-    match line.trim().to_lowercase().as_str() {
-        "y" | "yes" | "1" => Some(Decision::Once),
-        "n" | "no" | "2" => Some(Decision::Denied),
-        "a" | "always" | "always in this run" | "3" => Some(Decision::Always),
-        _ => None,
-    }
+/// What a typed line means.
+#[derive(Debug, PartialEq)]
+enum Typed {
+    Decision(Decision),
+    ShowAll,
 }
 
-/// Arguments as a person may safely see them: what a terminal would obey is spelt out.
-fn shown(arguments: &JsonMap) -> String {
-    let text = Value::Object(arguments.clone()).to_string();
-    let mut shown = String::new();
-    for (at, character) in text.chars().enumerate() {
-        if at >= SHOWN {
-            shown.push_str(&format!("… ({} more)", text.chars().count() - SHOWN));
-            break;
-        }
+/// What a typed line means; `None`: it is none of the choices.
+fn typed(line: &str, is_cut: bool) -> Option<Typed> {
+    Some(match line.trim().to_lowercase().as_str() {
+        "y" | "yes" | "1" => Typed::Decision(Decision::Once),
+        "n" | "no" | "2" => Typed::Decision(Decision::Denied),
+        "a" | "always" | "always in this run" | "3" => Typed::Decision(Decision::Always),
+        "s" | "show" | "show all of the arguments" | "4" if is_cut => Typed::ShowAll,
+        _ => return None,
+    })
+}
+
+/// At most so many characters of the arguments, and whether that is less than all.
+fn beginning(arguments: &str, most: usize) -> (String, bool) {
+    let Some((at, _)) = arguments.char_indices().nth(most) else {
+        return (arguments.to_owned(), false);
+    };
+    let more = arguments[at..].chars().count();
+    (
+        format!("{}… ({more} more characters; 4 shows them)", &arguments[..at]),
+        true,
+    )
+}
+
+/// Arguments as a person may safely see them: control characters are escaped.
+fn spelt_out(arguments: &JsonMap) -> String {
+    let mut text = String::new();
+    for character in Value::Object(arguments.clone()).to_string().chars() {
         let turns_text =
             matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         if character.is_control() || turns_text {
-            shown.extend(character.escape_unicode());
+            text.extend(character.escape_unicode());
         } else {
-            shown.push(character);
+            text.push(character);
         }
     }
-    shown
+    text
 }
 
 impl Operator for AtTheTerminal {
@@ -133,22 +152,22 @@ impl Operator for AtTheTerminal {
     }
 }
 
-/// Keeps everybody else silent as long as it lives, also when the question is dropped.
-struct Silence<'a>(Option<&'a Stage>);
+/// Pauses other output while it lives, also when the question is dropped.
+struct QuestionPause<'a>(Option<&'a ConsoleWriter>);
 
-impl<'a> Silence<'a> {
-    fn on(stage: Option<&'a Stage>) -> Self {
-        if let Some(stage) = stage {
-            stage.ask();
+impl<'a> QuestionPause<'a> {
+    fn on(console: Option<&'a ConsoleWriter>) -> Self {
+        if let Some(console) = console {
+            console.pause_for_question();
         }
-        Self(stage)
+        Self(console)
     }
 }
 
-impl Drop for Silence<'_> {
+impl Drop for QuestionPause<'_> {
     fn drop(&mut self) {
-        if let Some(stage) = self.0 {
-            stage.answered();
+        if let Some(console) = self.0 {
+            console.resume_after_question();
         }
     }
 }
@@ -173,18 +192,30 @@ mod tests {
             ("ok", None),
             ("yes please", None),
             ("0", None),
+            ("4", None),
         ] {
-            assert_eq!(decision(line), expected, "{line:?}");
+            assert_eq!(typed(line, false), expected.map(Typed::Decision), "{line:?}");
         }
+        // Where arguments are cut, they can be asked for.
+        assert_eq!(typed("4", true), Some(Typed::ShowAll));
+        assert_eq!(typed("y", true), Some(Typed::Decision(Decision::Once)));
     }
 
     #[test]
     fn what_a_terminal_would_obey_is_spelt_out() {
         let arguments = json!({"path": "a\u{1b}[2K\u{202e}b\u{9b}c\n"});
-        let text = shown(arguments.as_object().expect("an object"));
+        let text = spelt_out(arguments.as_object().expect("an object"));
         assert_eq!(text, r#"{"path":"a\u001b[2K\u{202e}b\u{9b}c\n"}"#);
-        let long = json!({"x": "y".repeat(5000)});
-        let text = shown(long.as_object().expect("an object"));
-        assert!(text.ends_with("… (3008 more)"), "{}", &text[1990..]);
+    }
+
+    #[test]
+    fn long_arguments_are_cut_at_a_character() {
+        assert_eq!(beginning("ééé", 3), ("ééé".to_owned(), false));
+        let (shown, is_cut) = beginning(&"é".repeat(5000), SHOWN);
+        assert!(
+            is_cut && shown.ends_with("é… (3000 more characters; 4 shows them)"),
+            "{shown}"
+        );
+        assert_eq!(beginning(&shown, usize::MAX), (shown, false));
     }
 }

@@ -34,7 +34,7 @@ fn people_read_how_it_can_end_and_how_it_gets_there() {
     let workspace = workspace();
     let told = workspace.run(["check", "loop"]).expect_code(0);
     let expected = "\
-loop: every conversation was seen, 11 states
+loop: all conversations were examined, 11 states
 
 at most 4 turns and 4 executions
 
@@ -43,14 +43,14 @@ at most 4 turns and 4 executions
   editor     at most once, or never (waiting for reviewer)
   archivist  never runs: waiting for editor
 
-completed (somebody never ran), after 3 turns at the soonest
+completed (an agent never ran), after 3 turns at the earliest
   turn 1   writer
   turn 2   reviewer
   turn 3   editor
            since output.approved is true (when writer listens to reviewer)
            archivist never runs: waiting for writer
 
-max_total_turns (max_total_turns was reached: 4), after 4 turns at the soonest
+max_total_turns (max_total_turns was reached: 4), after 4 turns at the earliest
   turn 1   writer
   turn 2   reviewer
   turn 3   writer #2
@@ -60,13 +60,13 @@ max_total_turns (max_total_turns was reached: 4), after 4 turns at the soonest
            editor never runs: the run ended first
            archivist never runs: waiting for editor, writer
 
-agent_failed (writer failed: as assumed), after 1 turn at the soonest
+agent_failed (writer failed: as assumed), after 1 turn at the earliest
   turn 1   writer fails
            reviewer never runs: waiting for writer
            editor never runs: waiting for reviewer
            archivist never runs: waiting for editor
 
-not looked at
+not examined
   condition_failed: a condition has no answer, as when it orders a text and a number
   cancelled: somebody stops the run
   timeout: it takes longer than 300 seconds
@@ -110,9 +110,12 @@ fn it_gives_up_where_it_is_told_to_and_says_so() {
         .run(["check", "loop", "--max-states", "2"])
         .expect_code(0)
         .stdout;
-    let first = "loop: gave up after 2 states: conversations were seen up to 1 execution, longer ones were not (--max-states sees more)\n";
+    let first = "loop: stopped after 2 states: conversations of up to 1 execution were examined, longer ones were not (--max-states examines more)\n";
     assert!(told.starts_with(first), "{told}");
-    assert!(told.contains("  archivist  was not seen to run: "), "{told}");
+    assert!(
+        told.contains("  archivist  did not run in any conversation that was examined: "),
+        "{told}"
+    );
     workspace.run(["check", "loop", "--max-states", "0"]).expect_code(2);
 }
 
@@ -132,7 +135,7 @@ fn a_long_way_is_told_without_its_middle() {
     workspace.write("long.yaml", LOOP.replace("max_total_turns: 4", "max_total_turns: 16"));
     let told = workspace.run(["check", "long.yaml"]).expect_code(0).stdout;
     assert!(told.contains("  turn 6   reviewer #3\n"), "{told}");
-    assert!(told.contains(" more turns\n"), "{told}");
+    assert!(told.contains(" more turns (--format json shows them)\n"), "{told}");
     assert!(!told.contains("  turn 7 "), "{told}");
 }
 

@@ -82,13 +82,15 @@ fn an_output_that_differs_is_shown_by_lines_and_paths() {
     says(
         &differ,
         &[
-            "✗ writer #1 says something else in turn 1\n  response\n      a fine draft\n    - of two lines\n    + of 2 lines\n      and a third\n",
-            "and 1 more of 2 executions that both have",
-            "✗ the context ends differently in 4 keys",
+            "✗ writer #1 has a different output in turn 1\n  response\n      a fine draft\n    - of two lines\n    + of 2 lines\n      and a third\n",
+            &format!(
+                "and 1 more of 2 executions that both have\n  show all with: ensemble runs show {a} -v, ensemble runs show {b} -v\n"
+            ),
+            "✗ the final context differs in 4 keys",
             "  critic.verdict.words\n    - 8\n    + 9\n",
         ],
     );
-    assert!(!differ.stdout.contains("others run"), "{}", differ.stdout);
+    assert!(!differ.stdout.contains("different agents run"), "{}", differ.stdout);
     assert!(!differ.stdout.contains("outcome"), "{}", differ.stdout);
     let document = workspace
         .run(["runs", "diff", &a, &b, "--output", "json"])
@@ -104,6 +106,22 @@ fn an_output_that_differs_is_shown_by_lines_and_paths() {
 }
 
 #[test]
+fn a_long_value_that_differs_says_how_all_of_it_is_seen() {
+    let workspace = pair();
+    let a = run(&workspace, &["a.yaml"]);
+    let long = "word ".repeat(60) + "end";
+    workspace.write("critic.rhai", format!("#{{ verdict: \"{long}\" }}"));
+    let b = run(&workspace, &["a.yaml"]);
+    let differ = workspace.run(["runs", "diff", &a, &b]).expect_code(1);
+    says(&differ, &["+ word word", "… (--output json shows all of it)\n"]);
+    assert!(!differ.stdout.contains("end\n"), "{}", differ.stdout);
+    let whole = workspace
+        .run(["runs", "diff", &a, &b, "--output", "json"])
+        .expect_code(1);
+    assert!(whole.stdout.contains(&long), "{}", whole.stdout);
+}
+
+#[test]
 fn the_turn_in_which_others_run_is_told_with_the_reason() {
     let workspace = pair();
     let a = run(&workspace, &["a.yaml"]);
@@ -113,13 +131,13 @@ fn the_turn_in_which_others_run_is_told_with_the_reason() {
     says(
         &differ,
         &[
-            "✗ others run in turn 2\n  a  critic\n     rescue does not run: condition false on writer",
+            "✗ different agents run in turn 2\n  a  critic\n     rescue does not run: condition false on writer",
             "  b  rescue\n     critic does not run: condition false on writer",
         ],
     );
     let (said, decided) = (
-        differ.stdout.find("says something else"),
-        differ.stdout.find("others run"),
+        differ.stdout.find("has a different output"),
+        differ.stdout.find("different agents run"),
     );
     assert!(said < decided, "what came first comes first: {}", differ.stdout);
 }
@@ -143,7 +161,7 @@ fn inputs_given_values_and_outcomes_are_compared() {
         &[
             "✗ the input differs\n    - one\n    + two\n",
             "✗ the context that was given differs\n  k\n    - 1\n    + 2\n",
-            "✗ others run in turn 2\n  a  it\n  b  no such turn\n",
+            "✗ different agents run in turn 2\n  a  it\n  b  no such turn\n",
             "✗ the outcome differs\n  a  completed\n  b  waiting_for_input: you asks: Well?\n",
         ],
     );
@@ -330,6 +348,32 @@ fn the_markdown_keeps_what_was_said_in_fences() {
 }
 
 #[test]
+fn an_export_shortens_nothing() {
+    let workspace = Workspace::new();
+    let long = "word ".repeat(50) + "end";
+    workspace.write(
+        "a.yaml",
+        format!(
+            "name: a\nagents:\n  - {{name: one, script: s.rhai}}\n  - {{name: two, script: s.rhai, dependencies: [{{agent_name: one, \
+             condition: \"output.n == '{long}'\"}}]}}\n  - {{name: three, script: s.rhai, depends_on: [one]}}\n"
+        ),
+    );
+    workspace.write("s.rhai", "#{ n: 1 }");
+    let id = run(&workspace, &["a.yaml"]);
+    for (format, words) in [
+        ("markdown", "- two did not run: condition false on one"),
+        ("html", "<b>two</b> did not run: condition false on one"),
+        ("html", "never ran: condition false on one"),
+    ] {
+        let export = ["runs", "export", &id, "--format", format];
+        let text = workspace.run(export).expect_code(0).stdout;
+        let mut lines = text.lines().filter(|line| line.contains(words)).peekable();
+        assert!(lines.peek().is_some(), "{words} in {format}: {text}");
+        assert!(lines.all(|line| line.contains(&long)), "{format}: {text}");
+    }
+}
+
+#[test]
 fn an_export_is_written_to_a_file() {
     let workspace = pair();
     let id = run(&workspace, &["a.yaml"]);
@@ -454,7 +498,7 @@ fn an_estimate_tells_what_the_recorded_path_took() {
     says(
         &told,
         &[
-            &format!("a.yaml, if it goes as {id} went (completed, 2 turns)"),
+            &format!("a.yaml, estimated from run {id} (completed, 2 turns)"),
             "rescue  did not run\n",
             "\nall ",
             "wall clock ",
@@ -500,7 +544,7 @@ fn an_estimate_says_what_the_record_cannot_know() {
             "\nat least  ",
             "writer: changed since",
             "judge: new",
-            "critic: ran, and are no longer in the file",
+            "critic: no longer in the file",
         ],
     );
     let document = workspace

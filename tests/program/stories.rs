@@ -112,7 +112,7 @@ fn the_story_tells_turn_by_turn_and_the_command_it_names_answers() {
             "– shaky, broken, never: waiting for planner\n",
             "turn 2\n",
             "– never: condition false on planner: output.response == 'x' (output.response = ",
-            "turn 3\n  ? person asks and has no answer\n    Shall we ship it?\n    · not yet\n    · yes\n",
+            "turn 3\n  ? person is waiting for an answer\n    Shall we ship it?\n    · not yet\n    · yes\n",
             "– never: as before\n",
             "? waiting_for_input\n",
             "2 turns · 3 executions · ",
@@ -150,7 +150,7 @@ fn the_story_tells_turn_by_turn_and_the_command_it_names_answers() {
             "✓ completed\n  never never ran: ",
         ],
     );
-    assert!(after(&told.stdout, "say more: ").starts_with("ensemble continue "));
+    assert!(after(&told.stdout, "continue with a new message: ").starts_with("ensemble continue "));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_run_whose_process_died_says_so_and_what_it_lost() {
         &told,
         &[
             "… first attempt 1, since ",
-            &format!("running: process {} drives it", running.0.id()),
+            &format!("running in process {}", running.0.id()),
             "--follow",
         ],
     );
@@ -235,9 +235,9 @@ fn a_run_whose_process_died_says_so_and_what_it_lost() {
     says(
         &told,
         &[
-            "… first attempt 1 was under way\n",
-            "✗ no end: ",
-            "go on with: ensemble resume ",
+            "… first attempt 1 had not finished\n",
+            "✗ crashed: ",
+            "resume with: ensemble resume ",
         ],
     );
     let document = workspace
@@ -371,7 +371,7 @@ fn a_follower_tells_what_happens_and_ends_with_the_run() {
     let lines = Lines::of(&mut events);
     let mut text = lines.until("execution_started");
     let story = Lines::of(&mut human);
-    story.until("at work: first");
+    story.until("running: first");
     assert!(running.is_alive() && events.is_alive() && human.is_alive());
     workspace.write("go", "");
     running.finish().expect_code(0);
@@ -396,7 +396,7 @@ fn a_follower_says_when_the_driver_is_gone_without_an_end() {
     running.signal("KILL");
     running.finish();
     let told = follower.finish().expect_code(1);
-    says(&told, &["turn 1", "✗ no end: ", "go on with: ensemble resume "]);
+    says(&told, &["turn 1", "✗ crashed: ", "resume with: ensemble resume "]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The program at a real terminal.
 
 use std::io::{Read, Write};
+use std::num::NonZeroU16;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -14,14 +15,55 @@ pub(crate) struct Terminal {
     keys: Box<dyn Write + Send>,
     shown: Receiver<Vec<u8>>,
     text: String,
+    /// Everything that was shown.
+    whole: Vec<u8>,
+    columns: u16,
     _pair: portable_pty::PtyPair,
+}
+
+/// What a terminal and its limits are like.
+pub(crate) struct Setting {
+    /// How wide it is.
+    pub columns: u16,
+    /// The most blocks of 512 bytes that a file may have which the program writes.
+    pub file_blocks: Option<u32>,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            columns: PtySize::default().cols,
+            file_blocks: None,
+        }
+    }
 }
 
 impl Terminal {
     /// Starts the program with these arguments and this beside the harness's environment.
     pub(crate) fn open(workspace: &Workspace, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let pair = native_pty_system().openpty(PtySize::default()).expect("a terminal");
-        let mut command = CommandBuilder::new(binary());
+        Self::open_with(&Setting::default(), workspace, arguments, environment)
+    }
+
+    /// The same on another terminal, or with another limit.
+    pub(crate) fn open_with(
+        setting: &Setting,
+        workspace: &Workspace,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let size = PtySize {
+            cols: setting.columns,
+            ..PtySize::default()
+        };
+        let pair = native_pty_system().openpty(size).expect("a terminal");
+        let mut command = match setting.file_blocks {
+            None => CommandBuilder::new(binary()),
+            Some(blocks) => {
+                let mut command = CommandBuilder::new("sh");
+                command.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\""), binary()]);
+                command
+            }
+        };
         command.args(arguments);
         command.cwd(workspace.path());
         command.env_clear();
@@ -49,6 +91,8 @@ impl Terminal {
             keys,
             shown,
             text: String::new(),
+            whole: Vec::new(),
+            columns: setting.columns,
             _pair: pair,
         }
     }
@@ -64,7 +108,7 @@ impl Terminal {
             }
             assert!(begun.elapsed().as_secs() < 20, "{says} in {:?}", self.text);
             if let Ok(bytes) = self.shown.recv_timeout(Duration::from_millis(200)) {
-                self.text.push_str(&String::from_utf8_lossy(&bytes));
+                self.take(&bytes);
             }
         }
     }
@@ -77,6 +121,32 @@ impl Terminal {
 
     /// The exit code, and what was shown since the last wait.
     pub(crate) fn finish(mut self) -> (u32, String) {
+        let code = self.end();
+        (code, self.text)
+    }
+
+    /// The exit code, and the rows that a person sees who scrolls back to the beginning.
+    pub(crate) fn finish_on_screen(mut self) -> (u32, Vec<String>) {
+        let code = self.end();
+        let size = |length| NonZeroU16::new(length).expect("a screen has a size");
+        let mut screen = vt100::Parser::new(size(500), size(self.columns), 0);
+        screen.process(&self.whole);
+        let rows: Vec<String> = screen.screen().rows(0, self.columns).collect();
+        let last = rows.iter().rposition(|row| !row.is_empty()).map_or(0, |at| at + 1);
+        (code, rows[..last].to_vec())
+    }
+
+    /// The program's process.
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.process_id().expect("it runs")
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.whole.extend_from_slice(bytes);
+        self.text.push_str(&String::from_utf8_lossy(bytes));
+    }
+
+    fn end(&mut self) -> u32 {
         let begun = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
@@ -86,8 +156,8 @@ impl Terminal {
             std::thread::sleep(Duration::from_millis(10));
         };
         while let Ok(bytes) = self.shown.recv_timeout(Duration::from_millis(100)) {
-            self.text.push_str(&String::from_utf8_lossy(&bytes));
+            self.take(&bytes);
         }
-        (status.exit_code(), self.text)
+        status.exit_code()
     }
 }

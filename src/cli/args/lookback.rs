@@ -34,13 +34,13 @@ pub(crate) struct RunsDiffArgs {
     #[arg(value_name = "B")]
     pub b: String,
     /// The output format of the differences
-    #[arg(long, value_enum, default_value_t = Told::Human, value_name = "FORM")]
-    pub output: Told,
+    #[arg(long, value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    pub output: OutputForm,
 }
 
 /// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Told {
+pub(crate) enum OutputForm {
     /// Readable text.
     #[default]
     Human,
@@ -105,6 +105,6 @@ pub(crate) struct EstimateArgs {
     #[arg(long, value_name = "RUN")]
     pub from: String,
     /// The output format
-    #[arg(long, value_enum, default_value_t = Told::Human, value_name = "FORM")]
-    pub output: Told,
+    #[arg(long, value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    pub output: OutputForm,
 }

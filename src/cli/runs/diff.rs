@@ -1,7 +1,7 @@
 //! `ensemble runs diff`: where two runs part.
 
 use super::{Opened, opened};
-use crate::cli::args::{RunsDiffArgs, Told};
+use crate::cli::args::{OutputForm, RunsDiffArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::surroundings::Surroundings;
@@ -15,8 +15,8 @@ pub(super) async fn diff(args: &RunsDiffArgs, surroundings: &Surroundings) -> Re
     let compared = compare(a.side(), b.side());
     let named = [a.named(&args.a), b.named(&args.b)];
     surroundings.print(&match args.output {
-        Told::Human => comparison(&compared, &named),
-        Told::Json => format!("{:#}\n", comparison_document(&compared, &named)),
+        OutputForm::Human => comparison(&compared, &named, surroundings.streams.out_width()),
+        OutputForm::Json => format!("{:#}\n", comparison_document(&compared, &named)),
     });
     Ok(if compared.same { exit::SUCCESS } else { exit::DIFFERENT })
 }

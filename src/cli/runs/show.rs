@@ -12,7 +12,7 @@ use crate::cli::surroundings::Surroundings;
 use ensemble_core::conversation::{Event, Record, RunStarted};
 use ensemble_core::records::encode;
 use ensemble_core::store::{RunStore, StoredRun};
-use ensemble_reports::report::story::{Driver, Storyteller, document};
+use ensemble_reports::report::story::{Driver, StoryPrinter, document};
 use ensemble_reports::story::{Progress, Story};
 use ensemble_runs::Project;
 use ensemble_runs::files::FileStore;
@@ -31,46 +31,49 @@ pub(super) async fn show(
     surroundings: &Surroundings,
 ) -> Result<u8, CliError> {
     let run = super::find(args.run.as_deref(), store, surroundings).await?;
-    let mut telling = Telling {
+    let mut printer = StoryPrinter::new(args.verbose, args.follow);
+    printer.width = surroundings.streams.out_width();
+    printer.given.clone_from(&args.run);
+    let mut output = StoryOutput {
         out: surroundings.streams.out(),
-        output: args.output,
-        teller: Storyteller::new(args.verbose, args.follow),
+        form: args.output,
+        printer,
         story: Story::default(),
         line: Vec::new(),
-        is_heard: true,
+        is_open: true,
     };
     let code = if args.follow {
-        follow(&*run, &mut telling, &surroundings.project).await?
+        follow(&*run, &mut output, &surroundings.project).await?
     } else {
         let journal = run.read_all().await?;
-        telling.teller.kinds = kinds(&*run, started(&journal.records)?, &surroundings.project).await;
-        journal.records.iter().for_each(|record| telling.tell(record));
+        output.printer.kinds = kinds(&*run, started(&journal.records)?, &surroundings.project).await;
+        journal.records.iter().for_each(|record| output.take(record));
         if journal.is_torn {
             surroundings.complain("warning: the last line of the journal was torn and has been left out\n");
         }
         exit::SUCCESS
     };
-    telling.close(driver(&*run));
+    output.close(driver(&*run));
     Ok(code)
 }
 
 /// Reads on until the run has ended and nobody drives it any more.
-async fn follow(run: &dyn StoredRun, telling: &mut Telling, project: &Project) -> Result<u8, CliError> {
+async fn follow(run: &dyn StoredRun, output: &mut StoryOutput, project: &Project) -> Result<u8, CliError> {
     let mut follower = run.follow();
     let mut silent = 0;
-    while telling.is_heard {
+    while output.is_open {
         // Asked before the journal is read: what the driver wrote before it went is read now.
         let is_driven = driver(run) != Driver::Nobody;
         let more = follower.poll().await?;
         for record in &more {
             if let Event::RunStarted(started) = &record.event {
-                telling.teller.kinds = kinds(run, started, project).await;
+                output.printer.kinds = kinds(run, started, project).await;
             }
-            telling.tell(record);
+            output.take(record);
         }
         if !more.is_empty() || is_driven {
             silent = 0;
-        } else if telling.story.progress() != Progress::Open {
+        } else if output.story.progress() != Progress::Open {
             return Ok(exit::SUCCESS);
         } else {
             silent += 1;
@@ -84,22 +87,22 @@ async fn follow(run: &dyn StoredRun, telling: &mut Telling, project: &Project) -
 }
 
 /// Tells records as they come.
-struct Telling {
+struct StoryOutput {
     out: Box<dyn Write + Send>,
-    output: Output,
-    teller: Storyteller,
+    form: Output,
+    printer: StoryPrinter,
     story: Story,
     line: Vec<u8>,
     /// Nobody has closed the other end.
-    is_heard: bool,
+    is_open: bool,
 }
 
-impl Telling {
-    fn tell(&mut self, record: &Record) {
+impl StoryOutput {
+    fn take(&mut self, record: &Record) {
         self.story.take(record);
-        match self.output {
+        match self.form {
             Output::Human => {
-                let text = self.teller.tell(record, &self.story);
+                let text = self.printer.render(record, &self.story);
                 self.print(text.as_bytes());
             }
             Output::Events => {
@@ -114,8 +117,8 @@ impl Telling {
     }
 
     fn close(&mut self, driver: Driver) {
-        let text = match self.output {
-            Output::Human => self.teller.close(&self.story, driver),
+        let text = match self.form {
+            Output::Human => self.printer.close(&self.story, driver),
             Output::Json => format!("{:#}\n", document(&self.story, driver)),
             Output::Events => String::new(),
         };
@@ -124,7 +127,7 @@ impl Telling {
 
     fn print(&mut self, text: &[u8]) {
         let printed = self.out.write_all(text).and_then(|()| self.out.flush());
-        self.is_heard &= printed.is_ok();
+        self.is_open &= printed.is_ok();
     }
 }
 

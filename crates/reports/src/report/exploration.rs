@@ -15,7 +15,11 @@ const ENDS_OF_WAY: usize = 6;
 /// For people.
 pub fn human(ensemble: &str, found: &Exploration) -> String {
     let mut text = format!("{ensemble}: {}\n\n", coverage(&found.coverage));
-    let least = if found.coverage.is_complete() { "" } else { " were seen" };
+    let least = if found.coverage.is_complete() {
+        ""
+    } else {
+        " were found"
+    };
     let (turns, executions) = (
         count(u64::from(found.turns), "turn"),
         count(u64::from(found.executions), "execution"),
@@ -35,7 +39,7 @@ pub fn human(ensemble: &str, found: &Exploration) -> String {
             ));
         }
     }
-    text.push_str("\nnot looked at\n");
+    text.push_str("\nnot examined\n");
     for besides in &found.besides {
         text.push_str(&format!("  {}: {}\n", besides.reason, besides.when));
     }
@@ -50,17 +54,17 @@ fn coverage(coverage: &Coverage) -> String {
     let cut = match coverage.cut {
         0 => String::new(),
         cut => format!(
-            "; {cut} of them had more than {STEPS_FROM_ONE_STATE} ways on, of which only the plainest were gone"
+            "; {cut} of them had more than {STEPS_FROM_ONE_STATE} possible next steps, of which only the simplest were followed"
         ),
     };
     match (coverage.gave_up_after, coverage.cut) {
-        (None, 0) => format!("every conversation was seen, {states}"),
-        (None, _) => format!("not every conversation was seen, {states}{cut}"),
+        (None, 0) => format!("all conversations were examined, {states}"),
+        (None, _) => format!("not all conversations were examined, {states}{cut}"),
         (Some(executions), _) => {
             let executions = count(u64::from(executions), "execution");
             format!(
-                "gave up after {states}: conversations were seen up to {executions}, longer ones were not \
-                 (--max-states sees more){cut}"
+                "stopped after {states}: conversations of up to {executions} were examined, longer ones were not \
+                 (--max-states examines more){cut}"
             )
         }
     }
@@ -72,9 +76,9 @@ fn outlook(one: &Outlook, coverage: &Coverage) -> String {
         let never = if coverage.is_complete() {
             "never runs"
         } else {
-            "was not seen to run"
+            "did not run in any conversation that was examined"
         };
-        return format!("{never}: {}", left_out.unwrap_or("nobody starts it"));
+        return format!("{never}: {}", left_out.unwrap_or("no agent starts it"));
     }
     let mut most = format!("at most {}", times(one.most));
     if one.most < one.limit {
@@ -97,13 +101,13 @@ fn times(times: u32) -> String {
 fn headline(end: &End) -> String {
     let turns = match end.turns {
         0 => "before the first turn ends".to_owned(),
-        turns => format!("after {} at the soonest", count(u64::from(turns), "turn")),
+        turns => format!("after {} at the earliest", count(u64::from(turns), "turn")),
     };
     let about = match (&end.detail, end.not_run.is_empty(), end.after_failure) {
         (Some(detail), ..) => format!(" ({detail})"),
-        (None, true, _) => " (everybody ran)".to_owned(),
-        (None, false, false) => " (somebody never ran)".to_owned(),
-        (None, false, true) => " (somebody never ran, and somebody failed)".to_owned(),
+        (None, true, _) => " (all agents ran)".to_owned(),
+        (None, false, false) => " (an agent never ran)".to_owned(),
+        (None, false, true) => " (an agent never ran, and an agent failed)".to_owned(),
     };
     format!("{}{about}, {turns}", end.reason)
 }
@@ -116,7 +120,8 @@ fn way(way: &[Told], text: &mut String) {
     };
     for (at, told) in way.iter().enumerate() {
         if skipped > 0 && at == ENDS_OF_WAY {
-            text.push_str(&format!("  …        {}\n", count(skipped as u64, "more turn")));
+            let more = count(skipped as u64, "more turn");
+            text.push_str(&format!("  …        {more} (--format json shows them)\n"));
         }
         if skipped > 0 && (ENDS_OF_WAY..ENDS_OF_WAY + skipped).contains(&at) {
             continue;
@@ -153,7 +158,7 @@ fn ran(ran: &Ran) -> String {
         text.push_str(&format!(" and asks for {target}"));
     }
     if ran.spends_budget {
-        text.push_str(" and uses up the tokens");
+        text.push_str(" and reaches the token limit");
     }
     text
 }

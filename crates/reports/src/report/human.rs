@@ -1,96 +1,111 @@
-//! A run as a person reads it: what was said on one stream, everything about it on the other.
+//! A run as a person reads it: outputs go to standard output, everything about them to standard error.
 
-use anstyle::{AnsiColor, Style};
+mod summary;
+
 use serde_json::Value;
 
 use super::Reporter;
-use super::stage::{Stage, called, ended};
+use super::console::{ConsoleWriter, call_line, is_long, result_line};
+use super::format::{BAD, CAUTION, DIM, NAME, TURN, count, duration, kind_of, retry};
+use super::reasons::Reasons;
+use super::values::{self, output_text};
+use super::wrap::LineWidth;
 use ensemble_core::conversation::{
-    CompletionReason, ConversationState, Event, ExecutionEnd, ExecutionFinished, Record, RunEnded, TurnStarted,
+    AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, Record, RunEnded, TurnStarted,
 };
-use ensemble_language::data::Usage;
 
-pub(super) const NAME: Style = Style::new().bold();
-pub(super) const DIM: Style = Style::new().dimmed();
-pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
-pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-pub(super) const CAUTION: Style = AnsiColor::Yellow.on_default().bold();
-pub(super) const TURN: Style = AnsiColor::Cyan.on_default().bold();
-
-/// How much is said.
+/// How much is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Verbosity {
-    /// The last word only, and what went wrong.
+    /// The outputs of the last turn, and failures.
     Quiet,
-    /// What was said, and how it ended.
+    /// Outputs, and how the run ended.
     #[default]
     Normal,
     /// Also why agents did not run, attempts, and stderr.
     Verbose,
 }
 
-/// Tells the story while it happens.
+/// Prints a run while it is in progress.
 pub struct Human {
-    stage: Stage,
+    console: ConsoleWriter,
+    out_width: LineWidth,
+    err_width: LineWidth,
     verbosity: Verbosity,
-    /// The person has just typed what would be repeated, and sees that the conversation goes on.
-    chats: bool,
+    /// In a chat the person has typed the message and sees the prompt: neither is printed again.
+    in_chat: bool,
     running: Vec<String>,
-    last_word: Vec<String>,
+    last_outputs: Vec<String>,
     begun: Option<chrono::DateTime<chrono::Utc>>,
+    /// Why agents did not run in a turn.
+    reasons: Reasons,
+    /// Something was not shown whole.
+    has_cut: bool,
 }
 
+/// Columns before every row of an output.
+const INDENT: usize = 4;
+
 impl Human {
-    /// Tells it on that stage.
-    pub fn new(stage: Stage, verbosity: Verbosity) -> Self {
+    /// Prints with that writer.
+    pub fn new(console: ConsoleWriter, verbosity: Verbosity) -> Self {
+        let (out_width, err_width) = console.widths();
         Self {
-            stage,
+            console,
+            out_width,
+            err_width,
             verbosity,
-            chats: false,
+            in_chat: false,
             running: Vec::new(),
-            last_word: Vec::new(),
+            last_outputs: Vec::new(),
             begun: None,
+            reasons: Reasons::default(),
+            has_cut: false,
         }
     }
 
-    /// Tells it to somebody who takes part in it: no headings, no echo, no word about an end as it should be.
+    /// For a chat: no headings, no echo of the message, nothing about a normal end.
     #[must_use]
-    pub fn chatting(self) -> Self {
-        Self { chats: true, ..self }
+    pub fn for_chat(mut self) -> Self {
+        self.in_chat = true;
+        self
     }
 
-    fn say(&self, text: &str) {
-        self.stage.say(text);
+    fn print(&self, text: &str) {
+        self.console.print(text);
     }
 
-    fn note(&self, text: &str) {
-        self.stage.note(text);
+    /// Sentences on standard error.
+    fn print_err(&self, text: &str) {
+        self.console.print_err(&self.err_width.sentences(text));
+    }
+
+    /// An output or a message, for standard output.
+    fn block(&self, text: &str) -> String {
+        self.out_width.block(text, INDENT)
     }
 
     fn turn_started(&mut self, turn: &TurnStarted) {
         self.running = turn.starts.iter().map(|start| start.agent.to_string()).collect();
-        self.last_word.clear();
+        self.last_outputs.clear();
         self.show_running(turn.turn, true);
-        if self.verbosity > Verbosity::Quiet && !self.chats {
+        if self.verbosity > Verbosity::Quiet && !self.in_chat {
             let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
             for start in &turn.starts {
                 if let Some(request) = &start.request {
                     text.push_str(&format!(
-                        "  {DIM}{} was asked by {}{DIM:#}\n",
+                        "  {DIM}{} was requested by {}{DIM:#}\n",
                         start.agent, request.from
                     ));
                 }
             }
-            // A turn in which everybody waits for an answer has nothing to say.
-            self.stage.head(Some(text));
+            // A turn in which all agents wait for an answer prints nothing.
+            self.console.set_heading(Some(text));
         }
         if self.verbosity == Verbosity::Verbose {
-            for waiting in &turn.waiting {
-                self.note(&format!(
-                    "  {DIM}{} does not run: {}{DIM:#}\n",
-                    waiting.agent, waiting.reason
-                ));
-            }
+            let lines = self.reasons.of_turn(turn, false);
+            self.has_cut |= lines.has_cut;
+            self.print_err(&lines.text);
         }
     }
 
@@ -99,12 +114,12 @@ impl Human {
             [] => String::new(),
             running => format!("turn {turn} · {}", running.join(", ")),
         };
-        self.stage.at_work(message, afresh);
+        self.console.set_progress(message, afresh);
     }
 
     fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
-        let shown = self.stage.leave(&finished.agent);
-        self.stage.say_heading();
+        let shown = self.console.close_reply(&finished.agent);
+        self.console.print_heading();
         self.running.retain(|name| *name != *finished.agent);
         self.show_running(finished.turn, false);
         let plan = state.plan();
@@ -115,7 +130,7 @@ impl Human {
             String::new()
         };
         let took = if finished.reused {
-            "taken over".to_owned()
+            "reused".to_owned()
         } else {
             duration(finished.execution_time)
         };
@@ -124,121 +139,96 @@ impl Human {
             false => format!(
                 "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{DIM:#}\n{}",
                 finished.agent,
-                tools_used(finished)
+                self.out_width.sentences(&tools_used(finished, self.is_whole()))
             ),
         };
+        self.has_cut |= self.cuts(finished, shown.title);
         match &finished.end {
             ExecutionEnd::Succeeded(output) => {
-                let said = said(output, self.verbosity == Verbosity::Verbose);
-                let rest = if shown.text {
-                    beside_text(output, self.verbosity)
-                } else {
-                    said.clone()
+                let rest = match shown.text {
+                    true => beside_text(output, self.is_whole()),
+                    false => output_text(output, self.is_whole()),
                 };
                 if self.verbosity > Verbosity::Quiet {
-                    self.say(&format!("{title}{}", indent(&rest)));
+                    self.print(&format!("{title}{}", self.block(&rest)));
+                } else {
+                    self.last_outputs.push(output_text(output, true));
                 }
-                self.last_word.push(said);
             }
             ExecutionEnd::Failed(failure) => {
                 let kind = kind_of(failure.kind);
                 let message = format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end());
                 if self.verbosity > Verbosity::Quiet {
-                    self.say(&format!("{title}{}", indent(&message)));
+                    self.print(&format!("{title}{}", self.block(&message)));
                 } else {
-                    self.note(&format!("{}: {message}\n", finished.agent));
+                    self.print_err(&format!("{}: {message}\n", finished.agent));
                 }
             }
         }
+        self.print_notes(finished);
+        self.console.print_pending();
+    }
+
+    /// What goes to standard error about an execution that has ended.
+    fn print_notes(&self, finished: &ExecutionFinished) {
         let show_stderr = self.verbosity == Verbosity::Verbose && !finished.stderr.trim().is_empty();
         if show_stderr {
-            self.note(&format!(
-                "{DIM}{}{DIM:#}",
-                indent(&format!("stderr:\n{}", finished.stderr.trim_end()))
-            ));
+            // As the script wrote it.
+            let text = format!("stderr:\n{}", finished.stderr.trim_end());
+            let text = LineWidth::UNLIMITED.block(&text, INDENT);
+            self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
-        let line = super::window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose);
+        let line = super::context_window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose);
         if let Some(line) = line {
-            self.note(&format!("{DIM}{}{DIM:#}", indent(&line)));
+            self.print_err(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));
         }
         for warning in &finished.warnings {
-            self.note(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
+            self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
         }
-        self.stage.catch_up();
+    }
+
+    fn is_whole(&self) -> bool {
+        self.verbosity == Verbosity::Verbose
+    }
+
+    /// Is something of the execution not shown? Tools that were shown while they were called are always shortened.
+    fn cuts(&self, finished: &ExecutionFinished, is_titled: bool) -> bool {
+        let mut calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
+        let cuts_calls = (is_titled || !self.is_whole()) && calls.any(is_long);
+        let cuts_output = finished.output().is_some_and(|output| values::is_long(output));
+        let stderr = finished.stderr.trim();
+        let cuts_stderr = finished
+            .failure()
+            .is_some_and(|failure| !failure.error.contains(stderr));
+        cuts_calls || !self.is_whole() && (cuts_output || cuts_stderr)
+    }
+
+    fn attempt_failed(&mut self, failed: &AttemptFailed) {
+        self.console.close_reply(&failed.agent);
+        if self.verbosity == Verbosity::Quiet {
+            return;
+        }
+        let lines = retry(failed, self.is_whole());
+        self.has_cut |= lines.has_cut;
+        self.print_err(&lines.text);
+        self.console.print_pending();
     }
 
     fn ended(&mut self, ended: &RunEnded, record: &Record, state: &ConversationState) {
-        self.stage.end();
+        self.console.finish();
         if self.verbosity == Verbosity::Quiet {
             let text: String = self
-                .last_word
+                .last_outputs
                 .drain(..)
                 .map(|word| format!("{}\n", word.trim_end()))
                 .collect();
-            self.say(&text);
+            self.print(&text);
         }
         let text = self.summary(ended, record, state);
-        self.note(&text);
-    }
-
-    fn summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
-        let reason = ended.completion_reason;
-        let quiet = self.verbosity == Verbosity::Quiet;
-        if (quiet || self.chats) && reason == CompletionReason::Completed {
-            return String::new();
-        }
-        let (style, mark) = match reason {
-            CompletionReason::Completed => (GOOD, "✓"),
-            reason if reason.is_limit() => (CAUTION, "■"),
-            CompletionReason::WaitingForInput => (CAUTION, "?"),
-            _ => (BAD, "✗"),
-        };
-        let space = if quiet { "" } else { "\n" };
-        let mut text = format!("{space}{style}{mark} {reason}{style:#}");
-        if let Some(detail) = &ended.detail {
-            text.push_str(&format!(": {detail}"));
-        }
-        let seconds = self.begun.map_or(0.0, |begun| (record.at - begun).as_seconds_f64());
-        text.push_str(&format!(
-            "\n  {} · {} · {}\n",
-            count(u64::from(state.turn_count()), "turn"),
-            count(state.history().count() as u64, "execution"),
-            duration(seconds),
-        ));
-        if quiet {
-            return text;
-        }
-        for not_run in &ended.not_run {
-            text.push_str(&format!(
-                "  {DIM}{} never ran: {}{DIM:#}\n",
-                not_run.agent, not_run.reason
-            ));
-        }
-        text.push_str(&self.cost(state));
-        text.push_str(&hints(reason, state));
-        text
-    }
-
-    fn cost(&self, state: &ConversationState) -> String {
-        let usage = state.usage();
-        let simulated = state.started().map_or(&[][..], |started| &started.simulated);
-        let mut text = String::new();
-        if usage.requests > 0 {
-            text.push_str(&format!("  {}\n", used(&usage)));
-        }
-        let by_agent = ensemble_core::conversation::usage_by_agent(state);
-        if self.verbosity == Verbosity::Verbose && by_agent.len() > 1 {
-            for (name, usage) in &by_agent {
-                text.push_str(&format!("    {DIM}{name}: {}{DIM:#}\n", used(usage)));
-            }
-        }
-        if !simulated.is_empty() {
-            text.push_str(&format!(
-                "  {CAUTION}simulated{CAUTION:#}: no model was asked for {}\n",
-                simulated.join(", ")
-            ));
-        }
-        text
+        self.print_err(&text);
+        // What is to be typed stays on one line.
+        self.console.print_err(&self.commands(ended.completion_reason, state));
+        self.has_cut = false;
     }
 }
 
@@ -253,7 +243,7 @@ impl Reporter for Human {
                         Some(from) => format!(", from turn {} of {}", from.turn, from.run_id),
                         None => String::new(),
                     };
-                    self.note(&format!(
+                    self.print_err(&format!(
                         "{NAME}{}{NAME:#} {DIM}· {agents} · run {}{from}{DIM:#}\n",
                         started.ensemble, started.run_id
                     ));
@@ -267,34 +257,21 @@ impl Reporter for Human {
                         "{NAME}{}{NAME:#} {DIM}· run {} goes on in turn {turn}{DIM:#}\n",
                         started.ensemble, started.run_id
                     );
-                    self.note(&text);
+                    self.print_err(&text);
                 }
             }
             Event::MessageAdded(message) => {
                 self.begun = Some(record.at);
-                if self.verbosity > Verbosity::Quiet && !self.chats {
-                    self.say(&format!("\n{NAME}you{NAME:#}\n{}", indent(&message.text)));
+                if self.verbosity > Verbosity::Quiet && !self.in_chat {
+                    self.print(&format!("\n{NAME}you{NAME:#}\n{}", self.block(&message.text)));
                 }
             }
             Event::TurnStarted(turn) => self.turn_started(turn),
-            Event::AttemptFailed(failed) => {
-                self.stage.leave(&failed.agent);
-                if self.verbosity == Verbosity::Quiet {
-                    return;
-                }
-                let pause = duration(failed.pause);
-                self.note(&format!(
-                    "  {CAUTION}retry{CAUTION:#}: {} failed ({}: {}), again in {pause}\n",
-                    failed.agent,
-                    kind_of(failed.failure.kind),
-                    failed.failure.error.lines().next().unwrap_or_default(),
-                ));
-                self.stage.catch_up();
-            }
+            Event::AttemptFailed(failed) => self.attempt_failed(failed),
             Event::ExecutionFinished(finished) => self.finished(finished, state),
             Event::TurnFinished(finished) => {
                 for warning in &finished.warnings {
-                    self.note(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));
+                    self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));
                 }
             }
             Event::RunEnded(ended) => self.ended(ended, record, state),
@@ -303,161 +280,31 @@ impl Reporter for Human {
     }
 }
 
-/// Requests, tokens and what they cost, in a few words.
-pub(super) fn used(usage: &Usage) -> String {
-    let estimated = if usage.estimated { ", estimated" } else { "" };
-    let cached = match usage.cached {
-        0 => String::new(),
-        cached => format!(" ({cached} from the cache)"),
-    };
-    let cost = usage.cost.map_or_else(String::new, |cost| format!(" · cost {cost}"));
-    format!(
-        "{}{cached} · {} tokens in, {} out{estimated}{cost}",
-        count(usage.requests, "model request"),
-        usage.input_tokens,
-        usage.output_tokens
-    )
-}
-
-/// What to type next.
-fn hints(reason: CompletionReason, state: &ConversationState) -> String {
-    let Some(started) = state.started() else {
-        return String::new();
-    };
-    let id = &started.run_id;
-    if id.contains('/') || id.is_empty() {
-        return String::new();
-    }
-    match reason {
-        CompletionReason::WaitingForInput => {
-            let asking = state.open_questions().filter_map(|question| question.asked_by);
-            let answers: Vec<String> = asking.map(|agent| format!(" --answer {agent}=…")).collect();
-            format!("  answer with: ensemble resume {id}{}\n", answers.concat())
-        }
-        reason if reason.is_resumable() => format!("  go on with: ensemble resume {id}\n"),
-        _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
+/// The terminal is left as it was found, also where a run ends in an error.
+impl Drop for Human {
+    fn drop(&mut self) {
+        self.console.finish();
     }
 }
 
 /// The tools that a model has called, a line each.
-fn tools_used(finished: &ExecutionFinished) -> String {
+fn tools_used(finished: &ExecutionFinished, whole: bool) -> String {
     let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
-    let lines = calls.map(|call| format!("    {DIM}→ {}\n    ← {}{DIM:#}\n", called(call), ended(call)));
+    let lines = calls.map(|call| {
+        let (called, ended) = (call_line(call, whole), result_line(call, whole));
+        format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n")
+    });
     lines.collect()
 }
 
 /// What an output holds beside the text that was shown while it came.
-fn beside_text(output: &Value, verbosity: Verbosity) -> String {
+fn beside_text(output: &Value, whole: bool) -> String {
     let Some(object) = output.as_object() else {
         return String::new();
     };
     let others = object.iter().filter(|(key, _)| *key != "response");
-    said(
+    output_text(
         &Value::Object(others.map(|(key, value)| (key.clone(), value.clone())).collect()),
-        verbosity == Verbosity::Verbose,
+        whole,
     )
-}
-
-/// An output as a person reads it: the response as text, other keys as `key: value`.
-pub(super) fn said(output: &Value, whole: bool) -> String {
-    let Some(object) = output.as_object() else {
-        return output.to_string();
-    };
-    let mut text = String::new();
-    if let Some(response) = object.get("response") {
-        let is_json_again = response
-            .as_str()
-            .is_some_and(|text| object.len() > 1 && is_object(text));
-        if !is_json_again {
-            text.push_str(&plain(response, true));
-            text.push('\n');
-        }
-    }
-    for (key, value) in object.iter().filter(|(key, _)| *key != "response") {
-        text.push_str(&format!("{DIM}{key}:{DIM:#} {}\n", plain(value, whole)));
-    }
-    text
-}
-
-/// Is the text itself the object whose keys are shown?
-pub(super) fn is_object(text: &str) -> bool {
-    let text = text.trim();
-    text.starts_with('{') && serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok()
-}
-
-/// One value on one line, shortened unless the whole is wanted.
-pub(super) fn plain(value: &Value, whole: bool) -> String {
-    const MOST: usize = 160;
-    let text = match value {
-        Value::String(text) => text.trim_end().to_owned(),
-        other => other.to_string(),
-    };
-    if whole || text.chars().count() <= MOST {
-        return text;
-    }
-    let short: String = text.chars().take(MOST - 1).collect();
-    format!("{short}…")
-}
-
-pub(super) fn indent(text: &str) -> String {
-    text.lines().map(|line| format!("    {line}\n")).collect()
-}
-
-pub(super) fn kind_of(kind: ensemble_language::data::FailureKind) -> String {
-    serde_json::to_value(kind)
-        .ok()
-        .and_then(|kind| kind.as_str().map(str::to_owned))
-        .unwrap_or_default()
-}
-
-/// `1 turn`, `2 turns`.
-pub fn count(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
-}
-
-/// `3 ms`, `1.2 s`, `2 min 5 s`, `1 h 20 min`.
-pub(super) fn duration(seconds: f64) -> String {
-    if seconds < 1.0 {
-        format!("{:.0} ms", seconds * 1000.0)
-    } else if seconds < 60.0 {
-        format!("{seconds:.1} s")
-    } else if seconds < 3600.0 {
-        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), (seconds % 60.0).floor())
-    } else {
-        let minutes = (seconds / 60.0).floor();
-        format!("{:.0} h {:.0} min", (minutes / 60.0).floor(), minutes % 60.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_read_as_people_say_them() {
-        let table = [
-            (0.0, "0 ms"),
-            (0.0123, "12 ms"),
-            (1.25, "1.2 s"),
-            (125.0, "2 min 5 s"),
-            (119.9, "1 min 59 s"),
-            (4_800.0, "1 h 20 min"),
-        ];
-        for (seconds, words) in table {
-            assert_eq!(duration(seconds), words);
-        }
-    }
-
-    #[test]
-    fn an_output_shows_its_response_as_text_and_other_keys_beside_it() {
-        let said = |value: Value| anstream::adapter::strip_str(&said(&value, false)).to_string();
-        assert_eq!(said(serde_json::json!({"response": "hello"})), "hello\n");
-        assert_eq!(said(serde_json::json!({"a": 1, "b": [true]})), "a: 1\nb: [true]\n");
-        assert_eq!(said(serde_json::json!({"a": 1, "response": "{\"a\": 1}"})), "a: 1\n");
-        assert_eq!(
-            said(serde_json::json!({"a": "x".repeat(200)})).chars().count(),
-            "a: ".len() + 160 + 1
-        );
-    }
 }

@@ -2,28 +2,34 @@
 //!
 //! **Invariant:** a reporter is told of an event after it has been committed, and changes nothing.
 
+mod console;
+mod context_window;
 pub mod diagnostics;
 mod events;
 pub mod exploration;
 mod form;
+mod format;
 mod github;
 pub mod graph;
 mod human;
 mod junit;
 mod place;
+mod reasons;
 mod sarif;
-mod stage;
 pub mod story;
-mod window;
+mod values;
+mod wrap;
 mod xml;
 
 pub use ensemble_core::conversation::RunResult;
 pub use ensemble_core::reporter::{Reporter, Silent};
 
+pub use console::{ConsoleOptions, ConsoleWriter};
 pub use events::Events;
 pub use form::{CheckedFile, Form, Totals};
+pub use format::count;
 pub use github::Github;
-pub use human::{Human, Verbosity, count};
+pub use human::{Human, Verbosity};
 pub use junit::Junit;
 pub use sarif::{Rule, Sarif};
-pub use stage::{Showing, Stage};
+pub use wrap::LineWidth;

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use crate::report::human::{BAD, CAUTION, DIM, GOOD, NAME, count, plain};
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count};
+use crate::report::values::value_text;
+use crate::report::wrap::LineWidth;
 use crate::story::{Change, Comparison, ContextChange, Decision, Difference, Outcome, Sides, Story};
 
 /// Differences of one value that are shown; the JSON document has all.
@@ -22,7 +24,7 @@ pub struct Named<'a> {
 }
 
 /// The differences, for people.
-pub fn comparison(compared: &Comparison, runs: &[Named; 2]) -> String {
+pub fn comparison(compared: &Comparison, runs: &[Named; 2], width: LineWidth) -> String {
     let mut text = format!("a  {}\nb  {}\n", brief(&runs[0]), brief(&runs[1]));
     for (here, there, run) in [("a", "b", 0), ("b", "a", 1)] {
         text.push_str(&fork_of(here, there, &runs[run], &runs[1 - run]));
@@ -34,15 +36,21 @@ pub fn comparison(compared: &Comparison, runs: &[Named; 2]) -> String {
             "{GOOD}✓ the same{GOOD:#}: {executions}, decisions, outputs and outcome\n"
         ));
     } else {
-        text.push_str(&parts(compared));
+        text.push_str(&parts(compared, runs));
     }
     text.push_str(&usage(compared));
     if compared.context.is_none() {
         text.push_str(&format!(
-            "{DIM}the last contexts are not compared: the ensemble of one run is not at hand{DIM:#}\n"
+            "{DIM}the final contexts are not compared: the ensemble of one run is not available{DIM:#}\n"
         ));
     }
-    text
+    // Values and lines of texts stay as they are.
+    let is_value = |line: &str| line.starts_with("    ") && !line.starts_with("     ");
+    let lines = text.split_inclusive('\n').map(|line| match is_value(line) {
+        true => line.to_owned(),
+        false => width.sentences(line),
+    });
+    lines.collect()
 }
 
 /// The same as one JSON document.
@@ -100,7 +108,7 @@ fn fork_of(here: &str, there: &str, run: &Named, other: &Named) -> String {
 }
 
 /// Everything that differs; what came first in the runs comes first.
-fn parts(compared: &Comparison) -> String {
+fn parts(compared: &Comparison, runs: &[Named; 2]) -> String {
     let mut text = String::new();
     if let Some(input) = &compared.input {
         let what = match input.number {
@@ -122,7 +130,10 @@ fn parts(compared: &Comparison) -> String {
     // An output of turn n is read from turn n + 1 on.
     let said_at = compared.output.as_ref().map(|output| output.turn.a.min(output.turn.b));
     let said_first = said_at < compared.decision.as_ref().map(|decision| decision.turn);
-    let said = compared.output.as_ref().map(|output| difference(output, compared));
+    let said = compared
+        .output
+        .as_ref()
+        .map(|output| difference(output, compared, runs));
     let decided = compared.decision.as_ref().map(decision);
     let both = if said_first { [said, decided] } else { [decided, said] };
     both.into_iter().flatten().for_each(|part| text.push_str(&part));
@@ -132,7 +143,7 @@ fn parts(compared: &Comparison) -> String {
     }
     if let Some(context) = compared.context.as_ref().filter(|context| !context.is_empty()) {
         let keys = count(context.len() as u64, "key");
-        text.push_str(&headline(&format!("the context ends differently in {keys}")));
+        text.push_str(&headline(&format!("the final context differs in {keys}")));
         text.push_str(&contexts(context));
     }
     text
@@ -147,7 +158,7 @@ fn decision(decision: &Decision) -> String {
         Some(agents) => agents.join(", "),
         None => format!("{DIM}no such turn{DIM:#}"),
     };
-    let mut text = headline(&format!("others run in turn {}", decision.turn));
+    let mut text = headline(&format!("different agents run in turn {}", decision.turn));
     for (side, agents, reasons) in [
         ("a", &decision.agents.a, &decision.reasons.a),
         ("b", &decision.agents.b, &decision.reasons.b),
@@ -160,14 +171,14 @@ fn decision(decision: &Decision) -> String {
     text
 }
 
-fn difference(output: &Difference, compared: &Comparison) -> String {
+fn difference(output: &Difference, compared: &Comparison, runs: &[Named; 2]) -> String {
     let turns = if output.turn.a == output.turn.b {
         format!("turn {}", output.turn.a)
     } else {
         format!("turn {} of a, {} of b", output.turn.a, output.turn.b)
     };
     let mut text = headline(&format!(
-        "{} #{} says something else in {turns}",
+        "{} #{} has a different output in {turns}",
         output.agent, output.execution
     ));
     text.push_str(&changed(&output.changes));
@@ -177,8 +188,19 @@ fn difference(output: &Difference, compared: &Comparison) -> String {
             "  {DIM}and {more} more of {} that both have{DIM:#}\n",
             count(compared.shared_executions as u64, "execution")
         ));
+        let shown: Vec<String> = runs.iter().filter_map(shown_by).collect();
+        if let [a, b] = shown.as_slice() {
+            text.push_str(&format!("  {DIM}show all with: {a}, {b}{DIM:#}\n"));
+        }
     }
     text
+}
+
+/// The command that shows all of a run; a saved result is not shown by any.
+fn shown_by(run: &Named) -> Option<String> {
+    let id = &run.story.started.as_ref()?.run_id;
+    let is_recorded = !id.is_empty() && !id.contains('/') && id.starts_with(run.given);
+    is_recorded.then(|| format!("ensemble runs show {id} -v"))
 }
 
 fn contexts(keys: &[ContextChange]) -> String {
@@ -201,7 +223,7 @@ fn changed(changes: &[Change]) -> String {
     let mut text: String = changes.iter().take(CHANGES).map(change).collect();
     if changes.len() > CHANGES {
         let more = changes.len() - CHANGES;
-        text.push_str(&format!("  {DIM}and {more} more (--output json){DIM:#}\n"));
+        text.push_str(&format!("  {DIM}and {more} more (--output json shows them){DIM:#}\n"));
     }
     text
 }
@@ -221,9 +243,12 @@ fn change(change: &Change) -> String {
     let mut text = path;
     for (sign, style, value) in [("-", BAD, &change.a), ("+", GOOD, &change.b)] {
         if let Some(value) = value {
-            let value = shown(value);
+            let mut shown = value_text(value, false);
+            if shown != value_text(value, true) {
+                shown.push_str(" (--output json shows all of it)");
+            }
             text.push_str(
-                &value
+                &shown
                     .lines()
                     .map(|line| format!("    {style}{sign} {line}{style:#}\n"))
                     .collect::<String>(),
@@ -231,16 +256,6 @@ fn change(change: &Change) -> String {
         }
     }
     text
-}
-
-/// A text in quotes only where it would be taken for something else.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) if text.trim().is_empty() || serde_json::from_str::<Value>(text).is_ok() => {
-            value.to_string()
-        }
-        value => plain(value, false),
-    }
 }
 
 /// The lines that differ, with a few around them.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::report::human::{CAUTION, DIM, NAME, count, duration};
+use crate::report::format::{CAUTION, DIM, NAME, count, duration};
+use crate::report::wrap::LineWidth;
 use crate::story::{Share, Shares, Story};
 
 /// What is known before a run.
@@ -54,7 +55,7 @@ impl Estimate<'_> {
 }
 
 /// For people.
-pub fn estimate(estimate: &Estimate) -> String {
+pub fn estimate(estimate: &Estimate, width: LineWidth) -> String {
     let story = estimate.story;
     let run = story.started.as_ref().map_or("", |started| &*started.run_id);
     let end = story
@@ -74,29 +75,35 @@ pub fn estimate(estimate: &Estimate) -> String {
         });
     }
     rows.push(row(if is_whole { "all" } else { "at least" }, &total));
-    let mut text = format!(
-        "{NAME}{}{NAME:#}, if it goes as {run} went {DIM}({end}, {}){DIM:#}\n\n{}\n",
+    let title = format!(
+        "{NAME}{}{NAME:#}, estimated from run {run} {DIM}({end}, {}){DIM:#}\n\n",
         estimate.ensemble,
         count(estimate.recorded.turns as u64, "turn"),
-        table(&rows)
     );
+    let mut text = String::new();
     let wall = duration(estimate.recorded.wall_seconds);
     let whose = if is_whole { "" } else { ", as recorded" };
     text.push_str(&format!("wall clock {wall}{whose}\n"));
     text.push_str(&cost(estimate, &total));
     for (names, meaning) in [
-        (changed, "changed since, so what they took says little"),
-        (new, "new, so nothing is known of them"),
+        (changed, "changed since the recorded run, so its figures do not apply"),
+        (new, "new, so there are no figures"),
         (
             estimate.gone.iter().map(|name| &**name).collect(),
-            "ran, and are no longer in the file; what they took is left out",
+            "no longer in the file; their figures are left out",
         ),
     ] {
         if !names.is_empty() {
             text.push_str(&format!("{CAUTION}{}{CAUTION:#}: {meaning}\n", names.join(", ")));
         }
     }
-    text + notes(estimate, &total).as_str()
+    text.push_str(&notes(estimate, &total));
+    format!(
+        "{}{}\n{}",
+        width.sentences(&title),
+        table(&rows),
+        width.sentences(&text)
+    )
 }
 
 /// What the tokens cost at the file's prices, and whose have none.
@@ -111,7 +118,7 @@ fn cost(estimate: &Estimate, total: &Share) -> String {
     match without_price.as_slice() {
         [] => format!("cost {cost}\n"),
         names => format!(
-            "cost {cost}, and what {} takes: no price is known of its model\n",
+            "cost {cost}, not counting {}: the price of the model is not known\n",
             names.join(", ")
         ),
     }
@@ -120,7 +127,9 @@ fn cost(estimate: &Estimate, total: &Share) -> String {
 fn notes(estimate: &Estimate, total: &Share) -> String {
     let mut text = String::new();
     if total.usage.estimated {
-        text.push_str(&format!("{DIM}~ estimated, since a provider did not count{DIM:#}\n"));
+        text.push_str(&format!(
+            "{DIM}~ estimated, because a provider did not report the tokens{DIM:#}\n"
+        ));
     }
     let started = estimate.story.started.as_ref();
     if let Some(started) = started.filter(|started| !started.simulated.is_empty()) {
@@ -131,12 +140,12 @@ fn notes(estimate: &Estimate, total: &Share) -> String {
     }
     if !estimate.compared {
         text.push_str(&format!(
-            "{DIM}the recorded ensemble is not at hand, so changed agents are not told{DIM:#}\n"
+            "{DIM}the recorded ensemble is not available, so changed agents are not detected{DIM:#}\n"
         ));
     }
     if estimate.story.ended().is_none() {
         text.push_str(&format!(
-            "{CAUTION}the recorded run has no end{CAUTION:#}: it takes longer than this\n"
+            "{CAUTION}the recorded run did not finish{CAUTION:#}: a complete run takes longer\n"
         ));
     }
     text

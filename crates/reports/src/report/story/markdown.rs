@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::html::{Exported, facts};
+use super::lines::{given, words};
 use super::next::next;
-use super::text::{given, words};
-use super::waiting::grouped;
-use crate::report::human::{count, duration, is_object, kind_of, plain};
+use crate::report::format::{count, duration, kind_of};
+use crate::report::reasons::grouped;
+use crate::report::values::is_object;
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};
 
 /// Lines of a text after which it is folded away.
@@ -25,7 +26,10 @@ pub fn markdown(run: &Exported) -> String {
         text.push_str(&format!("| {label} | {} |\n", inline(&fact)));
     }
     text.push('\n');
-    for line in next(story, run.driver).iter().filter(|line| line.purpose != "keep it") {
+    for line in next(story, run.driver)
+        .iter()
+        .filter(|line| line.purpose != "save it as a page")
+    {
         text.push_str(&format!("{}: {}\n\n", line.purpose, code(&line.command)));
     }
     if let Some(started) = story.started.as_ref().filter(|started| !started.input.is_empty()) {
@@ -86,7 +90,7 @@ fn chapter(run: &Exported, chapter: &Chapter) -> String {
     match chapter {
         Chapter::Turn(one) => turn(run, one),
         Chapter::Message { text, .. } => format!("### you\n\n{}", fenced(text, "text")),
-        Chapter::Given { context, at } => format!("*given at {}: {}*\n\n", time(at), inline(&given(context))),
+        Chapter::Given { context, at } => format!("*given at {}: {}*\n\n", time(at), inline(&given(context, true))),
         Chapter::Interrupted { cause, at } => format!("*{} at {}*\n\n", words(cause), time(at)),
         Chapter::Resumed { at } => format!("*resumed at {}*\n\n", time(at)),
         Chapter::Ended { ended, at } => format!("*{} at {}*\n\n", ended.completion_reason, time(at)),
@@ -104,11 +108,7 @@ fn turn(run: &Exported, turn: &Turn) -> String {
     }
     let waiting: Vec<_> = turn.waiting.iter().collect();
     for (agents, reason) in grouped(&waiting) {
-        text.push_str(&format!(
-            "- {} did not run: {}\n",
-            agents.join(", "),
-            inline(&plain(&reason.into(), false))
-        ));
+        text.push_str(&format!("- {} did not run: {}\n", agents.join(", "), inline(&reason)));
     }
     for warning in &turn.warnings {
         text.push_str(&format!("- warning: {}\n", inline(warning)));
@@ -148,7 +148,9 @@ fn execution(run: &Exported, execution: &Execution) -> String {
                 inline(&failure.error),
                 duration(*pause)
             )),
-            AttemptEnd::Lost => text.push_str(&format!("- attempt {number} was lost: the process died meanwhile\n\n")),
+            AttemptEnd::Lost => text.push_str(&format!(
+                "- attempt {number} was lost: the process ended before it finished\n\n"
+            )),
             AttemptEnd::Stopped => text.push_str(&format!("- attempt {number} was stopped\n\n")),
             AttemptEnd::UnderWay => text.push_str(&format!("- attempt {number} was under way\n\n")),
             AttemptEnd::Final | AttemptEnd::Asked => {}

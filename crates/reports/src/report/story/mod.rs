@@ -5,10 +5,10 @@ mod comparison;
 mod estimate;
 mod html;
 mod json;
+mod lines;
 mod markdown;
 mod next;
 mod text;
-mod waiting;
 
 pub use comparison::{Named, comparison, comparison_document};
 pub use estimate::{Estimate, Known, estimate, estimate_document};
@@ -16,4 +16,4 @@ pub use html::{Exported, html};
 pub use json::document;
 pub use markdown::markdown;
 pub use next::{Driver, Next, next};
-pub use text::Storyteller;
+pub use text::StoryPrinter;

@@ -43,18 +43,18 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
             let answers: String = answers.collect();
             vec![one("answer with", format!("ensemble resume {id}{answers}"))]
         }
-        (_, Progress::Stopped(_) | Progress::Open) => vec![one("go on with", format!("ensemble resume {id}"))],
+        (_, Progress::Stopped(_) | Progress::Open) => vec![one("resume with", format!("ensemble resume {id}"))],
         (_, Progress::Ended(CompletionReason::AgentFailed | CompletionReason::ConditionFailed)) => {
             let turn = last_sound_turn(story);
             vec![one(
-                "mend the file and go on from before",
+                "fix the file and continue from before the failure",
                 format!("ensemble fork {id} --at-turn {turn} --ensemble FILE"),
             )]
         }
         (_, Progress::Ended(_)) => vec![
-            one("say more", format!("ensemble continue {id} \"…\"")),
+            one("continue with a new message", format!("ensemble continue {id} \"…\"")),
             one(
-                "keep it",
+                "save it as a page",
                 format!("ensemble runs export {id} --format html -o {id}.html"),
             ),
         ],
@@ -62,7 +62,7 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
 }
 
 /// As a shell takes it as one word.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let is_word = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_-.,:/".contains(c));
     if is_word {
         return text.to_owned();

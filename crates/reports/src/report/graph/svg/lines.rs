@@ -2,8 +2,8 @@
 
 use super::super::layout::{Route, Spot};
 use super::super::{Arrow, Ending, Picture};
+use super::canvas::{Canvas, Size, short};
 use super::escaped;
-use super::sheet::{Sheet, Size, short};
 use super::words;
 
 const LINE: f64 = 15.0;
@@ -45,11 +45,11 @@ impl Label {
     }
 
     /// Over its line, which it interrupts.
-    pub(super) fn draw(&self, picture: &Picture, arrow: &Arrow, route: &Route, sheet: &Sheet) -> String {
+    pub(super) fn draw(&self, picture: &Picture, arrow: &Arrow, route: &Route, canvas: &Canvas) -> String {
         let (Some(middle), Some((width, height))) = (route.label, self.size()) else {
             return String::new();
         };
-        let (x, y) = sheet.point(middle);
+        let (x, y) = canvas.point(middle);
         let (left, top) = (short(x - width / 2.0), short(y - height / 2.0));
         let mut text = format!(
             "<g class=\"{}\"><title>{}</title>\
@@ -70,10 +70,10 @@ impl Label {
 }
 
 /// The line and its head.
-pub(super) fn line(picture: &Picture, arrow: &Arrow, route: &Route, sheet: &Sheet) -> String {
-    let (data, end, step) = sheet.path(route, if arrow.any_of { 2.0 * RING } else { 7.0 });
+pub(super) fn line(picture: &Picture, arrow: &Arrow, route: &Route, canvas: &Canvas) -> String {
+    let (data, end, step) = canvas.path(route, if arrow.any_of { 2.0 * RING } else { 7.0 });
     let head = if arrow.any_of {
-        let (x, y) = sheet.point(Spot {
+        let (x, y) = canvas.point(Spot {
             along: end.along - step * RING,
             ..end
         });
@@ -87,7 +87,7 @@ pub(super) fn line(picture: &Picture, arrow: &Arrow, route: &Route, sheet: &Shee
             across: end.across + across,
             along: end.along - step * 9.0,
         };
-        let corners = [end, corner(-4.5), corner(4.5)].map(|spot| sheet.pair(spot));
+        let corners = [end, corner(-4.5), corner(4.5)].map(|spot| canvas.pair(spot));
         format!(
             "<path class=\"head\" d=\"M{} L{} L{} Z\"/>",
             corners[0], corners[1], corners[2]

@@ -3,9 +3,9 @@
 //! It names no font, picture or style outside, carries no script, and has no ids, so that several can stand in one
 //! page. Its style follows the reader's choice of light or dark.
 
+mod canvas;
 mod lines;
 mod shapes;
-mod sheet;
 mod words;
 
 #[cfg(test)]
@@ -14,9 +14,9 @@ mod tests;
 use super::super::xml::escaped;
 use super::layout::{Layout, Link, Sketch, arrange};
 use super::{Arrow, Ending, Picture, ascii};
+use canvas::{Canvas, Direction};
 use lines::Label;
 use shapes::Figure;
-use sheet::{Direction, Sheet};
 
 const STYLE: &str = include_str!("style.css");
 /// Broader than this, in pixels, a picture goes from left to right if that makes it narrower.
@@ -42,24 +42,24 @@ pub fn svg(picture: &Picture) -> String {
         .chain(titles);
     let widest = texts.fold(breadth, f64::max);
     let head = MARGIN + HEADING + if picture.subtitle.is_some() { 18.0 } else { 0.0 };
-    let sheet = Sheet {
+    let canvas = Canvas {
         direction,
         left: MARGIN + (widest - breadth) / 2.0,
         top: head + 4.0,
     };
     let width = widest + 2.0 * MARGIN;
-    let below = sheet.top + depth + 14.0;
+    let below = canvas.top + depth + 14.0;
     let height = below + legend.len() as f64 * LEGEND_LINE + MARGIN / 2.0;
 
     let mut text = opening(picture, width.ceil(), height.ceil());
     for (arrow, route) in picture.arrows.iter().zip(&layout.routes) {
-        text.push_str(&lines::line(picture, arrow, route, &sheet));
+        text.push_str(&lines::line(picture, arrow, route, &canvas));
     }
     for (figure, area) in figures.iter().zip(&layout.boxes) {
-        text.push_str(&figure.draw(area, &sheet));
+        text.push_str(&figure.draw(area, &canvas));
     }
     for ((arrow, label), route) in picture.arrows.iter().zip(&labels).zip(&layout.routes) {
-        text.push_str(&label.draw(picture, arrow, route, &sheet));
+        text.push_str(&label.draw(picture, arrow, route, &canvas));
     }
     for (at, (class, meaning)) in legend.iter().enumerate() {
         let y = below + (at as f64 + 0.5) * LEGEND_LINE;

@@ -2,8 +2,8 @@
 
 use super::super::layout::Area;
 use super::super::{Node, Shape};
+use super::canvas::{Canvas, Size, short};
 use super::escaped;
-use super::sheet::{Sheet, Size, short};
 use super::words;
 
 const NAME_LINE: f64 = 19.0;
@@ -53,8 +53,8 @@ impl<'a> Figure<'a> {
     }
 
     /// At its place.
-    pub(super) fn draw(&self, area: &Area, sheet: &Sheet) -> String {
-        let ((x, y), (width, height)) = sheet.rectangle(area);
+    pub(super) fn draw(&self, area: &Area, canvas: &Canvas) -> String {
+        let ((x, y), (width, height)) = canvas.rectangle(area);
         let (x, y, width, height) = (short(x), short(y), short(width), short(height));
         let mut classes = "agent".to_owned();
         if self.node.is_idle() {

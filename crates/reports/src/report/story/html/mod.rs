@@ -6,9 +6,8 @@ mod turns;
 
 use std::sync::Arc;
 
+use super::lines::totals;
 use super::next::{Driver, next};
-use super::text::totals;
-use crate::report::human::plain;
 use crate::story::{Execution, Progress, Story};
 use ensemble_language::data::Context;
 use markup::{block, escaped};
@@ -128,12 +127,15 @@ fn head(run: &Exported, name: &str) -> String {
             text.push_str(&format!(
                 "<li><b>{}</b> never ran: {}</li>\n",
                 escaped(&one.agent),
-                escaped(&plain(&one.reason.as_str().into(), false))
+                escaped(&one.reason)
             ));
         }
         text.push_str("</ul>\n");
     }
-    for line in next(story, run.driver).iter().filter(|line| line.purpose != "keep it") {
+    for line in next(story, run.driver)
+        .iter()
+        .filter(|line| line.purpose != "save it as a page")
+    {
         text.push_str(&format!(
             "<p class=\"next\">{}: <code>{}</code></p>\n",
             line.purpose,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::markup::escaped;
 use super::{Exported, anchor};
-use crate::report::human::duration;
+use crate::report::format::duration;
 use crate::story::{Execution, Turn};
 
 /// The table; agents that never ran have no column.

@@ -4,9 +4,10 @@ use serde_json::Value;
 
 use super::markup::{block, escaped};
 use super::{Exported, anchor};
-use crate::report::human::{count, duration, is_object, kind_of, plain};
-use crate::report::story::text::{given, words};
-use crate::report::story::waiting::grouped;
+use crate::report::format::{count, duration, kind_of};
+use crate::report::reasons::grouped;
+use crate::report::story::lines::{given, words};
+use crate::report::values::is_object;
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};
 
 /// Everything in order.
@@ -23,7 +24,7 @@ fn chapter(run: &Exported, chapter: &Chapter) -> String {
                 block(text, "text")
             )
         }
-        Chapter::Given { context, at } => mark(&format!("given: {}", given(context)), at),
+        Chapter::Given { context, at } => mark(&format!("given: {}", given(context, true)), at),
         Chapter::Interrupted { cause, at } => mark(&words(cause), at),
         Chapter::Resumed { at } => mark("resumed", at),
         Chapter::Ended { ended, at } => {
@@ -63,7 +64,7 @@ fn turn(run: &Exported, turn: &Turn) -> String {
             text.push_str(&format!(
                 "<li><b>{}</b> did not run: {}</li>\n",
                 escaped(&agents.join(", ")),
-                escaped(&plain(&reason.into(), false))
+                escaped(&reason)
             ));
         }
         text.push_str("</ul>\n");
@@ -166,7 +167,7 @@ fn circumstances(execution: &Execution) -> String {
                 failure.error.trim_end(),
                 duration(*pause)
             ),
-            AttemptEnd::Lost => format!("attempt {number} was lost: the process died meanwhile"),
+            AttemptEnd::Lost => format!("attempt {number} was lost: the process ended before it finished"),
             AttemptEnd::Stopped => format!("attempt {number} was stopped"),
             AttemptEnd::UnderWay => format!("attempt {number} was under way"),
             AttemptEnd::Final | AttemptEnd::Asked => continue,

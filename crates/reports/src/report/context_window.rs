@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::human::count;
+use super::format::count;
 use ensemble_core::conversation::ExecutionFinished;
 
 /// One line, if anything was left out in this execution.
@@ -31,7 +31,7 @@ fn told(note: &Value) -> String {
     let summary = match &note["summary"] {
         Value::String(summary) => {
             let words: Vec<&str> = summary.split_whitespace().collect();
-            format!(", but this in their place: {}", words.join(" "))
+            format!("; a summary was sent instead: {}", words.join(" "))
         }
         _ => String::new(),
     };

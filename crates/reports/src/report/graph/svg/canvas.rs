@@ -16,7 +16,7 @@ pub(super) type Size = (f64, f64);
 
 /// Where the layout begins on the paper, and which way it goes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sheet {
+pub(super) struct Canvas {
     /// Which way.
     pub direction: Direction,
     /// Pixels before it.
@@ -49,7 +49,7 @@ impl Direction {
     }
 }
 
-impl Sheet {
+impl Canvas {
     /// A place on the paper.
     pub(super) fn point(&self, spot: Spot) -> (f64, f64) {
         let (x, y) = match self.direction {

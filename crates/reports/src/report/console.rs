@@ -1,0 +1,291 @@
+//! Standard output and standard error of a run, a spinner, and replies that are shown while they arrive.
+//!
+//! The lines of two replies that arrive at the same time would be mixed up, so only one reply is streamed at a time: the
+//! one that began first. Everything else is queued until that execution has ended.
+
+mod spinner;
+mod streaming;
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ensemble_core::thread::{Listener, Said, Speaker, ToolCall};
+
+use super::wrap::LineWidth;
+use spinner::Spinner;
+use streaming::StreamedReply;
+pub(super) use streaming::{call_line, is_long, result_line};
+
+/// Writes a run to the two streams; clones share them.
+#[derive(Clone)]
+pub struct ConsoleWriter(Arc<Mutex<ConsoleState>>);
+
+/// What is shown while a run is in progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConsoleOptions {
+    /// A spinner turns on standard error.
+    pub progress: bool,
+    /// Replies are shown while they arrive.
+    pub live: bool,
+    /// How long lines of standard output may be.
+    pub out_width: LineWidth,
+    /// How long lines of standard error may be.
+    pub err_width: LineWidth,
+}
+
+struct ConsoleState {
+    out: Box<dyn Write + Send>,
+    err: Box<dyn Write + Send>,
+    spinner: Spinner,
+    options: ConsoleOptions,
+    /// Printed before the next output of the turn.
+    heading: Option<String>,
+    /// The reply that is being streamed.
+    reply: Option<StreamedReply>,
+    /// Agents whose present reply is not streamed, because it is data.
+    data_replies: HashSet<Arc<str>>,
+    /// Text that is printed when no reply is being streamed and no question is open.
+    pending: Vec<(Target, String)>,
+    /// A person is being asked: nothing is written until the answer.
+    question_open: bool,
+    /// Parts of replies that arrived while a question was open.
+    deferred: Vec<(Speaker, Deferred)>,
+}
+
+/// A part of a reply that arrived while a question was open.
+enum Deferred {
+    Text(String),
+    ToolCalled(ToolCall),
+    ToolEnded(ToolCall),
+    Again,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Out,
+    Err,
+}
+
+/// What of an execution was shown before it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// Its name.
+    pub title: bool,
+    /// The text of its last reply.
+    pub text: bool,
+}
+
+impl ConsoleWriter {
+    /// Writes to these two streams.
+    pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>, options: ConsoleOptions) -> Self {
+        Self(Arc::new(Mutex::new(ConsoleState {
+            out,
+            err,
+            spinner: Spinner::new(options.progress),
+            options,
+            heading: None,
+            reply: None,
+            data_replies: HashSet::new(),
+            pending: Vec::new(),
+            question_open: false,
+            deferred: Vec::new(),
+        })))
+    }
+
+    /// A person is asked: nothing is written and the spinner is cleared until [`ConsoleWriter::resume_after_question`].
+    pub fn pause_for_question(&self) {
+        let mut state = self.lock();
+        if let Some(mut reply) = state.reply.take() {
+            state.end_line(&mut reply);
+            state.reply = Some(reply);
+        }
+        state.question_open = true;
+        state.spinner.stop();
+    }
+
+    /// The person has answered, or the question was withdrawn.
+    pub fn resume_after_question(&self) {
+        let mut state = self.lock();
+        state.question_open = false;
+        if !state.is_streaming() {
+            state.spinner.start();
+        }
+        // The output of finished executions comes before replies that have begun.
+        state.print_pending();
+        for (speaker, deferred) in std::mem::take(&mut state.deferred) {
+            state.receive(&speaker, deferred.as_said());
+        }
+        state.print_pending();
+    }
+
+    /// Prints `text` to standard output.
+    pub fn print(&self, text: &str) {
+        self.lock().write_or_queue(Target::Out, text);
+    }
+
+    /// Prints `text` to standard error.
+    pub fn print_err(&self, text: &str) {
+        self.lock().write_or_queue(Target::Err, text);
+    }
+
+    /// Sets what is printed to standard output before the next output.
+    pub fn set_heading(&self, heading: Option<String>) {
+        self.lock().heading = heading;
+    }
+
+    /// Prints the heading, unless that has been done.
+    pub fn print_heading(&self) {
+        let mut state = self.lock();
+        if let Some(heading) = state.heading.take() {
+            state.write_or_queue(Target::Out, &heading);
+        }
+    }
+
+    /// Sets the message of the spinner; an empty one clears it. `afresh` restarts the time.
+    pub fn set_progress(&self, message: String, afresh: bool) {
+        let mut state = self.lock();
+        if afresh {
+            state.spinner.reset_time();
+        }
+        state.spinner.set_message(message);
+        if !state.is_blocked() {
+            state.spinner.start();
+        }
+    }
+
+    /// How long lines on standard output and on standard error may be.
+    pub(super) fn widths(&self) -> (LineWidth, LineWidth) {
+        let options = self.lock().options;
+        (options.out_width, options.err_width)
+    }
+
+    /// The execution of `agent` has ended, or its attempt: its reply is complete.
+    pub fn close_reply(&self, agent: &str) -> Shown {
+        let mut state = self.lock();
+        state.receive_deferred(agent);
+        state.data_replies.remove(agent);
+        match state.reply.take_if(|reply| *reply.speaker.agent == *agent) {
+            Some(reply) => state.close(reply),
+            None => Shown::default(),
+        }
+    }
+
+    /// Prints what was queued while a reply was streamed.
+    pub fn print_pending(&self) {
+        self.lock().print_pending();
+    }
+
+    /// The run has ended: clears the spinner and prints everything that was queued.
+    pub fn finish(&self) {
+        let mut state = self.lock();
+        if let Some(reply) = state.reply.take() {
+            state.close(reply);
+        }
+        state.spinner.set_message(String::new());
+        state.print_pending();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ConsoleState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener for ConsoleWriter {
+    fn hear(&self, speaker: &Speaker, said: Said<'_>) {
+        let mut state = self.lock();
+        if !state.options.live || matches!(said, Said::Retrying { .. }) {
+            return;
+        }
+        if state.question_open {
+            state.deferred.push((speaker.clone(), said.into()));
+        } else {
+            state.receive(speaker, said);
+        }
+    }
+}
+
+impl ConsoleState {
+    fn is_streaming(&self) -> bool {
+        self.reply.as_ref().is_some_and(|reply| reply.title_printed)
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.is_streaming() || self.question_open
+    }
+
+    fn print_pending(&mut self) {
+        if self.is_blocked() {
+            return;
+        }
+        for (target, text) in std::mem::take(&mut self.pending) {
+            self.write_or_queue(target, &text);
+        }
+    }
+
+    /// The agent ends while a question is open. If its reply was being streamed, the rest of it is queued; if not, the
+    /// whole reply is shown with the end of the execution, and the deferred parts are dropped.
+    fn receive_deferred(&mut self, agent: &str) {
+        let is_streaming =
+            self.is_streaming() && self.reply.as_ref().is_some_and(|reply| *reply.speaker.agent == *agent);
+        let deferred = std::mem::take(&mut self.deferred);
+        let (its, others) = deferred.into_iter().partition(|(speaker, _)| *speaker.agent == *agent);
+        self.deferred = others;
+        let its: Vec<(Speaker, Deferred)> = its;
+        for (speaker, deferred) in its.iter().filter(|_| is_streaming) {
+            self.receive(speaker, deferred.as_said());
+        }
+    }
+
+    fn write_or_queue(&mut self, target: Target, text: &str) {
+        if self.is_blocked() {
+            self.pending.push((target, text.to_owned()));
+            return;
+        }
+        let stream = match target {
+            Target::Out => &mut self.out,
+            Target::Err => &mut self.err,
+        };
+        // A reader that has gone away must not stop the run: the journal has it all.
+        self.spinner.suspend(|| {
+            let _ = stream.write_all(text.as_bytes());
+            let _ = stream.flush();
+        });
+    }
+
+    /// To standard output, also while a reply is streamed; queued while a question is open.
+    fn write_out(&mut self, text: &str) {
+        if self.question_open {
+            self.pending.push((Target::Out, text.to_owned()));
+            return;
+        }
+        let _ = self.out.write_all(text.as_bytes());
+        let _ = self.out.flush();
+    }
+}
+
+impl From<Said<'_>> for Deferred {
+    fn from(said: Said<'_>) -> Self {
+        match said {
+            Said::Text(text) => Self::Text(text.to_owned()),
+            Said::ToolCalled(call) => Self::ToolCalled(call.clone()),
+            Said::ToolEnded(call) => Self::ToolEnded(call.clone()),
+            // A retry pause is printed with the warnings of the execution; it is not deferred.
+            Said::Again | Said::Retrying { .. } => Self::Again,
+        }
+    }
+}
+
+impl Deferred {
+    fn as_said(&self) -> Said<'_> {
+        match self {
+            Self::Text(text) => Said::Text(text),
+            Self::ToolCalled(call) => Said::ToolCalled(call),
+            Self::ToolEnded(call) => Said::ToolEnded(call),
+            Self::Again => Said::Again,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

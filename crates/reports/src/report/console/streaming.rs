@@ -1,0 +1,188 @@
+//! The reply that is shown while it arrives.
+
+use std::sync::Arc;
+
+use anstyle::Style;
+
+use super::{ConsoleState, Shown};
+use crate::report::wrap::Wrapper;
+use ensemble_core::thread::{Said, Speaker, ToolCall};
+
+const NAME: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+
+/// Columns before every row of a reply.
+const INDENT: usize = 4;
+
+/// A reply that is being streamed, and how much of it is written.
+pub(super) struct StreamedReply {
+    pub(super) speaker: Speaker,
+    /// The line with the agent's name is written.
+    pub(super) title_printed: bool,
+    /// The beginning of a reply, until it is known whether it is text.
+    buffered: String,
+    /// The reply is text and is being written.
+    is_text: bool,
+    wrapper: Wrapper,
+    /// Text of the last reply was written.
+    has_text: bool,
+}
+
+impl ConsoleState {
+    pub(super) fn receive(&mut self, speaker: &Speaker, said: Said<'_>) {
+        if self.reply.is_none() {
+            if self.data_replies.contains(&speaker.agent) && matches!(said, Said::Text(_)) {
+                return;
+            }
+            self.reply = Some(StreamedReply::of(
+                speaker.clone(),
+                Wrapper::new(self.options.out_width, INDENT),
+            ));
+        }
+        let Some(mut reply) = self.reply.take_if(|reply| reply.speaker == *speaker) else {
+            return;
+        };
+        match said {
+            Said::Text(text) => self.text(&mut reply, text),
+            Said::ToolCalled(call) => self.line(&mut reply, &format!("→ {}", call_line(call, false))),
+            Said::ToolEnded(call) => self.line(&mut reply, &format!("← {}", result_line(call, false))),
+            Said::Again if reply.is_text => self.line(&mut reply, "(the reply was interrupted; requesting it again)"),
+            Said::Retrying { .. } => {}
+            Said::Again => {
+                self.data_replies.remove(&reply.speaker.agent);
+                reply.buffered.clear();
+            }
+        }
+        let is_data = !reply.is_text && looks_like_data(&reply.buffered);
+        if is_data {
+            self.data_replies.insert(Arc::clone(&reply.speaker.agent));
+        }
+        // A reply that is only data does not block other replies.
+        if reply.title_printed || !is_data {
+            self.reply = Some(reply);
+        }
+    }
+
+    fn text(&mut self, reply: &mut StreamedReply, text: &str) {
+        if reply.is_text {
+            self.write(reply, text);
+            return;
+        }
+        if self.data_replies.contains(&reply.speaker.agent) {
+            return;
+        }
+        reply.buffered.push_str(text);
+        let begins = reply.buffered.trim_start();
+        if begins.is_empty() || looks_like_data(begins) {
+            return;
+        }
+        let buffered = std::mem::take(&mut reply.buffered);
+        self.begin(reply);
+        reply.is_text = true;
+        reply.has_text = true;
+        self.write(reply, buffered.trim_start());
+    }
+
+    /// A line about a tool; the next text is another reply.
+    fn line(&mut self, reply: &mut StreamedReply, line: &str) {
+        self.data_replies.remove(&reply.speaker.agent);
+        self.begin(reply);
+        self.end_line(reply);
+        let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
+        self.write_out(&self.options.out_width.sentences(&line));
+        reply.buffered.clear();
+        reply.is_text = false;
+        reply.has_text = false;
+    }
+
+    /// Writes the line with the agent's name; the spinner is cleared.
+    fn begin(&mut self, reply: &mut StreamedReply) {
+        if reply.title_printed {
+            return;
+        }
+        reply.title_printed = true;
+        self.spinner.stop();
+        let heading = self.heading.take().unwrap_or_default();
+        let again = match reply.speaker.execution {
+            1 => String::new(),
+            execution => format!(" #{execution}"),
+        };
+        let agent = &reply.speaker.agent;
+        self.write_out(&format!("{heading}  {NAME}{agent}{NAME:#}{again} {DIM}llm{DIM:#}\n"));
+    }
+
+    fn write(&mut self, reply: &mut StreamedReply, text: &str) {
+        let mut shown = String::with_capacity(text.len() + INDENT);
+        reply.wrapper.push(text, &mut shown);
+        self.write_out(&shown);
+    }
+
+    /// Ends the present line of the reply, if there is one.
+    pub(super) fn end_line(&mut self, reply: &mut StreamedReply) {
+        let mut shown = String::new();
+        reply.wrapper.close_line(&mut shown);
+        if !shown.is_empty() {
+            self.write_out(&shown);
+        }
+    }
+
+    pub(super) fn close(&mut self, mut reply: StreamedReply) -> Shown {
+        if !reply.title_printed {
+            return Shown::default();
+        }
+        self.end_line(&mut reply);
+        if !self.question_open {
+            self.spinner.start();
+        }
+        Shown {
+            title: true,
+            text: reply.has_text,
+        }
+    }
+}
+
+impl StreamedReply {
+    fn of(speaker: Speaker, wrapper: Wrapper) -> Self {
+        Self {
+            speaker,
+            title_printed: false,
+            buffered: String::new(),
+            is_text: false,
+            wrapper,
+            has_text: false,
+        }
+    }
+}
+
+/// A reply that begins so is an object, which is shown by its keys when it is whole.
+fn looks_like_data(text: &str) -> bool {
+    let text = text.trim_start();
+    text.starts_with('{') || text.starts_with("```")
+}
+
+/// `name {"city": "Paris"}`, on one line, shortened unless the whole is wanted.
+pub(crate) fn call_line(call: &ToolCall, whole: bool) -> String {
+    format!("{} {}", call.name, on_one_line(&call.arguments.to_string(), whole))
+}
+
+/// `name: 72`, likewise.
+pub(crate) fn result_line(call: &ToolCall, whole: bool) -> String {
+    format!("{}: {}", call.name, on_one_line(&call.told(), whole))
+}
+
+/// Characters of what a tool takes or gives that are shown unless all are wanted.
+const MOST: usize = 120;
+
+/// Is the whole of the call longer than what is shown of it?
+pub(crate) fn is_long(call: &ToolCall) -> bool {
+    let is_long = |text: &str| text.chars().nth(MOST).is_some();
+    is_long(&call.arguments.to_string()) || is_long(&call.told())
+}
+
+fn on_one_line(text: &str, whole: bool) -> String {
+    let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    if whole || text.chars().nth(MOST).is_none() {
+        return line.collect();
+    }
+    line.take(MOST).chain(['…']).collect()
+}

@@ -1,0 +1,101 @@
+//! Styles, and words for figures, that all reports for people share.
+
+use anstyle::{AnsiColor, Style};
+
+use ensemble_core::conversation::AttemptFailed;
+use ensemble_language::data::Usage;
+
+pub(super) const NAME: Style = Style::new().bold();
+pub(super) const DIM: Style = Style::new().dimmed();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(super) const CAUTION: Style = AnsiColor::Yellow.on_default().bold();
+pub(super) const TURN: Style = AnsiColor::Cyan.on_default().bold();
+
+/// A text, and whether something of it was left out.
+#[derive(Debug, Default)]
+pub(super) struct Shortened {
+    pub(super) text: String,
+    pub(super) has_cut: bool,
+}
+
+/// An attempt that is not the last: the first line of its error, or all of them.
+pub(super) fn retry(failed: &AttemptFailed, whole: bool) -> Shortened {
+    let error = failed.failure.error.trim_end();
+    let has_cut = !whole && error.contains('\n');
+    let error = match whole {
+        true => error.replace('\n', "\n    "),
+        false => error.lines().next().unwrap_or_default().to_owned(),
+    };
+    let text = format!(
+        "  {CAUTION}retry{CAUTION:#}: {} failed ({}: {error}{}), again in {}\n",
+        failed.agent,
+        kind_of(failed.failure.kind),
+        if has_cut { " …" } else { "" },
+        duration(failed.pause),
+    );
+    Shortened { text, has_cut }
+}
+
+/// Requests, tokens and what they cost, in a few words.
+pub(super) fn used(usage: &Usage) -> String {
+    let estimated = if usage.estimated { ", estimated" } else { "" };
+    let cached = match usage.cached {
+        0 => String::new(),
+        cached => format!(" ({cached} from the cache)"),
+    };
+    let cost = usage.cost.map_or_else(String::new, |cost| format!(" · cost {cost}"));
+    format!(
+        "{}{cached} · {} tokens in, {} out{estimated}{cost}",
+        count(usage.requests, "model request"),
+        usage.input_tokens,
+        usage.output_tokens
+    )
+}
+
+pub(super) fn kind_of(kind: ensemble_language::data::FailureKind) -> String {
+    serde_json::to_value(kind)
+        .ok()
+        .and_then(|kind| kind.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+/// `1 turn`, `2 turns`.
+pub fn count(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// `3 ms`, `1.2 s`, `2 min 5 s`, `1 h 20 min`.
+pub(super) fn duration(seconds: f64) -> String {
+    if seconds < 1.0 {
+        format!("{:.0} ms", seconds * 1000.0)
+    } else if seconds < 60.0 {
+        format!("{seconds:.1} s")
+    } else if seconds < 3600.0 {
+        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), (seconds % 60.0).floor())
+    } else {
+        let minutes = (seconds / 60.0).floor();
+        format!("{:.0} h {:.0} min", (minutes / 60.0).floor(), minutes % 60.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_people_say_them() {
+        let table = [
+            (0.0, "0 ms"),
+            (0.0123, "12 ms"),
+            (1.25, "1.2 s"),
+            (125.0, "2 min 5 s"),
+            (119.9, "1 min 59 s"),
+            (4_800.0, "1 h 20 min"),
+        ];
+        for (seconds, words) in table {
+            assert_eq!(duration(seconds), words);
+        }
+    }
+}

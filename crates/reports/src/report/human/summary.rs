@@ -1,0 +1,94 @@
+//! What is printed when a run ends: the outcome, what it took, and what to type next.
+
+use super::{Human, Verbosity};
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, count, duration, used};
+use ensemble_core::conversation::{CompletionReason, ConversationState, Record, RunEnded};
+
+impl Human {
+    pub(super) fn summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
+        let reason = ended.completion_reason;
+        let quiet = self.verbosity == Verbosity::Quiet;
+        if (quiet || self.in_chat) && reason == CompletionReason::Completed {
+            return String::new();
+        }
+        let (style, mark) = match reason {
+            CompletionReason::Completed => (GOOD, "✓"),
+            reason if reason.is_limit() => (CAUTION, "■"),
+            CompletionReason::WaitingForInput => (CAUTION, "?"),
+            _ => (BAD, "✗"),
+        };
+        let space = if quiet { "" } else { "\n" };
+        let mut text = format!("{space}{style}{mark} {reason}{style:#}");
+        if let Some(detail) = &ended.detail {
+            text.push_str(&format!(": {detail}"));
+        }
+        let seconds = self.begun.map_or(0.0, |begun| (record.at - begun).as_seconds_f64());
+        text.push_str(&format!(
+            "\n  {} · {} · {}\n",
+            count(u64::from(state.turn_count()), "turn"),
+            count(state.history().count() as u64, "execution"),
+            duration(seconds),
+        ));
+        if quiet {
+            return text;
+        }
+        for not_run in &ended.not_run {
+            text.push_str(&format!(
+                "  {DIM}{} never ran: {}{DIM:#}\n",
+                not_run.agent, not_run.reason
+            ));
+        }
+        text.push_str(&self.cost(state));
+        text
+    }
+
+    /// What to type next.
+    pub(super) fn commands(&self, reason: CompletionReason, state: &ConversationState) -> String {
+        if self.verbosity == Verbosity::Quiet {
+            return String::new();
+        }
+        let id = state.started().map_or("", |started| &*started.run_id);
+        // A run inside another is driven with that one.
+        if id.contains('/') || id.is_empty() {
+            return String::new();
+        }
+        let mut text = match reason {
+            CompletionReason::WaitingForInput => {
+                let asking = state.open_questions().filter_map(|question| question.asked_by);
+                let answers: Vec<String> = asking.map(|agent| format!(" --answer {agent}=…")).collect();
+                format!("  answer with: ensemble resume {id}{}\n", answers.concat())
+            }
+            reason if reason.is_resumable() => format!("  resume with: ensemble resume {id}\n"),
+            CompletionReason::Completed if self.in_chat => String::new(),
+            _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
+        };
+        if self.has_cut {
+            text.push_str(&format!(
+                "  {DIM}shortened; show everything with: ensemble runs show {id} -v{DIM:#}\n"
+            ));
+        }
+        text
+    }
+
+    fn cost(&self, state: &ConversationState) -> String {
+        let usage = state.usage();
+        let simulated = state.started().map_or(&[][..], |started| &started.simulated);
+        let mut text = String::new();
+        if usage.requests > 0 {
+            text.push_str(&format!("  {}\n", used(&usage)));
+        }
+        let by_agent = ensemble_core::conversation::usage_by_agent(state);
+        if self.verbosity == Verbosity::Verbose && by_agent.len() > 1 {
+            for (name, usage) in &by_agent {
+                text.push_str(&format!("    {DIM}{name}: {}{DIM:#}\n", used(usage)));
+            }
+        }
+        if !simulated.is_empty() {
+            text.push_str(&format!(
+                "  {CAUTION}simulated{CAUTION:#}: no model was asked for {}\n",
+                simulated.join(", ")
+            ));
+        }
+        text
+    }
+}

@@ -1,0 +1,104 @@
+//! Single lines of a run's story, as text.
+
+use chrono::Local;
+
+use super::next::Driver;
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count, duration, used};
+use crate::report::values::value_text;
+use crate::report::wrap::LineWidth;
+use crate::story::{AttemptEnd, Execution, Story, Turn};
+use ensemble_core::conversation::{CompletionReason, Interruption, Record};
+use ensemble_language::data::Context;
+
+/// Columns before every row of an output.
+pub(super) const INDENT: usize = 4;
+
+/// What a run came to: turns and time, requests and tokens.
+pub(super) fn totals(story: &Story) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} · {} · {}",
+        count(story.turn_count() as u64, "turn"),
+        count(story.execution_count() as u64, "execution"),
+        duration(story.active),
+    )];
+    let whole = story
+        .latest
+        .zip(story.begun)
+        .map(|(latest, begun)| (latest - begun).as_seconds_f64());
+    if let Some(whole) = whole.filter(|whole| whole - story.active >= 1.0) {
+        lines[0].push_str(&format!(", {} with pauses", duration(whole)));
+    }
+    let usage = story.usage;
+    if usage.requests > 0 {
+        lines.push(used(&usage));
+    }
+    lines
+}
+
+/// A cause as people say it.
+pub(super) fn words(cause: &Interruption) -> String {
+    match cause {
+        Interruption::Cancelled { by } => format!("stopped by {by}"),
+        Interruption::Timeout => "stopped: the time limit of the run was reached".to_owned(),
+    }
+}
+
+pub(super) fn mark(reason: CompletionReason) -> (anstyle::Style, &'static str) {
+    match reason {
+        CompletionReason::Completed => (GOOD, "✓"),
+        reason if reason.is_limit() => (CAUTION, "■"),
+        CompletionReason::WaitingForInput => (CAUTION, "?"),
+        _ => (BAD, "✗"),
+    }
+}
+
+/// What a script wrote to stderr, as it wrote it.
+pub(super) fn as_written(stderr: &str) -> String {
+    LineWidth::UNLIMITED.block(&format!("{DIM}stderr:{DIM:#}\n{stderr}"), INDENT)
+}
+
+/// Who was at work when the run was stopped.
+pub(super) fn stopped(turn: &Turn) -> String {
+    let stopped = turn.executions.iter().filter(|execution| {
+        let last = execution.attempts.last();
+        last.is_some_and(|attempt| attempt.end == AttemptEnd::Stopped)
+    });
+    stopped
+        .map(|execution| {
+            let agent = &execution.agent;
+            format!("  {CAUTION}■{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}was stopped{DIM:#}\n")
+        })
+        .collect()
+}
+
+/// Who is at work, or was when the process died.
+pub(super) fn under_way(turn: &Turn, driver: Driver) -> String {
+    let open = turn.executions.iter().filter(|execution| execution.finished.is_none());
+    let tell = |execution: &Execution| {
+        let agent = &execution.agent;
+        let what = match (execution.attempts.last(), driver) {
+            (None, _) => "has not started".to_owned(),
+            (Some(attempt), Driver::Process(_)) => format!(
+                "attempt {}, since {}",
+                attempt.attempt,
+                attempt.started_at.with_timezone(&Local).format("%H:%M:%S")
+            ),
+            (Some(attempt), Driver::Nobody) => format!("attempt {} had not finished", attempt.attempt),
+        };
+        format!("  {CAUTION}…{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}{what}{DIM:#}\n")
+    };
+    open.map(tell).collect()
+}
+
+pub(super) fn time(record: &Record) -> String {
+    record.at.with_timezone(&Local).format("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// Values that were put into a context, on one line.
+pub(super) fn given(context: &Context, whole: bool) -> String {
+    let pairs: Vec<String> = context
+        .iter()
+        .map(|(key, value)| format!("{key} = {}", value_text(value, whole)))
+        .collect();
+    pairs.join(", ")
+}

@@ -1,0 +1,149 @@
+//! Outputs and their values as a person reads them.
+
+use serde_json::Value;
+
+use super::format::DIM;
+
+/// Characters of a value that are shown unless the whole is wanted.
+const MOST: usize = 160;
+
+/// An output: the response as text, other keys as `key: value`.
+pub(super) fn output_text(output: &Value, whole: bool) -> String {
+    let Some(object) = output.as_object() else {
+        return output.to_string();
+    };
+    let mut text = String::new();
+    if let Some(response) = object.get("response").filter(|_| shows_response(output)) {
+        text.push_str(&match response {
+            Value::String(text) => text.trim_end().to_owned(),
+            other => other.to_string(),
+        });
+        text.push('\n');
+    }
+    for (key, value) in object.iter().filter(|(key, _)| *key != "response") {
+        text.push_str(&format!("{DIM}{key}:{DIM:#} {}\n", value_text(value, whole)));
+    }
+    text
+}
+
+/// Is something of the output left out if the whole of it is not wanted?
+pub(super) fn is_long(output: &Value) -> bool {
+    let others = output
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| *key != "response");
+    others
+        .into_iter()
+        .any(|(_, value)| full(value).chars().nth(MOST).is_some())
+}
+
+/// A response that is itself the object whose keys are shown is not shown again.
+fn shows_response(output: &Value) -> bool {
+    let response = output["response"].as_str();
+    let has_more = output.as_object().is_some_and(|object| object.len() > 1);
+    !(has_more && response.is_some_and(is_object))
+}
+
+/// Is the text itself the object whose keys are shown?
+pub(super) fn is_object(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with('{') && serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok()
+}
+
+/// One value, shortened unless the whole is wanted. A text is in quotes where it could be taken for something else.
+pub(super) fn value_text(value: &Value, whole: bool) -> String {
+    match whole {
+        true => full(value),
+        false => shortened(&full(value)),
+    }
+}
+
+/// The beginning of a text.
+pub(super) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MOST) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(MOST - 1).chain(['…']).collect(),
+    }
+}
+
+fn full(value: &Value) -> String {
+    match value {
+        Value::String(text) if needs_quotes(text) => value.to_string(),
+        Value::String(text) => text.trim_end().to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Would the text alone be taken for a number, for `true`, `null`, a list or an object, for nothing at all, or for a text
+/// without the blanks around it? Several lines are never taken for anything else.
+fn needs_quotes(text: &str) -> bool {
+    let line = text.trim_end_matches(['\n', '\r']);
+    if line.contains('\n') {
+        return false;
+    }
+    let looks_like_a_number = || line.starts_with(|c: char| "+-.0123456789".contains(c)) && line.parse::<f64>().is_ok();
+    line.trim().len() != line.len()
+        || line.is_empty()
+        || looks_like_a_number()
+        || serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_text_is_in_quotes_where_it_could_be_taken_for_something_else() {
+        let table = [
+            (json!("false"), "\"false\""),
+            (json!(false), "false"),
+            (json!("null"), "\"null\""),
+            (json!(null), "null"),
+            (json!("3"), "\"3\""),
+            (json!(3), "3"),
+            (json!("-1.5e3"), "\"-1.5e3\""),
+            (json!("007"), "\"007\""),
+            (json!(".5"), "\".5\""),
+            (json!(""), "\"\""),
+            (json!("  "), "\"  \""),
+            (json!("\n"), "\"\\n\""),
+            (json!(" a"), "\" a\""),
+            (json!("a\t"), "\"a\\t\""),
+            (json!("[1, 2]"), "\"[1, 2]\""),
+            (json!([1, 2]), "[1,2]"),
+            (json!("{\"a\": 1}"), "\"{\\\"a\\\": 1}\""),
+            (json!("\"quoted\""), "\"\\\"quoted\\\"\""),
+            // As it is.
+            (json!("good"), "good"),
+            (json!("ends with a line feed\n"), "ends with a line feed"),
+            (json!("two words"), "two words"),
+            (json!("infinity"), "infinity"),
+            (json!("3 apples"), "3 apples"),
+            (json!("- one\n- two"), "- one\n- two"),
+            (json!("1\n2\n"), "1\n2"),
+            (json!("{\n  \"a\": 1\n}"), "{\n  \"a\": 1\n}"),
+        ];
+        for (value, shown) in table {
+            assert_eq!(value_text(&value, true), shown, "{value}");
+        }
+    }
+
+    #[test]
+    fn an_output_shows_its_response_as_text_and_other_keys_beside_it() {
+        let shown = |value: Value| anstream::adapter::strip_str(&output_text(&value, false)).to_string();
+        assert_eq!(shown(json!({"response": "hello"})), "hello\n");
+        assert_eq!(shown(json!({"response": "3"})), "3\n", "a response is always text");
+        assert_eq!(shown(json!({"a": 1, "b": [true]})), "a: 1\nb: [true]\n");
+        assert_eq!(
+            shown(json!({"approved": "false", "note": ""})),
+            "approved: \"false\"\nnote: \"\"\n"
+        );
+        assert_eq!(shown(json!({"a": 1, "response": "{\"a\": 1}"})), "a: 1\n");
+        let long = json!({"a": "x".repeat(200)});
+        assert_eq!(shown(long.clone()).chars().count(), "a: ".len() + 160 + 1);
+        assert!(is_long(&long) && !is_long(&json!({"a": 1, "response": "x".repeat(200)})));
+    }
+}

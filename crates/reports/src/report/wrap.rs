@@ -1,0 +1,293 @@
+//! Lines of a terminal, broken between words, with a hanging indent.
+//!
+//! Only what goes to a terminal is wrapped: what is piped keeps the lines that it has, so that programs that read it see
+//! what they always saw. Preformatted lines are never changed: lines that begin with a blank, fenced code and tables.
+//! Texts arrive in pieces while a model writes, so the wrapper keeps the last, unfinished word until it is complete.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Lines are not longer than this, however wide the terminal is: long lines are hard to read.
+const MOST_COLUMNS: usize = 80;
+
+/// Lines are not broken into pieces narrower than this.
+const FEWEST_COLUMNS: usize = 20;
+
+/// How far the second and later rows of our own sentences stand behind the first.
+const HANG: usize = 2;
+
+/// How long the lines of a stream may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LineWidth(Option<usize>);
+
+impl LineWidth {
+    /// Lines are never broken: the stream is not a terminal.
+    pub const UNLIMITED: Self = Self(None);
+
+    /// For a terminal with so many columns; a terminal that does not tell has 80.
+    pub fn of_terminal(columns: Option<u16>) -> Self {
+        let columns = columns.map_or(MOST_COLUMNS, usize::from);
+        Self(Some(columns.clamp(FEWEST_COLUMNS, MOST_COLUMNS)))
+    }
+
+    /// Lines of our own that begin with any number of blanks; later rows of a line stand two columns further in.
+    pub fn sentences(self, text: &str) -> String {
+        if self.0.is_none() {
+            return text.to_owned();
+        }
+        let mut wrapped = String::with_capacity(text.len());
+        for line in text.split_inclusive('\n') {
+            let rest = line.trim_start_matches(' ');
+            let mut wrapper = Wrapper::new(self, line.len() - rest.len());
+            wrapper.kind = Kind::Sentence;
+            wrapper.push(rest, &mut wrapped);
+            wrapper.finish(&mut wrapped);
+        }
+        wrapped
+    }
+
+    /// A whole text that somebody else wrote, every line of it indented by so many columns and ended.
+    pub fn block(self, text: &str, indent: usize) -> String {
+        if self.0.is_none() {
+            let line = |line: &str| format!("{:indent$}{line}\n", "");
+            return text.lines().map(line).collect();
+        }
+        let mut wrapped = String::with_capacity(text.len());
+        let mut wrapper = Wrapper::new(self, indent);
+        for line in text.lines() {
+            wrapper.push(line, &mut wrapped);
+            wrapper.push("\n", &mut wrapped);
+        }
+        wrapped
+    }
+}
+
+/// What a line is, which decides where its second row begins and whether there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Its first word has not been read.
+    Unknown,
+    /// One of our own sentences.
+    Sentence,
+    /// Words, which may be broken into rows.
+    Words,
+    /// Preformatted: it stays as it is.
+    Verbatim,
+}
+
+/// Wraps a text that arrives in pieces.
+#[derive(Debug)]
+pub(super) struct Wrapper {
+    width: LineWidth,
+    /// Columns before every row.
+    indent: usize,
+    /// Further columns before later rows of the same line.
+    hang: usize,
+    kind: Kind,
+    /// The columns that the present row fills; 0: nothing of it is written.
+    column: usize,
+    /// Blanks after the last word, written before the next one unless a new row begins there.
+    blanks: String,
+    /// A word whose end has not come.
+    word: String,
+    /// The marks that opened the fenced code in which the text is.
+    fence: Option<String>,
+}
+
+impl Wrapper {
+    /// A text whose rows begin with so many blanks.
+    pub(super) fn new(width: LineWidth, indent: usize) -> Self {
+        Self {
+            width,
+            indent,
+            hang: 0,
+            kind: Kind::Unknown,
+            column: 0,
+            blanks: String::new(),
+            word: String::new(),
+            fence: None,
+        }
+    }
+
+    /// Takes a piece of the text, and writes what can be placed.
+    pub(super) fn push(&mut self, text: &str, out: &mut String) {
+        if self.width.0.is_none() {
+            for line in text.split_inclusive('\n') {
+                self.write(line.trim_end_matches('\n'), out);
+                if line.ends_with('\n') {
+                    self.end_line(out);
+                }
+            }
+            return;
+        }
+        for character in text.chars() {
+            match character {
+                '\n' => {
+                    self.end_word(out);
+                    self.end_line(out);
+                }
+                ' ' | '\t' if self.kind == Kind::Unknown && self.word.is_empty() => {
+                    self.kind = Kind::Verbatim;
+                    self.write(character.encode_utf8(&mut [0; 4]), out);
+                }
+                _ if self.kind == Kind::Verbatim => self.write(character.encode_utf8(&mut [0; 4]), out),
+                ' ' | '\t' => {
+                    self.end_word(out);
+                    if self.kind == Kind::Verbatim {
+                        self.write(character.encode_utf8(&mut [0; 4]), out);
+                    } else {
+                        self.blanks.push(' ');
+                    }
+                }
+                character => {
+                    if may_part(&self.word, character) {
+                        self.end_word(out);
+                    }
+                    self.word.push(character);
+                }
+            }
+        }
+    }
+
+    /// Writes the word that was kept; what comes next begins a new line of the text.
+    pub(super) fn finish(&mut self, out: &mut String) {
+        self.end_word(out);
+        self.blanks.clear();
+        self.kind = Kind::Unknown;
+    }
+
+    /// Ends the present line, if there is one.
+    pub(super) fn close_line(&mut self, out: &mut String) {
+        self.finish(out);
+        if self.column > 0 {
+            self.end_line(out);
+        }
+    }
+
+    fn end_line(&mut self, out: &mut String) {
+        out.push('\n');
+        self.column = 0;
+        self.hang = 0;
+        self.blanks.clear();
+        self.kind = Kind::Unknown;
+    }
+
+    /// Writes without a look at the width.
+    fn write(&mut self, text: &str, out: &mut String) {
+        if text.is_empty() {
+            return;
+        }
+        if self.column == 0 {
+            self.begin_row(self.indent, out);
+        }
+        out.push_str(text);
+        self.column += 1;
+    }
+
+    fn begin_row(&mut self, indent: usize, out: &mut String) {
+        out.extend(std::iter::repeat_n(' ', indent));
+        self.column = indent;
+    }
+
+    fn end_word(&mut self, out: &mut String) {
+        if self.word.is_empty() {
+            return;
+        }
+        let word = std::mem::take(&mut self.word);
+        if self.column == 0 && self.kind != Kind::Verbatim {
+            self.begin_line(&word);
+        }
+        if self.kind == Kind::Verbatim {
+            self.write(&word, out);
+            return;
+        }
+        let most = self.width.0.unwrap_or(usize::MAX);
+        let columns = columns(&word);
+        let has_words = self.column > self.indent;
+        if self.column == 0 {
+            self.begin_row(self.indent, out);
+        } else if has_words && self.column + self.blanks.len() + columns > most {
+            out.push('\n');
+            self.begin_row(self.indent + self.hang, out);
+        } else {
+            out.push_str(&self.blanks);
+            self.column += self.blanks.len();
+        }
+        self.blanks.clear();
+        out.push_str(&word);
+        self.column += columns;
+    }
+
+    /// The first word of a line tells what the line is.
+    fn begin_line(&mut self, word: &str) {
+        if self.kind == Kind::Sentence {
+            self.hang = HANG;
+            return;
+        }
+        let marks: String = word.chars().take_while(|c| matches!(c, '`' | '~')).collect();
+        let is_fence = marks.len() >= 3 && (marks.starts_with("```") || marks.starts_with("~~~"));
+        let was_inside = self.fence.is_some();
+        if is_fence {
+            match &self.fence {
+                Some(open) if marks.starts_with(open.as_str()) => self.fence = None,
+                Some(_) => {}
+                None => self.fence = Some(marks),
+            }
+        }
+        self.kind = match is_fence || was_inside || word.starts_with('|') {
+            true => Kind::Verbatim,
+            false => Kind::Words,
+        };
+        self.hang = hang_behind(word);
+    }
+}
+
+/// Where later rows begin behind this first word: a list's rows stand under its text, those of `key: value` a bit in.
+fn hang_behind(word: &str) -> usize {
+    let is_bullet = matches!(word, "-" | "*" | "+" | "•" | "·" | "–" | ">");
+    let digits = word.trim_end_matches(['.', ')']);
+    let is_number = digits.len() + 1 == word.len() && digits.len() < 4 && digits.bytes().all(|b| b.is_ascii_digit());
+    if is_bullet || (is_number && !digits.is_empty()) {
+        return word.width() + 1;
+    }
+    // A label of our own, in a style.
+    if word.starts_with('\u{1b}') { HANG } else { 0 }
+}
+
+/// May a row end between the word and this character, though no blank is there? Beside characters of two columns, as those
+/// of Chinese and Japanese, but not before a closing sign, and not inside one sign of several characters.
+fn may_part(word: &str, next: char) -> bool {
+    let Some(last) = word.chars().next_back() else {
+        return false;
+    };
+    let is_wide = |character: char| character.width() == Some(2);
+    let closes = "、。，．！？：；）］｝」』】〉》〕ー々…";
+    let opens = "（［｛「『【〈《〔";
+    let joins = last == '\u{200d}' || next.width() == Some(0) || closes.contains(next) || opens.contains(last);
+    (is_wide(last) || is_wide(next)) && !joins
+}
+
+/// The columns that a word takes on a terminal; colours take none.
+pub(super) fn columns(word: &str) -> usize {
+    if word.contains('\u{1b}') {
+        return anstream::adapter::strip_str(word).to_string().width();
+    }
+    word.width()
+}
+
+/// The beginning of a text that is not wider than so many columns, with an ellipsis if something is left out.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    if text.width() <= most {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    for character in text.chars() {
+        if short.width() + character.width().unwrap_or(0) + 1 > most {
+            break;
+        }
+        short.push(character);
+    }
+    short + "…"
+}
+
+#[cfg(test)]
+mod tests;
