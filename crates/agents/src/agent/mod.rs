@@ -12,6 +12,7 @@ pub mod llm;
 pub mod output;
 pub mod process;
 mod recorded;
+mod repair;
 pub mod reply;
 mod reused;
 pub mod rhai_script;
