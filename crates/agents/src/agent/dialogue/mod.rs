@@ -65,6 +65,7 @@ mod tests;
 mod tools;
 #[cfg(feature = "typed")]
 mod typed;
+mod window;
 
 pub use error::{Cause, DialogueError};
 pub use function::ToolError;
@@ -74,13 +75,15 @@ pub use step::{Calls, Step};
 pub use stream::{DialogueStream, Piece};
 pub use tools::{NoTools, Tools};
 #[cfg(feature = "typed")]
-pub use typed::Answer;
+pub use typed::{Answer, MAX_CORRECTIONS};
+pub use window::{Fitted, Sending, Unfitted, Window};
 
 pub use crate::model::ToolSpec;
 pub use ensemble_core::thread::{Message, Role, StopReason, Thread, ThreadError, ToolCall, ToolEnd};
 pub use ensemble_language::data::Usage;
 pub use ensemble_language::ensemble::{ContextWindow, Profile, Reply, Strategy};
 
+use std::fmt;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -89,66 +92,16 @@ use serde_json::Value;
 
 use self::function::Functions;
 use super::BoxFuture;
-use super::llm::BuildError;
-use super::window::{AgentWindow, Outside};
 use crate::model::Model;
 use ensemble_core::thread::Speaker;
 use ensemble_language::data::Remaining;
-use ensemble_language::ensemble::{ModelChoice, SIMULATED, Simulated};
+use ensemble_language::ensemble::{SIMULATED, Simulated};
 
 /// Most requests of one round where nothing else is said.
 pub const MAX_ITERATIONS: u32 = 10;
 
-/// How often a reply that is no value of the wanted type is sent back where nothing else is said.
-pub const MAX_CORRECTIONS: u32 = 2;
-
 /// Tells the time of iterations.
 pub type Now = dyn Fn() -> DateTime<Utc> + Send + Sync;
-
-/// Keeps what is sent within the model's context window.
-pub trait Window: Send + Sync {
-    /// What of it is sent.
-    fn fit<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Fitted, Unfitted>>;
-}
-
-/// What would be sent without a window.
-#[derive(Debug, Clone)]
-pub struct Sending<'a> {
-    /// The instructions; they are sent beside the messages, and count.
-    pub system: Option<&'a str>,
-    /// The thread, the present user message included.
-    pub messages: Vec<Message>,
-    /// Who asks.
-    pub speaker: &'a Speaker,
-    /// Requests that the agent has made before.
-    pub requests_made: u64,
-    /// What was left out of the last request that left something out, as the thread keeps it.
-    pub before: Option<Value>,
-}
-
-/// What is sent, and what is not.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Fitted {
-    /// What is sent, in order.
-    pub messages: Vec<Message>,
-    /// Are the instructions left out?
-    pub drops_system: bool,
-    /// What was left out, in the form in which the thread keeps it; nothing if everything is sent.
-    pub dropped: Option<Value>,
-    /// What summing up has cost.
-    pub usage: Usage,
-    /// What the person who listens should know.
-    pub warnings: Vec<String>,
-}
-
-/// Why nothing can be sent.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Unfitted {
-    /// In words.
-    pub error: String,
-    /// What it has cost to learn that.
-    pub usage: Usage,
-}
 
 /// A model with its tools, ready to be talked to. It keeps nothing of what is said: a [`Thread`] does. Clones share the
 /// model.
@@ -159,8 +112,19 @@ pub struct Dialogue {
     window: Option<Arc<dyn Window>>,
     system: Option<String>,
     max_iterations: u32,
+    #[cfg(feature = "typed")]
     max_corrections: u32,
     now: Arc<Now>,
+}
+
+impl fmt::Debug for Dialogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let models: Vec<&str> = self.model.profiles().map(|link| &*link.name).collect();
+        f.debug_struct("Dialogue")
+            .field("models", &models)
+            .field("tools", &self.tools)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Dialogue {
@@ -176,6 +140,7 @@ impl Dialogue {
             window: None,
             system: None,
             max_iterations: MAX_ITERATIONS,
+            #[cfg(feature = "typed")]
             max_corrections: MAX_CORRECTIONS,
             now: Arc::new(Utc::now),
         }
@@ -261,53 +226,6 @@ impl Dialogue {
         }
     }
 
-    /// With a context window: what of a long thread is sent. The thread itself stays whole. `Strategy::Summarize` asks
-    /// this dialogue's model, or the one that it names (`PROVIDER/MODEL`). There are no scripts here: whoever wants rules of
-    /// their own gives a [`Window`] to [`with_window`](Self::with_window).
-    ///
-    /// ```
-    /// use ensemble_agents::agent::dialogue::{ContextWindow, Dialogue, Strategy, Thread};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let dialogue = Dialogue::simulated(["One.", "Two.", "Three."]).context_window(ContextWindow {
-    ///     max_messages: Some(3),
-    ///     min_recent_turns: 1.try_into()?,
-    ///     strategy: Strategy::OldestFirst,
-    ///     ..ContextWindow::default()
-    /// })?;
-    /// let all = dialogue.in_sequence(Thread::default(), ["1?", "2?", "3?"]).await?;
-    /// let last = &all[2].thread;
-    /// assert_eq!(last.to_messages().len(), 6, "the thread is whole");
-    /// assert_eq!(last.iterations()[2].metadata["dropped"]["messages"], 2, "the first question and its answer");
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// The strategy needs a script, or a model that cannot be asked.
-    pub fn context_window(self, window: ContextWindow) -> Result<Self, BuildError> {
-        let own = ModelChoice::Profile("".into());
-        let model = self.model.profiles().next().map(|link| Arc::clone(&link.profile.model));
-        let outside = Outside {
-            model: &own,
-            model_name: model.as_deref().unwrap_or_default(),
-            load: &|_| Err("a dialogue without an ensemble has no scripts; implement `Window`".to_owned()),
-            connect: &|choice| match choice {
-                ModelChoice::Profile(name) if *choice != own => Model::named(name, self.model.network()),
-                _ => Ok(self.model.clone()),
-            },
-        };
-        let window = AgentWindow::new(&window, &outside)?;
-        Ok(self.with_window(Some(Arc::new(window))))
-    }
-
-    /// With a context window of one's own.
-    #[must_use]
-    pub fn with_window(self, window: Option<Arc<dyn Window>>) -> Self {
-        Self { window, ..self }
-    }
-
     /// With these instructions, which every request begins with.
     #[must_use]
     pub fn with_system(self, system: impl Into<String>) -> Self {
@@ -323,15 +241,6 @@ impl Dialogue {
         Self { max_iterations, ..self }
     }
 
-    /// With at most that many corrections of a reply that is no value of the wanted type.
-    #[must_use]
-    pub fn with_max_corrections(self, max_corrections: u32) -> Self {
-        Self {
-            max_corrections,
-            ..self
-        }
-    }
-
     /// With another clock.
     #[must_use]
     pub fn with_clock(self, now: Arc<Now>) -> Self {
@@ -345,7 +254,8 @@ impl Dialogue {
 
     /// Says `text` and gives the messages as they come: a stream to be read, or to be awaited for its end.
     ///
-    /// Every thread can be continued. Calls in it that have no result, since it was saved in the middle of them, are
+    /// Every thread can be continued. The stream has the thread until its end, also if it fails or is cancelled; whoever may
+    /// drop it keeps a clone. Calls in it that have no result, since it was saved in the middle of them, are
     /// closed with an error that says so.
     pub fn say(&self, thread: Thread, text: impl Into<String>) -> DialogueStream<'_> {
         DialogueStream::new(self, thread, text.into(), self.max_iterations)

@@ -69,7 +69,7 @@ struct Sayings {
     pieces: VecDeque<Piece>,
     /// The text of the reply that is under way.
     reply: String,
-    /// The calls of the last reply that have ended.
+    /// The calls that have ended, each id once.
     ended: Vec<ToolCall>,
 }
 
@@ -85,7 +85,6 @@ impl Listener for Heard {
         match said {
             Said::Text(text) => {
                 heard.reply.push_str(text);
-                heard.ended.clear();
                 heard.pieces.push_back(Piece::Text(text.to_owned()));
             }
             Said::ToolEnded(call) => {
@@ -96,8 +95,11 @@ impl Listener for Heard {
                 heard.reply.clear();
                 heard.pieces.push_back(Piece::Again);
             }
-            // The reply is in the thread now.
-            Said::ToolCalled(_) => heard.reply.clear(),
+            Said::ToolCalled(call) => {
+                // The reply is in the thread now. A provider may give the ids of one reply to the calls of the next.
+                heard.reply.clear();
+                heard.ended.retain(|ended| ended.id != call.id);
+            }
         }
     }
 }

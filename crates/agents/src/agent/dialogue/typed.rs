@@ -16,6 +16,9 @@ use crate::agent::schema::Schema;
 use ensemble_core::thread::{Iteration, Role, Silence, StopReason, Thread};
 use ensemble_language::data::Usage;
 
+/// How often a reply that is no value of the wanted type is sent back where nothing else is said.
+pub const MAX_CORRECTIONS: u32 = 2;
+
 /// What [`Dialogue::say_as`] gives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer<T> {
@@ -136,6 +139,15 @@ impl Dialogue {
                 usage: Box::new(usage),
                 warnings,
             }),
+        }
+    }
+
+    /// With at most that many corrections of a reply that is no value of the wanted type.
+    #[must_use]
+    pub fn with_max_corrections(self, max_corrections: u32) -> Self {
+        Self {
+            max_corrections,
+            ..self
         }
     }
 

@@ -166,3 +166,30 @@ async fn a_thread_that_was_saved_in_the_middle_of_a_tool_goes_on() {
             .contains(UNKNOWN_FATE)
     );
 }
+
+#[tokio::test]
+async fn a_result_is_not_taken_for_that_of_a_later_call_with_the_same_id() {
+    let first = calls("", &[("1", "double", json!({"n": 1}))]);
+    let second = calls("", &[("1", "slow", json!({"n": 1}))]);
+    let (dialogue, ..) = dialogue(vec![first, second]);
+    let mut stream = dialogue.say(Thread::default(), "go");
+    while !matches!(stream.next().await, Some(Piece::Tool(_))) {}
+    // The second reply is two pieces of nothing.
+    while let Some(Some(Piece::Text(_))) = stream.next().now_or_never() {}
+    assert_eq!(stream.next().now_or_never(), None, "the slow tool runs");
+    let ended = |at: usize, thread: &Thread| thread.iterations()[at].tool_calls[0].end.clone();
+    let thread = stream.cancel();
+    assert_eq!(ended(0, &thread), Some(ToolEnd::Result(json!(2))));
+    assert_eq!(ended(1, &thread), Some(ToolEnd::Error(UNKNOWN_FATE.into())));
+}
+
+#[test]
+fn what_is_said_can_be_sent_to_another_thread_of_the_program() {
+    fn sendable<T: Send>(_: T) {}
+    let (dialogue, ..) = dialogue(Vec::new());
+    sendable(dialogue.say(Thread::default(), "x"));
+    sendable(dialogue.step(Thread::default()));
+    sendable(dialogue.in_sequence(Thread::default(), ["x"]));
+    #[cfg(feature = "typed")]
+    sendable(dialogue.say_as::<u8>(Thread::default(), "x"));
+}

@@ -157,7 +157,7 @@ async fn a_window_sums_up_with_the_dialogues_own_model_or_another() {
 fn a_window_that_cannot_be_made_is_told() {
     let made = |strategy| {
         let dialogue = Dialogue::simulated(["x"]).context_window(window(strategy));
-        dialogue.err().expect("it cannot be made").to_string()
+        dialogue.expect_err("it cannot be made").to_string()
     };
     let script = made(Strategy::Custom("cut.rhai".into()));
     assert!(
@@ -173,7 +173,7 @@ fn a_name_is_a_provider_with_a_model() {
     let network = || {
         Network::new(
             |name| (name == "OPENAI_API_KEY").then(|| "key".into()),
-            chrono::Utc::now,
+            || chrono::DateTime::UNIX_EPOCH,
             || 0.5,
         )
     };
@@ -207,10 +207,7 @@ fn a_key_comes_from_the_environment_of_the_process() {
         })
     };
     with("PATH").expect("every process has it");
-    let error = with("ENSEMBLE_TEST_WITHOUT_THIS")
-        .err()
-        .expect("has no key")
-        .to_string();
+    let error = with("ENSEMBLE_TEST_WITHOUT_THIS").expect_err("has no key").to_string();
     assert!(error.contains("ENSEMBLE_TEST_WITHOUT_THIS"), "{error}");
     let unknown = Profile {
         provider: "nobody".into(),
@@ -218,4 +215,13 @@ fn a_key_comes_from_the_environment_of_the_process() {
     };
     assert!(Dialogue::with_profile(unknown).is_err());
     assert!(Dialogue::with_model("ollama/llama3.2:1b").is_ok() && Dialogue::with_model("llama").is_err());
+}
+
+#[test]
+fn a_dialogue_is_shown_with_its_model_and_its_tools() {
+    let dialogue = Dialogue::simulated(["x"]).tool_with_schema("half", "", number(), |_| async { Ok(()) });
+    assert_eq!(
+        format!("{dialogue:?}"),
+        r#"Dialogue { models: ["model"], tools: {"half"}, .. }"#
+    );
 }
