@@ -296,7 +296,7 @@ impl Dialogue {
     /// What a round of this dialogue alone begins with.
     fn opening(&self, thread: Thread, text: String, max_requests: u32) -> Opening {
         Opening {
-            requests_made: thread.iterations().len() as u64,
+            requests_made: round::requests(&thread),
             thread: Arc::new(thread),
             text,
             systems: Vec::new(),

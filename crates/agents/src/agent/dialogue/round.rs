@@ -10,7 +10,7 @@ use super::super::Notes;
 use super::tools::perform;
 use super::{Cause, Dialogue, Fitted, Sending, Tools};
 use crate::model::{Ask, ModelReply, ToolSpec, estimate_tokens};
-use ensemble_core::thread::{Listener, Message, Speaker, StopReason, Thread, ToolCall};
+use ensemble_core::thread::{Iteration, Listener, Message, Speaker, StopReason, Thread, ToolCall};
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
 
@@ -237,6 +237,37 @@ pub(super) fn with_ends(exchange: Thread, ended: Vec<ToolCall>) -> Thread {
     }
     Thread::of(iterations)
 }
+
+/// The thread with what a round has added to it.
+pub(super) fn continued(earlier: Thread, exchange: Vec<Iteration>, usage: Usage) -> Thread {
+    let iterations = exchange.len() as u64;
+    let thread = earlier.followed_by(exchange);
+    match usage.own_requests().saturating_sub(iterations) {
+        0 => thread,
+        further => {
+            let before = thread.iterations().last().map_or(0, further_requests);
+            thread.noted(FURTHER_REQUESTS, before + further)
+        }
+    }
+}
+
+/// How many requests were made for it.
+pub(super) fn requests(thread: &Thread) -> u64 {
+    let iterations = thread.iterations();
+    iterations.len() as u64 + iterations.iter().map(further_requests).sum::<u64>()
+}
+
+fn further_requests(iteration: &Iteration) -> u64 {
+    iteration
+        .metadata
+        .get(FURTHER_REQUESTS)
+        .and_then(Value::as_u64)
+        .unwrap_or_default()
+}
+
+/// Under which an iteration notes requests that have no iteration: those that failed after tools, were made again, or
+/// summed up.
+const FURTHER_REQUESTS: &str = "further_requests";
 
 /// Under which an iteration notes what its request left out.
 const DROPPED: &str = "dropped";

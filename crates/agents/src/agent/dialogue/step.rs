@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use super::error::{NOT_MADE, UNKNOWN_FATE, closed};
-use super::round::with_ends;
+use super::round::{continued, with_ends};
 use super::tools::perform;
 use super::{Cause, Dialogue, DialogueError, Ended, Progress, Tools};
 use ensemble_core::thread::{Iteration, Message, Role, Silence, StopReason, Thread, ToolCall, ToolEnd};
@@ -162,8 +162,8 @@ impl Dialogue {
             progress.close((self.now)(), reason);
         }
         let conversed = progress.take();
-        let thread = earlier.followed_by(conversed.exchange.into_iterations());
         let (usage, warnings) = (conversed.usage, conversed.warnings);
+        let thread = continued(earlier, conversed.exchange.into_iterations(), usage);
         match replied {
             Ok((_, reply)) if reply.tool_calls.is_empty() => Ok(Step::Done(Ended {
                 text: reply.text,

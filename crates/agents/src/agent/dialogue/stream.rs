@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use futures_util::{Stream, StreamExt};
 
 use super::error::{UNKNOWN_FATE, closed};
+use super::round::continued;
 use super::{BoxFuture, Cause, Conversed, Dialogue, DialogueError, Ended, Progress};
 use ensemble_core::thread::{Listener, Message, Role, Said, Speaker, StopReason, Thread, ToolCall};
 
@@ -139,7 +140,7 @@ impl<'a> DialogueStream<'a> {
         while self.next().await.is_some() {}
         let conversed = self.conversed.unwrap_or_default();
         let (usage, warnings) = (conversed.usage, conversed.warnings);
-        let thread = self.earlier.followed_by(conversed.exchange.into_iterations());
+        let thread = continued(self.earlier, conversed.exchange.into_iterations(), usage);
         match conversed.end.unwrap_or(Err(Cause::NotEnded)) {
             Ok((text, stop_reason)) => Ok(Ended {
                 text,
@@ -183,8 +184,8 @@ impl<'a> DialogueStream<'a> {
             self.progress.close((self.dialogue.now)(), Some(StopReason::Cancelled));
             self.conversed = Some(self.progress.take());
         }
-        let exchange = self.conversed.unwrap_or_default().exchange;
-        closed(self.earlier.followed_by(exchange.into_iterations()), UNKNOWN_FATE)
+        let Conversed { exchange, usage, .. } = self.conversed.unwrap_or_default();
+        closed(continued(self.earlier, exchange.into_iterations(), usage), UNKNOWN_FATE)
     }
 
     /// Why the model stopped; nothing while it speaks, and nothing if it failed.

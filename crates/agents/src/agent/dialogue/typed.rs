@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::closed;
+use super::round::{continued, requests};
 use super::{Cause, Dialogue, DialogueError, Progress, ToolError};
 use crate::agent::repair::{correction, mismatch};
 use crate::agent::reply::{checked, output_of};
@@ -129,12 +130,12 @@ impl Dialogue {
         match ended {
             Ok(value) => Ok(Answer {
                 value,
-                thread: earlier.followed_by(mended(said)),
+                thread: continued(earlier, mended(said), usage),
                 usage,
                 warnings,
             }),
             Err(cause) => Err(DialogueError {
-                thread: closed(earlier.followed_by(said.into_iterations()), cause.fate_of_calls()),
+                thread: closed(continued(earlier, said.into_iterations(), usage), cause.fate_of_calls()),
                 cause,
                 usage: Box::new(usage),
                 warnings,
@@ -163,6 +164,7 @@ impl Dialogue {
         loop {
             let thread = earlier.clone().followed_by(exchange.said.iterations().to_vec());
             let mut opening = self.opening(thread, text, self.max_iterations);
+            opening.requests_made = requests(earlier) + exchange.usage.own_requests();
             opening.output_schema = Some(Arc::clone(&wanted.schema));
             let with_schema = |system: Option<String>| {
                 let parts = system.into_iter().chain([wanted.instructions()]);

@@ -40,6 +40,23 @@ async fn a_failure_is_an_error_with_the_thread_that_goes_on() {
 }
 
 #[tokio::test]
+async fn requests_are_counted_on_whatever_becomes_of_them() {
+    let busy = || Err(ModelError::passing("busy"));
+    let call = || calls("", &[("1", "double", json!({"n": 1}))]);
+    let replies = vec![call(), busy(), call(), busy(), says("one"), says("two"), says("three")];
+    let (dialogue, fake, _) = dialogue(replies);
+    let failed = dialogue.say(Thread::default(), "a").await.expect_err("it is busy");
+    let failed = dialogue.say(failed.thread, "b").await.expect_err("it is busy");
+    let texts = dialogue.in_sequence(failed.thread, ["c", "d"]).await.expect("an end");
+    let mut stream = dialogue.say(texts[1].thread.clone(), "e");
+    stream.next().await;
+    stream.cancel();
+    let asked = fake.asked.lock().unwrap();
+    let numbers: Vec<u64> = asked.iter().map(|request| request.request_number).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[tokio::test]
 async fn a_refusal_stands_in_the_thread_and_its_calls_were_not_made() {
     let call = ToolCall::new("1", "double", json!({"n": 1}));
     let (dialogue, fake, sums) = dialogue(vec![Ok(refusing(vec![call])), says("Well.")]);

@@ -30,7 +30,8 @@ async fn functions_are_called_side_by_side_and_their_errors_go_back() {
         .tool_with_schema("half", "", number(), move |arguments| {
             let both = Arc::clone(&both);
             async move {
-                both.wait().await;
+                let wait = tokio::time::timeout(std::time::Duration::from_secs(20), both.wait());
+                wait.await?;
                 Ok(json!({"half": arguments["n"].as_i64().ok_or("no number")? / 2}))
             }
         })

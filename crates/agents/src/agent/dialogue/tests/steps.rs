@@ -80,7 +80,7 @@ async fn a_call_is_changed_answered_or_left_out_before_it_is_made() {
     let three = [
         ("1", "double", json!({"n": 1})),
         ("2", "double", json!({"n": 2})),
-        ("3", "slow", json!({"n": 3})),
+        ("3", "double", json!({"n": 3})),
     ];
     let (dialogue, fake, _) = dialogue(vec![calls("", &three), says("Done.")]);
     let asked = dialogue.asked(Thread::default(), "x");
@@ -88,7 +88,7 @@ async fn a_call_is_changed_answered_or_left_out_before_it_is_made() {
     assert_eq!(pending.usage.requests, 1);
     pending[0].arguments = json!({"n": 50});
     pending[1].end = Some(ToolEnd::Error("not allowed".into()));
-    pending.retain(|call| call.name != "slow");
+    pending.retain(|call| call.id != "3");
     let mut ended = to_ask(dialogue.step(pending).await.expect("a step"));
     assert_eq!(ended[0].told(), "100");
     ended[0].end = Some(ToolEnd::Result(json!("a hundred")));
@@ -138,6 +138,13 @@ async fn a_step_that_failed_is_made_again() {
     assert_eq!((error.cause, error.usage.requests), (Cause::Model("down".into()), 1));
     let pending = to_call(dialogue.step(error.thread).await.expect("a step"));
     let ended = to_ask(dialogue.step(pending).await.expect("a step"));
+    let thread = Thread::from(ended.clone());
+    assert!(
+        thread
+            .iterations()
+            .last()
+            .is_some_and(|last| last.completed_at.is_some())
+    );
     let error = dialogue.step(ended).await.expect_err("it is down");
     let step = dialogue.step(error.thread).await.expect("a step");
     assert!(matches!(&step, Step::Done(ended) if ended.text == "Done."), "{step:?}");
@@ -148,6 +155,8 @@ async fn a_step_that_failed_is_made_again() {
         [Role::System, Role::User, Role::Assistant],
         "nothing is told twice"
     );
+    let numbers: Vec<u64> = asked.iter().map(|request| request.request_number).collect();
+    assert_eq!(numbers, [1, 2, 3, 4], "every request counts");
 }
 
 #[tokio::test]

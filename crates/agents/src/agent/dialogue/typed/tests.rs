@@ -58,6 +58,7 @@ async fn a_reply_off_the_schema_is_sent_back_and_leaves_no_trace() {
     let answer = answer.expect("an answer");
     assert_eq!((answer.value, answer.usage.requests), (paris(), 3));
     assert_eq!(said(&answer.thread), ["Paris?", &fence]);
+    assert_eq!(requests(&answer.thread), 3);
     assert!(answer.thread.is_ended() && answer.thread.iterations().len() == 1);
 }
 
