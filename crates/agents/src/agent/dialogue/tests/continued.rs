@@ -114,7 +114,7 @@ async fn too_many_requests_leave_a_thread_that_knows_the_results() {
 
 #[tokio::test]
 async fn a_cancelled_stream_stops_its_tools_and_keeps_what_was_said() {
-    let both = [("1", "slow", json!({"n": 1})), ("2", "double", json!({"n": 2}))];
+    let both = [("2", "double", json!({"n": 2})), ("1", "slow", json!({"n": 1}))];
     let (dialogue, fake, _) = dialogue(vec![calls("Wait.", &both), says("Well.")]);
     let mut stream = dialogue.say(Thread::default(), "go");
     assert_eq!(stream.next().await, Some(Piece::Text("Wa".into())));
@@ -126,13 +126,13 @@ async fn a_cancelled_stream_stops_its_tools_and_keeps_what_was_said() {
     assert_eq!(first.metadata["stop_reason"], "cancelled");
     let ends: Vec<_> = first.tool_calls.iter().map(|call| call.end.clone()).collect();
     let unknown = ToolEnd::Error(UNKNOWN_FATE.into());
-    assert_eq!(ends, [Some(unknown), Some(ToolEnd::Result(json!(4)))]);
+    assert_eq!(ends, [Some(ToolEnd::Result(json!(4))), Some(unknown)]);
     assert_eq!(first.messages.len(), 2, "the reply is there once: {first:?}");
 
     let ended = dialogue.say(thread, "go on").await.expect("an end");
     assert_eq!(ended.text, "Well.");
     let asked = fake.asked.lock().unwrap();
-    assert!(asked[1].messages[2].tool_calls[0].told().contains("not known"));
+    assert!(asked[1].messages[2].tool_calls[1].told().contains("not known"));
     assert_eq!(asked[1].messages[3].content, "go on");
 }
 
