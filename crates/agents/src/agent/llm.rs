@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::dialogue::{Dialogue, DialogueError, NoTools, Opening, Tools, Window};
+use super::dialogue::{Cause, Dialogue, NoTools, Opening, Tools, Window};
+use super::repair::{correction, mismatch};
 use super::reply::{checked, output_of};
 use super::schema::Schema;
 use super::scope::{listens_to, scope};
@@ -248,7 +249,7 @@ impl LlmRunner {
         for warning in conversed.warnings {
             execution.notes.warn(warning);
         }
-        let end = conversed.end.unwrap_or(Err(DialogueError::NotEnded));
+        let end = conversed.end.unwrap_or(Err(Cause::NotEnded));
         if matches!(end, Ok((_, StopReason::MaxTokens))) {
             execution.notes.warn("the model's reply was cut off at its token limit");
         }
@@ -256,12 +257,12 @@ impl LlmRunner {
     }
 }
 
-fn failed(error: DialogueError) -> Failure {
-    if let DialogueError::Tools(error) = error {
+fn failed(error: Cause) -> Failure {
+    if let Cause::Tools(error) = error {
         return Failure::new(FailureKind::Unavailable, error);
     }
     let error = match error {
-        DialogueError::MaxTurnRequests(count) => {
+        Cause::MaxTurnRequests(count) => {
             format!("the model still calls tools after {count} requests (`max_iterations`), so there is no answer")
         }
         other => other.to_string(),
@@ -304,18 +305,6 @@ fn remembered_of(said: Thread, task: String) -> Thread {
         first.content = task;
     }
     Thread::of(iterations)
-}
-
-fn mismatch(errors: &[String]) -> String {
-    let lines: Vec<String> = errors.iter().map(|error| format!("\n- {error}")).collect();
-    format!("the reply does not match the output schema:{}", lines.concat())
-}
-
-fn correction(errors: &str) -> String {
-    format!(
-        "Your previous reply was rejected: {errors}\n\nAnswer again with one JSON object that matches the schema, \
-         and nothing else."
-    )
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod input;
 pub mod llm;
 pub mod output;
 pub mod process;
+mod repair;
 pub mod reply;
 pub mod rhai_script;
 pub mod schema;

@@ -8,12 +8,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    LoadScript, ModelError, ModelReply, ModelRequest, Network, ProfileError, Provider, Remote, Resolved, Simulator,
-    ToolSpec, key_variable,
+    LoadScript, ModelError, ModelReply, ModelRequest, Network, ProfileError, Profiles, Provider, Remote, Resolved,
+    Simulator, ToolSpec, key_variable,
     profiles::{Link, exists},
 };
 use ensemble_core::thread::{Listener, Message, Role, Said, Speaker};
-use ensemble_language::ensemble::{self, Price, Profile, Retry};
+use ensemble_language::ensemble::{self, ModelChoice, Price, Profile, Retry};
 
 /// Attempts of one request to a real provider where the profile has no `retry`.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
@@ -27,7 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// A pause that is worth a word.
 const LONG_PAUSE: Duration = Duration::from_secs(5);
 
-/// A model that can be asked: profiles with their providers.
+/// A model that can be asked: profiles with their providers. Clones share the providers.
+#[derive(Clone)]
 pub struct Model {
     pub(super) links: Vec<(Link, Arc<dyn Provider>)>,
     simulated: bool,
@@ -117,8 +118,23 @@ impl Model {
             profile: Arc::new(profile),
         };
         let resolved = Resolved { chain: vec![link] };
-        let load = |path: &str| Err(format!("{path}: a model without an ensemble has no scripts"));
-        Self::connect(&resolved, &load, network)
+        Self::connect(&resolved, &no_scripts, network)
+    }
+
+    /// The model of that name, `PROVIDER/MODEL` or `simulated`, with a way to keys and to providers.
+    ///
+    /// # Errors
+    /// The name is none, the provider does not exist, or `network` has no key for it.
+    pub fn named(name: &str, network: &Network) -> Result<Self, ProfileError> {
+        let resolved = Profiles::default().resolve(&choice(name)?)?;
+        let model = Self::connect(&resolved, &no_scripts, network)?;
+        model.check_keys()?;
+        Ok(model)
+    }
+
+    /// The way to keys and to providers.
+    pub(crate) fn network(&self) -> &Network {
+        &self.network
     }
 
     /// A chain with providers of one's own, asked in this order.
@@ -173,6 +189,22 @@ impl Model {
             warnings: asking.warnings,
             price: None,
         }
+    }
+}
+
+fn no_scripts(path: &str) -> Result<String, String> {
+    Err(format!("{path}: a model without an ensemble has no scripts"))
+}
+
+/// The model that a name of one's own stands for.
+fn choice(name: &str) -> Result<ModelChoice, ProfileError> {
+    match name.split_once('/') {
+        Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok(ModelChoice::Model {
+            provider: provider.into(),
+            model: model.into(),
+        }),
+        None if name == ensemble::SIMULATED => Ok(ModelChoice::Profile(name.into())),
+        _ => Err(ProfileError::Name { name: name.into() }),
     }
 }
 

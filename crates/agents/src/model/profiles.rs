@@ -66,6 +66,12 @@ pub enum ProfileError {
         /// Where profiles were looked for.
         places: Vec<String>,
     },
+    /// It names no model.
+    #[error("`{name}` names no model: expected `PROVIDER/MODEL`, such as `ollama/llama3.2:1b`, or `simulated`")]
+    Name {
+        /// As written.
+        name: Arc<str>,
+    },
     /// There is no such provider.
     #[error("model profile `{profile}` asks for provider `{provider}`, which does not exist")]
     UnknownProvider {
@@ -108,7 +114,7 @@ impl ProfileError {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are {}", provider_names().collect::<Vec<_>>().join(", ")),
             }),
-            Self::Script { .. } => None,
+            Self::Script { .. } | Self::Name { .. } => None,
         }
     }
 }

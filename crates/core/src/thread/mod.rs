@@ -5,6 +5,7 @@
 //!
 //! A [`Thread`] is a value: whatever is added gives a new one, and nothing here knows a model, a clock or a file.
 
+mod json;
 mod listener;
 mod saved;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod tests;
 mod tool_call;
 pub mod window;
 
+pub use json::ThreadError;
 pub use listener::{Listener, Said, Silence, Speaker};
 pub use saved::exchange;
 pub use tool_call::{ToolCall, ToolEnd};

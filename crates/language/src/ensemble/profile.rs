@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::Retry;
 use crate::data::{Cost, JsonMap};
 
@@ -100,4 +102,38 @@ pub struct CalledTool {
     pub name: String,
     /// What it is called with.
     pub arguments: JsonMap,
+}
+
+impl Reply {
+    /// A reply that calls these tools, each with its arguments; a value that is no object stands for no arguments.
+    pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
+        let call = |(name, arguments): (N, Value)| CalledTool {
+            name: name.into(),
+            arguments: match arguments {
+                Value::Object(arguments) => arguments,
+                _ => JsonMap::new(),
+            },
+        };
+        Self::Calls {
+            text: String::new(),
+            tool_calls: calls.into_iter().map(call).collect(),
+        }
+    }
+
+    /// A request that fails with this message.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self::Error(message.into())
+    }
+}
+
+impl From<&str> for Reply {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Reply {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
 }

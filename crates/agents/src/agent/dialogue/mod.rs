@@ -1,67 +1,101 @@
 //! One agent and its model in dialogue: a request, the tools that the reply calls, their results, and so on until the
 //! model has said its last word.
 //!
-//! It is a library of its own: [`Dialogue::say`] gives the messages as they come, as a stream with the continuation at
-//! its end; [`Dialogue::until_done`] waits for the end; [`Dialogue::in_sequence`] says one thing after the other. LLM
-//! agents of an ensemble are held on the same loop.
+//! What a user of the library types:
 //!
 //! ```
-//! use std::sync::Arc;
-//! use ensemble::agent::dialogue::{Dialogue, Piece};
-//! use ensemble::ensemble::{Profile, Reply, Simulated};
-//! use ensemble::model::Model;
-//! use ensemble::thread::Thread;
-//! use futures_util::StreamExt;
+//! use ensemble_agents::agent::dialogue::{Dialogue, Piece, Reply, Thread};
+//! use serde_json::{Value, json};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let replies = ["Sunny.", "Rain."].map(|text| Reply::Text(text.into()));
-//! let model = Model::of(Profile {
-//!     provider: "simulated".into(),
-//!     simulated: Some(Simulated::Replies(replies.into())),
-//!     ..Profile::default()
-//! })?;
-//! let dialogue = Dialogue::new(model).with_system("You know the weather.");
+//! // `Dialogue::with_model("ollama/llama3.2:1b")?` asks a real model.
+//! let dialogue = Dialogue::simulated([
+//!     Reply::calls([("weather", json!({"city": "Paris"}))]),
+//!     "It is sunny in Paris.".into(),
+//!     "It will rain.".into(),
+//! ])
+//! .with_system("You know the weather.")
+//! .tool_with_schema(
+//!     "weather",
+//!     "Tells the weather of a city.",
+//!     json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}),
+//!     |arguments: Value| async move { Ok(format!("sunny in {}", arguments["city"])) },
+//! );
 //!
-//! let mut stream = dialogue.say(Thread::default(), "Paris today?")?;
+//! // What is said comes as a stream, with the continuation at its end.
+//! let mut stream = dialogue.say(Thread::default(), "Paris today?");
 //! while let Some(piece) = stream.next().await {
 //!     match piece {
 //!         Piece::Text(text) => print!("{text}"),
-//!         Piece::Tool(call) => println!("{} gave {:?}", call.name, call.end),
+//!         Piece::Tool(call) => println!("{} gave {}", call.name, call.told()),
 //!         Piece::Again => println!("(once more)"),
 //!         Piece::Final(message) => println!("\n= {}", message.content),
 //!     }
 //! }
-//! let ended = stream.finish().await?;
+//! let today = stream.finish().await?;
 //!
-//! // Only what has ended can be continued; the types see to it.
-//! let ended = dialogue.until_done(ended.thread, "And tomorrow?", 5).await?;
-//! assert_eq!(ended.text, "Rain.");
-//! assert_eq!(ended.thread.iterations().len(), 2);
+//! // Who needs the end alone awaits the stream. A thread is a value: it can be kept, and continued more than once.
+//! let kept = today.thread.to_json();
+//! let tomorrow = dialogue.say(Thread::from_json(&kept)?, "And tomorrow?").await?;
+//! assert_eq!(tomorrow.text, "It will rain.");
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! - [`Dialogue::say`] gives a [`DialogueStream`]; `say_as::<T>()` (feature `typed`) gives a value of a type;
+//!   [`Dialogue::step`] makes one request or performs the calls of one reply, and shows the calls before they are made.
+//! - `tool` (feature `typed`) makes a tool of a function whose arguments are a type; [`Dialogue::tool_with_schema`] takes
+//!   their JSON Schema; [`Dialogue::with_tools`] takes everything else that implements [`Tools`].
+//! - [`Dialogue::context_window`] keeps long threads within a number of tokens or messages.
+//! - A [`DialogueError`] carries the thread as it stands, and [`DialogueStream::cancel`] gives it; both can be continued.
+//!   A thread belongs to the stream while that runs, so nobody can continue it in the meantime.
+//!
+//! LLM agents of an ensemble are held on the same loop.
 
+mod error;
+mod function;
+#[cfg(feature = "process")]
+mod process;
 mod round;
+mod step;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod tools;
+#[cfg(feature = "typed")]
+mod typed;
+mod window;
 
+pub use error::{Cause, DialogueError};
+pub use function::ToolError;
 pub(in crate::agent) use round::count;
 pub use round::{Conversed, Ended, Opening, Progress};
+pub use step::{Calls, Step};
 pub use stream::{DialogueStream, Piece};
 pub use tools::{NoTools, Tools};
+#[cfg(feature = "typed")]
+pub use typed::{Answer, MAX_CORRECTIONS};
+pub use window::{Fitted, Sending, Unfitted, Window};
 
+pub use crate::model::ToolSpec;
+pub use ensemble_core::thread::{Message, Role, StopReason, Thread, ThreadError, ToolCall, ToolEnd};
+pub use ensemble_language::data::Usage;
+pub use ensemble_language::ensemble::{ContextWindow, Profile, Reply, Strategy};
+
+use std::fmt;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 use serde_json::Value;
 
+use self::function::Functions;
 use super::BoxFuture;
 use crate::model::Model;
-use ensemble_core::thread::{Message, Speaker, StopReason, Thread};
-use ensemble_language::data::Usage;
+use ensemble_core::thread::Speaker;
+use ensemble_language::data::Remaining;
+use ensemble_language::ensemble::{SIMULATED, Simulated};
 
 /// Most requests of one round where nothing else is said.
 pub const MAX_ITERATIONS: u32 = 10;
@@ -69,93 +103,27 @@ pub const MAX_ITERATIONS: u32 = 10;
 /// Tells the time of iterations.
 pub type Now = dyn Fn() -> DateTime<Utc> + Send + Sync;
 
-/// Keeps what is sent within the model's context window.
-pub trait Window: Send + Sync {
-    /// What of it is sent.
-    fn fit<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Fitted, Unfitted>>;
-}
-
-/// What would be sent without a window.
-#[derive(Debug, Clone)]
-pub struct Sending<'a> {
-    /// The instructions; they are sent beside the messages, and count.
-    pub system: Option<&'a str>,
-    /// The thread, the present user message included.
-    pub messages: Vec<Message>,
-    /// Who asks.
-    pub speaker: &'a Speaker,
-    /// Requests that the agent has made before.
-    pub requests_made: u64,
-    /// What was left out of the last request that left something out, as the thread keeps it.
-    pub before: Option<Value>,
-}
-
-/// What is sent, and what is not.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Fitted {
-    /// What is sent, in order.
-    pub messages: Vec<Message>,
-    /// Are the instructions left out?
-    pub drops_system: bool,
-    /// What was left out, in the form in which the thread keeps it; nothing if everything is sent.
-    pub dropped: Option<Value>,
-    /// What summing up has cost.
-    pub usage: Usage,
-    /// What the person who listens should know.
-    pub warnings: Vec<String>,
-}
-
-/// Why nothing can be sent.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Unfitted {
-    /// In words.
-    pub error: String,
-    /// What it has cost to learn that.
-    pub usage: Usage,
-}
-
-/// A model with its tools, ready to be talked to.
+/// A model with its tools, ready to be talked to. It keeps nothing of what is said: a [`Thread`] does. Clones share the
+/// model.
+#[derive(Clone)]
 pub struct Dialogue {
     model: Model,
-    tools: Arc<dyn Tools>,
+    tools: Functions,
     window: Option<Arc<dyn Window>>,
     system: Option<String>,
     max_iterations: u32,
+    #[cfg(feature = "typed")]
+    max_corrections: u32,
     now: Arc<Now>,
 }
 
-/// Why a dialogue has no end that could be continued.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DialogueError {
-    /// The thread that was given has not ended.
-    #[error("a dialogue can only be continued when the model has said its last word")]
-    NotEnded,
-    /// The model or its provider failed.
-    #[error("{0}")]
-    Model(String),
-    /// The tools cannot be made ready.
-    #[error("{0}")]
-    Tools(String),
-    /// The model still asks for tools after that many requests.
-    #[error("the model still calls tools after {0} requests")]
-    MaxTurnRequests(u32),
-    /// What it may use of that limit of the run is used up.
-    #[error("`{0}` is used up, and the model still calls tools")]
-    UsedUp(&'static str),
-    /// The model will not answer.
-    #[error("the model refused: {0}")]
-    Refused(String),
-}
-
-impl DialogueError {
-    /// Why the dialogue stopped, where that has a name.
-    pub fn stop_reason(&self) -> Option<StopReason> {
-        match self {
-            Self::MaxTurnRequests(_) => Some(StopReason::MaxTurnRequests),
-            Self::UsedUp(_) => Some(StopReason::MaxTokens),
-            Self::Refused(_) => Some(StopReason::Refusal),
-            Self::Model(_) | Self::Tools(_) | Self::NotEnded => None,
-        }
+impl fmt::Debug for Dialogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let models: Vec<&str> = self.model.profiles().map(|link| &*link.name).collect();
+        f.debug_struct("Dialogue")
+            .field("models", &models)
+            .field("tools", &self.tools)
+            .finish_non_exhaustive()
     }
 }
 
@@ -168,24 +136,94 @@ impl Dialogue {
     pub fn new(model: Model) -> Self {
         Self {
             model,
-            tools: Arc::new(NoTools),
+            tools: Functions::default(),
             window: None,
             system: None,
             max_iterations: MAX_ITERATIONS,
+            #[cfg(feature = "typed")]
+            max_corrections: MAX_CORRECTIONS,
             now: Arc::new(Utc::now),
         }
     }
 
-    /// With these tools for the model to call.
-    #[must_use]
-    pub fn with_tools(self, tools: Arc<dyn Tools>) -> Self {
-        Self { tools, ..self }
+    /// With these replies in the place of a model's: the n-th request gets the n-th, and the last repeats. For tests and
+    /// examples.
+    ///
+    /// ```
+    /// use ensemble_agents::agent::dialogue::{Dialogue, Thread};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let dialogue = Dialogue::simulated(["Sunny.", "Rain."]);
+    /// let all = dialogue.in_sequence(Thread::default(), ["Paris?", "London?"]).await?;
+    /// assert_eq!((all[0].text.as_str(), all[1].text.as_str()), ("Sunny.", "Rain."));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn simulated(replies: impl IntoIterator<Item = impl Into<Reply>>) -> Self {
+        let replies: Vec<Reply> = replies.into_iter().map(Into::into).collect();
+        let model = Model::of(Profile {
+            provider: SIMULATED.into(),
+            simulated: (!replies.is_empty()).then_some(Simulated::Replies(replies)),
+            ..Profile::default()
+        });
+        Self::new(model.expect("prepared replies need nothing from outside"))
     }
 
-    /// With a context window.
+    /// With these tools for the model to call, beside those that are functions.
     #[must_use]
-    pub fn with_window(self, window: Option<Arc<dyn Window>>) -> Self {
-        Self { window, ..self }
+    pub fn with_tools(self, tools: Arc<dyn Tools>) -> Self {
+        Self {
+            tools: self.tools.beside(tools),
+            ..self
+        }
+    }
+
+    /// With a function of the program for the model to call: `parameters` is the JSON Schema of its arguments, an object.
+    /// The arguments are checked against it before the function is called. An error goes back to the model, which may
+    /// try again; several calls of one reply are performed side by side.
+    ///
+    /// A name or a schema that no model can be offered is told by the first request, as [`Cause::Tools`].
+    ///
+    /// ```
+    /// use ensemble_agents::agent::dialogue::{Dialogue, Reply, Thread};
+    /// use serde_json::{Value, json};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    /// let dialogue = Dialogue::simulated([Reply::calls([("double", json!({"n": 21}))]), "It is 42.".into()])
+    ///     .tool_with_schema("double", "Doubles a number.", schema, |arguments: Value| async move {
+    ///         let n = arguments["n"].as_i64().ok_or("n is too large")?;
+    ///         Ok(n * 2)
+    ///     });
+    /// let ended = dialogue.say(Thread::default(), "Twice 21?").await?;
+    /// assert_eq!(ended.thread.iterations()[0].tool_calls[0].told(), "42");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tool_with_schema<F, Fut, R>(
+        self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        parameters: Value,
+        function: F,
+    ) -> Self
+    where
+        F: Fn(Value) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
+        R: Serialize,
+    {
+        let spec = ToolSpec {
+            name: name.into(),
+            description: description.into(),
+            parameters,
+        };
+        Self {
+            tools: self.tools.with(spec, function),
+            ..self
+        }
     }
 
     /// With these instructions, which every request begins with.
@@ -214,24 +252,13 @@ impl Dialogue {
         &self.model
     }
 
-    /// Says `text` and gives the messages as they come.
+    /// Says `text` and gives the messages as they come: a stream to be read, or to be awaited for its end.
     ///
-    /// # Errors
-    /// [`DialogueError::NotEnded`]: `thread` has begun and not ended.
-    pub fn say(&self, thread: Thread, text: impl Into<String>) -> Result<DialogueStream<'_>, DialogueError> {
-        self.say_at_most(thread, text, self.max_iterations)
-    }
-
-    fn say_at_most(
-        &self,
-        thread: Thread,
-        text: impl Into<String>,
-        max_requests: u32,
-    ) -> Result<DialogueStream<'_>, DialogueError> {
-        if !thread.iterations().is_empty() && !thread.is_ended() {
-            return Err(DialogueError::NotEnded);
-        }
-        Ok(DialogueStream::new(self, thread, text.into(), max_requests))
+    /// Every thread can be continued. The stream has the thread until its end, also if it fails or is cancelled; whoever may
+    /// drop it keeps a clone. Calls in it that have no result, since it was saved in the middle of them, are
+    /// closed with an error that says so.
+    pub fn say(&self, thread: Thread, text: impl Into<String>) -> DialogueStream<'_> {
+        DialogueStream::new(self, thread, text.into(), self.max_iterations)
     }
 
     /// Says `text` and waits for the end, for at most `max_requests` requests.
@@ -244,7 +271,7 @@ impl Dialogue {
         text: impl Into<String>,
         max_requests: u32,
     ) -> Result<Ended, DialogueError> {
-        self.say_at_most(thread, text, max_requests)?.finish().await
+        DialogueStream::new(self, thread, text.into(), max_requests).await
     }
 
     /// Says one thing after the other, each when the one before has ended.
@@ -259,10 +286,41 @@ impl Dialogue {
         let mut thread = thread;
         let mut all = Vec::new();
         for text in texts {
-            let ended = self.say(thread, text)?.finish().await?;
+            let ended = self.say(thread, text).await?;
             thread = ended.thread.clone();
             all.push(ended);
         }
         Ok(all)
+    }
+
+    /// What a round of this dialogue alone begins with.
+    fn opening(&self, thread: Thread, text: String, max_requests: u32) -> Opening {
+        Opening {
+            requests_made: round::requests(&thread),
+            thread: Arc::new(thread),
+            text,
+            systems: Vec::new(),
+            speaker: Speaker {
+                run: "".into(),
+                agent: "assistant".into(),
+                execution: 1,
+                attempt: 1,
+            },
+            max_requests,
+            remaining: Remaining::default(),
+            output_schema: None,
+        }
+    }
+
+    /// The instructions for each profile of the model's chain: the profile's, then the dialogue's.
+    fn systems(&self) -> Vec<Option<String>> {
+        let system = |of_profile: Option<&String>| {
+            let parts: Vec<&str> = of_profile.into_iter().chain(&self.system).map(String::as_str).collect();
+            (!parts.is_empty()).then(|| parts.join("\n\n"))
+        };
+        let profiles = self.model.profiles();
+        profiles
+            .map(|link| system(link.profile.system_prompt.as_ref()))
+            .collect()
     }
 }

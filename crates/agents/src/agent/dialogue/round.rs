@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::super::Notes;
 use super::tools::perform;
-use super::{Dialogue, DialogueError, Fitted, Sending, Tools};
+use super::{Cause, Dialogue, Fitted, Sending, Tools};
 use crate::model::{Ask, ModelReply, ToolSpec, estimate_tokens};
-use ensemble_core::thread::{Listener, Message, Speaker, StopReason, Thread, ToolCall};
+use ensemble_core::thread::{Iteration, Listener, Message, Speaker, StopReason, Thread, ToolCall};
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
 
@@ -60,7 +60,7 @@ pub struct Conversed {
     /// What the person who listens should know.
     pub warnings: Vec<String>,
     /// The last word and why it is the last; nothing while the round is under way.
-    pub end: Option<Result<(String, StopReason), DialogueError>>,
+    pub end: Option<Result<(String, StopReason), Cause>>,
 }
 
 impl Dialogue {
@@ -70,7 +70,7 @@ impl Dialogue {
         let end = self.rounds(&opening, tools, listener, progress).await;
         let reason = end
             .as_ref()
-            .map_or_else(DialogueError::stop_reason, |(_, reason)| Some(*reason));
+            .map_or_else(Cause::stop_reason, |(_, reason)| Some(*reason));
         progress.close((self.now)(), reason);
         progress.lock().end = Some(end);
     }
@@ -98,17 +98,11 @@ impl Dialogue {
         tools: &dyn Tools,
         listener: &dyn Listener,
         progress: &Progress,
-    ) -> Result<(String, StopReason), DialogueError> {
+    ) -> Result<(String, StopReason), Cause> {
         let said = vec![Message::new(ensemble_core::thread::Role::User, opening.text.clone())];
         progress.change(|exchange| exchange.opened(said, (self.now)()));
         loop {
-            // Asked each time: a server may have changed its tools.
-            let specs = tools.specs().await.map_err(DialogueError::Tools)?;
-            let reply = self.request(opening, &specs, listener, progress).await?;
-            progress.change(|exchange| exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone()));
-            if reply.stop_reason == StopReason::Refusal {
-                return Err(DialogueError::Refused(reply.text));
-            }
+            let (specs, reply) = self.replied(opening, tools, listener, progress).await?;
             if reply.tool_calls.is_empty() {
                 return Ok((reply.text, reply.stop_reason));
             }
@@ -117,12 +111,30 @@ impl Dialogue {
             let is_last = progress.lock().exchange.exceeded_max_iterations(opening.max_requests);
             progress.change(|exchange| exchange.add_tool_results(results, (self.now)()));
             if is_last {
-                return Err(DialogueError::MaxTurnRequests(opening.max_requests));
+                return Err(Cause::MaxTurnRequests(opening.max_requests));
             }
             let used = progress.lock().usage;
             if let Some(limit) = opening.remaining.without(used).used_up() {
-                return Err(DialogueError::UsedUp(limit));
+                return Err(Cause::UsedUp(limit));
             }
+        }
+    }
+
+    /// One request, its reply added to the exchange; with the tools that the model was told of.
+    pub(super) async fn replied(
+        &self,
+        opening: &Opening,
+        tools: &dyn Tools,
+        listener: &dyn Listener,
+        progress: &Progress,
+    ) -> Result<(Arc<[ToolSpec]>, ModelReply), Cause> {
+        // Asked each time: a server may have changed its tools.
+        let specs = tools.specs().await.map_err(Cause::Tools)?;
+        let reply = self.request(opening, &specs, listener, progress).await?;
+        progress.change(|exchange| exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone()));
+        match reply.stop_reason {
+            StopReason::Refusal => Err(Cause::Refused(reply.text)),
+            _ => Ok((specs, reply)),
         }
     }
 
@@ -133,11 +145,11 @@ impl Dialogue {
         specs: &Arc<[ToolSpec]>,
         listener: &dyn Listener,
         progress: &Progress,
-    ) -> Result<ModelReply, DialogueError> {
+    ) -> Result<ModelReply, Cause> {
         let mut messages = opening.thread.to_messages();
         messages.extend(progress.lock().exchange.to_messages());
         let systems = match opening.systems.as_slice() {
-            [] => self.model.profiles().map(|_| self.system.clone()).collect(),
+            [] => self.systems(),
             systems => systems.to_vec(),
         };
         let system = systems.first().cloned().flatten();
@@ -163,7 +175,7 @@ impl Dialogue {
         drop(made);
         let mut conversed = progress.lock();
         conversed.warnings.extend(asked.warnings);
-        let reply = asked.result.map_err(|error| DialogueError::Model(error.message))?;
+        let reply = asked.result.map_err(|error| Cause::Model(error.message))?;
         count(&reply, asked.price, system.as_deref(), &messages, &mut conversed.usage);
         Ok(reply)
     }
@@ -174,7 +186,7 @@ impl Dialogue {
         system: Option<&str>,
         messages: Vec<Message>,
         progress: &Progress,
-    ) -> Result<Fitted, DialogueError> {
+    ) -> Result<Fitted, Cause> {
         let Some(window) = &self.window else {
             return Ok(Fitted {
                 messages,
@@ -195,7 +207,7 @@ impl Dialogue {
         let mut conversed = progress.lock();
         let fitted = fitted.map_err(|unfitted| {
             conversed.usage = conversed.usage + unfitted.usage;
-            DialogueError::Model(unfitted.error)
+            Cause::Model(unfitted.error)
         })?;
         conversed.usage = conversed.usage + fitted.usage;
         for warning in &fitted.warnings {
@@ -211,6 +223,51 @@ impl Dialogue {
         Ok(fitted)
     }
 }
+
+/// The exchange, in which those of its open calls have ended.
+pub(super) fn with_ends(exchange: Thread, ended: Vec<ToolCall>) -> Thread {
+    let mut iterations = exchange.into_iterations();
+    if let Some(last) = iterations.last_mut() {
+        for ended in ended {
+            let is_it = |call: &&mut ToolCall| call.end.is_none() && call.id == ended.id;
+            if let Some(call) = last.tool_calls.iter_mut().find(is_it) {
+                *call = ended;
+            }
+        }
+    }
+    Thread::of(iterations)
+}
+
+/// The thread with what a round has added to it.
+pub(super) fn continued(earlier: Thread, exchange: Vec<Iteration>, usage: Usage) -> Thread {
+    let iterations = exchange.len() as u64;
+    let thread = earlier.followed_by(exchange);
+    match usage.own_requests().saturating_sub(iterations) {
+        0 => thread,
+        further => {
+            let before = thread.iterations().last().map_or(0, further_requests);
+            thread.noted(FURTHER_REQUESTS, before + further)
+        }
+    }
+}
+
+/// How many requests were made for it.
+pub(super) fn requests(thread: &Thread) -> u64 {
+    let iterations = thread.iterations();
+    iterations.len() as u64 + iterations.iter().map(further_requests).sum::<u64>()
+}
+
+fn further_requests(iteration: &Iteration) -> u64 {
+    iteration
+        .metadata
+        .get(FURTHER_REQUESTS)
+        .and_then(Value::as_u64)
+        .unwrap_or_default()
+}
+
+/// Under which an iteration notes requests that have no iteration: those that failed after tools, were made again, or
+/// summed up.
+const FURTHER_REQUESTS: &str = "further_requests";
 
 /// Under which an iteration notes what its request left out.
 const DROPPED: &str = "dropped";
@@ -249,6 +306,23 @@ impl Drop for Booked<'_> {
 pub struct Progress(Arc<Mutex<Conversed>>);
 
 impl Progress {
+    /// Of a round that has begun with that.
+    pub(super) fn of(exchange: Thread) -> Self {
+        Self(Arc::new(Mutex::new(Conversed {
+            exchange,
+            ..Conversed::default()
+        })))
+    }
+
+    /// Adds what a round had come to when it was stopped: the beginning of a reply, or some of the calls of the last one.
+    pub(super) fn add_cut_off(&self, text: String, ended: Vec<ToolCall>) {
+        self.change(|exchange| match text.is_empty() {
+            true => exchange,
+            false => exchange.add_assistant_message(text, Vec::new()),
+        });
+        self.change(|exchange| with_ends(exchange, ended));
+    }
+
     /// What it has come to; nothing is left behind.
     pub fn take(&self) -> Conversed {
         std::mem::take(&mut self.lock())

@@ -7,9 +7,10 @@ use std::task::{Context, Poll};
 
 use futures_util::{Stream, StreamExt};
 
-use super::{BoxFuture, Conversed, Dialogue, DialogueError, Ended, Opening, Progress};
+use super::error::{UNKNOWN_FATE, closed};
+use super::round::continued;
+use super::{BoxFuture, Cause, Conversed, Dialogue, DialogueError, Ended, Progress};
 use ensemble_core::thread::{Listener, Message, Role, Said, Speaker, StopReason, Thread, ToolCall};
-use ensemble_language::data::Remaining;
 
 /// What comes out of a stream.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +26,31 @@ pub enum Piece {
 }
 
 /// The messages of one round as they come. Dropping it ends the round, and stops what runs.
+///
+/// It is awaited for the end alone, or read piece by piece:
+///
+/// ```
+/// use ensemble_agents::agent::dialogue::{Dialogue, Piece, Thread};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let dialogue = Dialogue::simulated(["Sunny.", "Rain."]);
+/// let mut stream = dialogue.say(Thread::default(), "Paris today?");
+/// let mut text = String::new();
+/// while let Some(piece) = stream.next().await {
+///     if let Piece::Text(piece) = piece {
+///         text.push_str(&piece);
+///     }
+/// }
+/// let today = stream.finish().await?;
+/// assert_eq!(text, today.text);
+///
+/// let tomorrow = dialogue.say(today.thread, "And tomorrow?").await?;
+/// assert_eq!(tomorrow.text, "Rain.");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is said until the stream is read or awaited"]
 pub struct DialogueStream<'a> {
     dialogue: &'a Dialogue,
     round: Option<BoxFuture<'a, ()>>,
@@ -34,97 +60,151 @@ pub struct DialogueStream<'a> {
     conversed: Option<Conversed>,
 }
 
+/// What was heard.
 #[derive(Default)]
-struct Heard(Mutex<VecDeque<Piece>>);
+struct Heard(Mutex<Sayings>);
+
+#[derive(Default)]
+struct Sayings {
+    /// Not yet told.
+    pieces: VecDeque<Piece>,
+    /// The text of the reply that is under way.
+    reply: String,
+    /// The calls that have ended, each id once.
+    ended: Vec<ToolCall>,
+}
 
 impl Heard {
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Piece>> {
+    fn lock(&self) -> MutexGuard<'_, Sayings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Listener for Heard {
     fn hear(&self, _: &Speaker, said: Said<'_>) {
-        let piece = match said {
-            Said::Text(text) => Piece::Text(text.to_owned()),
-            Said::ToolEnded(call) => Piece::Tool(call.clone()),
-            Said::Again => Piece::Again,
-            Said::ToolCalled(_) | Said::Retrying { .. } => return,
-        };
-        self.queue().push_back(piece);
+        let mut heard = self.lock();
+        match said {
+            Said::Text(text) => {
+                heard.reply.push_str(text);
+                heard.pieces.push_back(Piece::Text(text.to_owned()));
+            }
+            Said::ToolEnded(call) => {
+                heard.ended.push(call.clone());
+                heard.pieces.push_back(Piece::Tool(call.clone()));
+            }
+            Said::Again => {
+                heard.reply.clear();
+                heard.pieces.push_back(Piece::Again);
+            }
+            Said::ToolCalled(call) => {
+                // The reply is in the thread now. A provider may give the ids of one reply to the calls of the next.
+                heard.reply.clear();
+                heard.ended.retain(|ended| ended.id != call.id);
+            }
+            Said::Retrying { .. } => {}
+        }
     }
 }
 
 impl<'a> DialogueStream<'a> {
     pub(super) fn new(dialogue: &'a Dialogue, thread: Thread, text: String, max_requests: u32) -> Self {
+        let earlier = closed(thread, UNKNOWN_FATE);
         let heard = Arc::new(Heard::default());
-        let opening = Opening {
-            thread: Arc::new(thread.clone()),
-            text,
-            systems: Vec::new(),
-            speaker: Speaker {
-                run: "".into(),
-                agent: "assistant".into(),
-                execution: 1,
-                attempt: 1,
-            },
-            requests_made: thread.iterations().len() as u64,
-            max_requests,
-            remaining: Remaining::default(),
-            output_schema: None,
-        };
+        let opening = dialogue.opening(earlier.clone(), text, max_requests);
         let listener = Arc::clone(&heard);
         let progress = Progress::default();
         let told = progress.clone();
         let round = Box::pin(async move {
-            dialogue.hold(opening, &*dialogue.tools, &*listener, &told).await;
+            dialogue.hold(opening, &dialogue.tools, &*listener, &told).await;
         });
         Self {
             dialogue,
             round: Some(round),
             progress,
-            earlier: thread,
+            earlier,
             heard,
             conversed: None,
         }
     }
 
-    /// Waits for the end, and gives the continuation.
-    ///
-    /// # Errors
-    /// [`DialogueError`]: the round had no end.
-    pub async fn finish(mut self) -> Result<Ended, DialogueError> {
-        while self.next().await.is_some() {}
-        let Some(conversed) = self.conversed else {
-            return Err(DialogueError::NotEnded);
-        };
-        let (text, stop_reason) = conversed.end.unwrap_or(Err(DialogueError::NotEnded))?;
-        Ok(Ended {
-            text,
-            stop_reason,
-            thread: self.earlier.followed_by(conversed.exchange.into_iterations()),
-            usage: conversed.usage,
-            warnings: conversed.warnings,
-        })
+    /// The next piece; nothing after the last.
+    pub async fn next(&mut self) -> Option<Piece> {
+        StreamExt::next(self).await
     }
 
-    /// Stops it where it is, tools included, and gives what was said until then, for the record. Such a thread has
-    /// not ended: go on from the one before.
+    /// Waits for the end, and gives the continuation. Pieces that come until then are not told. Awaiting the stream
+    /// itself does the same.
+    ///
+    /// # Errors
+    /// [`DialogueError`]: the round had no end. The thread in the error can be continued.
+    pub async fn finish(mut self) -> Result<Ended, DialogueError> {
+        while self.next().await.is_some() {}
+        let conversed = self.conversed.unwrap_or_default();
+        let (usage, warnings) = (conversed.usage, conversed.warnings);
+        let thread = continued(self.earlier, conversed.exchange.into_iterations(), usage);
+        match conversed.end.unwrap_or(Err(Cause::NotEnded)) {
+            Ok((text, stop_reason)) => Ok(Ended {
+                text,
+                stop_reason,
+                thread,
+                usage,
+                warnings,
+            }),
+            Err(cause) => Err(DialogueError {
+                thread: closed(thread, cause.fate_of_calls()),
+                cause,
+                usage: Box::new(usage),
+                warnings,
+            }),
+        }
+    }
+
+    /// Stops it where it is, tools included, and gives what was said until then. The thread can be continued: the
+    /// part of a reply that was heard is a message of it, and calls that had not ended are closed with an error that
+    /// says so.
+    ///
+    /// ```
+    /// use ensemble_agents::agent::dialogue::{Dialogue, Thread};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let dialogue = Dialogue::simulated(["Once upon a time", "Better now?"]);
+    /// let mut stream = dialogue.say(Thread::default(), "Tell me a story.");
+    /// stream.next().await;
+    /// let thread = stream.cancel();
+    ///
+    /// let ended = dialogue.say(thread, "Shorter, please.").await?;
+    /// assert_eq!(ended.thread.initial_query(), Some("Tell me a story."));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn cancel(mut self) -> Thread {
         if self.round.take().is_some() {
+            let heard = std::mem::take(&mut *self.heard.lock());
+            self.progress.add_cut_off(heard.reply, heard.ended);
             self.progress.close((self.dialogue.now)(), Some(StopReason::Cancelled));
             self.conversed = Some(self.progress.take());
         }
-        let exchange = self.conversed.unwrap_or_default().exchange;
-        self.earlier.followed_by(exchange.into_iterations())
+        let Conversed { exchange, usage, .. } = self.conversed.unwrap_or_default();
+        closed(continued(self.earlier, exchange.into_iterations(), usage), UNKNOWN_FATE)
     }
 
     /// Why the model stopped; nothing while it speaks, and nothing if it failed.
     pub fn stop_reason(&self) -> Option<StopReason> {
         match self.conversed.as_ref()?.end.as_ref()? {
             Ok((_, reason)) => Some(*reason),
-            Err(error) => error.stop_reason(),
+            Err(cause) => cause.stop_reason(),
         }
+    }
+}
+
+/// Waits for the end, like [`DialogueStream::finish`].
+impl<'a> IntoFuture for DialogueStream<'a> {
+    type Output = Result<Ended, DialogueError>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.finish())
     }
 }
 
@@ -139,12 +219,12 @@ impl Stream for DialogueStream<'_> {
             let conversed = this.progress.take();
             if let Some(Ok((text, _))) = &conversed.end {
                 let last = Message::new(Role::Assistant, text.clone());
-                this.heard.queue().push_back(Piece::Final(last));
+                this.heard.lock().pieces.push_back(Piece::Final(last));
             }
             this.conversed = Some(conversed);
             this.round = None;
         }
-        match (this.heard.queue().pop_front(), &this.round) {
+        match (this.heard.lock().pieces.pop_front(), &this.round) {
             (Some(piece), _) => Poll::Ready(Some(piece)),
             (None, Some(_)) => Poll::Pending,
             (None, None) => Poll::Ready(None),

@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
@@ -92,7 +92,7 @@ async fn text_tools_and_the_last_word_come_as_they_are_said() {
         says("It is 42."),
     ];
     let (dialogue, fake, _) = dialogue(replies);
-    let mut stream = dialogue.say(Thread::default(), "Twice 21?").expect("is new");
+    let mut stream = dialogue.say(Thread::default(), "Twice 21?");
     let mut pieces = Vec::new();
     while let Some(piece) = stream.next().await {
         pieces.push(piece);
@@ -162,10 +162,11 @@ async fn several_tools_run_side_by_side_and_errors_go_back_to_the_model() {
 async fn a_model_that_never_stops_calling_is_stopped() {
     let call = || calls("", &[("1", "double", json!({"n": 1}))]);
     let (dialogue, fake, _) = dialogue(vec![call(), call(), call()]);
-    let mut stream = dialogue.say_at_most(Thread::default(), "go", 2).expect("is new");
+    let mut stream = DialogueStream::new(&dialogue, Thread::default(), "go".into(), 2);
     while stream.next().await.is_some() {}
     assert_eq!(stream.stop_reason(), Some(StopReason::MaxTurnRequests));
-    assert_eq!(stream.finish().await, Err(DialogueError::MaxTurnRequests(2)));
+    let error = stream.finish().await.expect_err("it has no end");
+    assert_eq!(error.cause, Cause::MaxTurnRequests(2));
     assert_eq!(fake.asked.lock().unwrap().len(), 2);
 }
 
@@ -213,13 +214,13 @@ async fn what_the_run_may_use_ends_the_calls() {
         let (dialogue, fake, _) = priced(replies, Some(price));
         let progress = Progress::default();
         let silence = ensemble_core::thread::Silence;
-        let held = dialogue.hold(opening(remaining), &*dialogue.tools, &silence, &progress);
+        let held = dialogue.hold(opening(remaining), &dialogue.tools, &silence, &progress);
         held.await;
         let conversed = progress.take();
         let ended = conversed.end.expect("it ended").map(|(text, _)| text);
         assert_eq!(
             ended,
-            used_up.map_or(Ok("x".to_owned()), |limit| Err(DialogueError::UsedUp(limit))),
+            used_up.map_or(Ok("x".to_owned()), |limit| Err(Cause::UsedUp(limit))),
             "{remaining:?} {:?}",
             conversed.usage
         );
@@ -235,7 +236,7 @@ async fn a_request_that_nobody_waits_for_counts() {
     let (dialogue, ..) = dialogue(vec![says("It is 42.")]);
     let notes = Notes::default();
     let silence = ensemble_core::thread::Silence;
-    let held = dialogue.booked(opening(Remaining::default()), &*dialogue.tools, &silence, &notes);
+    let held = dialogue.booked(opening(Remaining::default()), &dialogue.tools, &silence, &notes);
     assert!(held.now_or_never().is_none(), "it is in the middle of its reply");
     let made = Usage {
         requests: 1,
@@ -323,10 +324,8 @@ async fn a_window_knows_the_agents_own_requests_and_may_leave_out_the_instructio
 }
 
 #[tokio::test]
-async fn only_what_has_ended_is_continued() {
+async fn one_thing_after_the_other_is_one_thread() {
     let (dialogue, fake, _) = dialogue(vec![says("one"), says("two"), says("three")]);
-    let open = Thread::new("hello", None, chrono::DateTime::UNIX_EPOCH);
-    assert_eq!(dialogue.say(open, "and?").err(), Some(DialogueError::NotEnded));
     let all = dialogue
         .in_sequence(Thread::default(), ["a", "b", "c"])
         .await
@@ -338,28 +337,37 @@ async fn only_what_has_ended_is_continued() {
     assert_eq!(asked[2].request_number, 3);
 }
 
-#[tokio::test]
-async fn a_refusal_and_a_failure_are_errors() {
-    let refusal = ModelReply {
-        stop_reason: StopReason::Refusal,
-        ..ModelReply::text("No.")
-    };
-    let (dialogue, _, _) = dialogue(vec![Ok(refusal), Err(ModelError::fatal("down"))]);
-    let refused = dialogue.until_done(Thread::default(), "x", 5).await;
-    assert_eq!(refused, Err(DialogueError::Refused("No.".into())));
-    let failed = dialogue.until_done(Thread::default(), "x", 5).await;
-    assert_eq!(failed, Err(DialogueError::Model("down".into())));
-}
+mod continued;
+mod functions;
+mod steps;
 
-#[tokio::test]
-async fn a_cancelled_stream_stops_its_tools_and_keeps_what_was_said() {
-    let (dialogue, _, _) = dialogue(vec![calls("Wait.", &[("1", "slow", json!({"n": 1}))])]);
-    let mut stream = dialogue.say(Thread::default(), "go").expect("is new");
-    assert_eq!(stream.next().await, Some(Piece::Text("Wa".into())));
-    assert_eq!(stream.next().await, Some(Piece::Text("it.".into())));
-    let thread = stream.cancel();
-    assert!(!thread.is_ended());
-    let first = &thread.iterations()[0];
-    assert_eq!(first.metadata["stop_reason"], "cancelled");
-    assert_eq!(first.tool_calls[0].end, None);
+#[cfg(feature = "typed")]
+mod asking_for_types {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_model_is_told_the_schema_and_that_a_reply_was_cut_off() {
+        let cut = ModelReply {
+            stop_reason: StopReason::MaxTokens,
+            ..ModelReply::text(r#"{"value": [1, "#)
+        };
+        let (dialogue, fake, _) = dialogue(vec![Ok(cut), says(r#"{"value": [1]}"#)]);
+        let answer = dialogue
+            .say_as::<Vec<u8>>(Thread::default(), "x")
+            .await
+            .expect("a list");
+        assert_eq!(answer.value, [1]);
+        let asked = fake.asked.lock().unwrap();
+        let schema = asked[0].output_schema.as_deref().expect("is sent along");
+        assert_eq!(schema["properties"]["value"]["type"], "array");
+        let system = &asked[1].messages[0].content;
+        assert!(system.starts_with("You count.\n\nYour answer must be"), "{system}");
+        assert!(system.contains(&schema.to_string()), "{system}");
+        let correction = &asked[1].messages[3].content;
+        assert!(
+            correction.contains("it was cut off at the limit of its tokens"),
+            "{correction}"
+        );
+        assert_eq!(asked[1].request_number, 2);
+    }
 }

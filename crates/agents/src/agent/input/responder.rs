@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Booked, Wiring};
 use crate::agent::Execution;
-use crate::agent::dialogue::{Dialogue, DialogueError, NoTools, Opening};
+use crate::agent::dialogue::{Cause, Dialogue, NoTools, Opening};
 use crate::agent::llm::{BuildError, template};
 use crate::agent::scope::variables;
 use crate::model::{describe, run};
@@ -143,7 +143,7 @@ async fn imagined(
         .warnings
         .into_iter()
         .for_each(|warning| execution.notes.warn(warning));
-    let end = conversed.end.unwrap_or(Err(DialogueError::NotEnded));
+    let end = conversed.end.unwrap_or(Err(Cause::NotEnded));
     let (text, _) = end.map_err(|error| Failure::new(FailureKind::Model, error.to_string()))?;
     booked.exchange = conversed.exchange.into_iterations();
     Ok(json!(text.trim()))

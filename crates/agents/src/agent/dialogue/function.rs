@@ -1,0 +1,157 @@
+//! Functions of the program as tools of a dialogue.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{NoTools, Tools};
+use crate::agent::BoxFuture;
+use crate::agent::schema::Schema;
+use crate::model::ToolSpec;
+use ensemble_core::thread::{ToolCall, ToolEnd};
+use ensemble_language::data::Usage;
+
+/// Why a function gave no result, for the model to read. `?` makes one of every error, and so does `.into()` of a text.
+pub type ToolError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Most characters of a tool's name.
+const LONGEST_NAME: usize = 64;
+
+type Perform = dyn Fn(Value) -> BoxFuture<'static, Result<Value, ToolError>> + Send + Sync;
+
+/// The tools of a dialogue: functions, and others beside them.
+#[derive(Clone)]
+pub(super) struct Functions {
+    own: Vec<Function>,
+    specs: Arc<[ToolSpec]>,
+    beside: Arc<dyn Tools>,
+    /// Why the functions cannot be offered to a model. It is told with the first request, so that adding one stays
+    /// one line.
+    wrong: Option<String>,
+}
+
+#[derive(Clone)]
+struct Function {
+    name: String,
+    perform: Arc<Perform>,
+}
+
+impl Default for Functions {
+    fn default() -> Self {
+        Self {
+            own: Vec::new(),
+            specs: Arc::default(),
+            beside: Arc::new(NoTools),
+            wrong: None,
+        }
+    }
+}
+
+impl Functions {
+    /// With these in the place of the others beside the functions.
+    pub(super) fn beside(self, beside: Arc<dyn Tools>) -> Self {
+        Self { beside, ..self }
+    }
+
+    /// With one more function.
+    pub(super) fn with<F, Fut, R>(mut self, spec: ToolSpec, function: F) -> Self
+    where
+        F: Fn(Value) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
+        R: Serialize,
+    {
+        self.wrong = self.wrong.or_else(|| objection(&spec, &self.specs));
+        let perform = move |arguments| -> BoxFuture<'static, Result<Value, ToolError>> {
+            let result = function(arguments);
+            Box::pin(async move { Ok(serde_json::to_value(result.await?)?) })
+        };
+        self.own.push(Function {
+            name: spec.name.clone(),
+            perform: Arc::new(perform),
+        });
+        self.specs = self.specs.iter().cloned().chain([spec]).collect();
+        self
+    }
+}
+
+impl Tools for Functions {
+    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+        Box::pin(async move {
+            if let Some(wrong) = &self.wrong {
+                return Err(wrong.clone());
+            }
+            let others = self.beside.specs().await?;
+            if others.is_empty() {
+                return Ok(Arc::clone(&self.specs));
+            }
+            if let Some(twice) = others.iter().find(|other| named(&self.specs, &other.name)) {
+                return Err(two_of(&twice.name));
+            }
+            Ok(self.specs.iter().chain(&*others).cloned().collect())
+        })
+    }
+
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+        let Some(function) = self.own.iter().find(|function| function.name == call.name) else {
+            return self.beside.call(call);
+        };
+        Box::pin(async move {
+            let end = match (function.perform)(call.arguments.clone()).await {
+                Ok(result) => ToolEnd::Result(result),
+                Err(error) => ToolEnd::Error(in_words(&*error)),
+            };
+            call.ended(end, 0.0)
+        })
+    }
+
+    fn take_usage(&self) -> Usage {
+        self.beside.take_usage()
+    }
+}
+
+/// Tells the names.
+impl fmt::Debug for Functions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(self.own.iter().map(|function| &function.name))
+            .finish()
+    }
+}
+
+/// Why a model cannot be offered the function.
+fn objection(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> {
+    let name = &spec.name;
+    let is_sound = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_sound) {
+        return Some(format!(
+            "`{name}` is no name of a tool: expected at most {LONGEST_NAME} of the letters a to z, digits, `_` and `-`"
+        ));
+    }
+    if named(others, name) {
+        return Some(two_of(name));
+    }
+    if spec.parameters["type"] != "object" {
+        return Some(format!(
+            "the schema of tool `{name}` has to say `\"type\": \"object\"`: a model gives the arguments of a tool by name"
+        ));
+    }
+    let error = Schema::compile(&spec.parameters).err()?;
+    Some(format!("the schema of tool `{name}` cannot be used: {error}"))
+}
+
+fn named(specs: &[ToolSpec], name: &str) -> bool {
+    specs.iter().any(|spec| spec.name == name)
+}
+
+fn two_of(name: &str) -> String {
+    format!("two tools have the name `{name}`")
+}
+
+/// The error with what caused it.
+fn in_words(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    let words = std::iter::once(error.to_string()).chain(causes.map(ToString::to_string));
+    words.collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,49 @@
+//! Models for programs that bring nothing of their own: keys from the environment of the process, its clock and chance.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the edge where the process is looked at, and a crate feature of its own (`process`)"
+)]
+
+use super::Dialogue;
+use crate::model::{Model, Network, ProfileError};
+use ensemble_language::ensemble::Profile;
+
+impl Network {
+    /// With the environment, the clock and the chance of this process.
+    pub fn of_process() -> Self {
+        Self::new(|name| std::env::var(name).ok(), chrono::Utc::now, fastrand::f64)
+    }
+}
+
+impl Dialogue {
+    /// With the model of that name, `PROVIDER/MODEL` or `simulated`. Its key is read from the environment of this
+    /// process; whoever has it from somewhere else writes `Dialogue::new(Model::named(name, &network)?)`.
+    ///
+    /// ```
+    /// use ensemble_agents::agent::dialogue::Dialogue;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let dialogue = Dialogue::with_model("ollama/llama3.2:1b")?;
+    /// # assert!(!dialogue.model().is_simulated());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The name is none, the provider does not exist, or its key is not in the environment.
+    pub fn with_model(name: &str) -> Result<Self, ProfileError> {
+        Model::named(name, &Network::of_process()).map(Self::new)
+    }
+
+    /// With the model that a profile describes: a provider, a model, and how it is asked. A `fallback` of the profile
+    /// is passed over, since no other profile is known.
+    ///
+    /// # Errors
+    /// The provider does not exist, or its key is not in the environment.
+    pub fn with_profile(profile: Profile) -> Result<Self, ProfileError> {
+        let model = Model::reached(profile, &Network::of_process())?;
+        model.check_keys()?;
+        Ok(Self::new(model))
+    }
+}

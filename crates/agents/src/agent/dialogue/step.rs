@@ -1,0 +1,227 @@
+//! A dialogue one step at a time: one request, or the calls of one reply.
+
+use std::ops::{Deref, DerefMut};
+
+use super::error::{NOT_MADE, UNKNOWN_FATE, closed};
+use super::round::{continued, with_ends};
+use super::tools::perform;
+use super::{Cause, Dialogue, DialogueError, Ended, Progress, Tools};
+use ensemble_core::thread::{Iteration, Message, Role, Silence, StopReason, Thread, ToolCall, ToolEnd};
+use ensemble_language::data::Usage;
+
+/// What [`Dialogue::step`] has come to, and what the next step does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// The model has called tools. The next step performs the calls; they can be looked at and changed before.
+    CallTools(Calls),
+    /// The tools have ended. The next step tells the model; the results can be looked at and changed before.
+    AskModel(Calls),
+    /// The model has said its last word.
+    Done(Ended),
+}
+
+/// The calls of one reply, with the thread that they belong to. It reads like a list of [`ToolCall`], and becomes the
+/// thread again with `.into()`, with what was changed in the calls.
+///
+/// A call that is given an `end` is not performed: the model is told that end. A call that is taken out of the list
+/// is not performed either, and the model is told that it was not made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calls {
+    /// The calls, in the model's order.
+    pub calls: Vec<ToolCall>,
+    /// What the step has cost.
+    pub usage: Usage,
+    /// What the person who listens should know.
+    pub warnings: Vec<String>,
+    thread: Thread,
+}
+
+impl Deref for Calls {
+    type Target = Vec<ToolCall>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.calls
+    }
+}
+
+impl DerefMut for Calls {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.calls
+    }
+}
+
+impl From<Calls> for Thread {
+    fn from(calls: Calls) -> Self {
+        let mut iterations = calls.thread.into_iterations();
+        if let Some(last) = iterations.last_mut() {
+            put_back(last, calls.calls);
+        }
+        Self::of(iterations)
+    }
+}
+
+/// Puts calls in the place of those with their ids. One that is missing is not made, unless it already was.
+fn put_back(iteration: &mut Iteration, mut calls: Vec<ToolCall>) {
+    for call in &mut iteration.tool_calls {
+        match calls.iter().position(|changed| changed.id == call.id) {
+            Some(at) => *call = calls.remove(at),
+            None if call.end.is_none() => call.end = Some(ToolEnd::Error(NOT_MADE.to_owned())),
+            None => {}
+        }
+    }
+    iteration.tool_calls.extend(calls);
+}
+
+/// What a step does with a thread.
+enum Due {
+    Request,
+    Calls(Vec<ToolCall>),
+    /// The last word has been said.
+    Nothing(String),
+}
+
+impl Dialogue {
+    /// The thread with `text` said to the model, for [`Dialogue::step`].
+    pub fn asked(&self, thread: Thread, text: impl Into<String>) -> Thread {
+        let said = vec![Message::new(Role::User, text)];
+        closed(thread, UNKNOWN_FATE).opened(said, (self.now)())
+    }
+
+    /// One step on the way to the last word: one request, or all open calls of the last reply, side by side. It tells
+    /// what comes next; nothing is done until the next step. Where the last word has been said, nothing is done at all.
+    ///
+    /// How many steps there are is up to the caller.
+    ///
+    /// ```
+    /// use ensemble_agents::agent::dialogue::{Dialogue, Reply, Step, Thread};
+    /// use serde_json::{Value, json};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+    /// let dialogue = Dialogue::simulated([Reply::calls([("weather", json!({"name": "Pars"}))]), "Sunny.".into()])
+    ///     .tool_with_schema("weather", "Tells the weather of a city.", schema, |city: Value| async move {
+    ///         Ok(format!("sunny in {}", city["name"]))
+    ///     });
+    ///
+    /// let mut thread = dialogue.asked(Thread::default(), "Is it sunny in Paris?");
+    /// let ended = loop {
+    ///     thread = match dialogue.step(thread).await? {
+    ///         Step::CallTools(mut calls) => {
+    ///             calls[0].arguments["name"] = "Paris".into();
+    ///             calls.into()
+    ///         }
+    ///         Step::AskModel(calls) => {
+    ///             assert_eq!(calls[0].told(), "sunny in \"Paris\"");
+    ///             calls.into()
+    ///         }
+    ///         Step::Done(ended) => break ended,
+    ///     };
+    /// };
+    /// assert_eq!(ended.text, "Sunny.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The model or its tools failed, or nothing has been said to it. The step can be made again with the thread of
+    /// the error.
+    pub async fn step(&self, thread: impl Into<Thread>) -> Result<Step, DialogueError> {
+        let thread = thread.into();
+        match due(&thread) {
+            Some(Due::Request) => self.request_step(thread).await,
+            Some(Due::Calls(calls)) => self.calls_step(thread, calls).await,
+            Some(Due::Nothing(text)) => Ok(Step::Done(Ended {
+                text,
+                stop_reason: StopReason::EndTurn,
+                thread,
+                usage: Usage::default(),
+                warnings: Vec::new(),
+            })),
+            None => Err(failed(Cause::NothingSaid, thread)),
+        }
+    }
+
+    async fn request_step(&self, thread: Thread) -> Result<Step, DialogueError> {
+        let mut iterations = thread.into_iterations();
+        // A request that failed has an iteration of its own.
+        let open = iterations.pop_if(|last| last.tool_calls.is_empty() && last.completed_at.is_none());
+        let exchange = match open {
+            Some(open) => Thread::of(vec![open]),
+            None => Thread::default().opened(Vec::new(), (self.now)()),
+        };
+        let earlier = Thread::of(iterations).completed((self.now)());
+        let progress = Progress::of(exchange);
+        let opening = self.opening(earlier.clone(), String::new(), 1);
+        let replied = self.replied(&opening, &self.tools, &Silence, &progress).await;
+        if !matches!(&replied, Ok((_, reply)) if !reply.tool_calls.is_empty()) {
+            let reason = match &replied {
+                Ok((_, reply)) => Some(reply.stop_reason),
+                Err(cause) => cause.stop_reason(),
+            };
+            progress.close((self.now)(), reason);
+        }
+        let conversed = progress.take();
+        let (usage, warnings) = (conversed.usage, conversed.warnings);
+        let thread = continued(earlier, conversed.exchange.into_iterations(), usage);
+        match replied {
+            Ok((_, reply)) if reply.tool_calls.is_empty() => Ok(Step::Done(Ended {
+                text: reply.text,
+                stop_reason: reply.stop_reason,
+                thread,
+                usage,
+                warnings,
+            })),
+            Ok((_, reply)) => Ok(Step::CallTools(Calls {
+                calls: reply.tool_calls,
+                usage,
+                warnings,
+                thread,
+            })),
+            Err(cause) => Err(DialogueError {
+                thread: closed(thread, cause.fate_of_calls()),
+                cause,
+                usage: Box::new(usage),
+                warnings,
+            }),
+        }
+    }
+
+    async fn calls_step(&self, thread: Thread, calls: Vec<ToolCall>) -> Result<Step, DialogueError> {
+        let specs = match self.tools.specs().await {
+            Ok(specs) => specs,
+            Err(error) => return Err(failed(Cause::Tools(error), thread)),
+        };
+        let opening = self.opening(Thread::default(), String::new(), 1);
+        let ended = perform(&self.tools, &specs, calls, &opening.speaker, &Silence).await;
+        let thread = with_ends(thread, ended).completed((self.now)());
+        let last = thread.iterations().last();
+        Ok(Step::AskModel(Calls {
+            calls: last.map(|last| last.tool_calls.clone()).unwrap_or_default(),
+            usage: self.tools.take_usage(),
+            warnings: Vec::new(),
+            thread,
+        }))
+    }
+}
+
+fn due(thread: &Thread) -> Option<Due> {
+    let last = thread.iterations().last()?;
+    let open: Vec<ToolCall> = thread.extract_tool_calls().into_iter().cloned().collect();
+    if !open.is_empty() {
+        return Some(Due::Calls(open));
+    }
+    match last.messages.last() {
+        Some(last) if thread.is_ended() => Some(Due::Nothing(last.content.clone())),
+        _ => Some(Due::Request),
+    }
+}
+
+fn failed(cause: Cause, thread: Thread) -> DialogueError {
+    DialogueError {
+        cause,
+        thread,
+        usage: Box::default(),
+        warnings: Vec::new(),
+    }
+}

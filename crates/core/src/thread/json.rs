@@ -1,0 +1,90 @@
+//! A thread as JSON text, for whoever keeps one between two programs or two days.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Iteration, Role, Thread};
+
+/// The version that is written. Readers refuse every other.
+const VERSION: u64 = 1;
+
+/// Why a text is no saved thread.
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadError {
+    /// The text is not JSON.
+    #[error("the saved thread is not JSON: {0}")]
+    Json(#[source] serde_json::Error),
+    /// It is JSON, and something else than a saved thread.
+    #[error("the JSON is no saved thread: {0}")]
+    Shape(String),
+    /// Another version has written it.
+    #[error("the saved thread has version {0}, and this program reads version {VERSION}")]
+    Version(u64),
+    /// One iteration cannot be read.
+    #[error("iteration {number} of the saved thread: {error}")]
+    Iteration {
+        /// Which one, from 1.
+        number: usize,
+        /// What is wrong with it.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// Tools are called, and no reply of the model stands beside the calls.
+    #[error("iteration {0} of the saved thread calls tools, and has no message of the assistant")]
+    CallsWithoutReply(usize),
+}
+
+#[derive(Serialize)]
+struct Saved<'a> {
+    version: u64,
+    iterations: &'a [Iteration],
+}
+
+impl Thread {
+    /// The thread as one line of JSON: `{"version": 1, "iterations": [...]}`.
+    pub fn to_json(&self) -> String {
+        let saved = Saved {
+            version: VERSION,
+            iterations: &self.iterations,
+        };
+        serde_json::to_string(&saved).expect("keys are strings, and writing to a string cannot fail")
+    }
+
+    /// Reads what [`Thread::to_json`] has written. Iterations are numbered anew, in their order.
+    ///
+    /// # Errors
+    /// [`ThreadError`] tells what is wrong with the text, and where.
+    pub fn from_json(text: &str) -> Result<Self, ThreadError> {
+        let value: Value = serde_json::from_str(text).map_err(ThreadError::Json)?;
+        let shape = |what: &str| ThreadError::Shape(what.to_owned());
+        let Value::Object(mut saved) = value else {
+            return Err(shape("expected an object"));
+        };
+        let version = saved.get("version").ok_or_else(|| shape("it has no `version`"))?;
+        match version.as_u64() {
+            Some(VERSION) => {}
+            Some(other) => return Err(ThreadError::Version(other)),
+            None => return Err(shape("its `version` is no whole number")),
+        }
+        match saved.remove("iterations") {
+            Some(Value::Array(iterations)) => {
+                let iterations = (1..).zip(iterations).map(|(number, value)| iteration(number, value));
+                iterations.collect::<Result<_, _>>().map(Self::of)
+            }
+            Some(_) => Err(shape("its `iterations` are no list")),
+            None => Err(shape("it has no `iterations`")),
+        }
+    }
+}
+
+fn iteration(number: usize, value: Value) -> Result<Iteration, ThreadError> {
+    let iteration = Iteration::deserialize(value).map_err(|error| ThreadError::Iteration { number, error })?;
+    let has_reply = iteration.messages.iter().any(|message| message.role == Role::Assistant);
+    match iteration.tool_calls.is_empty() || has_reply {
+        true => Ok(iteration),
+        false => Err(ThreadError::CallsWithoutReply(number)),
+    }
+}
+
+#[cfg(test)]
+mod tests;
