@@ -1,11 +1,38 @@
-//! `ensemble` runs conversations between agents, described in YAML.
+//! Runs conversations between agents, described in YAML, inside your own program.
 //!
-//! The crates and what each is for are told in `docs/architecture.md`.
+//! - [`run`] runs an ensemble to its end, in one line.
+//! - [`Runs`] starts, follows, answers, cancels, resumes, continues, forks and replays runs.
+//! - [`dialogue`] talks with one language model: streams, typed answers, tools from functions, threads that are saved.
+//!
+//! `docs/library.md` is the guide; its examples are compiled and run by the tests.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let memory = std::sync::Arc::new(ensemble::MemoryStore::new());
+//! let outcome = ensemble::run("ensembles/writer-reviewer.yaml").input("the water is off on Tuesday")
+//! #    .store(memory)
+//!     .await?;
+//! assert!(outcome.is_completed());
+//! println!("{}", outcome.last_text().unwrap_or_default());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The crates below are the layers; `docs/architecture.md` says what each is for.
 
 pub use ensemble_agents as agents;
 pub use ensemble_core as core;
 pub use ensemble_language as language;
 pub use ensemble_runs as runs;
+
+pub use ensemble_core::conversation::{Canceller, CompletionReason, ConversationState, Event, Record};
+pub use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionRequest};
+pub use ensemble_core::store::{Durability, MemoryStore, RunId, RunStore};
+pub use ensemble_runs::{
+    EnsembleRef, Host, LivePiece, Outcome, Piece, Project, Run, RunBuilder, RunError, RunEvent, RunEventKind,
+    RunEvents, RunOptions, Runs, run,
+};
 
 /// Dialogues with one language model: streams of what is said, answers with types, tools from functions, threads that are
 /// saved and continued.

@@ -10,7 +10,6 @@ use serde::ser::{SerializeStruct, Serializer};
 
 use crate::conversation::{CompletionReason, Record};
 use crate::runner::BoxFuture;
-use crate::store::ReadError;
 
 /// Version of the journal's format, in the first record of every journal.
 ///
@@ -61,6 +60,43 @@ pub enum CommitError {
     /// A replay decides differently from its record.
     #[error("the decision differs from the record in turn {}", .0.turn)]
     Diverged(Box<Divergence>),
+}
+
+/// Why a log cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The store itself fails.
+    #[error("cannot read {place}: {source}")]
+    Unavailable {
+        /// What was to be read.
+        place: String,
+        /// Why it cannot be read.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// A record that is not the last is damaged.
+    #[error("{place}:{line}: the journal is damaged: {error}")]
+    Damaged {
+        /// The log.
+        place: String,
+        /// The line or record, from 1.
+        line: u64,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// The log holds no record.
+    #[error("{place} holds no record")]
+    Empty {
+        /// The log.
+        place: String,
+    },
+    /// A later version of the program wrote the log.
+    #[error("{place} has format {format}, and this version reads up to {FORMAT}: use a later version of ensemble")]
+    Format {
+        /// The log.
+        place: String,
+        /// The version of its format.
+        format: u32,
+    },
 }
 
 /// The first decision of a replay that differs from the record.

@@ -16,6 +16,7 @@ use crate::conversation::Record;
 use crate::log::{FORMAT, RunLog};
 use crate::runner::BoxFuture;
 
+pub use crate::log::ReadError;
 pub use memory::MemoryStore;
 
 /// The id of a run. A run inside another has the id `OUTER/sub/NAME`.
@@ -260,43 +261,6 @@ pub enum StoreError {
         place: String,
         /// Why it failed.
         source: Box<dyn Error + Send + Sync>,
-    },
-}
-
-/// Why a log cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The store itself fails.
-    #[error("cannot read {place}: {source}")]
-    Unavailable {
-        /// What was to be read.
-        place: String,
-        /// Why it cannot be read.
-        source: Box<dyn Error + Send + Sync>,
-    },
-    /// A record that is not the last is damaged.
-    #[error("{place}:{line}: the journal is damaged: {error}")]
-    Damaged {
-        /// The log.
-        place: String,
-        /// The line or record, from 1.
-        line: u64,
-        /// What is wrong with it.
-        error: String,
-    },
-    /// The log holds no record.
-    #[error("{place} holds no record")]
-    Empty {
-        /// The log.
-        place: String,
-    },
-    /// A later version of the program wrote the log.
-    #[error("{place} has format {format}, and this version reads up to {FORMAT}: use a later version of ensemble")]
-    Format {
-        /// The log.
-        place: String,
-        /// The version of its format.
-        format: u32,
     },
 }
 
