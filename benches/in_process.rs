@@ -20,7 +20,7 @@ use ensemble_language::ensemble::AgentKind;
 use serde_json::json;
 use support::{Figures, Ran, Says, all, micros, plan, run, say, show, time};
 
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 5;
 const EXECUTIONS: u32 = 10_000;
 /// Agents side by side in one turn.
 const MANY: u32 = 1_000;
