@@ -5,17 +5,18 @@
 //! its own if that was not enough. What is given up here leaves no trace.
 //!
 //! **Invariant:** what this gives is what the full engine gives. So every limit that is narrower here must end the
-//! attempt for sure: a script cannot catch them, and a native function that passes over errors (`sort` with a
-//! comparer) is not run here. What is read of large values is counted by an [`Allowance`] that remembers.
+//! attempt for sure: a script cannot catch them, and is not begun if it may call a native function that passes over errors
+//! of a comparer (`sort`). What is read of large values is counted by an [`Allowance`] that remembers.
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use rhai::{AST, ASTNode, Engine, EvalAltResult};
+use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, Stmt};
 use serde_json::Value;
 
 use super::{ScriptFailure, Variable, Words, engine, evaluate, scope};
@@ -33,8 +34,57 @@ const DEPTH_LIMIT: usize = 16;
 /// Values, and texts of 64 bytes, that may be handed to the script.
 const ALLOWANCE: usize = 2_000;
 
-/// Words of scripts that are not begun here: functions that pass over errors, and names made at run time.
-const UNFIT: [&str; 3] = ["sort", "sort_by", "Fn"];
+/// With it a script makes functions of names, so nobody can tell which functions it calls.
+const MAKES_FUNCTIONS: &str = "Fn";
+
+/// What a script with functions or closures of its own may call here: functions that call nobody back, and those that
+/// pass on the errors of whom they call. Others (`sort`, `order`, `dedup`) pass over errors, limits included.
+const PASS_ON_ERRORS: [&str; 44] = [
+    "abs",
+    "all",
+    "append",
+    "call",
+    "ceiling",
+    "contains",
+    "ends_with",
+    "filter",
+    "find",
+    "find_map",
+    "floor",
+    "for_each",
+    "get",
+    "index_of",
+    "insert",
+    "is_def_var",
+    "is_empty",
+    "keys",
+    "len",
+    "map",
+    "max",
+    "min",
+    "parse_float",
+    "parse_int",
+    "parse_json",
+    "pop",
+    "push",
+    "range",
+    "reduce",
+    "reduce_rev",
+    "remove",
+    "replace",
+    "round",
+    "some",
+    "split",
+    "starts_with",
+    "sub_string",
+    "to_float",
+    "to_int",
+    "to_json",
+    "to_lower",
+    "to_string",
+    "to_upper",
+    "values",
+];
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     let mut engine = engine::unlimited();
@@ -49,12 +99,30 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
 
 /// May the script be begun here? Its depth bounds the stack that it takes.
 pub(super) fn is_fit(ast: &AST, words: &Words) -> bool {
-    let mut flat = true;
+    let own: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
+    let mut fit = !words.contains(MAKES_FUNCTIONS);
     ast.walk(&mut |path: &[ASTNode]| {
-        flat = path.len() <= DEPTH_LIMIT;
-        flat
+        let called = path.last().and_then(called);
+        let known = own.is_empty() || called.is_none_or(|name| own.contains(name) || passes_on_errors(name));
+        fit &= known && path.len() <= DEPTH_LIMIT;
+        fit
     });
-    flat && !UNFIT.iter().any(|word| words.contains(*word))
+    fit
+}
+
+/// The name of the function that is called here.
+fn called<'a>(node: &'a ASTNode<'_>) -> Option<&'a str> {
+    match node {
+        ASTNode::Stmt(Stmt::FnCall(call, _)) | ASTNode::Expr(Expr::FnCall(call, _) | Expr::MethodCall(call, _)) => {
+            Some(&call.name)
+        }
+        _ => None,
+    }
+}
+
+/// Operators call nobody back.
+fn passes_on_errors(name: &str) -> bool {
+    !name.starts_with(|first: char| first.is_alphanumeric() || first == '_') || PASS_ON_ERRORS.contains(&name)
 }
 
 /// The script's end; `None`: it needs more room or time than there is here.

@@ -367,3 +367,46 @@ async fn what_was_too_long_once_is_not_begun_twice() {
         assert_eq!(script.at_once.load(Ordering::Relaxed), at_once);
     }
 }
+
+/// Whatever calls back, a callback that nests too deeply to be run on the spot gives what it gives on a thread.
+#[test]
+fn no_function_hides_that_a_callback_was_given_up() {
+    let methods = [
+        "all",
+        "any",
+        "call",
+        "clear",
+        "contains",
+        "curry",
+        "dedup",
+        "drain",
+        "every",
+        "filter",
+        "find",
+        "find_index",
+        "find_map",
+        "for_each",
+        "index_of",
+        "map",
+        "order",
+        "order_by",
+        "reduce",
+        "reduce_rev",
+        "retain",
+        "some",
+        "sort",
+        "sort_by",
+        "sort_desc",
+        "splice",
+        "zip",
+    ];
+    let deep = "fn deep(n) { if n == 0 { true } else { deep(n - 1) } }";
+    for method in methods {
+        for value in ["[1, 1, 2]", "#{a: 1, b: 1}"] {
+            for parameters in ["", "x", "x, y", "x, y, z"] {
+                let text = format!("{deep} let v = {value}; let r = v.{method}(|{parameters}| deep(9)); [v, r]");
+                let _the_same_on_either_way = run(&text);
+            }
+        }
+    }
+}
