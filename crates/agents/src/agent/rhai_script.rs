@@ -1,101 +1,147 @@
 //! Rhai scripts as agents: they run inside the process and need nothing installed.
 //!
-//! A script that computes must not hold up the others of its turn, nor the clock that limits it; so it runs
-//! on a thread of its own and is told to stop when its execution is dropped.
+//! An agent may write the script that a later one runs, so a script is looked for with each execution. Its text is read
+//! only where the file is another than it was, and compiled only where nobody has a script of that text.
 
-#![expect(clippy::disallowed_methods, reason = "this room reads scripts")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this room reads scripts, and asks whether they have changed"
+)]
 
-use std::fs;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::Value;
-
+use super::scope::variables;
 use super::{Execution, Observation, Observed, output};
-use crate::sandbox::{Script, ScriptError, ScriptFailure, Variable};
+use crate::sandbox::{Script, ScriptError, ScriptFailure};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 
-/// The script that was compiled last, kept as long as its text stays the same.
-///
-/// The text itself is compared: a file's time is too coarse for a script that an agent has just rewritten.
+/// A change within this time of the one before may leave the file's times as they were.
+const TICK: Duration = Duration::from_millis(20);
+/// Likewise on file systems that keep no parts of a second.
+const LONG_TICK: Duration = Duration::from_secs(2);
+
+/// The script that was read last, kept as long as its file stays the same.
 #[derive(Debug, Default)]
-pub struct Compiled(Mutex<Option<(String, Arc<Script>)>>);
+pub struct Compiled(Mutex<Option<Known>>);
+
+/// A script that was read.
+#[derive(Debug)]
+struct Known {
+    path: PathBuf,
+    /// The file as it was before it was read; `None`: it had changed just then, so it may change again unseen.
+    version: Option<Version>,
+    script: Arc<Script>,
+}
+
+/// What tells a file from another, and from itself after a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Version {
+    file: (u64, u64),
+    size: u64,
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// A script's file.
+#[derive(Debug)]
+pub(super) struct Found<'a> {
+    path: &'a Path,
+    /// What messages call it.
+    name: &'a str,
+    version: Version,
+}
+
+/// The first of these places, each with what messages call it, where there is a file.
+pub(super) fn find(places: &[(PathBuf, String)]) -> Option<Found<'_>> {
+    places.iter().find_map(|(path, name)| {
+        let file = fs::metadata(path).ok().filter(Metadata::is_file)?;
+        let version = Version::of(&file);
+        Some(Found { path, name, version })
+    })
+}
 
 /// Runs the script at `path`, called `name` in messages.
 pub async fn run(compiled: &Compiled, path: &Path, name: &str, execution: Execution) -> Observed {
+    match fs::metadata(path) {
+        Ok(file) => {
+            let version = Version::of(&file);
+            run_found(compiled, Found { path, name, version }, execution).await
+        }
+        Err(error) => observed(Err(unreadable(name, &error))),
+    }
+}
+
+/// Runs a script that was found just now.
+pub(super) async fn run_found(compiled: &Compiled, found: Found<'_>, execution: Execution) -> Observed {
+    let name = found.name;
+    observed(match compiled.script(found) {
+        Ok(script) => match script.run(variables(&execution)).await {
+            Ok(value) => output::from_value(value),
+            Err(failure) => Err(failed(name, failure)),
+        },
+        Err(failure) => Err(failure),
+    })
+}
+
+fn observed(result: Result<JsonMap, Failure>) -> Observed {
     Observed::Finished(Observation {
-        result: perform(compiled, path, name, execution).await,
+        result,
         usage: None,
         exchange: Vec::new(),
     })
 }
 
-async fn perform(compiled: &Compiled, path: &Path, name: &str, execution: Execution) -> Result<JsonMap, Failure> {
-    let script = compiled.of_file(path, name)?;
-    let stop = StopOnDrop::default();
-    let flag = Arc::clone(&stop.0);
-    let work = tokio::task::spawn_blocking(move || {
-        let asked = move || flag.load(Ordering::Relaxed);
-        script.run(variables(&execution), asked)
-    });
-    match work.await {
-        Ok(Ok(value)) => output::from_value(value),
-        Ok(Err(failure)) => Err(failed(name, failure)),
-        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
-        Err(_) => Err(failed(name, ScriptFailure::Stopped)),
+impl Compiled {
+    /// The script of a file that was found just now.
+    fn script(&self, found: Found<'_>) -> Result<Arc<Script>, Failure> {
+        let Found { path, name, version } = found;
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*last
+            && known.version.as_ref() == Some(&version)
+            && known.path == path
+        {
+            return Ok(Arc::clone(&known.script));
+        }
+        let now = SystemTime::now();
+        let text = fs::read_to_string(path).map_err(|error| unreadable(name, &error))?;
+        let script = Script::compile(&text);
+        let script = script.map_err(|error| Failure::new(FailureKind::Unavailable, placed(name, &error)))?;
+        *last = Some(Known {
+            path: path.to_owned(),
+            version: version.is_settled(now).then_some(version),
+            script: Arc::clone(&script),
+        });
+        Ok(script)
     }
 }
 
-impl Compiled {
-    fn of_file(&self, path: &Path, name: &str) -> Result<Arc<Script>, Failure> {
-        let unavailable = |why: String| Failure::new(FailureKind::Unavailable, why);
-        let text = fs::read_to_string(path).map_err(|error| unavailable(format!("cannot read `{name}`: {error}")))?;
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some((known, script)) if *known == text => Ok(Arc::clone(script)),
-            _ => {
-                let script = Script::compile(&text).map_err(|error| unavailable(placed(name, &error)))?;
-                let script = Arc::new(script);
-                *last = Some((text, Arc::clone(&script)));
-                Ok(script)
-            }
+fn unreadable(name: &str, error: &io::Error) -> Failure {
+    Failure::new(FailureKind::Unavailable, format!("cannot read `{name}`: {error}"))
+}
+
+impl Version {
+    fn of(file: &Metadata) -> Self {
+        Self {
+            file: (file.dev(), file.ino()),
+            size: file.size(),
+            written: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
         }
     }
-}
 
-/// The fields of the object that other scripts find on their stdin.
-fn variables(execution: &Execution) -> Vec<(&'static str, Variable)> {
-    let json = |value: Value| Variable::Json(Arc::new(value));
-    let input = Arc::new(Value::from(&*execution.input));
-    let outputs = execution.dependencies.iter();
-    let dependencies = outputs.map(|(name, output)| (name.to_string(), Value::clone(output)));
-    let request = execution.request.as_deref().map(|request| {
-        let fields = [
-            ("from", Value::from(&*request.from)),
-            ("parameters", request.parameters.clone()),
-            ("priority", request.priority.into()),
-        ];
-        Value::Object(
-            fields
-                .map(|(name, value)| (name.to_owned(), value))
-                .into_iter()
-                .collect(),
-        )
-    });
-    vec![
-        ("input", Variable::Json(Arc::clone(&input))),
-        ("input_data", Variable::Json(input)),
-        ("context", Variable::Context(Arc::clone(&execution.context))),
-        ("dependencies", json(Value::Object(dependencies.collect()))),
-        ("parameters", json(Value::Object(JsonMap::clone(&execution.parameters)))),
-        ("turn_count", json(execution.turn_count.into())),
-        ("execution", json(execution.execution.into())),
-        ("attempt", json(execution.attempt.into())),
-        ("run_id", json(Value::from(&*execution.run_id))),
-        ("agent_name", json(Value::from(&*execution.agent_name))),
-        ("request", json(request.unwrap_or_default())),
-    ]
+    /// Would every change from `now` on leave other times than these?
+    fn is_settled(&self, now: SystemTime) -> bool {
+        [self.written, self.changed].into_iter().all(|(seconds, nanos)| {
+            let tick = if nanos == 0 { LONG_TICK } else { TICK };
+            let since = Duration::new(seconds.try_into().unwrap_or(0), nanos.try_into().unwrap_or(0));
+            now > UNIX_EPOCH + since + tick
+        })
+    }
 }
 
 fn failed(name: &str, failure: ScriptFailure) -> Failure {
@@ -113,19 +159,9 @@ fn placed(name: &str, error: &ScriptError) -> String {
     }
 }
 
-/// Tells the script to stop when nobody waits for it any more.
-#[derive(Debug, Default)]
-struct StopOnDrop(Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
     use tempfile::TempDir;
 
     use super::*;
@@ -137,14 +173,6 @@ mod tests {
             message: "boom".to_owned(),
             line,
             column: 7,
-        }
-    }
-
-    /// What a variable holds, read back as JSON.
-    fn value(variable: &Variable) -> Value {
-        match variable {
-            Variable::Json(value) => Value::clone(value),
-            Variable::Context(context) => serde_json::to_value(&**context).expect("JSON"),
         }
     }
 
@@ -161,11 +189,12 @@ mod tests {
             priority: 2,
         }));
         for execution in [plain, execution] {
-            let variables = variables(&execution).into_iter();
-            let read: JsonMap = variables
-                .map(|(name, variable)| (name.to_owned(), value(&variable)))
-                .collect();
-            assert_eq!(Value::Object(read), stdin_of(&execution).await);
+            let expected = stdin_of(&execution).await;
+            let names = expected.as_object().expect("an object").keys();
+            let entries: Vec<String> = names.map(|name| format!("{name}: {name}")).collect();
+            let script = Script::compile(&format!("#{{{}}}", entries.join(", "))).expect("a script");
+            assert_eq!(script.run(variables(&execution)).await, Ok(expected));
+            assert_eq!(variables(&execution).len(), entries.len());
         }
     }
 
@@ -200,26 +229,65 @@ mod tests {
         assert!(failure.error.starts_with("cannot read `a.rhai`: "), "{failure:?}");
     }
 
-    #[test]
-    fn a_script_is_compiled_once_for_as_long_as_its_text_stays() {
-        let folder = TempDir::new().expect("a folder");
-        let path = folder.path().join("a.rhai");
-        let compiled = Compiled::default();
-        let script_of = |text: &str| {
-            fs::write(&path, text).expect("written");
-            compiled.of_file(&path, "a.rhai").expect("a script")
-        };
-        let first = script_of("1");
-        assert!(Arc::ptr_eq(&first, &script_of("1")));
-        assert!(!Arc::ptr_eq(&first, &script_of("2")));
+    /// A file as it was at that time.
+    fn version(size: u64, at: SystemTime) -> Version {
+        let since = at.duration_since(UNIX_EPOCH).expect("after 1970");
+        let time = (since.as_secs().try_into().expect("small"), since.subsec_nanos().into());
+        Version {
+            file: (1, 2),
+            size,
+            written: time,
+            changed: time,
+        }
     }
 
     #[test]
-    fn a_script_that_nobody_waits_for_is_told_to_stop() {
-        let stop = StopOnDrop::default();
-        let flag = Arc::clone(&stop.0);
-        assert!(!flag.load(Ordering::Relaxed));
-        drop(stop);
-        assert!(flag.load(Ordering::Relaxed));
+    fn a_file_is_read_again_only_if_it_may_have_changed() {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("a.rhai");
+        let before = SystemTime::now() - Duration::from_secs(5);
+        for (written, is_read_again) in [(before, false), (SystemTime::now(), true)] {
+            let compiled = Compiled::default();
+            let found = |size| Found {
+                path: &path,
+                name: "a.rhai",
+                version: version(size, written),
+            };
+            fs::write(&path, "1").expect("written");
+            let first = compiled.script(found(1)).expect("a script");
+            fs::write(&path, "2").expect("written");
+            let second = compiled.script(found(1)).expect("a script");
+            assert_eq!(!Arc::ptr_eq(&first, &second), is_read_again);
+            let third = compiled.script(found(2)).expect("a script");
+            assert!(!Arc::ptr_eq(&first, &third), "another size");
+        }
+    }
+
+    #[test]
+    fn times_without_parts_of_a_second_are_trusted_later() {
+        let at = UNIX_EPOCH + Duration::from_secs(1_000);
+        let settled = |at: SystemTime, after: u64| version(1, at).is_settled(at + Duration::from_millis(after));
+        assert!(!settled(at, 1_900) && settled(at, 2_100));
+        let at = at + Duration::from_nanos(1);
+        assert!(!settled(at, 19) && settled(at, 21));
+        assert!(
+            !version(1, at + Duration::from_secs(9)).is_settled(at),
+            "the clocks differ"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_script_that_is_rewritten_at_once_is_run_as_it_is() {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("a.rhai");
+        let compiled = Compiled::default();
+        for n in 0..50 {
+            fs::write(&path, format!("#{{n: {:02}}}", n + 10)).expect("written");
+            let observed = run(&compiled, &path, "a.rhai", an_execution()).await;
+            let Observed::Finished(Observation { result, .. }) = observed else {
+                panic!("{observed:?}");
+            };
+            assert_eq!(result.map(Value::Object), Ok(json!({"n": n + 10})));
+        }
     }
 }

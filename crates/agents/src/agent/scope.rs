@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Execution;
 use crate::sandbox::Variable;
@@ -34,20 +34,18 @@ pub(super) fn scope(execution: &Execution, listens_to: &Arc<[Arc<str>]>) -> Scop
 
 /// The variables of a Rhai agent, with the names of the object that a child process gets on its stdin.
 pub(super) fn variables(execution: &Execution) -> Vec<(&'static str, Variable)> {
-    let json = |value: Value| Variable::Json(Arc::new(value));
-    let outputs = execution.dependencies.iter();
-    let outputs = outputs.map(|(name, output)| (name.to_string(), Value::clone(output)));
+    let text = |text: &Arc<str>| Variable::Text(Arc::clone(text));
     vec![
-        ("input", json(json!(execution.input))),
-        ("input_data", json(json!(execution.input))),
+        ("input", text(&execution.input)),
+        ("input_data", text(&execution.input)),
         ("context", Variable::Context(Arc::clone(&execution.context))),
-        ("dependencies", json(Value::Object(outputs.collect()))),
-        ("parameters", json(json!(execution.parameters))),
-        ("turn_count", json(json!(execution.turn_count))),
-        ("execution", json(json!(execution.execution))),
-        ("attempt", json(json!(execution.attempt))),
-        ("run_id", json(json!(execution.run_id))),
-        ("agent_name", json(json!(execution.agent_name))),
-        ("request", json(json!(execution.request))),
+        ("dependencies", Variable::Outputs(execution.dependencies.clone())),
+        ("parameters", Variable::Map(Arc::clone(&execution.parameters))),
+        ("turn_count", Variable::Number(execution.turn_count)),
+        ("execution", Variable::Number(execution.execution)),
+        ("attempt", Variable::Number(execution.attempt)),
+        ("run_id", text(&execution.run_id)),
+        ("agent_name", text(&execution.agent_name)),
+        ("request", Variable::Json(Arc::new(json!(execution.request)))),
     ]
 }

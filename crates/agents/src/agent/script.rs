@@ -72,6 +72,7 @@ pub fn runner(script: &str, places: &Places, bounds: Bounds) -> Arc<dyn Runner> 
         script: script.to_owned(),
         places: places.clone(),
         bounds,
+        inside: rhai_places(script, places),
         on_path: OnceLock::new(),
         compiled: Compiled::default(),
     })
@@ -81,9 +82,24 @@ struct ScriptRunner {
     script: String,
     places: Places,
     bounds: Bounds,
+    /// Where it may lie and what it is called there, if its name says that it is a Rhai script.
+    inside: Vec<(PathBuf, String)>,
     /// What the script was while it named no file.
     on_path: OnceLock<Invocation>,
     compiled: Compiled,
+}
+
+/// The places where the Rhai script of this name may lie, and what messages call it there.
+fn rhai_places(script: &str, places: &Places) -> Vec<(PathBuf, String)> {
+    let name = script.trim();
+    if Kind::of(Path::new(name)) != Kind::Rhai {
+        return Vec::new();
+    }
+    let with_name = |path: PathBuf| {
+        let shown = places.shown(&path);
+        (path, shown)
+    };
+    places.candidates(name).into_iter().map(with_name).collect()
 }
 
 impl ScriptRunner {
@@ -116,6 +132,10 @@ fn names_a_file(script: &str, places: &Places) -> bool {
 impl Runner for ScriptRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
         Box::pin(async move {
+            // The same answer as below, for one look at the file.
+            if let Some(found) = rhai_script::find(&self.inside) {
+                return rhai_script::run_found(&self.compiled, found, execution).await;
+            }
             match self.resolved() {
                 Ok(Resolved::Rhai(path)) => {
                     let name = self.places.shown(&path);

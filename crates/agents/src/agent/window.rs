@@ -16,7 +16,7 @@ use self::tokens::TokenCounter;
 use super::BoxFuture;
 use super::dialogue::{Fitted, Sending, Unfitted, Window};
 use super::llm::BuildError;
-use crate::model::{LoadScript, Model, ProfileError, describe, run};
+use crate::model::{LoadScript, Model, ProfileError, describe};
 use crate::sandbox::{Script, ScriptFailure, Variable};
 use ensemble_core::thread::Message;
 use ensemble_core::thread::window::{Cut, Keep, Limits, Rules, Size, cut, selected};
@@ -68,7 +68,7 @@ impl AgentWindow {
         let how = match &window.strategy {
             Strategy::OldestFirst | Strategy::MiddleOut | Strategy::RecentTurnsOnly(_) => How::Rules,
             Strategy::Custom(path) => How::Custom {
-                script: Arc::new(compile(path, outside.load)?),
+                script: compile(path, outside.load)?,
                 path: path.clone(),
             },
             Strategy::Summarize(None) => How::Summary((outside.connect)(outside.model)?),
@@ -175,7 +175,7 @@ impl AgentWindow {
             ("max_messages", json(json!(limits.max_messages))),
             ("min_recent_turns", json(json!(self.rules.min_recent_turns))),
         ];
-        let selection = match run(Arc::clone(script), variables).await {
+        let selection = match script.run(variables).await {
             Ok(Value::Array(selection)) => selection,
             Ok(other) => return Err(format!("its last value is no list of messages but {other}")),
             Err(failure) => return Err(describe(&failure)),
@@ -271,7 +271,7 @@ impl Measured<'_> {
     }
 }
 
-fn compile(path: &str, load: &LoadScript) -> Result<Script, BuildError> {
+fn compile(path: &str, load: &LoadScript) -> Result<Arc<Script>, BuildError> {
     let failed = |message: String| BuildError::Script {
         path: format!("context_window: {path}"),
         message,

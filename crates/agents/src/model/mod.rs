@@ -18,7 +18,7 @@ pub use chain::{Ask, Asked, Model};
 pub use network::{Environment, Network};
 pub use profiles::{Link, Override, ProfileError, Profiles, Resolved};
 pub use remote::{Remote, key_variable};
-pub use script::{describe, run};
+pub use script::describe;
 pub use simulated::Simulator;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::script::{describe, place, run};
+use super::script::{describe, place};
 use super::{BoxFuture, Heard, LoadScript, ModelError, ModelReply, ModelRequest, Provider};
 use crate::sandbox::{Script, ScriptFailure, Variable};
 use ensemble_core::thread::ToolCall;
@@ -34,7 +34,7 @@ impl Simulator {
             Some(Simulated::Replies(replies)) => How::Replies(replies.clone()),
             Some(Simulated::Script(path)) => {
                 let script = Script::compile(&load(path)?).map_err(|error| format!("{path}: {}", place(&error)))?;
-                How::Script(Arc::new(script))
+                How::Script(script)
             }
         }))
     }
@@ -50,7 +50,7 @@ impl Provider for Simulator {
             let reply = match &self.0 {
                 How::Announced => ModelReply::text(announced(&request)),
                 How::Replies(replies) => prepared(replies, &request)?,
-                How::Script(script) => scripted(Arc::clone(script), &request).await?,
+                How::Script(script) => scripted(script, &request).await?,
             };
             if !reply.text.is_empty() {
                 heard(&reply.text);
@@ -120,13 +120,15 @@ fn calls_in(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, Mode
     Ok(calling(text, called.into_iter(), request))
 }
 
-async fn scripted(script: Arc<Script>, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+async fn scripted(script: &Arc<Script>, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+    // A long conversation is not copied for a script that does not look at it.
+    let messages = script.reads("messages").then(|| json!(request.messages));
     let variables = vec![
-        ("messages", Variable::Json(Arc::new(json!(request.messages)))),
-        ("prompt", Variable::Json(Arc::new(json!(request.prompt)))),
-        ("execution", Variable::Json(Arc::new(json!(request.execution)))),
+        ("messages", Variable::Json(Arc::new(messages.unwrap_or_default()))),
+        ("prompt", Variable::Text(Arc::clone(&request.prompt))),
+        ("execution", Variable::Number(request.execution)),
     ];
-    match run(script, variables).await {
+    match script.run(variables).await {
         Ok(Value::String(text)) => Ok(ModelReply::text(text)),
         Ok(Value::Null) => Ok(ModelReply::text("")),
         Ok(Value::Object(map)) if map.contains_key("tool_calls") => calls_in(map, request),

@@ -19,13 +19,13 @@ pub(super) fn from_json(value: &Value) -> Dynamic {
         },
         Value::String(text) => text.as_str().into(),
         Value::Array(items) => Dynamic::from_array(items.iter().map(from_json).collect()),
-        Value::Object(entries) => {
-            let entries = entries
-                .iter()
-                .map(|(key, value)| (key.as_str().into(), from_json(value)));
-            Dynamic::from_map(entries.collect())
-        }
+        Value::Object(entries) => from_entries(entries.iter().map(|(key, value)| (key.as_str(), value))),
     }
+}
+
+/// Named JSON values as a map.
+pub(super) fn from_entries<'a>(entries: impl Iterator<Item = (&'a str, &'a Value)>) -> Dynamic {
+    Dynamic::from_map(entries.map(|(key, value)| (key.into(), from_json(value))).collect())
 }
 
 /// Rhai's value as JSON; the error goes on after "the value".
@@ -79,9 +79,7 @@ fn custom(value: Dynamic) -> Result<Value, String> {
         return Ok(Value::from(value.cast::<Blob>()));
     }
     if value.is::<ContextView>() {
-        let ContextView(context) = value.cast();
-        let entries = context.iter().map(|(key, value)| (key.to_string(), (**value).clone()));
-        return Ok(Value::Object(entries.collect()));
+        return Ok(value.cast::<ContextView>().into_json());
     }
     Err(format!("holds a value of type {}, which is no JSON", value.type_name()))
 }

@@ -49,17 +49,25 @@ static MODULES: LazyLock<Vec<Shared<Module>>> = LazyLock::new(|| {
 
 /// An engine that ends when `stop` says so.
 pub(super) fn engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine {
+    let mut engine = unlimited();
+    engine
+        .set_max_operations(OPERATION_LIMIT)
+        .set_max_call_levels(CALL_LIMIT)
+        .set_max_string_size(STRING_LIMIT)
+        .set_max_array_size(ITEM_LIMIT)
+        .set_max_map_size(ITEM_LIMIT)
+        .on_progress(move |steps| (steps % STOP_STEPS == 1 && stop()).then_some(Dynamic::UNIT));
+    engine
+}
+
+/// The language, without limits of time and memory and of calls within calls.
+pub(super) fn unlimited() -> Engine {
     let mut engine = Engine::new_raw();
     for module in MODULES.iter() {
         engine.register_global_module(module.clone());
     }
     engine
-        .set_max_operations(OPERATION_LIMIT)
-        .set_max_call_levels(CALL_LIMIT)
         .set_max_variables(VARIABLE_LIMIT)
-        .set_max_string_size(STRING_LIMIT)
-        .set_max_array_size(ITEM_LIMIT)
-        .set_max_map_size(ITEM_LIMIT)
         .set_max_expr_depths(DEPTH_LIMIT, DEPTH_LIMIT)
         .set_max_modules(0)
         .set_fast_operators(true)
@@ -68,8 +76,7 @@ pub(super) fn engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine 
         .disable_symbol("export")
         .register_type_with_name::<view::ContextView>("context")
         .on_print(|_| {})
-        .on_debug(|_, _, _| {})
-        .on_progress(move |steps| (steps % STOP_STEPS == 1 && stop()).then_some(Dynamic::UNIT));
+        .on_debug(|_, _, _| {});
     engine
 }
 
@@ -93,6 +100,8 @@ fn own() -> Module {
             .map_err(|message| throw(format!("the value {message}")))
     });
     register_splits(&mut module);
+    #[cfg(test)]
+    FuncRegistration::new("break_down").set_into_module(&mut module, || -> INT { panic!("a defect of the engine") });
     module
 }
 

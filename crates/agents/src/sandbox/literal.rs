@@ -5,33 +5,34 @@
 
 use std::collections::BTreeSet;
 
-use rhai::{ASTNode, Dynamic, Expr, Map, Stmt};
+use rhai::{AST, ASTNode, Dynamic, Expr, Map, Stmt};
 
-use super::{Script, engine, with_room};
+use super::{engine, workers};
 
 /// The key under which an output that is no map is stored.
 const RESPONSE: &str = "response";
 
 /// The top-level keys that the script's output can have; `None` where the text does not tell.
 pub fn output_keys(text: &str) -> Option<BTreeSet<String>> {
-    let compiled = with_room(|| {
+    let text = text.to_owned();
+    let known = workers::wait(move || {
         let mut engine = engine::engine(|| false);
         // Simplified code would have lost what the author wrote.
         engine.set_optimization_level(rhai::OptimizationLevel::None);
         let ast = engine.compile(text).ok()?;
-        keys(&Script { ast })
+        keys(&ast)
     });
-    compiled.flatten()
+    known.flatten()
 }
 
-fn keys(script: &Script) -> Option<BTreeSet<String>> {
+fn keys(ast: &AST) -> Option<BTreeSet<String>> {
     let mut keys = BTreeSet::new();
     let mut leaves_early = false;
-    script.ast.walk(&mut |path: &[ASTNode]| {
+    ast.walk(&mut |path: &[ASTNode]| {
         leaves_early |= matches!(path.last(), Some(ASTNode::Stmt(Stmt::Return(_, flags, _))) if flags.is_empty());
         !leaves_early
     });
-    (!leaves_early && ends_with(script.ast.statements(), &mut keys)).then_some(keys)
+    (!leaves_early && ends_with(ast.statements(), &mut keys)).then_some(keys)
 }
 
 /// Adds the keys of the value of these statements; `false` where it is not known.

@@ -22,41 +22,43 @@
 //! closures have captured, so a chain of closures, each holding the one before it, is bounded only by the
 //! number of operations.
 
+mod at_once;
 mod convert;
 mod engine;
+mod known;
 mod literal;
 #[cfg(test)]
 mod tests;
+mod variable;
 mod view;
+mod workers;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rhai::{AST, Dynamic, EvalAltResult, Position, Scope};
+use rhai::{AST, Dynamic, Engine, EvalAltResult, Position, Scope};
 use serde_json::Value;
 
-use ensemble_language::data::Context;
-
 pub use literal::output_keys;
+pub use variable::Variable;
 
 /// A compiled script.
 pub struct Script {
     ast: AST,
+    words: Words,
+    /// Is it begun where it is asked for? No longer once that was not enough.
+    at_once: AtomicBool,
 }
+
+/// Every word of a text, as far as it may be a name.
+type Words = HashSet<Box<str>>;
 
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Script").finish_non_exhaustive()
     }
-}
-
-/// A variable of the script.
-#[derive(Debug, Clone)]
-pub enum Variable {
-    /// Any JSON, handed over as Rhai's own values.
-    Json(Arc<Value>),
-    /// The context, read without copying it: members, indexing, `get`, `contains`, `keys`, `len`.
-    Context(Arc<Context>),
 }
 
 /// Why a text is no script.
@@ -82,62 +84,115 @@ pub enum ScriptFailure {
 }
 
 impl Script {
-    /// Compiles the text.
-    pub fn compile(text: &str) -> Result<Self, ScriptError> {
-        let compiled = with_room(|| engine::engine(|| false).compile(text));
-        match compiled {
-            Some(Ok(ast)) => Ok(Self { ast }),
-            Some(Err(error)) => Err(ScriptError::at(error.err_type().to_string(), error.position())),
-            None => Err(ScriptError::at(BROKEN.into(), Position::NONE)),
-        }
+    /// Compiles the text; the same text is compiled once for all who have a script of it.
+    ///
+    /// # Errors
+    /// The text is no script.
+    pub fn compile(text: &str) -> Result<Arc<Self>, ScriptError> {
+        known::script(text, || {
+            let own = text.to_owned();
+            workers::wait(move || Self::of_text(&own)).unwrap_or_else(|| Err(broken_error()))
+        })
     }
 
-    /// Runs it; its last value is the result. `stop` is asked now and then and ends the script when true.
-    pub fn run(
+    fn of_text(text: &str) -> Result<Self, ScriptError> {
+        let ast = engine::engine(|| false).compile(text);
+        let ast = ast.map_err(|error| ScriptError::at(error.err_type().to_string(), error.position()))?;
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let words: Words = words.map(Into::into).collect();
+        Ok(Self {
+            at_once: at_once::is_fit(&ast, &words).into(),
+            ast,
+            words,
+        })
+    }
+
+    /// May it look at the variable of that name? If not, the variable need not be prepared.
+    pub fn reads(&self, name: &str) -> bool {
+        self.words.contains(name)
+    }
+
+    /// Runs it; its last value is the result. Dropping the future stops it.
+    ///
+    /// # Errors
+    /// It failed, or ran past a limit.
+    pub async fn run(self: &Arc<Self>, variables: Vec<(&'static str, Variable)>) -> Result<Value, ScriptFailure> {
+        if self.at_once.load(Ordering::Relaxed) {
+            if let Some(ended) = at_once::run(&self.ast, &self.words, &variables) {
+                return ended;
+            }
+            self.at_once.store(false, Ordering::Relaxed);
+        }
+        let (script, stop) = (Arc::clone(self), StopOnDrop::default());
+        let flag = Arc::clone(&stop.0);
+        let asked = move || flag.load(Ordering::Relaxed);
+        let ended = workers::perform(move || match asked() {
+            true => Err(ScriptFailure::Stopped),
+            false => script.perform(&variables, asked),
+        });
+        ended.await.unwrap_or_else(|| Err(broken()))
+    }
+
+    /// Runs it on this thread, which needs a large stack. `stop` is asked now and then and ends it when true.
+    fn perform(
         &self,
-        variables: Vec<(&'static str, Variable)>,
+        variables: &[(&'static str, Variable)],
         stop: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Value, ScriptFailure> {
-        let ended = with_room(move || {
-            let mut scope = Scope::new();
-            for (name, variable) in variables {
-                scope.push_dynamic(name, variable.into());
-            }
-            let value: Dynamic = engine::engine(stop)
-                .eval_ast_with_scope(&mut scope, &self.ast)
-                .map_err(|error| explain(*error, Position::NONE))?;
-            convert::to_json(value).map_err(|message| {
-                ScriptFailure::Reported(ScriptError::at(
-                    format!("the script's result {message}"),
-                    Position::NONE,
-                ))
-            })
-        });
-        ended.unwrap_or_else(|| Err(ScriptFailure::Reported(ScriptError::at(BROKEN.into(), Position::NONE))))
+        let scope = scope(variables, &self.words, Variable::whole);
+        evaluate(&engine::engine(stop), &self.ast, scope).unwrap_or_else(|error| Err(explain(*error, Position::NONE)))
     }
 }
 
-const BROKEN: &str = "the script's engine broke down";
-
-/// Stack for the engine, in bytes; memory is taken only as far as it is used. The engine recurses with calls,
-/// expressions and nested values.
-const ROOM: usize = 256 << 20;
-
-/// Runs the engine on a stack of its own; `None` if it panicked or there was no stack to be had.
-fn with_room<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
-    std::thread::scope(|scope| {
-        let roomy = std::thread::Builder::new().name("script".into()).stack_size(ROOM);
-        roomy.spawn_scoped(scope, run).ok()?.join().ok()
-    })
+/// The variables, of which only those are converted that the script names.
+fn scope(
+    variables: &[(&'static str, Variable)],
+    words: &Words,
+    convert: impl Fn(&Variable) -> Dynamic,
+) -> Scope<'static> {
+    let mut scope = Scope::with_capacity(variables.len());
+    for (name, variable) in variables {
+        let value = if words.contains(*name) {
+            convert(variable)
+        } else {
+            Dynamic::UNIT
+        };
+        scope.push_dynamic(*name, value);
+    }
+    scope
 }
 
-impl From<Variable> for Dynamic {
-    fn from(variable: Variable) -> Self {
-        match variable {
-            Variable::Json(value) => convert::from_json(&value),
-            Variable::Context(context) => Self::from(view::ContextView(context)),
-        }
+/// The script's end; an error of the engine is outside, for those who judge it themselves.
+fn evaluate(
+    engine: &Engine,
+    ast: &AST,
+    mut scope: Scope<'static>,
+) -> Result<Result<Value, ScriptFailure>, Box<EvalAltResult>> {
+    let value: Dynamic = engine.eval_ast_with_scope(&mut scope, ast)?;
+    Ok(convert::to_json(value).map_err(|message| {
+        ScriptFailure::Reported(ScriptError::at(
+            format!("the script's result {message}"),
+            Position::NONE,
+        ))
+    }))
+}
+
+/// Tells the script to stop when nobody waits for it any more.
+#[derive(Debug, Default)]
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
+}
+
+fn broken_error() -> ScriptError {
+    ScriptError::at("the script's engine broke down".into(), Position::NONE)
+}
+
+fn broken() -> ScriptFailure {
+    ScriptFailure::Reported(broken_error())
 }
 
 impl ScriptError {

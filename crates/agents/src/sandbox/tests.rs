@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 
 use super::*;
+use ensemble_language::data::Context;
 
 fn context() -> Arc<Context> {
     let entries = [
@@ -20,6 +21,7 @@ fn context() -> Arc<Context> {
     )
 }
 
+/// Its end on a thread of its own, and where it is asked for if it ends there: both must be the same.
 fn run(text: &str) -> Result<Value, ScriptFailure> {
     let script = Script::compile(text).map_err(ScriptFailure::Reported)?;
     let input = json!({"n": 2, "list": [1, true, null, 1.5], "big": u64::MAX});
@@ -27,7 +29,24 @@ fn run(text: &str) -> Result<Value, ScriptFailure> {
         ("input", Variable::Json(Arc::new(input))),
         ("context", Variable::Context(context())),
     ];
-    script.run(variables, || false)
+    let at_once = at_once::is_fit(&script.ast, &script.words)
+        .then(|| at_once::run(&script.ast, &script.words, &variables))
+        .flatten();
+    let ended = stopped_by(&script, variables, || false);
+    assert!(
+        at_once.is_none() || at_once.as_ref() == Some(&ended),
+        "{text}: {at_once:?}, {ended:?}"
+    );
+    ended
+}
+
+fn stopped_by(
+    script: &Arc<Script>,
+    variables: Vec<(&'static str, Variable)>,
+    stop: impl Fn() -> bool + Send + Sync + 'static,
+) -> Result<Value, ScriptFailure> {
+    let script = Arc::clone(script);
+    workers::wait(move || script.perform(&variables, stop)).expect("a thread")
 }
 
 fn message(text: &str) -> String {
@@ -261,17 +280,133 @@ fn it_stops_when_told() {
     let asked = Arc::new(AtomicU64::new(0));
     let count = asked.clone();
     let stop = move || count.fetch_add(1, Ordering::Relaxed) >= 3;
-    assert_eq!(script.run(Vec::new(), stop), Err(ScriptFailure::Stopped));
+    assert_eq!(stopped_by(&script, Vec::new(), stop), Err(ScriptFailure::Stopped));
     assert_eq!(asked.load(Ordering::Relaxed), 4);
     let caught = Script::compile("try { loop { } } catch { 1 }").unwrap();
-    assert_eq!(caught.run(Vec::new(), || true), Err(ScriptFailure::Stopped));
+    assert_eq!(stopped_by(&caught, Vec::new(), || true), Err(ScriptFailure::Stopped));
+}
+
+#[tokio::test]
+async fn one_script_runs_many_times() {
+    let script = Script::compile("n += 1; n").unwrap();
+    for n in 0..3 {
+        let value = script.run(vec![("n", Variable::Number(n))]).await;
+        assert_eq!(value, Ok(json!(n + 1)));
+    }
 }
 
 #[test]
-fn one_script_runs_many_times() {
-    let script = Script::compile("n += 1; n").unwrap();
-    for n in 0..3 {
-        let value = script.run(vec![("n", Variable::Json(Arc::new(json!(n))))], || false);
-        assert_eq!(value, Ok(json!(n + 1)));
+fn a_text_is_compiled_once_for_as_long_as_somebody_has_it() {
+    let text = "\"shared by those who have it\"";
+    let first = Script::compile(text).unwrap();
+    assert!(Arc::ptr_eq(&first, &Script::compile(text).unwrap()));
+    let weak = Arc::downgrade(&first);
+    drop(first);
+    assert!(weak.upgrade().is_none(), "nobody has it");
+    assert!(Script::compile(text).is_ok());
+}
+
+#[tokio::test]
+async fn a_variable_that_is_not_named_is_not_converted() {
+    let script = Script::compile("[is_def_var(\"other\"), `${named}`]").unwrap();
+    assert!(script.reads("named") && script.reads("other") && !script.reads("name"));
+    let outputs = vec![(Arc::from("a"), Arc::new(json!([1])))];
+    let variables = vec![
+        ("named", Variable::Outputs(outputs)),
+        ("other", Variable::Text("x".into())),
+        ("unnamed", Variable::Text("y".into())),
+    ];
+    assert_eq!(script.run(variables).await, Ok(json!([true, "#{\"a\": [1]}"])));
+}
+
+#[test]
+fn a_defect_of_the_engine_is_no_end_of_the_others() {
+    let slow = "let t = 0; for i in 0..2000 { t += i; } ";
+    let script = Script::compile(&format!("{slow} break_down()")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(runtime.block_on(script.run(Vec::new())), Err(broken()));
+    let script = Script::compile(&format!("{slow} t")).unwrap();
+    assert_eq!(runtime.block_on(script.run(Vec::new())), Ok(json!(1_999_000)));
+}
+
+#[tokio::test]
+async fn a_script_that_nobody_waits_for_gives_its_thread_back() {
+    let script = Script::compile("loop { }").unwrap();
+    let mut runs: Vec<_> = (0..20).map(|_| Box::pin(script.run(Vec::new()))).collect();
+    for run in &mut runs {
+        assert!(futures_util::poll!(run).is_pending());
+    }
+    assert_eq!(Arc::strong_count(&script), 21, "each is under way");
+    drop(runs);
+    for _ in 0..2_000 {
+        if Arc::strong_count(&script) == 1 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("{} scripts go on", Arc::strong_count(&script) - 1);
+}
+
+#[tokio::test]
+async fn a_thousand_scripts_side_by_side_each_have_their_own_value() {
+    for (text, factor) in [("n * 2", 2), ("let t = 0; for i in 0..500 { t += n; } t", 500)] {
+        let script = Script::compile(text).unwrap();
+        let runs = (0..1_000).map(|n| script.run(vec![("n", Variable::Number(n))]));
+        let ended = futures_util::future::join_all(runs).await;
+        for (n, ended) in ended.into_iter().enumerate() {
+            assert_eq!(ended, Ok(json!(n * factor)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_too_long_once_is_not_begun_twice() {
+    let script = Script::compile("let t = 0; for i in 0..n { t += 1; } t").unwrap();
+    for (n, at_once) in [(5, true), (2_000, false), (5, false)] {
+        assert_eq!(script.run(vec![("n", Variable::Number(n))]).await, Ok(json!(n)));
+        assert_eq!(script.at_once.load(Ordering::Relaxed), at_once);
+    }
+}
+
+/// Whatever calls back, a callback that nests too deeply to be run on the spot gives what it gives on a thread.
+#[test]
+fn no_function_hides_that_a_callback_was_given_up() {
+    let methods = [
+        "all",
+        "any",
+        "call",
+        "clear",
+        "contains",
+        "curry",
+        "dedup",
+        "drain",
+        "every",
+        "filter",
+        "find",
+        "find_index",
+        "find_map",
+        "for_each",
+        "index_of",
+        "map",
+        "order",
+        "order_by",
+        "reduce",
+        "reduce_rev",
+        "retain",
+        "some",
+        "sort",
+        "sort_by",
+        "sort_desc",
+        "splice",
+        "zip",
+    ];
+    let deep = "fn deep(n) { if n == 0 { true } else { deep(n - 1) } }";
+    for method in methods {
+        for value in ["[1, 1, 2]", "#{a: 1, b: 1}"] {
+            for parameters in ["", "x", "x, y", "x, y, z"] {
+                let text = format!("{deep} let v = {value}; let r = v.{method}(|{parameters}| deep(9)); [v, r]");
+                let _the_same_on_either_way = run(&text);
+            }
+        }
     }
 }

@@ -3,17 +3,60 @@
 use std::sync::Arc;
 
 use rhai::{Array, Dynamic, FuncRegistration, Module};
+use serde_json::Value;
 
+use super::at_once::Allowance;
 use super::convert;
 use ensemble_language::data::Context;
 
 /// A script's `context`.
 #[derive(Clone)]
-pub(super) struct ContextView(pub(super) Arc<Context>);
+pub(super) struct ContextView {
+    context: Arc<Context>,
+    /// What may be converted of it; `None`: everything. Where it is spent, what the script is given is of no account.
+    allowance: Option<Arc<Allowance>>,
+}
 
 impl ContextView {
+    pub(super) fn new(context: Arc<Context>, allowance: Option<Arc<Allowance>>) -> Self {
+        Self { context, allowance }
+    }
+
     fn get(&self, key: &str) -> Option<Dynamic> {
-        self.0.get(key).map(|value| convert::from_json(value))
+        let value = self.context.get(key)?;
+        let enough = self
+            .allowance
+            .as_ref()
+            .is_none_or(|allowance| allowance.take_value(value));
+        enough.then(|| convert::from_json(value))
+    }
+
+    fn keys(&self) -> Array {
+        let allowance = self.allowance.as_deref();
+        let enough =
+            allowance.is_none_or(|allowance| self.context.iter().all(|(key, _)| allowance.take_text(key.len())));
+        match enough {
+            true => convert::texts(self.context.iter().map(|(key, _)| &**key)),
+            false => Array::new(),
+        }
+    }
+
+    /// All of it.
+    pub(super) fn into_json(self) -> Value {
+        let allowance = self.allowance.as_deref();
+        let enough = allowance.is_none_or(|allowance| {
+            self.context
+                .iter()
+                .all(|(key, value)| allowance.take_text(key.len()) && allowance.take_value(value))
+        });
+        if !enough {
+            return Value::Null;
+        }
+        let entries = self
+            .context
+            .iter()
+            .map(|(key, value)| (key.to_string(), (**value).clone()));
+        Value::Object(entries.collect())
     }
 }
 
@@ -28,13 +71,12 @@ pub(super) fn register(module: &mut Module) {
     FuncRegistration::new("get").set_into_module(module, |view: &mut ContextView, key: &str, default: Dynamic| {
         view.get(key).unwrap_or(default)
     });
-    FuncRegistration::new("contains")
-        .set_into_module(module, |view: &mut ContextView, key: &str| view.0.get(key).is_some());
-    FuncRegistration::new("keys").set_into_module(module, |view: &mut ContextView| -> Array {
-        convert::texts(view.0.iter().map(|(key, _)| &**key))
+    FuncRegistration::new("contains").set_into_module(module, |view: &mut ContextView, key: &str| {
+        view.context.get(key).is_some()
     });
+    FuncRegistration::new("keys").set_into_module(module, |view: &mut ContextView| view.keys());
     FuncRegistration::new("len").set_into_module(module, |view: &mut ContextView| {
-        i64::try_from(view.0.len()).unwrap_or(i64::MAX)
+        i64::try_from(view.context.len()).unwrap_or(i64::MAX)
     });
-    FuncRegistration::new("is_empty").set_into_module(module, |view: &mut ContextView| view.0.is_empty());
+    FuncRegistration::new("is_empty").set_into_module(module, |view: &mut ContextView| view.context.is_empty());
 }

@@ -14,7 +14,7 @@ use crate::agent::Execution;
 use crate::agent::dialogue::{Cause, Dialogue, NoTools, Opening};
 use crate::agent::llm::{BuildError, template};
 use crate::agent::scope::variables;
-use crate::model::{describe, run};
+use crate::model::describe;
 use crate::sandbox::{Script, ScriptFailure, Variable};
 use ensemble_core::thread::{Role, Silence, Speaker, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, Question};
@@ -42,7 +42,7 @@ impl Responder {
     pub(super) fn new(responses: &Responses, wiring: &Wiring<'_>) -> Result<Self, BuildError> {
         Ok(match responses {
             Responses::List(answers) => Self::List(answers.clone()),
-            Responses::Script(path) => Self::Script(Arc::new(compile(path, wiring)?)),
+            Responses::Script(path) => Self::Script(compile(path, wiring)?),
             Responses::Profile(name) => {
                 let model = (wiring.connect)(name)?;
                 let prompts = model.profiles().map(|link| {
@@ -90,7 +90,7 @@ impl Responder {
     }
 }
 
-fn compile(path: &str, wiring: &Wiring<'_>) -> Result<Script, BuildError> {
+fn compile(path: &str, wiring: &Wiring<'_>) -> Result<Arc<Script>, BuildError> {
     let failed = |message: String| BuildError::Script {
         path: path.to_owned(),
         message,
@@ -101,8 +101,8 @@ fn compile(path: &str, wiring: &Wiring<'_>) -> Result<Script, BuildError> {
 
 async fn scripted(script: &Arc<Script>, question: &Question, execution: &Execution) -> Result<Option<Value>, Failure> {
     let mut variables = variables(execution);
-    variables.push(("prompt", Variable::Json(Arc::new(json!(question.prompt)))));
-    match run(Arc::clone(script), variables).await {
+    variables.push(("prompt", Variable::Text(question.prompt.as_str().into())));
+    match script.run(variables).await {
         Ok(Value::Null) => Ok(None),
         Ok(answer) => Ok(Some(answer)),
         Err(failure) => {

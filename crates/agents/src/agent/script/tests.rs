@@ -287,3 +287,25 @@ async fn a_rhai_script_runs_inside_the_process() {
     project.write("scripts/a.rhai", "()", 0o644);
     assert_eq!(project.perform("a.rhai").await, Ok(json!({"response": null})));
 }
+
+#[tokio::test]
+async fn a_rhai_script_that_changes_or_comes_earlier_is_the_next_that_runs() {
+    let project = Project::new();
+    let runner = runner("a.rhai", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
+    let output = async || match runner.execute(an_execution()).await {
+        Observed::Finished(observation) => observation.result.map(Value::Object),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(output().await.expect_err("a failure").kind, FailureKind::Unavailable);
+    let last = project.write("scripts/a.rhai", "#{n: 1}", 0o644);
+    assert_eq!(output().await, Ok(json!({"n": 1})));
+    project.write("scripts/a.rhai", "#{n: 2}", 0o644);
+    assert_eq!(output().await, Ok(json!({"n": 2})));
+    let first = project.write("a.rhai", "#{n: 3}", 0o644);
+    assert_eq!(output().await, Ok(json!({"n": 3})));
+    fs::remove_file(first).expect("removed");
+    assert_eq!(output().await, Ok(json!({"n": 2})));
+    fs::remove_file(last).expect("removed");
+    let failure = output().await.expect_err("a failure");
+    assert!(failure.error.contains("there is no file `a.rhai`"), "{failure:?}");
+}

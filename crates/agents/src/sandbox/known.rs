@@ -1,0 +1,32 @@
+//! Scripts that somebody has, by their text: agents that share a script share its compiled form.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use super::{Script, ScriptError};
+
+type Known = HashMap<Box<str>, Weak<Script>>;
+
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+
+/// The script of that text, compiled only if nobody has it.
+pub(super) fn script(
+    text: &str,
+    compile: impl FnOnce() -> Result<Script, ScriptError>,
+) -> Result<Arc<Script>, ScriptError> {
+    if let Some(script) = known(text) {
+        return Ok(script);
+    }
+    let script = Arc::new(compile()?);
+    let mut scripts = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if scripts.len() == scripts.capacity() {
+        scripts.retain(|_, script| script.strong_count() > 0);
+    }
+    scripts.insert(text.into(), Arc::downgrade(&script));
+    Ok(script)
+}
+
+fn known(text: &str) -> Option<Arc<Script>> {
+    let scripts = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    scripts.get(text)?.upgrade()
+}

@@ -1,0 +1,61 @@
+//! What scripts are handed, in the form in which the caller has it; only what a script names is converted.
+
+use std::sync::Arc;
+
+use rhai::{Dynamic, INT};
+use serde_json::Value;
+
+use super::at_once::Allowance;
+use super::{convert, view};
+use ensemble_language::data::{Context, JsonMap};
+
+/// A variable of the script.
+#[derive(Debug, Clone)]
+pub enum Variable {
+    /// Any JSON, handed over as Rhai's own values.
+    Json(Arc<Value>),
+    /// A text.
+    Text(Arc<str>),
+    /// A number.
+    Number(u32),
+    /// A map.
+    Map(Arc<JsonMap>),
+    /// A map of values that others hold.
+    Outputs(Vec<(Arc<str>, Arc<Value>)>),
+    /// The context, read without copying it: members, indexing, `get`, `contains`, `keys`, `len`.
+    Context(Arc<Context>),
+}
+
+impl Variable {
+    /// As Rhai's own value.
+    pub(super) fn whole(&self) -> Dynamic {
+        match self {
+            Self::Json(value) => convert::from_json(value),
+            Self::Text(text) => (&**text).into(),
+            Self::Number(number) => Dynamic::from_int(INT::from(*number)),
+            Self::Map(entries) => convert::from_entries(entries.iter().map(|(key, value)| (key.as_str(), value))),
+            Self::Outputs(entries) => convert::from_entries(entries.iter().map(|(key, value)| (&**key, &**value))),
+            Self::Context(context) => Dynamic::from(view::ContextView::new(Arc::clone(context), None)),
+        }
+    }
+
+    /// Likewise, or nothing if the allowance is spent before.
+    pub(super) fn within(&self, allowance: &Arc<Allowance>) -> Dynamic {
+        let enough = match self {
+            Self::Context(context) => {
+                let allowance = Some(Arc::clone(allowance));
+                return Dynamic::from(view::ContextView::new(Arc::clone(context), allowance));
+            }
+            Self::Json(value) => allowance.take_value(value),
+            Self::Text(text) => allowance.take_text(text.len()),
+            Self::Number(_) => allowance.take(1),
+            Self::Map(entries) => entries
+                .iter()
+                .all(|(key, value)| allowance.take_text(key.len()) && allowance.take_value(value)),
+            Self::Outputs(entries) => entries
+                .iter()
+                .all(|(key, value)| allowance.take_text(key.len()) && allowance.take_value(value)),
+        };
+        if enough { self.whole() } else { Dynamic::UNIT }
+    }
+}

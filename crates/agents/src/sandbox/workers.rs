@@ -1,0 +1,244 @@
+//! Threads with a large stack, kept for reuse.
+//!
+//! The engine recurses with calls, expressions and nested values, so it runs on these. A few threads are started as
+//! soon as there is work for them. More are started only when work that waited at one look of the watch still waits
+//! at the next: many short scripts side by side need few threads, and a script that computes for long holds up the
+//! others for a moment only. A thread without work for [`KEEP`] ends, and gives back what its stack took.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+/// Stack of one thread, in bytes; memory is taken only as far as it is used.
+const STACK: usize = 256 << 20;
+/// Stack of the watch, which calls nothing.
+const SMALL_STACK: usize = 128 << 10;
+/// So many threads are started without waiting for the watch.
+const AT_ONCE: usize = 4;
+/// The most threads there are.
+const MOST: usize = 512;
+/// How long a thread is kept without work.
+const KEEP: Duration = Duration::from_secs(10);
+/// Between two looks of the watch.
+const LOOK: Duration = Duration::from_millis(5);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+static WORKERS: Workers = Workers::new();
+
+/// Runs it on a thread with a large stack and waits; `None` if it panicked or there was no thread to be had.
+///
+/// It does not wait for scripts that compute: if every thread is busy, another one is started.
+pub(super) fn wait<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    WORKERS.wait(run)
+}
+
+/// Runs it on a thread with a large stack; `None` if it panicked or there was no thread to be had.
+///
+/// Dropping the future does not stop what has begun: `run` has to look for itself.
+pub(super) async fn perform<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    WORKERS.perform(run).await
+}
+
+/// When a job has to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Urgency {
+    /// Before all others; somebody's thread stands still meanwhile.
+    Now,
+    /// After those that came before it.
+    InTurn,
+}
+
+/// The threads, and what waits for them.
+struct Workers {
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+struct State {
+    queue: VecDeque<(u64, Job)>,
+    /// The number of the job that came last.
+    last: u64,
+    /// Threads that exist or are being started.
+    threads: usize,
+    /// Those that wait for work.
+    idle: usize,
+    watched: bool,
+}
+
+/// What a submission has to start.
+#[derive(Debug, PartialEq, Eq)]
+enum Start {
+    Nothing,
+    Worker,
+    Watch,
+}
+
+impl Workers {
+    const fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                queue: VecDeque::new(),
+                last: 0,
+                threads: 0,
+                idle: 0,
+                watched: false,
+            }),
+            work: Condvar::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<T: Send + 'static>(&'static self, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let job = move || {
+            let _nobody_waits = sender.send(unless_it_panics(run));
+        };
+        self.submit(Box::new(job), Urgency::Now);
+        receiver.recv().ok().flatten()
+    }
+
+    async fn perform<T: Send + 'static>(&'static self, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let (sender, receiver) = oneshot::channel();
+        let job = move || {
+            let _nobody_waits = sender.send(unless_it_panics(run));
+        };
+        self.submit(Box::new(job), Urgency::InTurn);
+        receiver.await.ok().flatten()
+    }
+
+    fn submit(&'static self, job: Job, urgency: Urgency) {
+        let start = {
+            let mut state = self.state();
+            state.push(job, urgency);
+            self.work.notify_one();
+            state.start(urgency)
+        };
+        match start {
+            Start::Nothing => {}
+            Start::Worker => self.start_worker(),
+            Start::Watch => self.start_watch(),
+        }
+    }
+
+    /// Starts a thread that is already counted.
+    fn start_worker(&'static self) {
+        let thread = thread::Builder::new().name("script".into()).stack_size(STACK);
+        if thread.spawn(|| self.work()).is_err() {
+            let lost = self.state().without_a_thread();
+            drop(lost);
+        }
+    }
+
+    /// Takes work until there has been none for a while.
+    fn work(&self) {
+        while let Some(job) = self.next() {
+            job();
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut state = self.state();
+        loop {
+            if let Some((_, job)) = state.queue.pop_front() {
+                return Some(job);
+            }
+            state.idle += 1;
+            let waited = self.work.wait_timeout(state, KEEP);
+            let (awake, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = awake;
+            state.idle -= 1;
+            if timeout.timed_out() && state.queue.is_empty() {
+                state.threads -= 1;
+                return None;
+            }
+        }
+    }
+
+    /// Starts the watch, which is already counted. Without it the threads that there are do all the work.
+    fn start_watch(&'static self) {
+        let thread = thread::Builder::new().name("scripts".into()).stack_size(SMALL_STACK);
+        if thread.spawn(|| self.watch()).is_err() {
+            self.state().watched = false;
+        }
+    }
+
+    /// Starts as many threads again whenever work has waited from one look to the next.
+    fn watch(&'static self) {
+        let mut seen = 0;
+        loop {
+            thread::sleep(LOOK);
+            let more = {
+                let mut state = self.state();
+                if state.queue.is_empty() {
+                    state.watched = false;
+                    return;
+                }
+                let more = state.more(seen);
+                seen = state.last;
+                more
+            };
+            (0..more).for_each(|_| self.start_worker());
+        }
+    }
+}
+
+/// A thread is not lost to a panic.
+fn unless_it_panics<T>(run: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(run)).ok()
+}
+
+impl State {
+    fn push(&mut self, job: Job, urgency: Urgency) {
+        self.last += 1;
+        match urgency {
+            Urgency::Now => self.queue.push_front((self.last, job)),
+            Urgency::InTurn => self.queue.push_back((self.last, job)),
+        }
+    }
+
+    /// What the job that has just come needs, counted as if it were there.
+    fn start(&mut self, urgency: Urgency) -> Start {
+        if self.queue.len() <= self.idle {
+            return Start::Nothing;
+        }
+        let most = if urgency == Urgency::Now { MOST } else { AT_ONCE };
+        if self.threads < most {
+            self.threads += 1;
+            return Start::Worker;
+        }
+        if self.watched {
+            return Start::Nothing;
+        }
+        self.watched = true;
+        Start::Watch
+    }
+
+    /// How many threads to start if a job up to number `seen` still waits, counted as if they were there.
+    fn more(&mut self, seen: u64) -> usize {
+        let late = self.queue.iter().filter(|(number, _)| *number <= seen).count();
+        let more = late.min(self.threads.max(1)).min(MOST.saturating_sub(self.threads));
+        self.threads += more;
+        more
+    }
+
+    /// One thread could not be started; the jobs are lost if there is none at all.
+    fn without_a_thread(&mut self) -> VecDeque<(u64, Job)> {
+        self.threads -= 1;
+        match self.threads {
+            0 => std::mem::take(&mut self.queue),
+            _ => VecDeque::new(),
+        }
+    }
+}
