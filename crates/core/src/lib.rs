@@ -1,13 +1,15 @@
 //! The core of a run: events, state, decisions, and the traits that the other crates implement.
 //!
-//! This crate does not read files, start processes or use the system clock. The executor measures deadlines with tokio's timer.
+//! This crate does not read files, start processes or use the system clock. The executor measures deadlines with
+//! tokio's timer.
 //!
-//! - [`conversation::Event`] is what can happen in a run; [`conversation::Record`] is an event with its number and time.
+//! - [`conversation::Event`] is what can happen in a run; [`conversation::Record`] is an event with its number and
+//!   time.
 //! - [`conversation::ConversationState`] is computed from the records, with `apply`.
 //! - [`resolver::decide`] returns what happens next.
 //! - [`executor::Executor`] is the loop that commits events and performs executions.
-//! - [`runner::Runner`], [`log::RunLog`], [`store::RunStore`], [`reporter::Reporter`] and [`operator::Operator`] are the traits
-//!   for agents, logs, stores, reports, and whoever is asked.
+//! - [`runner::Runner`], [`log::RunLog`], [`store::RunStore`], [`reporter::Reporter`] and [`operator::Operator`] are
+//!   the traits for agents, logs, stores, reports, and the person or program that answers questions.
 //! - [`explore::explore`] enumerates the conversations that an ensemble can hold.
 //!
 //! # Example

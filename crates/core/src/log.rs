@@ -1,4 +1,4 @@
-//! The log of a run, as the executor sees it: every event goes there before anything acts on it.
+//! The log of a run, as the executor uses it: every event is appended to it before anything else uses the event.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -13,88 +13,88 @@ use crate::runner::BoxFuture;
 
 /// Version of the journal's format, in the first record of every journal.
 ///
-/// - 1: the first.
-/// - 2: a field of more than [`LARGE`](crate::records::LARGE) bytes is stored beside the journal. A program of format 1
-///   would read such an output as an empty one.
+/// - 1: the first version.
+/// - 2: a field of more than [`LARGE`](crate::records::LARGE) bytes is stored in a file beside the journal. A program
+///   that supports only format 1 would read such an output as an empty output.
 pub const FORMAT: u32 = 2;
 
-/// Takes the events of one run before they are applied to the state.
+/// Receives the events of one run before they are applied to the state.
 pub trait RunLog: Send {
     /// Appends the record. An error means that the event has not happened.
     fn append<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), CommitError>>;
 
-    /// Makes sure that everything that was appended survives what the log's durability says it survives.
+    /// Makes all appended records as safe against a power failure as the durability of the log promises.
     fn sync(&mut self, point: SyncPoint) -> BoxFuture<'_, Result<(), CommitError>>;
 }
 
-/// At which point of a run the log is asked to sync.
+/// The point of a run at which the log is asked to sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncPoint {
-    /// Before executions begin, and after some have ended.
+    /// Before executions start, and after executions have ended.
     Commit,
-    /// A turn has finished, or the run has ended.
+    /// After a turn has finished, or after the run has ended.
     Turn,
 }
 
-/// Why an event was not committed.
+/// The reason why an event was not committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     /// The log cannot be written.
     #[error("cannot write the journal {place}: {source}")]
     Write {
-        /// Where the log is kept, as a person would name it.
+        /// The place of the log, in a form for messages.
         place: String,
-        /// Why it cannot be written.
+        /// The reason.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// A replay has reached the end of a record that was cut.
+    /// A replay has reached the end of an incomplete record.
     #[error("the record ends before turn {turn}")]
     EndOfRecord {
-        /// The first turn that the record does not hold.
+        /// The first turn that the record does not contain.
         turn: u32,
     },
-    /// A replay cannot read its record any further.
+    /// A replay cannot continue reading its record.
     #[error(transparent)]
     Record(#[from] ReadError),
-    /// A replay decides differently from its record.
+    /// A decision of a replay differs from its record.
     #[error("the decision differs from the record in turn {}", .0.turn)]
     Diverged(Box<Divergence>),
 }
 
-/// Why a log cannot be read.
+/// The reason why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The store itself fails.
+    /// The store reported an error.
     #[error("cannot read {place}: {source}")]
     Unavailable {
-        /// What was to be read.
+        /// The place that was read.
         place: String,
-        /// Why it cannot be read.
+        /// The reason.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// A record that is not the last is damaged.
+    /// A record other than the last one is damaged.
     #[error("{place}:{line}: the journal is damaged: {error}")]
     Damaged {
         /// The log.
         place: String,
-        /// The line or record, from 1.
+        /// The number of the line or record, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The error in the record.
         error: String,
     },
-    /// The log holds no record.
+    /// The log contains no record.
     #[error("{place} holds no record")]
     Empty {
         /// The log.
         place: String,
     },
-    /// A later version of the program wrote the log.
+    /// The log was written by a later version of the program.
     #[error("{place} has format {format}, and this version reads up to {FORMAT}: use a later version of ensemble")]
     Format {
         /// The log.
         place: String,
-        /// The version of its format.
+        /// The version of the log's format.
         format: u32,
     },
 }
@@ -104,9 +104,9 @@ pub enum ReadError {
 pub struct Divergence {
     /// The turn.
     pub turn: u32,
-    /// What the record says.
+    /// The recorded decision.
     pub recorded: Decided,
-    /// What was decided now.
+    /// The new decision.
     pub decided: Decided,
 }
 
@@ -115,12 +115,12 @@ pub struct Divergence {
 pub enum Decided {
     /// These agents run.
     Turn(BTreeSet<Arc<str>>),
-    /// The run ends; `None`: the record does not say why.
+    /// The run ends with this outcome; `None`: the record does not contain the outcome.
     End(Option<CompletionReason>),
 }
 
 impl Decided {
-    /// The agents that run; none at the end of a run.
+    /// The agents that run; none if the run ends.
     pub fn agents(&self) -> impl Iterator<Item = &Arc<str>> {
         let agents = match self {
             Self::Turn(agents) => Some(agents),
@@ -147,7 +147,7 @@ impl fmt::Display for Decided {
     }
 }
 
-/// `{turn, recorded, decided}`, the decisions as texts.
+/// `{turn, recorded, decided}`, with the decisions as text.
 impl Serialize for Divergence {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Divergence", 3)?;

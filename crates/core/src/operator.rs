@@ -1,4 +1,4 @@
-//! Who is asked while a run goes on: questions to a person, and requests for permission, as data.
+//! The operator of a run: the person or program that answers questions and requests for permission.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,71 +9,71 @@ use serde::{Deserialize, Serialize};
 use crate::runner::BoxFuture;
 use crate::store::RunId;
 
-/// Whoever answers questions and permits calls: a person at a terminal, in an editor, in a browser, or a program.
+/// Answers questions and permits tool calls: a person at a terminal, in an editor or in a browser, or a program.
 ///
-/// Agents that run side by side ask side by side. A future that is dropped takes the question back: the run was
-/// cancelled, or its answer is not needed any more. The clocks of the run stand while an operator is asked.
+/// Agents that run in parallel ask in parallel. When the future is dropped, the question is withdrawn: the run was
+/// cancelled, or the answer is not needed any more. The clocks of the run are paused while an operator is asked.
 pub trait Operator: Send + Sync {
     /// Asks the question of an input agent.
     fn ask(&self, asked: Asked) -> BoxFuture<'_, Answer>;
 
-    /// Asks whether a tool may be called.
+    /// Asks for permission to call a tool.
     fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, Decision>;
 }
 
 /// A question that an input agent asks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Asked {
-    /// The run, which may be inside another.
+    /// The id of the run, which may be inside another run.
     #[serde(serialize_with = "as_text")]
     pub run: RunId,
     /// The agent.
     pub agent: Arc<str>,
-    /// Which execution of the agent, from 1.
+    /// The number of the execution of the agent, from 1.
     pub execution: u32,
     /// The question, with its choices.
     pub question: Question,
-    /// What an empty answer stands for.
+    /// The value of an empty answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Arc<str>>,
-    /// The time that is left to answer, from the moment the question is shown.
+    /// The time limit for the answer, from the moment at which the question is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// Why the answer before was refused, when the same question is asked again.
+    /// If the same question is asked again: why the previous answer was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
-/// What came of a question.
+/// The result of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// This text.
+    /// The answer.
     Text(String),
-    /// The time was up.
+    /// The time limit was reached.
     TimedOut,
-    /// Nobody is there: the run waits for an answer.
+    /// Nobody can answer: the run waits for an answer.
     Nobody,
 }
 
 /// A call of a tool that needs permission.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PermissionRequest {
-    /// The run, which may be inside another.
+    /// The id of the run, which may be inside another run.
     #[serde(serialize_with = "as_text")]
     pub run: RunId,
     /// The agent whose model wants to call the tool.
     pub agent: Arc<str>,
-    /// Which execution of the agent, from 1.
+    /// The number of the execution of the agent, from 1.
     pub execution: u32,
     /// The id of the call, as the model gave it.
     pub call: Arc<str>,
     /// The tool: its name, or `SERVER.TOOL`.
     pub tool: Arc<str>,
-    /// All arguments.
+    /// All arguments of the call.
     pub arguments: JsonMap,
 }
 
-/// Whether a tool may be called.
+/// The decision whether a tool may be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -85,11 +85,11 @@ pub enum Decision {
     Denied,
     /// The question was withdrawn without a decision: the call is not made.
     Cancelled,
-    /// Nobody is there to decide: the call is not made.
+    /// Nobody can decide: the call is not made.
     Nobody,
 }
 
-/// Nobody: questions wait, and calls that need permission are not made.
+/// An operator that never answers: questions wait, and calls that need permission are not made.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unattended;
 

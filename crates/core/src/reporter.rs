@@ -1,16 +1,16 @@
-//! Who is told of a run.
+//! The interface for reports about a run.
 //!
-//! **Invariant:** a reporter is told of an event after it has been committed, and changes nothing.
+//! **Invariant:** a reporter receives an event after it was committed, and changes nothing.
 
 use crate::conversation::{ConversationState, Record};
 
-/// Is told of every event after it has been committed and applied.
+/// Receives every event after it was committed and applied.
 pub trait Reporter {
-    /// The event has happened, and this is the state after it.
+    /// Reports an event; `state` is the state after the event.
     fn report(&mut self, record: &Record, state: &ConversationState);
 }
 
-/// Says nothing.
+/// A reporter that reports nothing.
 #[derive(Debug, Default)]
 pub struct Silent;
 

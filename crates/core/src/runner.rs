@@ -1,6 +1,6 @@
-//! What performs an execution, as the executor sees it.
+//! The interface for executing agents, as the executor uses it.
 //!
-//! A runner is handed all it may know, tells what it observed, and decides nothing about the conversation.
+//! A runner receives all data that it may use, reports its observations, and decides nothing about the conversation.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -12,10 +12,10 @@ use crate::stopwatch::Stopwatch;
 use crate::thread::{Iteration, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Question, Remaining, Request, Usage};
 
-/// A future on the heap, as traits that are used as objects return it.
+/// A boxed future, for traits that are used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Bytes of stderr that are kept of an execution, from its end.
+/// The number of bytes of stderr that are kept for an execution, from its end.
 pub const STDERR_KEPT: usize = 64 << 10;
 
 /// Performs the executions of one agent.
@@ -24,47 +24,47 @@ pub trait Runner: Send + Sync {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed>;
 }
 
-/// All that an execution may know.
+/// All data that an execution may use.
 #[derive(Debug, Clone)]
 pub struct Execution {
-    /// The run.
+    /// The id of the run.
     pub run_id: Arc<str>,
     /// The agent.
     pub agent_name: Arc<str>,
-    /// Which execution of the agent, from 1.
+    /// The number of the execution of the agent, from 1.
     pub execution: u32,
-    /// Which attempt of the execution, from 1.
+    /// The number of the attempt of the execution, from 1.
     pub attempt: u32,
-    /// Turns finished so far; the turn under way is one more.
+    /// The number of finished turns; the number of the current turn is one higher.
     pub turn_count: u32,
-    /// The run's input.
+    /// The input of the run.
     pub input: Arc<str>,
-    /// The context at the turn's start.
+    /// The context at the start of the turn.
     pub context: Arc<Context>,
-    /// The latest outputs of the agents it listens to, in declaration order; only those that have one.
+    /// The latest outputs of the agents that it depends on, in declaration order, without agents that have no output.
     pub dependencies: Vec<(Arc<str>, Arc<Value>)>,
     /// The agent's `config`.
     pub parameters: Arc<JsonMap>,
-    /// The request that started it, if one did.
+    /// The request that started the agent, if there was one.
     pub request: Option<Arc<Request>>,
-    /// LLM: what the agent and its model said in earlier executions, oldest first; empty without memory.
+    /// LLM: the messages between the agent and its model in earlier executions, the oldest first; empty without memory.
     pub thread: Arc<Thread>,
-    /// LLM: requests that the agent has made of its model before this attempt.
+    /// LLM: the number of requests that the agent sent to its model before this attempt.
     pub requests_made: u64,
-    /// So many attempts right before this one were cut short: what they left may be gone on with.
+    /// The number of attempts directly before this one that were interrupted. Their unfinished work may be continued.
     pub lost_attempts: u32,
-    /// LLM: what the run may still use.
+    /// LLM: the tokens and cost that the run may still use.
     pub remaining: Remaining,
-    /// Why the attempt before this one failed, for a model to be told.
+    /// The error of the previous attempt, to be sent to the model.
     pub last_failure: Option<Failure>,
-    /// Where the runner leaves what must not be lost when it is stopped.
+    /// The place for data that must be kept when the runner is stopped.
     pub notes: Notes,
-    /// The time of this attempt, which the attempt's time-out measures. Whoever asks a person makes it stand.
+    /// The stopwatch for the time-out of this attempt. It must be paused while a person is asked.
     pub stopwatch: Stopwatch,
 }
 
 impl Execution {
-    /// The first attempt of that execution of an agent, with nothing to read.
+    /// The first attempt of this execution of an agent, without outputs of other agents.
     pub fn first(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
         Self {
             run_id: "run".into(),
@@ -88,44 +88,44 @@ impl Execution {
     }
 }
 
-/// What a runner saw.
+/// An observation of a runner.
 #[derive(Debug, Clone)]
 pub enum Observed {
     /// The attempt ended.
     Finished(Observation),
-    /// The execution ended so in a record, after all its attempts.
+    /// A record contains the end of the execution, after all its attempts.
     Recorded(Observation),
-    /// Likewise, and the result is taken over into another run.
+    /// A record contains the end of the execution, and the result is copied into another run.
     Reused(Observation),
-    /// Nobody is there to answer; the run has to wait.
+    /// Nobody can answer; the run has to wait.
     NeedsInput(Question),
-    /// The record that answers in its place was interrupted here.
+    /// The record was interrupted at this point.
     Interrupted(Interruption),
 }
 
 /// The end of an attempt.
 #[derive(Debug, Clone)]
 pub struct Observation {
-    /// The output, or why there is none.
+    /// The output, or the failure.
     pub result: Result<JsonMap, Failure>,
-    /// LLM: what it cost.
+    /// LLM: the usage of the attempt.
     pub usage: Option<Usage>,
-    /// LLM: the iterations of this attempt; those of a success are added to the agent's thread.
+    /// LLM: the iterations of this attempt; those of a successful attempt are added to the agent's thread.
     pub exchange: Vec<Iteration>,
 }
 
-/// What a runner leaves behind even when it is stopped.
+/// Data of an execution that is kept even when the runner is stopped.
 #[derive(Debug, Clone, Default)]
 pub struct Notes(Arc<Mutex<Left>>);
 
-/// What was left behind.
+/// The data that was kept.
 #[derive(Debug, Default, PartialEq)]
 pub struct Left {
     /// The end of stderr.
     pub stderr: String,
-    /// What the person who runs the ensemble should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// LLM: what it has cost until then, for whoever gets no [`Observation`].
+    /// LLM: the usage until the runner was stopped, for the case that there is no [`Observation`].
     pub usage: Option<Usage>,
 }
 
@@ -135,7 +135,7 @@ impl Notes {
         self.lock().stderr = text;
     }
 
-    /// Adds to the kept end of stderr, of which no more is kept than of one script's.
+    /// Adds text to the kept end of stderr. The limit is the same as for one script.
     pub fn add_stderr(&self, text: &str) {
         if text.is_empty() {
             return;
@@ -149,23 +149,23 @@ impl Notes {
         kept.drain(..surplus);
     }
 
-    /// Adds a warning for the person who runs the ensemble.
+    /// Adds a warning for the user.
     pub fn warn(&self, warning: impl Into<String>) {
         self.lock().warnings.push(warning.into());
     }
 
-    /// Adds to what it has cost.
+    /// Adds usage.
     pub fn book(&self, usage: Usage) {
         let mut left = self.lock();
         left.usage = Some(left.usage.unwrap_or_default() + usage);
     }
 
-    /// Takes what it has cost.
+    /// Takes the usage.
     pub fn take_usage(&self) -> Option<Usage> {
         self.lock().usage.take()
     }
 
-    /// Takes all that is there.
+    /// Takes all data.
     pub fn take(&self) -> Left {
         std::mem::take(&mut self.lock())
     }
@@ -176,7 +176,7 @@ impl Notes {
 }
 
 impl Observed {
-    /// The attempt succeeded with this output, at no cost.
+    /// The attempt succeeded with this output, without usage.
     pub fn success(output: JsonMap) -> Self {
         Self::Finished(Observation {
             result: Ok(output),
@@ -185,7 +185,7 @@ impl Observed {
         })
     }
 
-    /// The attempt failed, at no cost.
+    /// The attempt failed, without usage.
     pub fn failure(kind: FailureKind, error: impl Into<String>) -> Self {
         Self::Finished(Observation {
             result: Err(Failure::new(kind, error)),

@@ -1,7 +1,7 @@
-//! Time that counts, and stands while a person thinks.
+//! Stopwatches that are paused while a person is asked.
 //!
-//! The clocks of a run (`timeout_seconds`, `turn_timeout_seconds`, the time-outs of executions and tools) measure what
-//! the program does. While a person is asked, the stopwatches around the question stand.
+//! The clocks of a run (`timeout_seconds`, `turn_timeout_seconds`, the time-outs of executions and tools) measure the
+//! work of the program. While a person is asked, the stopwatches of the question are paused.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,34 +9,34 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Measures time that counts. Clones measure the same time.
+/// Measures time, without the time of pauses. Clones measure the same time.
 #[derive(Debug, Clone)]
 pub struct Stopwatch(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// The stopwatch around this one, which stands whenever this one stands.
+    /// The stopwatch that contains this one. It is paused whenever this one is paused.
     outer: Option<Stopwatch>,
     state: Mutex<State>,
-    /// It stands, or runs again.
+    /// Notifies about the start and the end of a pause.
     changed: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     begun: Instant,
-    /// How many questions are open.
+    /// The number of open questions.
     open: usize,
     stands_since: Option<Instant>,
     stood: Duration,
 }
 
-/// Keeps stopwatches standing while it lives.
+/// Keeps stopwatches paused until it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct Standing(Option<Stopwatch>);
 
-/// The time was up.
+/// The time limit was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeUp;
 
@@ -60,19 +60,19 @@ impl Stopwatch {
         }))
     }
 
-    /// A stopwatch that begins now and stands whenever somebody makes it or one inside it stand; this one then stands too.
+    /// A new stopwatch inside this one. When it, or a stopwatch inside it, is paused, this one is paused too.
     #[must_use]
     pub fn inside(&self) -> Self {
         Self::new(Some(self.clone()))
     }
 
-    /// Makes this stopwatch and those around it stand until the result is dropped.
+    /// Pauses this stopwatch and those that contain it until the result is dropped.
     pub fn stand(&self) -> Standing {
         self.open();
         Standing(Some(self.clone()))
     }
 
-    /// Makes the stopwatches around this one stand until the result is dropped.
+    /// Pauses the stopwatches that contain this one until the result is dropped.
     pub fn stand_outside(&self) -> Standing {
         let outer = self.0.outer.clone();
         if let Some(outer) = &outer {
@@ -81,12 +81,12 @@ impl Stopwatch {
         Standing(outer)
     }
 
-    /// The time that has counted since the stopwatch began.
+    /// The measured time since the start of the stopwatch.
     pub fn elapsed(&self) -> Duration {
         self.lock().elapsed(Instant::now())
     }
 
-    /// Returns when `limit` has counted since the stopwatch began; never without a limit.
+    /// Returns when the measured time has reached `limit`; never without a limit.
     pub async fn reaches(&self, limit: Option<Duration>) {
         let Some(limit) = limit else {
             return std::future::pending().await;
@@ -94,7 +94,7 @@ impl Stopwatch {
         loop {
             let changed = self.0.changed.notified();
             tokio::pin!(changed);
-            // Registered before the state is read, so no change is missed.
+            // The registration comes before the state is read, so no change is missed.
             changed.as_mut().enable();
             let left = {
                 let state = self.lock();
@@ -112,10 +112,10 @@ impl Stopwatch {
         }
     }
 
-    /// Waits for the future, at most until `limit` has counted since the stopwatch began.
+    /// Waits for the future, at most until the measured time has reached `limit`.
     ///
     /// # Errors
-    /// The time was up first.
+    /// The time limit was reached first.
     pub async fn timeout<T>(&self, limit: Option<Duration>, future: impl Future<Output = T>) -> Result<T, TimeUp> {
         tokio::select! {
             biased;

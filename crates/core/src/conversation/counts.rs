@@ -1,11 +1,11 @@
-//! How often each agent has executed, as conditions see it.
+//! The number of executions of each agent, as conditions see it.
 
 use std::sync::Arc;
 
 use ensemble_language::condition::Counts;
 use ensemble_language::plan::{AgentId, Plan};
 
-/// Executions so far of every agent.
+/// The number of executions of each agent so far.
 #[derive(Debug, Clone)]
 pub(super) struct CountList {
     plan: Arc<Plan>,
@@ -13,18 +13,18 @@ pub(super) struct CountList {
 }
 
 impl CountList {
-    /// All at 0.
+    /// All numbers are 0.
     pub(super) fn new(plan: Arc<Plan>) -> Self {
         let counts = vec![0; plan.len()];
         Self { plan, counts }
     }
 
-    /// One more.
+    /// Adds one execution of the agent.
     pub(super) fn add(&mut self, id: AgentId) {
         self.counts[id.index()] += 1;
     }
 
-    /// How often the agent has executed.
+    /// The number of executions of the agent.
     pub(super) fn of(&self, id: AgentId) -> u32 {
         self.counts[id.index()]
     }

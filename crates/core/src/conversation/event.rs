@@ -1,8 +1,8 @@
-//! The events of a conversation: everything that was decided and everything that was observed.
+//! The events of a conversation: all decisions and all observations.
 //!
-//! Events own their data and name agents by name, so that a journal can be read without the ensemble and
-//! outlives changes of it. Decisions (`turn_started`, `turn_finished`, `run_ended`) follow from the state
-//! and are reproduced by a replay; all others are observations, found again by turn, agent and attempt.
+//! Events own their data and name agents by name. So a journal can be read without the ensemble, and it stays valid
+//! when the ensemble changes. Decisions (`turn_started`, `turn_finished`, `run_ended`) follow from the state, and a
+//! replay makes them again. All other events are observations; a replay finds them by turn, agent and attempt.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,44 +17,44 @@ use crate::thread::Iteration;
 use ensemble_language::condition::Read;
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
 
-/// One event with its place in the journal and its time.
+/// One event with its number in the journal and its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// From 0, without gaps.
+    /// The number of the record: from 0, without gaps.
     pub seq: u64,
-    /// When it was committed.
+    /// When the event was committed.
     pub at: DateTime<Utc>,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
-/// What can happen in a conversation.
+/// An event of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", content = "data", rename_all = "snake_case")]
 pub enum Event {
     /// The first event of every journal.
     RunStarted(RunStarted),
-    /// Another process drives the run on.
+    /// Another process continues the run.
     RunResumed(RunResumed),
-    /// A user message opens another leg of a conversation that had ended.
+    /// A user message continues a conversation that had ended.
     MessageAdded(MessageAdded),
-    /// Whoever forked the run put these values into the context.
+    /// A fork added these values to the context.
     ContextSet(Context),
-    /// Decision: these agents run side by side.
+    /// Decision: a turn starts, and these agents run in parallel.
     TurnStarted(TurnStarted),
-    /// An attempt begins.
+    /// An attempt of an execution starts.
     ExecutionStarted(ExecutionStarted),
-    /// An attempt failed and another follows.
+    /// An attempt failed, and another attempt follows.
     AttemptFailed(AttemptFailed),
     /// An execution ended.
     ExecutionFinished(ExecutionFinished),
-    /// A question waits for an answer.
+    /// An agent asks a question, and the question is not answered yet.
     InputRequested(InputRequested),
-    /// Something outside the conversation ends the run.
+    /// A cancellation or a time-out ends the run.
     Interrupted(Interruption),
-    /// Decision: all have ended, the results are merged.
+    /// Decision: all executions of the turn have ended, and the results are merged.
     TurnFinished(TurnFinished),
-    /// Decision: why it is over.
+    /// Decision: the conversation ends, with its outcome.
     RunEnded(RunEnded),
 }
 
@@ -63,74 +63,75 @@ pub enum Event {
 pub struct RunStarted {
     /// Version of the journal's format.
     pub format: u32,
-    /// The run's id.
+    /// The id of the run.
     pub run_id: Arc<str>,
-    /// The ensemble's name.
+    /// The name of the ensemble.
     pub ensemble: Arc<str>,
-    /// The file it was read from.
+    /// The file from which the ensemble was read.
     pub ensemble_file: String,
-    /// SHA-256 of the file's text, in hex.
+    /// SHA-256 of the text of the file, in hex.
     pub ensemble_digest: String,
-    /// The folder scripts run in.
+    /// The folder in which scripts run.
     pub project_root: String,
-    /// The input.
+    /// The input of the run.
     pub input: Arc<str>,
-    /// The context that was given.
+    /// The initial context.
     #[serde(default, skip_serializing_if = "Context::is_empty")]
     pub context: Context,
-    /// `--model` as given.
+    /// The values of `--model`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// Agents whose model is the embedded simulated one.
+    /// The agents whose model is the built-in simulated model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub simulated: Vec<Arc<str>>,
-    /// The run of which this is a fork.
+    /// For a fork: the run from which it was forked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
-    /// Version of the program.
+    /// The version of the program.
     pub program: String,
 }
 
-/// Where a fork leaves another run.
+/// The point at which a fork starts in another run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkedFrom {
-    /// The other run.
+    /// The id of the other run.
     pub run_id: Arc<str>,
-    /// The last turn that both have.
+    /// The last turn that both runs share.
     pub turn: u32,
-    /// The execution that is repeated after it, as `agent@turn`.
+    /// The execution that is repeated after this turn, as `agent@turn`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<Arc<str>>,
-    /// So many records were decided by another text or another context: a replay takes them as given.
+    /// The number of records that were decided with another ensemble text or another context. A replay does not decide
+    /// them again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<u64>,
 }
 
-/// A process takes the run over.
+/// Another process continues the run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunResumed {
-    /// Version of the program.
+    /// The version of the program.
     pub program: String,
-    /// Agents whose finished execution in the open turn does not count, since they have `on_resume: rerun`.
+    /// The agents whose finished execution in the open turn is repeated, because they have `on_resume: rerun`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub again: Vec<Arc<str>>,
 }
 
-/// A user message after the end.
+/// A user message after the end of the conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessageAdded {
-    /// It is the input from now on.
+    /// The message. It is the input from now on.
     pub text: Arc<str>,
 }
 
-/// The decision who runs in a turn, and why others do not.
+/// The decision which agents run in a turn, and why other agents do not run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnStarted {
-    /// From 1.
+    /// The number of the turn, from 1.
     pub turn: u32,
-    /// Who runs, in declaration order.
+    /// The agents that run, in declaration order.
     pub starts: Vec<Start>,
-    /// Who was looked at and does not.
+    /// The agents that were examined and do not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<Waiting>,
 }
@@ -140,98 +141,98 @@ pub struct TurnStarted {
 pub struct Start {
     /// The agent.
     pub agent: Arc<str>,
-    /// Which execution of the agent this is, from 1.
+    /// The number of the execution of the agent, from 1.
     pub execution: u32,
-    /// Positions of the dependencies that count this start.
+    /// The positions of the dependencies that count this start (`max_executions`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<usize>,
-    /// Agents whose failure this start handles.
+    /// The agents whose failure this start handles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handles: Vec<Arc<str>>,
-    /// The request that starts it.
+    /// The request that starts the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<Request>>,
-    /// What it reads: agents, and which of their executions.
+    /// The outputs that the execution reads: the agent, and the number of its execution.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub reads: IndexMap<Arc<str>, u32>,
 }
 
-/// One agent that was looked at and does not run in the turn.
+/// An agent that was examined and does not run in the turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
     /// The agent.
     pub agent: Arc<str>,
-    /// Why not.
+    /// The reason.
     #[serde(flatten)]
     pub reason: Reason,
 }
 
-/// Why an agent does not run.
+/// The reason why an agent does not run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Reason {
-    /// These have not ended as it needs.
+    /// Agents that it depends on have not ended with the required result.
     WaitingFor {
         /// The agents.
         agents: Vec<Arc<str>>,
     },
     /// A condition was false.
     ConditionFalse {
-        /// The agent it is about.
+        /// The agent that the condition reads.
         dependency: Arc<str>,
-        /// As written.
+        /// The text of the condition.
         condition: Arc<str>,
-        /// What it read.
+        /// The values that the condition read.
         values: Vec<Read>,
     },
-    /// A limit of its own was reached: `max_turns`, or the `max_executions` of an edge.
+    /// The agent has reached one of its limits: `max_turns`, or the `max_executions` of a dependency.
     LimitReached {
-        /// Which.
+        /// The limit.
         limit: Arc<str>,
-        /// At how many.
+        /// The number of executions at which the limit was reached.
         count: u32,
     },
-    /// It has seen everything.
+    /// There is no new output that the agent has not read.
     NothingNew,
-    /// It is there for a tool, and does not run by itself.
+    /// The agent belongs to a tool, and does not run by itself.
     OnlyTool,
-    /// It could have run, but the run had ended.
+    /// The agent was ready, but the run had ended.
     RunEnded,
 }
 
-/// An attempt begins.
+/// An attempt of an execution starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionStarted {
     /// The turn.
     pub turn: u32,
     /// The agent.
     pub agent: Arc<str>,
-    /// Which execution of the agent.
+    /// The number of the execution of the agent.
     pub execution: u32,
-    /// Which attempt of the execution, from 1.
+    /// The number of the attempt of the execution, from 1.
     pub attempt: u32,
 }
 
-/// An attempt failed and another follows.
+/// An attempt failed, and another attempt follows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptFailed {
     /// The turn.
     pub turn: u32,
     /// The agent.
     pub agent: Arc<str>,
-    /// Which execution of the agent.
+    /// The number of the execution of the agent.
     pub execution: u32,
-    /// Which attempt.
+    /// The number of the attempt.
     pub attempt: u32,
-    /// Why.
+    /// The reason of the failure.
     pub failure: Failure,
-    /// What it cost.
+    /// The usage of the attempt: tokens and cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// The end of its stderr.
+    /// The end of the text that the attempt wrote to stderr.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr: String,
-    /// What the person who runs the ensemble should know.
+    /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The pause before the next attempt, in seconds.
@@ -246,44 +247,44 @@ pub struct ExecutionFinished {
     pub turn: u32,
     /// The agent.
     pub agent: Arc<str>,
-    /// Which execution of the agent.
+    /// The number of the execution of the agent.
     pub execution: u32,
-    /// The attempt that ended it.
+    /// The number of the last attempt.
     pub attempt: u32,
-    /// How it ended; in the journal the key is `output` or `failure`.
+    /// The result; in the journal the key is `output` or `failure`.
     #[serde(flatten)]
     pub end: ExecutionEnd,
-    /// Wall clock of the last attempt, in seconds.
+    /// The duration of the last attempt, in seconds.
     pub execution_time: f64,
-    /// What it cost.
+    /// The usage of the execution: tokens and cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// The end of its stderr.
+    /// The end of the text that the execution wrote to stderr.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stderr: String,
-    /// What the person who runs the ensemble should know.
+    /// Warnings for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// LLM: the iterations of the execution; those of a success are added to the agent's thread.
+    /// LLM: the iterations of the execution. The iterations of a successful execution are added to the agent's thread.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exchange: Vec<Iteration>,
-    /// It was taken over from the run of which this is a fork, and nothing was executed.
+    /// The result was copied from the run of which this run is a fork, and nothing was executed.
     #[serde(skip_serializing_if = "is_false")]
     pub reused: bool,
 }
 
-/// How an execution ended.
+/// The result of an execution.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum ExecutionEnd {
-    /// It succeeded with this output, a JSON object.
+    /// The execution succeeded with this output, a JSON object.
     #[serde(rename = "output")]
     Succeeded(Arc<Value>),
-    /// It failed after its attempts.
+    /// The execution failed after all its attempts.
     #[serde(rename = "failure")]
     Failed(Failure),
 }
 
-/// An [`ExecutionFinished`] as it is read: every key that may be absent has its default.
+/// The form in which an [`ExecutionFinished`] is read: every key that may be absent has its default.
 #[derive(Deserialize)]
 struct ExecutionFinishedFields {
     turn: u32,
@@ -326,45 +327,45 @@ impl From<ExecutionFinishedFields> for ExecutionFinished {
     }
 }
 
-/// A question waits for an answer.
+/// An agent asks a question, and the question is not answered yet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InputRequested {
     /// The turn.
     pub turn: u32,
     /// The agent.
     pub agent: Arc<str>,
-    /// Which execution of the agent.
+    /// The number of the execution of the agent.
     pub execution: u32,
-    /// What is asked.
+    /// The question.
     #[serde(flatten)]
     pub question: Question,
 }
 
-/// What ends a run from outside.
+/// An event outside the conversation that ends the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Cause", into = "Cause")]
 pub enum Interruption {
-    /// Somebody cancelled the run.
+    /// The run was cancelled.
     Cancelled {
-        /// Who did.
+        /// Who cancelled the run.
         by: Canceller,
     },
-    /// The run's `timeout_seconds` were over.
+    /// The run reached its `timeout_seconds`.
     Timeout,
 }
 
-/// Who cancels a run.
+/// The person or program that cancels a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Canceller {
     /// A person at the terminal, with Ctrl-C.
     Keyboard,
-    /// Whoever sent SIGTERM to the process.
+    /// A process that sent SIGTERM.
     Signal,
-    /// A program that drives the run, by the name that it gives.
+    /// A program that controls the run, with the name that it gives.
     Client(Arc<str>),
 }
 
-/// `Ctrl-C`, `SIGTERM`, or the client's name.
+/// `Ctrl-C`, `SIGTERM`, or the name of the program.
 impl fmt::Display for Canceller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -375,7 +376,7 @@ impl fmt::Display for Canceller {
     }
 }
 
-/// An [`Interruption`] as a journal has it.
+/// The form of an [`Interruption`] in a journal.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 enum Cause {
@@ -410,60 +411,60 @@ impl From<Interruption> for Cause {
     }
 }
 
-/// All have ended; their results are merged.
+/// All executions of a turn have ended, and their results are merged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnFinished {
     /// The turn.
     pub turn: u32,
-    /// Requests for the next turn, by target.
+    /// The requests for the next turn, by target agent.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub requests: IndexMap<Arc<str>, Arc<Request>>,
-    /// What the person who runs the ensemble should know.
+    /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// Why it is over.
+/// The conversation has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEnded {
     /// The outcome.
     pub completion_reason: CompletionReason,
-    /// In words, where there is more to say: which limit, which agent, which condition.
+    /// Details of the outcome, as text: the limit, the agent, or the condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The condition that had no answer.
+    /// The condition that could not be evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionFailure>,
-    /// Agents that never executed, in declaration order.
+    /// The agents that were never executed, in declaration order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_run: Vec<NotRun>,
 }
 
-/// A condition that had no answer.
+/// A condition that could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConditionFailure {
-    /// The agent that listens.
+    /// The agent that has the dependency with the condition.
     pub agent: Arc<str>,
-    /// The position among its dependencies, from 0.
+    /// The position of the dependency in the agent's list, from 0.
     pub position: usize,
-    /// The condition as written.
+    /// The text of the condition.
     pub text: Arc<str>,
-    /// First byte of the offending part of the text.
+    /// The first byte of the part of the text that causes the error.
     pub start: usize,
-    /// One past its last byte.
+    /// The byte after that part.
     pub end: usize,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// What the condition read.
+    /// The values that the condition read.
     pub values: Vec<Read>,
 }
 
-/// An agent that never executed.
+/// An agent that was never executed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotRun {
     /// The agent.
     pub agent: Arc<str>,
-    /// Why, in words.
+    /// The reason, as text.
     pub reason: String,
 }
 
@@ -472,7 +473,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Event {
-    /// Its name in the journal.
+    /// The name of the event in the journal.
     pub fn name(&self) -> &'static str {
         match self {
             Self::RunStarted(_) => "run_started",
@@ -492,12 +493,12 @@ impl Event {
 }
 
 impl ExecutionFinished {
-    /// Did it succeed?
+    /// Whether the execution succeeded.
     pub fn success(&self) -> bool {
         matches!(self.end, ExecutionEnd::Succeeded(_))
     }
 
-    /// Its output, if it succeeded.
+    /// The output of a successful execution.
     pub fn output(&self) -> Option<&Arc<Value>> {
         match &self.end {
             ExecutionEnd::Succeeded(output) => Some(output),
@@ -505,7 +506,7 @@ impl ExecutionFinished {
         }
     }
 
-    /// Why it failed, if it did.
+    /// The failure of a failed execution.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.end {
             ExecutionEnd::Succeeded(_) => None,
@@ -514,7 +515,7 @@ impl ExecutionFinished {
     }
 }
 
-/// As reports say it: `waiting for writer`, `condition false: …`.
+/// The text for reports: `waiting for writer`, `condition false: …`.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

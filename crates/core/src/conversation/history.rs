@@ -1,4 +1,4 @@
-//! The executions so far: kept once, shown to conditions and in results without a copy.
+//! The history: all executions so far. They are stored once; conditions and results refer to them without a copy.
 
 use std::sync::Arc;
 
@@ -9,36 +9,36 @@ use serde_json::{Value, json};
 use ensemble_language::condition::History;
 use ensemble_language::data::{Failure, Request, Usage};
 
-/// One execution of the past, as results and conditions show it.
+/// One finished execution, in the form for results and conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryEntry {
-    /// The turn, from 1.
+    /// The number of the turn, from 1.
     pub turn_number: u32,
     /// The agent.
     pub agent_name: Arc<str>,
-    /// Which execution of the agent, from 1.
+    /// The number of the execution of the agent, from 1.
     pub execution: u32,
-    /// What it read: agents, and which of their executions.
+    /// The outputs that the execution read: the agent, and the number of its execution.
     pub reads: IndexMap<Arc<str>, u32>,
-    /// The request that started it.
+    /// The request that started the execution.
     pub request: Option<Arc<Request>>,
-    /// Digest of the run's input at the time.
+    /// The digest of the run's input at that time.
     pub input_digest: Arc<str>,
-    /// Its output; `{error, kind}` when it failed.
+    /// The output; `{error, kind}` after a failure.
     pub output_data: Arc<Value>,
-    /// Why it failed; `None` when it succeeded.
+    /// The failure; `None` after a success.
     pub failure: Option<Failure>,
-    /// The attempt that ended it.
+    /// The number of the last attempt.
     pub attempt: u32,
-    /// What all its attempts cost.
+    /// The usage of all attempts: tokens and cost.
     pub usage: Option<Usage>,
-    /// Wall clock of the last attempt, in seconds.
+    /// The duration of the last attempt, in seconds.
     pub execution_time: f64,
-    /// When it ended.
+    /// When the execution ended.
     pub timestamp: DateTime<Utc>,
 }
 
-/// The executions so far, oldest first.
+/// All executions so far, the oldest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HistoryList(pub Vec<HistoryEntry>);
 
@@ -68,12 +68,12 @@ impl History for HistoryList {
 }
 
 impl HistoryEntry {
-    /// Did it succeed?
+    /// Whether the execution succeeded.
     pub fn success(&self) -> bool {
         self.failure.is_none()
     }
 
-    /// What the execution read, by name and number: no copy of it.
+    /// The outputs that the execution read, as agent names and execution numbers, without a copy of the outputs.
     pub fn input_data(&self) -> Value {
         let mut data = json!({"dependencies": self.reads, "input_digest": self.input_digest});
         if let (Some(request), Value::Object(data)) = (&self.request, &mut data) {
@@ -104,7 +104,7 @@ impl HistoryEntry {
     }
 }
 
-/// As results show it.
+/// The form for results.
 impl serde::Serialize for HistoryEntry {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;

@@ -1,7 +1,7 @@
-//! What a conversation is: the events it consists of, the state that is their fold, and how it ends.
+//! A conversation: its events, the state that is computed from the events, and its outcome.
 //!
-//! **Invariant:** [`ConversationState`] changes only in [`ConversationState::apply`], so the journal and the
-//! ensemble text together always give the same state again.
+//! **Invariant:** [`ConversationState`] changes only in [`ConversationState::apply`]. So the journal and the text of
+//! the ensemble always give the same state again.
 
 mod counts;
 mod event;

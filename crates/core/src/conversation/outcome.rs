@@ -1,33 +1,33 @@
-//! Why a run ended: a closed set, with the exit codes that follow from it.
+//! The outcome of a run: a closed set of values, which decide the exit code.
 
 use serde::{Deserialize, Serialize};
 
-/// `completion_reason`. Ordered by precedence: where several apply, the first is the outcome.
+/// `completion_reason`. The values are in order of precedence: where several apply, the first is the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompletionReason {
-    /// A condition had no answer.
+    /// A condition could not be evaluated.
     ConditionFailed,
-    /// Ctrl-C or SIGTERM.
+    /// The run was cancelled with Ctrl-C, with SIGTERM, or by a program.
     Cancelled,
-    /// The run's time was up.
+    /// The run reached its `timeout_seconds`.
     Timeout,
-    /// A question is open and nobody is there.
+    /// An agent asks a question, and nobody can answer it now.
     WaitingForInput,
-    /// An agent's last execution failed and nobody handled it.
+    /// The last execution of an agent failed, and no dependency handled the failure.
     AgentFailed,
-    /// `max_total_tokens` was reached and somebody was ready.
+    /// `max_total_tokens` or `max_cost` was reached, and an agent was ready.
     TokenBudget,
-    /// A `max_agent_executions` was reached and somebody was ready.
+    /// A `max_agent_executions` was reached, and an agent was ready.
     MaxAgentExecutions,
-    /// `max_total_turns` was reached and somebody was ready.
+    /// `max_total_turns` was reached, and an agent was ready.
     MaxTotalTurns,
-    /// Nobody was ready any more.
+    /// No agent was ready.
     Completed,
 }
 
 impl CompletionReason {
-    /// All of them, in order of precedence.
+    /// All outcomes, in order of precedence.
     pub const ALL: [Self; 9] = [
         Self::ConditionFailed,
         Self::Cancelled,
@@ -40,7 +40,7 @@ impl CompletionReason {
         Self::Completed,
     ];
 
-    /// As it stands in results and journals.
+    /// The text in results and journals.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ConditionFailed => "condition_failed",
@@ -55,12 +55,12 @@ impl CompletionReason {
         }
     }
 
-    /// Is it one of the limits that end a conversation gracefully?
+    /// Whether the outcome is one of the limits that end a conversation without an error.
     pub fn is_limit(self) -> bool {
         matches!(self, Self::TokenBudget | Self::MaxAgentExecutions | Self::MaxTotalTurns)
     }
 
-    /// Can `resume` go on from it? Only where the last turn stayed open.
+    /// Whether `resume` can continue the run. This is the case only if the last turn is still open.
     pub fn is_resumable(self) -> bool {
         matches!(self, Self::Cancelled | Self::Timeout | Self::WaitingForInput)
     }

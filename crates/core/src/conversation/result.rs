@@ -9,7 +9,7 @@ use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use super::ConversationState;
 use ensemble_language::data;
 
-/// A state seen as the result of its run.
+/// The JSON result of a run, computed from its state.
 pub struct RunResult<'a>(pub &'a ConversationState);
 
 impl Serialize for RunResult<'_> {
@@ -104,7 +104,7 @@ fn entries<M: SerializeMap>(map: &mut M, usage: &data::Usage) -> Result<(), M::E
     }
 }
 
-/// What each agent has used of models, in the order of the file; agents that asked none are left out.
+/// The usage of models by each agent, in the order of the file. Agents without a model request are left out.
 pub fn usage_by_agent(state: &ConversationState) -> Vec<(&str, data::Usage)> {
     let mut used: HashMap<Arc<str>, data::Usage> = HashMap::new();
     for entry in state.history() {

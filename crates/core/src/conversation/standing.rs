@@ -1,48 +1,48 @@
-//! What the facts alone say about an agent's readiness, before any condition is asked.
+//! The part of an agent's readiness that follows from the facts alone, before a condition is evaluated.
 //!
-//! The rules are those of the language's readiness section: limits, dependencies, news. Conditions are the
-//! only part that facts leave open, and they are the resolver's business.
+//! The rules are in the section about readiness of the language reference: limits, dependencies, new outputs. The facts
+//! leave only the conditions open; the resolver evaluates them.
 
 use super::state::{AgentState, ConversationState};
 use ensemble_language::ensemble::Ending;
 use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
 
-/// What the facts say about one dependency.
+/// The state of one dependency, as far as the facts decide it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DependencyFact {
-    /// It holds whatever its condition would say, or has none.
+    /// The dependency is fulfilled; it has no condition, or the result of the condition does not matter.
     Holds,
-    /// It does not hold, whatever its condition would say.
+    /// The dependency is not fulfilled, whatever the result of the condition would be.
     Fails(Why),
-    /// Its condition decides.
+    /// The condition decides.
     Open,
 }
 
-/// Why a dependency does not hold.
+/// The reason why a dependency is not fulfilled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// Its agent has not ended as the edge needs.
+    /// The agent has not ended with the result that `on` requires.
     NotEnded,
-    /// It has started the agent as often as it may.
+    /// The dependency has reached its `max_executions`.
     Spent,
 }
 
-/// What the facts say about an agent.
+/// The state of an agent, as far as the facts decide it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It may be ready; conditions, if any are open, decide.
+    /// The agent is ready, or open conditions decide whether it is.
     Open,
-    /// It has executed as often as it may.
+    /// The agent has reached its `max_turns`.
     MaxTurns,
-    /// Everything that holds or may hold has been seen.
+    /// The agent has already read every output of the dependencies that are or may be fulfilled.
     NothingNew,
-    /// Its dependencies cannot hold.
+    /// The dependencies of the agent cannot be fulfilled.
     Blocked,
-    /// It is there for a tool, and does not run by itself.
+    /// The agent belongs to a tool, and does not run by itself.
     OnlyTool,
 }
 
-/// What the facts say about one dependency of `to`.
+/// The state of one dependency of an agent, as far as the facts decide it.
 pub fn dependency_fact(state: &ConversationState, id: EdgeId, edge: &Edge) -> DependencyFact {
     if edge.feedback && !state.agent(edge.to).has_executed() {
         return DependencyFact::Holds;
@@ -59,7 +59,8 @@ pub fn dependency_fact(state: &ConversationState, id: EdgeId, edge: &Edge) -> De
     }
 }
 
-/// Has the agent ended as `on` says? Success: ever; failure: its latest execution; any: at all.
+/// Whether the agent has ended as `on` requires. Success: at any time; failure: in its latest execution; any: at any
+/// time, in any way.
 fn has_ended(agent: &AgentState, on: Ending) -> bool {
     match on {
         Ending::Success => agent.last_success().is_some(),
@@ -68,7 +69,7 @@ fn has_ended(agent: &AgentState, on: Ending) -> bool {
     }
 }
 
-/// Has the dependency's agent delivered something that `edge.to` has not seen?
+/// Whether the agent at the start of the edge has a result that `edge.to` has not read.
 pub fn is_unseen(state: &ConversationState, edge: &Edge) -> bool {
     let from = state.agent(edge.from);
     let delivered = match edge.on {
@@ -79,19 +80,19 @@ pub fn is_unseen(state: &ConversationState, edge: &Edge) -> bool {
     delivered > seen_before(state, edge.to)
 }
 
-/// The last turn whose results the agent has seen; `None` when it has seen nothing.
+/// The last turn whose results the agent has read; `None` if it has read none.
 ///
-/// It read the snapshot at the start of the turn in which it last started, so that turn's results are unseen.
+/// An agent reads the state at the start of the turn in which it runs. So it has not read the results of that turn.
 fn seen_before(state: &ConversationState, agent: AgentId) -> Option<u32> {
     state.agent(agent).last_started().and_then(|turn| turn.checked_sub(1))
 }
 
-/// Is there news for an agent without dependencies: any other agent's new output?
+/// Whether there is a new output for an agent without dependencies, that is, of any other agent.
 fn listener_has_news(state: &ConversationState, agent: AgentId) -> bool {
     state.latest_success_but(agent) > seen_before(state, agent)
 }
 
-/// What the facts alone say about the agent, requests aside.
+/// The state of the agent, as far as the facts decide it, without requests.
 pub fn standing(plan: &Plan, state: &ConversationState, agent: AgentId) -> Standing {
     let own = state.agent(agent);
     if state.is_exhausted(plan, agent) {

@@ -1,9 +1,10 @@
-//! Drives a run: asks the resolver what happens next, performs it, and commits what was seen.
+//! The loop that executes a run: it asks the resolver for the next step, performs the step, and commits the results.
 //!
-//! A run, a resumed run and a replay are one loop. It begins with whatever state the journal gives, so a start
-//! is a resume of nothing; a replay has runners that answer from a record and a ledger that compares.
+//! A new run, a resumed run and a replay use the same loop, which starts from the state that the journal gives. A new
+//! run starts from an empty journal. A replay uses runners that read results from a record, and a log that compares
+//! decisions.
 //!
-//! **Invariant:** [`Executor::commit`] is the only door to the state: append, apply, report.
+//! **Invariant:** only [`Executor::commit`] changes the state: it appends, applies and reports an event.
 
 #[cfg(test)]
 mod tests;
@@ -26,35 +27,35 @@ use ensemble_language::plan::Plan;
 
 pub use turn::execution;
 
-/// The wall clock, passed in so that nothing else knows the time.
+/// The system clock, passed as a parameter so that no other code reads the time.
 pub trait Clock: Sync {
     /// The time now.
     fn now(&self) -> DateTime<Utc>;
 }
 
-/// All that a drive needs beside the state.
+/// Everything that the loop needs besides the state.
 pub struct Executor<'a> {
     /// One runner for each agent, in declaration order.
     pub runners: Vec<Arc<dyn Runner>>,
-    /// Where events go first.
+    /// The log, to which every event is appended first.
     pub log: &'a mut dyn RunLog,
-    /// Who is told of them.
+    /// The reporter of the events.
     pub reporter: &'a mut (dyn Reporter + Send),
-    /// Their time.
+    /// The clock that gives events their time.
     pub clock: &'a dyn Clock,
-    /// What ends the run from outside.
+    /// Interruptions from outside that end the run.
     pub interruptions: UnboundedReceiver<Interruption>,
-    /// The most time that the run may take from now on; `None`: no limit. It stands while a person is asked.
+    /// The time limit of the run from now on; `None`: no limit. The time of questions to a person does not count.
     pub timeout: Option<Duration>,
-    /// The stopwatch of the execution that this run is, if it is inside another.
+    /// For a run inside another run: the stopwatch of the execution that contains it.
     pub around: Option<Stopwatch>,
 }
 
 impl Executor<'_> {
-    /// Goes on from `state` until the conversation ends, and says how.
+    /// Continues from `state` until the conversation ends, and returns how it ended.
     ///
     /// # Errors
-    /// The log refused an event: the run stops there, and what was committed stands.
+    /// The log did not accept an event. The run stops there, and the committed events are kept.
     pub async fn drive(&mut self, state: &mut ConversationState) -> Result<RunEnded, CommitError> {
         let plan = state.plan().clone();
         let around = self.around.as_ref();
@@ -79,10 +80,10 @@ impl Executor<'_> {
         }
     }
 
-    /// The one door: append first, then apply, then report.
+    /// Commits an event: append to the log, apply to the state, report.
     ///
     /// # Errors
-    /// The log refused the event, so it has not happened.
+    /// The log did not accept the event, so the event has not happened.
     pub async fn commit(&mut self, state: &mut ConversationState, event: Event) -> Result<(), CommitError> {
         let record = Record {
             seq: state.next_seq(),
@@ -95,7 +96,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// What has come from outside since it was last asked.
+    /// The interruptions that have arrived since the last call.
     fn interruption(&mut self, stopwatch: &Stopwatch) -> Option<Interruption> {
         let late = self.timeout.is_some_and(|timeout| stopwatch.elapsed() >= timeout);
         let signal = self.interruptions.try_recv().ok();
@@ -103,15 +104,15 @@ impl Executor<'_> {
     }
 }
 
-/// The time that counts, and how long the run may go on without giving way.
+/// The time limit, and how long the run may continue without yielding to other tasks.
 struct Pace {
     stopwatch: Stopwatch,
-    /// When others had their turn: whoever listens to signals lives on the same thread.
+    /// When other tasks last ran. The task that receives signals runs on the same thread.
     gave_way: Instant,
 }
 
 impl Pace {
-    /// Executions that never wait would keep signals from being seen any longer than this.
+    /// The longest time without a yield. Executions that never wait would otherwise delay signals.
     const AT_LEAST_EVERY: Duration = Duration::from_millis(1);
 
     fn new(stopwatch: Stopwatch) -> Self {
@@ -121,7 +122,7 @@ impl Pace {
         }
     }
 
-    /// Gives way now and then; each time costs a system call.
+    /// Yields to other tasks at intervals, because each yield costs a system call.
     async fn keep(&mut self) {
         if self.gave_way.elapsed() >= Self::AT_LEAST_EVERY {
             tokio::task::yield_now().await;
@@ -130,7 +131,7 @@ impl Pace {
     }
 }
 
-/// The plan's clock for the whole run.
+/// The time limit of the plan for the whole run.
 pub fn run_timeout(plan: &Plan) -> Option<Duration> {
     Some(plan.ensemble().limits.timeout)
 }

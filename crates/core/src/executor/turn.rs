@@ -1,4 +1,4 @@
-//! One turn: its executions side by side, attempts and pauses, deadlines, and what comes from outside.
+//! One turn: its parallel executions, attempts and pauses, deadlines, and interruptions.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use ensemble_language::data::{Failure, FailureKind, Remaining};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
-/// What a future of the turn came back with.
+/// The result of one future of the turn.
 enum Step {
     /// An attempt ended.
     Ended(Box<Ended>),
-    /// The pause before an agent's next attempt is over.
+    /// The pause before the next attempt of an agent has ended.
     Paused(AgentId),
 }
 
@@ -36,25 +36,25 @@ struct Ended {
     took: Duration,
 }
 
-/// What ended a wait.
+/// The reason why a wait ended.
 enum Wake {
     Step(Step),
     Interrupted(Interruption),
     TurnTimeout,
 }
 
-/// The executions of a turn that are under way. Dropping them stops them.
+/// The executions of a turn that are in progress. Dropping this value stops them.
 #[derive(Default)]
 struct Running {
     futures: FuturesUnordered<BoxFuture<'static, Step>>,
-    /// When each began, and where it leaves what must not be lost when it is stopped.
+    /// When each execution started, and the notes that stay available when it is stopped.
     notes: HashMap<AgentId, (Instant, Notes)>,
-    /// The turn's.
+    /// The deadline of the turn.
     stopwatch: Stopwatch,
 }
 
 impl Executor<'_> {
-    /// Performs what has not ended of the open turn.
+    /// Performs the executions of the open turn that have not ended.
     pub(super) async fn perform(
         &mut self,
         plan: &Plan,
@@ -101,7 +101,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Waits for the next thing that happens; what has ended comes before what interrupts.
+    /// Waits for the next result or interruption. Results that are available have precedence.
     async fn wait(
         &mut self,
         running: &mut Running,
@@ -119,7 +119,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Begins the agent's next attempt.
+    /// Starts the next attempt of the agent.
     async fn begin(
         &mut self,
         plan: &Plan,
@@ -185,7 +185,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Commits the end of an attempt; `Some`: another follows after the pause.
+    /// Commits the end of an attempt. `Some`: another attempt follows after this pause.
     async fn ended(
         &mut self,
         plan: &Plan,
@@ -256,7 +256,7 @@ impl Executor<'_> {
         self.commit(state, Event::AttemptFailed(failed)).await
     }
 
-    /// The turn's time is up: what has not ended has failed.
+    /// The turn has reached its time limit: executions that have not ended have failed.
     async fn fail_the_rest(
         &mut self,
         plan: &Plan,
@@ -282,7 +282,7 @@ impl Executor<'_> {
     }
 }
 
-/// The executions that have not ended: requested ones first by priority, then in declaration order.
+/// The executions that have not ended: first the requested ones by priority, then the others in declaration order.
 fn queue(state: &ConversationState) -> VecDeque<AgentId> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let mut pending: Vec<&Slot> = slots
@@ -301,7 +301,7 @@ fn slot(state: &ConversationState, agent: AgentId) -> Option<&Slot> {
     Some(&slots[at])
 }
 
-/// What the agent's next attempt may know.
+/// The data for the next attempt of the agent.
 pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot) -> Execution {
     let agent = plan.agent(slot.agent);
     let known = state.agent(slot.agent);
@@ -332,8 +332,8 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot) -> Executi
     }
 }
 
-/// What the run may still use at the turn's start, less what attempts of this execution have used: side by side,
-/// executions may use it twice.
+/// The tokens and cost that the run may still use at the start of the turn, minus those of earlier attempts of this
+/// execution. Parallel executions may therefore use the amount twice.
 fn remaining(plan: &Plan, state: &ConversationState, slot: &Slot) -> Remaining {
     let limits = &plan.ensemble().limits;
     let remaining = Remaining {
@@ -343,7 +343,7 @@ fn remaining(plan: &Plan, state: &ConversationState, slot: &Slot) -> Remaining {
     remaining.without(state.usage()).without(slot.usage.unwrap_or_default())
 }
 
-/// The pause before the next attempt; `None`: this was the last.
+/// The pause before the next attempt; `None`: there is no further attempt.
 fn pause_before_retry(
     plan: &Plan,
     state: &ConversationState,
@@ -352,10 +352,10 @@ fn pause_before_retry(
 ) -> Option<Duration> {
     let failure = observation.result.as_ref().err()?;
     let spec = plan.agent(agent);
-    // An LLM agent has already sent its model the errors, as often as it may.
+    // An LLM agent has already sent the errors to its model, up to the allowed number of times.
     let repaired = failure.kind == FailureKind::Schema && matches!(spec.kind, AgentKind::Llm(_));
     let slot = slot(state, agent)?;
-    // With nothing left to use, the next attempt would only ask a model once more than the limits allow.
+    // With no budget left, the next attempt would only send one more request than the limits allow.
     let used = observation.usage;
     let used_up = used.is_some_and(|used| remaining(plan, state, slot).without(used).used_up().is_some());
     let failed = slot.failed_attempts + 1;

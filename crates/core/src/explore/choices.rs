@@ -1,12 +1,12 @@
-//! What one step consists of besides what follows: a row of choices, each between a few ways.
+//! The choices of one step of the walk. Each choice has several options.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// The ways that are gone at each choice, 0 for the plain one.
+/// The number of the option taken at each choice; 0 is the default option.
 pub(super) type Row = Box<[u16]>;
 
-/// The choices of one step: those that are prescribed, then the first way of each.
+/// The choices of one step: first the prescribed ones, then the default option for all others.
 #[derive(Debug)]
 pub(super) struct Choices {
     taken: RefCell<Taken>,
@@ -15,12 +15,12 @@ pub(super) struct Choices {
 #[derive(Debug)]
 struct Taken {
     prescribed: Row,
-    /// The way that was gone, and how many there were.
+    /// The option that was taken, and the number of options.
     ways: Vec<(u16, u16)>,
 }
 
 impl Choices {
-    /// With these ways to begin with.
+    /// Starts with these prescribed options.
     pub(super) fn prescribed(prescribed: Row) -> Self {
         Self {
             taken: RefCell::new(Taken {
@@ -30,7 +30,7 @@ impl Choices {
         }
     }
 
-    /// Which of so many ways? The first is the plain one: a condition is true, an execution succeeds.
+    /// Chooses one of this number of options. Option 0 is the default: a condition is true, an execution succeeds.
     pub(super) fn choose(&self, ways: usize) -> usize {
         let ways = u16::try_from(ways).unwrap_or(u16::MAX);
         let mut taken = self.taken.borrow_mut();
@@ -39,32 +39,32 @@ impl Choices {
         usize::from(way)
     }
 
-    /// All ways that were gone; prescribed again, they give the same step.
+    /// All options that were taken. With these options prescribed, the same step is repeated.
     pub(super) fn taken(&self) -> Row {
         self.taken.borrow().ways.iter().map(|(way, _)| *way).collect()
     }
 }
 
-/// All rows of choices of a step, those with the fewest deviations from the plain ways first.
+/// Iterates over all sequences of choices of a step, in order of the number of deviations from the default options.
 #[derive(Debug)]
 pub(super) struct Rows {
     ahead: VecDeque<Row>,
 }
 
 impl Rows {
-    /// Begins with the plain one.
+    /// Starts with the default options.
     pub(super) fn new() -> Self {
         Self {
             ahead: VecDeque::from([Box::from([])]),
         }
     }
 
-    /// The next row to go.
+    /// The next sequence to try.
     pub(super) fn next(&mut self) -> Option<Choices> {
         self.ahead.pop_front().map(Choices::prescribed)
     }
 
-    /// The row was gone; what else could have been chosen beyond its prescribed part is still ahead.
+    /// Reports a sequence as tried. Other options after its prescribed part are added to the sequences to try.
     pub(super) fn gone(&mut self, choices: &Choices) {
         let taken = choices.taken.borrow();
         for at in taken.prescribed.len()..taken.ways.len() {

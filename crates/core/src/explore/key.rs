@@ -1,13 +1,13 @@
-//! When two states are one: when every future is the same for both.
+//! The key of a state: two states with the same key have the same possible futures.
 //!
-//! What was said, when, and in which order does not matter, only what readiness, outcomes and the answers of conditions
-//! still depend on.
+//! The content, time and order of outputs do not matter. The key contains only what readiness, outcomes and the results
+//! of conditions still depend on.
 
 use super::oracle::{Remembered, World};
 use crate::conversation::{ConversationState, is_unseen};
 use ensemble_language::plan::AgentId;
 
-/// The same for states of which every future is the same.
+/// A value that is equal for states with the same possible futures.
 pub(super) fn key(world: &World, state: &ConversationState, remembered: &Remembered) -> Box<[u8]> {
     let plan = &world.plan;
     let mut key = Key(Vec::with_capacity(plan.len() * 3 + plan.edge_count()));
@@ -42,13 +42,13 @@ pub(super) fn key(world: &World, state: &ConversationState, remembered: &Remembe
     key.0.into()
 }
 
-/// Is there news for an agent without dependencies?
+/// Whether there is a new output for an agent without dependencies.
 fn has_heard(state: &ConversationState, id: AgentId) -> bool {
     let seen = state.agent(id).last_started().and_then(|turn| turn.checked_sub(1));
     state.latest_success_but(id) > seen
 }
 
-/// How many turns have finished, and one more; 0 where neither the limit nor a condition can come to know.
+/// The number of finished turns, plus one; 0 if neither a limit nor a condition can depend on it.
 fn turns_that_matter(world: &World, state: &ConversationState) -> u32 {
     let plan = &world.plan;
     let left = |id: AgentId| plan.agent(id).conversation.max_turns.get() - state.agent(id).executions();

@@ -1,12 +1,12 @@
-//! All conversations that an ensemble can hold, without holding one.
+//! Enumerates all conversations that an ensemble can hold, without executing an agent.
 //!
-//! The real resolver decides every step. What it cannot know is chosen instead, each way: the answer of a condition
-//! that depends on what agents say (`oracle`), whether an execution succeeds, for whom an agent asks, whether a person answers
-//! (`step`). Conditions that only count turns and executions are asked for real. States of which every future is the
-//! same are one state (`key`), so the walk ends soon where ensembles have limits, and they all have.
+//! The resolver of real runs decides every step. For everything that it cannot know, all options are tried: the result
+//! of a condition that depends on outputs (`oracle`), whether an execution succeeds, which agent an execution requests,
+//! and whether a person answers (`step`). Conditions that only count turns and executions are evaluated. States with
+//! the same possible futures count as one state (`key`). Ensembles always have limits, so the walk ends soon.
 //!
-//! **Invariant:** nothing is called impossible that a real run can do, as long as the walk was complete; whatever is called possible
-//! comes with a way there that the resolver itself has gone.
+//! **Invariant:** if the walk was complete, nothing that a real run can do is reported as impossible. Everything that
+//! is reported as possible has an example path, in which the resolver itself decided every step.
 
 mod choices;
 mod key;
@@ -27,98 +27,99 @@ pub use oracle::Assumed;
 use oracle::World;
 pub use step::{Fate, Ran, Told};
 
-/// How far a walk may go.
+/// The limit of a walk.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
-    /// States to look at; each may cost [`STEPS_PER_STATE`] steps on average.
+    /// The number of states to examine. Each may cost [`STEPS_PER_STATE`] steps on average.
     pub states: u64,
 }
 
-/// Steps that a budget has for each of its states.
+/// The number of steps that a budget allows for each of its states.
 pub const STEPS_PER_STATE: u64 = 16;
 
-/// From one state at most so many steps are tried: those with the fewest false answers, failures and requests first.
+/// The highest number of steps tried from one state: first those with the fewest false conditions, failures and
+/// requests.
 pub const STEPS_FROM_ONE_STATE: u64 = 4096;
 
-/// What the walk has found.
+/// The result of a walk.
 #[derive(Debug)]
 pub struct Exploration {
-    /// How much of it was seen.
+    /// The part of the conversations that was examined.
     pub coverage: Coverage,
-    /// The most turns of a conversation.
+    /// The highest number of turns of a conversation.
     pub turns: u32,
-    /// The most executions of a conversation.
+    /// The highest number of executions of a conversation.
     pub executions: u32,
-    /// Every agent in declaration order.
+    /// All agents, in declaration order.
     pub agents: Vec<Outlook>,
-    /// How conversations can end, each with a shortest way there; `completed` first, the gravest last.
+    /// The possible ends of conversations, each with a shortest path to it; `completed` first, the most serious last.
     pub ends: Vec<End>,
-    /// How they can end besides, which the walk does not look at.
+    /// Further possible outcomes, which the walk does not examine.
     pub besides: Vec<Besides>,
-    /// An agent may request others. The walk lets it ask for at most one in each execution.
+    /// Whether an agent may request other agents. The walk tries at most one request for each execution.
     pub requests: bool,
 }
 
-/// How much was seen.
+/// The part of the conversations that was examined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
-    /// Different states.
+    /// The number of different states.
     pub states: u64,
-    /// Steps from state to state.
+    /// The number of steps between states.
     pub steps: u64,
-    /// The budget did not last: seen is every conversation of up to so many executions.
+    /// The budget was too small: the walk examined all conversations with up to this number of executions.
     pub gave_up_after: Option<u32>,
-    /// So many states had more steps than are tried from one.
+    /// The number of states with more steps than are tried from one state.
     pub cut: u64,
 }
 
-/// What can become of an agent.
+/// The possible executions of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outlook {
     /// The agent.
     pub agent: Arc<str>,
-    /// The most executions of it in a conversation; 0: it never runs.
+    /// The highest number of its executions in a conversation; 0: it never runs.
     pub most: u32,
     /// Its `max_turns`.
     pub limit: u32,
-    /// A conversation can end without it; why, the first time that was seen.
+    /// A conversation can end without an execution of the agent; the value is the first reason that was found.
     pub left_out: Option<String>,
 }
 
-/// A way to end.
+/// A possible end of a conversation.
 #[derive(Debug)]
 pub struct End {
     /// The outcome.
     pub reason: CompletionReason,
-    /// In words, where there is more to say.
+    /// Details of the outcome, as text.
     pub detail: Option<String>,
-    /// Who never ran.
+    /// The agents that never ran.
     pub not_run: Vec<NotRun>,
-    /// An agent's last execution failed.
+    /// Whether the last execution of an agent failed.
     pub after_failure: bool,
-    /// Turns that finish on the way.
+    /// The number of turns that finish on the path.
     pub turns: u32,
-    /// The way there. The last element has no executions if a condition decides the end.
+    /// The path. Its last element has no executions if the evaluation of a condition ends the conversation.
     pub way: Vec<Told>,
 }
 
-/// An outcome that is possible and not looked at.
+/// A possible outcome that the walk does not examine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Besides {
     /// The outcome.
     pub reason: CompletionReason,
-    /// In which case.
+    /// When it occurs.
     pub when: String,
 }
 
 impl Coverage {
-    /// Was every conversation seen?
+    /// Whether all conversations were examined.
     pub fn is_complete(&self) -> bool {
         self.gave_up_after.is_none() && self.cut == 0
     }
 }
 
-/// Walks through the conversations of a plan.
+/// Enumerates the conversations of a plan.
 pub fn explore(plan: &Arc<Plan>, budget: Budget) -> Exploration {
     let world = World::new(plan.clone());
     let mut walk = walk::Walk::new(&world, budget);

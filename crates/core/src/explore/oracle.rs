@@ -1,8 +1,8 @@
-//! Answers for conditions before there is anything that they could read.
+//! Results for conditions before there are outputs that they could read.
 //!
-//! A condition is taken apart into claims. Claims that only count are asked for real. For the others both answers are
-//! possible, but a claim says one thing at a time: two conditions that make it, or one and its opposite, agree, and it
-//! says the same again as long as nothing that it reads has changed.
+//! A condition is split into claims. Claims that only count are evaluated. For all other claims, both results are
+//! possible, but the results are consistent: two conditions with the same claim, or with a claim and its negation,
+//! agree, and a claim keeps its result as long as nothing that it reads has changed.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -15,55 +15,55 @@ use ensemble_language::condition::{Claim, Claims, Condition, EvaluateError, Fact
 use ensemble_language::ensemble::Ending;
 use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
 
-/// A claim's number.
+/// The number of a claim.
 pub(super) type ClaimId = u32;
 
-/// What was answered and still holds.
+/// The results of claims that are still valid.
 pub(super) type Remembered = BTreeMap<ClaimId, bool>;
 
-/// A part of a condition that was taken to be true or false.
+/// A part of a condition that was assumed to be true or false.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assumed {
-    /// The agent that listens.
+    /// The agent that has the dependency.
     pub agent: Arc<str>,
-    /// The agent that it listens to.
+    /// The agent that it depends on.
     pub dependency: Arc<str>,
-    /// The position among its dependencies, from 0.
+    /// The position of the dependency in the agent's list, from 0.
     pub position: usize,
-    /// As written.
+    /// The text of this part of the condition.
     pub claim: Arc<str>,
-    /// What it says.
+    /// The assumed result.
     pub answer: bool,
 }
 
-/// The plan, and what its conditions claim.
+/// The plan and the claims of its conditions.
 pub(super) struct World {
     /// The plan.
     pub plan: Arc<Plan>,
-    /// For each edge its condition's claims.
+    /// For each edge, the claims of its condition.
     edges: Vec<Option<Asked>>,
-    /// For each claim where it stands.
+    /// For each claim, the edges whose conditions contain it.
     known: Vec<Known>,
 }
 
-/// A condition taken apart.
+/// A condition, split into claims.
 struct Asked {
     claims: Claims,
     list: Vec<(ClaimId, Claim)>,
 }
 
-/// What is claimed, and of whose output.
+/// The text of a claim, and the agent whose output it reads.
 type Identity = (Arc<str>, Option<(AgentId, Ending)>);
 
-/// A claim, wherever it is made.
+/// A claim, with all places where it occurs.
 struct Known {
     reads: Sources,
-    /// All edges on which it is made; the first stands for their output.
+    /// All edges whose conditions contain the claim; the first one gives the output that it reads.
     edges: Vec<EdgeId>,
 }
 
 impl World {
-    /// Takes all conditions apart.
+    /// Splits all conditions into claims.
     pub(super) fn new(plan: Arc<Plan>) -> Self {
         let mut numbers: HashMap<Identity, ClaimId> = HashMap::new();
         let mut known: Vec<Known> = Vec::new();
@@ -93,18 +93,18 @@ impl World {
         Self { plan, edges, known }
     }
 
-    /// What each claim reads.
+    /// The values that each claim reads.
     pub(super) fn claims(&self) -> impl Iterator<Item = Sources> {
         self.known.iter().map(|known| known.reads)
     }
 
-    /// Can the claim be made again?
+    /// Whether the claim can be evaluated again later.
     pub(super) fn is_open(&self, claim: ClaimId, state: &ConversationState) -> bool {
         let mut edges = self.known[claim as usize].edges.iter();
         edges.any(|edge| !state.is_exhausted(&self.plan, self.plan.edge(*edge).to))
     }
 
-    /// Does the claim say after the turn what it said before?
+    /// Whether the claim has the same result after the turn as before.
     pub(super) fn still_holds(&self, claim: ClaimId, before: &ConversationState, after: &ConversationState) -> bool {
         let known = &self.known[claim as usize];
         let reads = known.reads;
@@ -121,7 +121,7 @@ impl World {
     }
 }
 
-/// Answers conditions for one decision.
+/// Gives the results of conditions for one decision.
 pub(super) struct Oracle<'a> {
     world: &'a World,
     choices: &'a Choices,
@@ -130,7 +130,7 @@ pub(super) struct Oracle<'a> {
 }
 
 impl<'a> Oracle<'a> {
-    /// Knows what still holds, and chooses the rest.
+    /// Uses the results that are still valid, and chooses the others.
     pub(super) fn new(world: &'a World, remembered: &Remembered, choices: &'a Choices) -> Self {
         Self {
             world,
@@ -140,7 +140,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// All answers, and those that were chosen now.
+    /// All results, and those that were chosen in this decision.
     pub(super) fn finish(self) -> (Remembered, Vec<Assumed>) {
         (self.answered.into_inner(), self.assumed.into_inner())
     }
@@ -176,14 +176,14 @@ impl Answers for Oracle<'_> {
             };
             let (number, claim) = &asked.list[open];
             if claim.reads.are_counts() {
-                // It could be asked, and has no answer.
+                // The claim can be evaluated, and the evaluation fails.
                 claim.condition.evaluate(&facts)?;
             }
             self.assume(*number, &claim.text, edge);
         }
     }
 
-    /// Nothing was said that could be read.
+    /// No output exists that the claim could read.
     fn reads(&self, _state: &ConversationState, _edge: &Edge, _condition: &Condition) -> Vec<Read> {
         Vec::new()
     }
@@ -198,7 +198,7 @@ impl Oracle<'_> {
     }
 }
 
-/// What the claims that are known make of the whole.
+/// The result of the whole condition, as far as the known claims decide it.
 fn truth(claims: &Claims, known: &[Option<bool>]) -> Option<bool> {
     let decided = |operands: &[Claims], by: bool| {
         let mut all = Some(!by);
@@ -219,7 +219,7 @@ fn truth(claims: &Claims, known: &[Option<bool>]) -> Option<bool> {
     }
 }
 
-/// The first claim that is open and can matter.
+/// The first claim without a result that can decide the condition.
 fn first_open(claims: &Claims, known: &[Option<bool>]) -> Option<usize> {
     if truth(claims, known).is_some() {
         return None;

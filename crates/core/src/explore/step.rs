@@ -1,4 +1,4 @@
-//! One step: the resolver decides, and the turn that it starts is lived through with chosen results.
+//! One step: the resolver decides, and the turn that it starts is performed with chosen results.
 
 use std::sync::Arc;
 
@@ -16,62 +16,62 @@ use ensemble_language::data::{Context, Failure, FailureKind, Question, Usage};
 use ensemble_language::ensemble::{Agent, AgentKind, Responses};
 use ensemble_language::plan::{AgentId, Plan};
 
-/// Between two turns.
+/// The state between two turns.
 #[derive(Debug, Clone)]
 pub(super) struct Position {
-    /// What has happened.
+    /// The state of the conversation.
     pub state: ConversationState,
-    /// What conditions have said and would say again.
+    /// The results of conditions that are still valid.
     pub remembered: Remembered,
 }
 
-/// Where a step leads.
+/// The result of a step.
 pub(super) enum Next {
-    /// To the end of a turn.
+    /// The state after the turn.
     Turn(Box<Position>),
-    /// To the end of the conversation: between two turns, or, in this state, within one.
+    /// The end of the conversation: between two turns, or within a turn with this state.
     End(RunEnded, Option<Box<ConversationState>>),
 }
 
-/// A step as it is told.
+/// A step in the form for reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// The turn, from 1.
+    /// The number of the turn, from 1.
     pub turn: u32,
-    /// What conditions were taken to say, where they had not said it before.
+    /// The assumed results of conditions that were not assumed before.
     pub assumed: Vec<Assumed>,
-    /// Who runs; nobody where the conversation ends without another turn.
+    /// The executions of the turn; none if the conversation ends without another turn.
     pub runs: Vec<Ran>,
 }
 
-/// An execution and what became of it.
+/// An execution and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     /// The agent.
     pub agent: Arc<str>,
-    /// Which execution of it, from 1.
+    /// The number of the execution of the agent, from 1.
     pub execution: u32,
-    /// How it ended.
+    /// The result of the execution.
     pub fate: Fate,
-    /// For whom it asked.
+    /// The agent that it requested.
     pub requests: Option<Arc<str>>,
-    /// With it the token budget was used up.
+    /// Whether the execution used up the token budget.
     pub spends_budget: bool,
 }
 
-/// How an execution ended.
+/// The result of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// With an output.
+    /// The execution succeeded.
     Succeeded,
-    /// It failed.
+    /// The execution failed.
     Failed,
-    /// Nobody answered its question.
+    /// The execution asked a question, and the question was not answered.
     Unanswered,
 }
 
 impl Position {
-    /// The beginning of a conversation.
+    /// The state at the beginning of a conversation.
     pub(super) fn start(world: &World) -> Self {
         let mut state = ConversationState::new(world.plan.clone());
         apply(
@@ -97,7 +97,7 @@ impl Position {
         }
     }
 
-    /// One step from here, by these choices.
+    /// Performs one step from this state, with these choices.
     pub(super) fn step(&self, world: &World, choices: &Choices) -> (Next, Told) {
         let plan = &world.plan;
         let oracle = Oracle::new(world, &self.remembered, choices);
@@ -129,7 +129,7 @@ impl Position {
     }
 }
 
-/// Every execution of the turn, with a chosen result.
+/// Performs every execution of the turn with a chosen result.
 fn live_through(plan: &Plan, state: &mut ConversationState, turn: TurnStarted, choices: &Choices) -> Vec<Ran> {
     let starts = turn.starts.clone();
     let number = turn.turn;
@@ -164,7 +164,7 @@ fn live_through(plan: &Plan, state: &mut ConversationState, turn: TurnStarted, c
     runs
 }
 
-/// Nobody, or one of those who may run again.
+/// Chooses no request, or a request for one of the agents that may run again.
 fn requested(plan: &Plan, state: &ConversationState, running: &[AgentId], choices: &Choices) -> Option<Arc<str>> {
     let may_run_again = |id: &AgentId| {
         let runs_now = u32::from(running.contains(id));
@@ -215,7 +215,7 @@ fn result(turn: u32, start: &Start, ran: &Ran, tokens: Option<u64>) -> Event {
     })
 }
 
-/// A person is asked, and nothing answers in the person's place.
+/// Whether the agent asks a person and has no other source of answers.
 fn may_stay_unanswered(agent: &Agent) -> bool {
     matches!(&agent.kind, AgentKind::Input(input) if input.default.is_none() && input.responses.is_none())
 }

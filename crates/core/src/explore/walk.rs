@@ -1,5 +1,5 @@
-//! From state to state, those with fewer executions first: every step adds one, so whatever leads to a state is known
-//! before the state itself is looked at.
+//! The walk from state to state, in order of the number of executions. Every step adds executions, so all steps that
+//! lead to a state are known before the state itself is examined.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -15,13 +15,13 @@ use ensemble_language::plan::{AgentId, Plan};
 
 type StateId = usize;
 
-/// The walk so far.
+/// The state of the walk.
 pub(super) struct Walk<'w> {
     world: &'w World,
     budget: Budget,
     ids: HashMap<Box<[u8]>, StateId>,
     arrivals: Vec<Arrival>,
-    /// States to look at, by how many executions led there.
+    /// The states to examine, by the number of executions on the path to them.
     ahead: BTreeMap<u32, Vec<(StateId, Position)>>,
     ends: BTreeMap<Class, Candidate>,
     most: Vec<u32>,
@@ -31,26 +31,26 @@ pub(super) struct Walk<'w> {
     coverage: Coverage,
 }
 
-/// How a state is reached.
+/// The path to a state.
 struct Arrival {
-    /// The state before on a shortest way, and the choices that lead on; the beginning has none.
+    /// The previous state on a shortest path, and the choices that lead from there; `None` for the initial state.
     before: Option<(StateId, Row)>,
     fewest_turns: u32,
     most_turns: u32,
 }
 
-/// Ends of one class are told once.
+/// The class of an end. One end of each class is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Class {
-    /// From the plainest to the gravest.
+    /// The order of the report, from a normal end to the most serious one.
     reason: Reverse<CompletionReason>,
-    /// Of `completed`: somebody never ran.
+    /// For `completed`: whether an agent never ran.
     left_out: bool,
-    /// Of `completed` with somebody left out: an agent's last execution failed.
+    /// For `completed` with an agent that never ran: whether the last execution of an agent failed.
     after_failure: bool,
 }
 
-/// A shortest way to an end.
+/// A shortest path to an end.
 struct Candidate {
     turns: u32,
     from: StateId,
@@ -85,7 +85,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Walks until everything was seen or the budget is used up.
+    /// Continues until everything was examined or the budget is used up.
     pub(super) fn go(&mut self) {
         while let Some((executions, states)) = self.ahead.pop_first() {
             for (id, position) in states {
@@ -97,7 +97,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Goes every step from here, or the plainest ones if there are very many; `false`: the budget did not last.
+    /// Tries every step from this state, or the first ones if there are very many. `false`: the budget is used up.
     fn look_around(&mut self, from: StateId, position: &Position) -> bool {
         self.coverage.states += 1;
         let allowed = self.budget.states.saturating_mul(STEPS_PER_STATE);
@@ -126,7 +126,7 @@ impl<'w> Walk<'w> {
 
     fn arrive(&mut self, from: StateId, position: Position, choices: &Choices) {
         let (fewest, most) = (self.arrivals[from].fewest_turns + 1, self.arrivals[from].most_turns + 1);
-        // Turns that were reached count, even if the budget does not last to their end.
+        // Turns that were started count, even if the budget ends before they end.
         self.turns = self.turns.max(most);
         let key = key(self.world, &position.state, &position.remembered);
         if let Some(known) = self.ids.get(&key) {
@@ -182,7 +182,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// What was found, the shortest ways told from the beginning.
+    /// The result, with the shortest paths from the beginning.
     pub(super) fn found(self, besides: Vec<Besides>) -> Exploration {
         let plan = &self.world.plan;
         let ends = self.ends.values().filter_map(|end| self.tell(end)).collect();
@@ -203,7 +203,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Goes the way once more from the beginning.
+    /// Performs the steps of the path once more from the beginning.
     fn tell(&self, end: &Candidate) -> Option<End> {
         let mut rows = vec![end.choices.clone()];
         let mut at = end.from;

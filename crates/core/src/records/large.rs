@@ -1,42 +1,42 @@
-//! Large fields of events, which a store may keep beside the lines of a journal.
+//! Large fields of events, which a store may keep in files beside the lines of a journal.
 
 use std::io;
 
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
-/// A field whose JSON is longer than this many bytes is stored beside the line.
+/// A field whose JSON is longer than this number of bytes is stored beside the line.
 pub const LARGE: usize = 64 << 10;
 
-/// Events and their fields that may be stored beside the line.
+/// The events with fields that may be stored beside the line, and these fields.
 const MOVABLE: [(&str, &[&str]); 3] = [
     ("run_started", &["input", "context"]),
     ("message_added", &["text"]),
     ("execution_finished", &["output", "exchange"]),
 ];
 
-/// Where the large fields of a journal are kept.
+/// The storage for the large fields of a journal.
 pub trait LargeFields {
-    /// Stores the bytes and returns their name, the SHA-256 in hex. Storing the same bytes twice is no error.
+    /// Stores the bytes and returns their name, the SHA-256 in hex. Storing the same bytes twice is not an error.
     ///
     /// # Errors
     /// The bytes cannot be stored.
     fn put(&self, bytes: &[u8]) -> io::Result<String>;
 
-    /// The text that was stored under that name, checked against the name.
+    /// Returns the text with this name, after a check that the name matches.
     ///
     /// # Errors
-    /// A sentence that says why the text cannot be had.
+    /// The reason why the text is not available.
     fn get(&self, name: &str) -> Result<String, String>;
 }
 
-/// Fields that are stored beside the line: field name → name in the store.
+/// The fields stored beside the line: field name → name in the storage.
 pub(super) type Moved = IndexMap<String, String>;
 
-/// The fields of an event's data, unread.
+/// The fields of an event's data, not parsed.
 type Fields = IndexMap<String, Box<RawValue>>;
 
-/// Takes the large fields out of the data that stands in `buffer` from `start` on.
+/// Moves the large fields out of the data that starts at `start` in `buffer`.
 pub(super) fn take_out(large: &dyn LargeFields, event: &str, buffer: &mut Vec<u8>, start: usize) -> io::Result<Moved> {
     let mut moved = Moved::new();
     let movable = MOVABLE.iter().find(|(name, _)| *name == event);
@@ -58,7 +58,7 @@ pub(super) fn take_out(large: &dyn LargeFields, event: &str, buffer: &mut Vec<u8
     Ok(moved)
 }
 
-/// Puts fields back into the data they were taken from.
+/// Inserts the fields into the data from which they were taken.
 pub(super) fn put_back(large: &dyn LargeFields, data: &RawValue, moved: &Moved) -> Result<Box<RawValue>, String> {
     let unreadable = |error: serde_json::Error| error.to_string();
     let mut fields: Fields = serde_json::from_str(data.get()).map_err(unreadable)?;

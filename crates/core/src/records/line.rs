@@ -1,6 +1,6 @@
 //! One line of a journal: `{"seq":3,"at":"…","event":"turn_started","data":{…},"crc":"1a2b3c4d"}`.
 //!
-//! A field of `data` that is large may stand in a file beside the journal. Then `"blobs":{"output":"<sha-256>"}` follows.
+//! A large field of `data` may be stored in a file beside the journal. Then `"blobs":{"output":"<sha-256>"}` follows.
 //! The checksum is CRC-32 over the line's bytes before `,"crc"`, so that it can be checked without parsing.
 
 use std::io;
@@ -13,22 +13,22 @@ use serde_json::value::RawValue;
 use super::large::{LargeFields, Moved, put_back, take_out};
 use crate::conversation::{Event, Record};
 
-/// Length of `,"crc":"00000000"}`.
+/// The length of `,"crc":"00000000"}`.
 const TAIL: usize = 18;
 
-/// Why a line is no record.
+/// The reason why a line is not a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// It does not end as lines end.
+    /// The line does not end like a complete line.
     #[error("the line is incomplete")]
     Incomplete,
     /// The checksum does not match.
     #[error("the checksum does not match")]
     Checksum,
-    /// The checksum matches, and still it cannot be understood: another version wrote it.
+    /// The checksum matches, but the content is not valid: another version of the program wrote it.
     #[error("the record cannot be read: {0}")]
     Content(String),
-    /// A field that stands beside the journal cannot be had.
+    /// A field that is stored beside the journal is not available.
     #[error("a large field is lost: {0}")]
     Blob(String),
 }
@@ -44,12 +44,12 @@ struct Head<'a> {
     blobs: Moved,
 }
 
-/// Appends the record's line, with its line break, to `buffer`.
+/// Appends the line of the record, with its line break, to `buffer`.
 pub fn encode(record: &Record, buffer: &mut Vec<u8>) {
     encode_beside(record, buffer, None).expect("events have string keys and are written to memory");
 }
 
-/// Likewise, with large fields moved beside the journal.
+/// Like `encode`, but large fields are stored beside the journal.
 ///
 /// # Errors
 /// A large field cannot be stored.
@@ -84,7 +84,7 @@ fn number(buffer: &mut Vec<u8>, number: u64) {
     serde_json::to_writer(buffer, &number).expect("memory can be written");
 }
 
-/// RFC 3339 in UTC with microseconds; by hand, since every event carries one and the general way is slow.
+/// RFC 3339 in UTC with microseconds. Written by hand because every event has a time and the general function is slow.
 fn time(buffer: &mut Vec<u8>, at: DateTime<Utc>) {
     let (year, nanos) = (u32::try_from(at.year()).unwrap_or(u32::MAX), at.nanosecond());
     if year > 9_999 || nanos >= 1_000_000_000 {
@@ -105,7 +105,7 @@ fn time(buffer: &mut Vec<u8>, at: DateTime<Utc>) {
     buffer.push(b'Z');
 }
 
-/// The number with that many digits.
+/// The number with this number of digits.
 fn digits(buffer: &mut Vec<u8>, number: u32, count: u32) {
     for place in (0..count).rev() {
         buffer.push(b'0' + (number / 10_u32.pow(place) % 10) as u8);
@@ -130,12 +130,12 @@ fn encode_data(event: &Event, buffer: &mut Vec<u8>) {
     result.expect("events have string keys and are written to memory");
 }
 
-/// Reads one line, without its line break, that has nothing beside the journal.
+/// Reads a line without its line break. The line must not have fields stored beside the journal.
 pub fn decode(line: &[u8]) -> Result<Record, LineError> {
     decode_beside(line, None)
 }
 
-/// Reads one line, without its line break; large fields are put back from where they stand.
+/// Reads a line without its line break, and inserts the fields that are stored beside the journal.
 pub fn decode_beside(line: &[u8], large: Option<&dyn LargeFields>) -> Result<Record, LineError> {
     let body_end = line.len().checked_sub(TAIL).ok_or(LineError::Incomplete)?;
     let (body, tail) = line.split_at(body_end);

@@ -1,6 +1,6 @@
 //! The lines of a journal: how a record is written and read.
 //!
-//! Every store of journals shares this form, and so does `--output events`.
+//! Every store of journals uses this form, and so does `--output events`.
 
 mod large;
 mod line;

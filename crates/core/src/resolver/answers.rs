@@ -1,22 +1,22 @@
-//! Who says whether a condition is true: the condition itself, or somebody who asks what if.
+//! The source of the results of conditions: the evaluation itself, or assumed results.
 
 use crate::conversation::ConversationState;
 use ensemble_language::condition::{Condition, EvaluateError, Read};
 use ensemble_language::plan::Edge;
 
-/// Says whether conditions are true. Within one decision the same question must get the same answer.
+/// Gives the results of conditions. Within one decision, the same condition must always have the same result.
 pub trait Answers {
-    /// Is the condition on the edge true in this state?
+    /// Whether the condition on the edge is true in this state.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The condition cannot be evaluated.
     fn answer(&self, state: &ConversationState, edge: &Edge, condition: &Condition) -> Result<bool, EvaluateError>;
 
-    /// What the answer was read off, for reports.
+    /// The values that the condition read, for reports.
     fn reads(&self, state: &ConversationState, edge: &Edge, condition: &Condition) -> Vec<Read>;
 }
 
-/// Asks the conditions themselves.
+/// Evaluates the conditions.
 #[derive(Debug, Clone, Copy)]
 pub struct Evaluated;
 

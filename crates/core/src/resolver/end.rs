@@ -1,4 +1,4 @@
-//! How a conversation ends: which outcome, in which words, and who never ran.
+//! The end of a conversation: its outcome, the details as text, and the agents that never ran.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use crate::conversation::{
 };
 use ensemble_language::plan::Plan;
 
-/// The outcome if the conversation ends here; `None` when the next turn can start.
+/// The outcome if the conversation ends now; `None` if the next turn can start.
 ///
-/// A limit is the outcome only if somebody would otherwise have run, and it never hides a failure.
+/// A limit is the outcome only if an agent would have run without it. A limit never hides a failure.
 pub(super) fn reason(
     plan: &Plan,
     state: &ConversationState,
@@ -32,7 +32,7 @@ pub(super) fn reason(
     }
 }
 
-/// The first limit that has been reached, in the order of precedence.
+/// The first limit that is reached, in order of precedence.
 fn limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, String)> {
     let limits = &plan.ensemble().limits;
     let usage = state.usage();
@@ -58,7 +58,7 @@ fn limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, St
     })
 }
 
-/// The end of the run, with the reasons of those who never ran.
+/// The end of the run, with the reasons why agents never ran.
 pub(super) fn ended(
     plan: &Plan,
     state: &ConversationState,
@@ -74,7 +74,7 @@ pub(super) fn ended(
     }
 }
 
-/// The end of a run whose condition had no answer.
+/// The end of a run after a condition that cannot be evaluated.
 pub(super) fn condition_failed(
     plan: &Plan,
     state: &ConversationState,
@@ -89,7 +89,7 @@ pub(super) fn condition_failed(
     }
 }
 
-/// A condition as a sentence may quote it: the diagnostic beside it shows the place.
+/// A condition, shortened for a sentence. The diagnostic beside it shows the place in the file.
 fn shortened(text: &str) -> Cow<'_, str> {
     const MOST: usize = 160;
     match text.char_indices().nth(MOST) {

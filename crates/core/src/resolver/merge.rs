@@ -1,4 +1,4 @@
-//! What follows from a finished turn: requests for the next one, and warnings.
+//! The results of a finished turn: the requests for the next turn, and warnings.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::conversation::{AGENT_REQUESTS, ConversationState, OpenExecution, Open
 use ensemble_language::data::Request;
 use ensemble_language::plan::{AgentId, Plan};
 
-/// The decision that ends a turn in which every execution has ended.
+/// The decision that finishes a turn in which all executions have ended.
 pub(super) fn finish(plan: &Plan, state: &ConversationState, turn: &OpenTurn) -> TurnFinished {
     let mut finished = TurnFinished {
         turn: turn.turn,
@@ -68,7 +68,7 @@ fn collect(
     }
 }
 
-/// One request, or why it is ignored.
+/// One request, or the reason why it is ignored.
 fn read(
     plan: &Plan,
     state: &ConversationState,
@@ -110,7 +110,7 @@ fn read(
     ))
 }
 
-/// A float without a fraction, as a whole number.
+/// Converts a float without a fraction to an integer.
 fn whole(value: &Value) -> Option<i64> {
     let value = value.as_f64()?;
     (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
@@ -123,7 +123,8 @@ mod tests {
     use super::*;
     use crate::resolver::tests::{Driver, plan_of};
 
-    /// Targets, askers and priorities of the next turn's requests, and the warnings, after `a` and `b` have said this.
+    /// The targets, sources and priorities of the requests for the next turn, and the warnings, after `a` and `b` have
+    /// given these outputs.
     fn after(a: Value, b: Value) -> (Vec<String>, Vec<String>) {
         let plan = Arc::new(plan_of(
             "name: e\nagents:\n- {name: a, script: x, conversation: {triggers_conversation: true}}\n- {name: b, script: x, conversation: {triggers_conversation: true}}\n- {name: c, script: x, depends_on: [d]}\n- {name: d, script: x, depends_on: [c, a], conversation: {max_turns: 2}}\n",

@@ -1,7 +1,7 @@
-//! What happens next: a total, deterministic function of plan and state.
+//! The decision what happens next: a total and deterministic function of plan and state.
 //!
-//! **Invariant:** no clock, no randomness, no I/O, and nothing but the state's candidates is looked at: a
-//! decision costs in proportion to the agents that news has reached.
+//! **Invariant:** there is no clock, no randomness and no I/O. Only the candidates of the state are examined: the cost
+//! of a decision is proportional to the number of agents with new outputs to read.
 
 mod answers;
 #[cfg(test)]
@@ -26,17 +26,17 @@ pub use answers::{Answers, Evaluated};
 use readiness::readiness_by;
 pub use readiness::{Readiness, readiness};
 
-/// What happens next.
+/// The next step of a run.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub enum Decision {
     /// The open turn has executions that have not ended: perform them.
     Perform,
-    /// The open turn is complete: merge it.
+    /// All executions of the open turn have ended: merge their results.
     FinishTurn(TurnFinished),
-    /// Another turn begins.
+    /// Another turn starts.
     StartTurn(TurnStarted),
-    /// It is over.
+    /// The conversation ends.
     End(RunEnded),
 }
 
@@ -45,7 +45,7 @@ pub fn decide(plan: &Plan, state: &ConversationState) -> Decision {
     decide_by(plan, state, &Evaluated)
 }
 
-/// Decides what would happen next if conditions were answered like this.
+/// Decides what would happen next with these results of conditions.
 pub fn decide_by(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Decision {
     if let Some(cause) = state.interrupted() {
         let (reason, detail) = match cause {
@@ -108,7 +108,7 @@ fn decide_next(plan: &Plan, state: &ConversationState, answers: &dyn Answers) ->
     })
 }
 
-/// The agents that a decision looks at, in declaration order.
+/// The agents that a decision examines, in declaration order.
 fn examined(state: &ConversationState) -> Vec<AgentId> {
     let mut agents: Vec<AgentId> = state.candidates().collect();
     agents.extend(state.stirred());
@@ -118,10 +118,10 @@ fn examined(state: &ConversationState) -> Vec<AgentId> {
     agents
 }
 
-/// Readiness of one agent, or the condition that has no answer.
+/// The readiness of one agent, or the condition that cannot be evaluated.
 type Asked<T> = Result<T, ConditionFailure>;
 
-/// The names of agents, each once, in order.
+/// The names of the agents, each once, in declaration order.
 fn names(plan: &Plan, agents: impl IntoIterator<Item = AgentId>) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = Vec::new();
     for agent in agents {

@@ -1,7 +1,7 @@
-//! The numbered rules of readiness: limits, dependencies, news; and a request instead of them.
+//! The numbered rules of readiness: limits, dependencies, new outputs; and requests, which replace these rules.
 //!
-//! Facts come first. Conditions are asked in declaration order, each only while its answer can matter, and no
-//! further than the answer is open.
+//! Facts are checked first. Conditions are evaluated in declaration order, each only if its result can decide, and only
+//! until the readiness is known.
 
 use super::{Answers, Asked, Evaluated, Reason, Start, names};
 use crate::conversation::{
@@ -10,33 +10,33 @@ use crate::conversation::{
 use ensemble_language::ensemble::Ending;
 use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
 
-/// Is the agent ready in the next turn?
+/// The readiness of an agent in the next turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Readiness {
-    /// It starts like this.
+    /// The agent starts, with this data.
     Ready(Start),
     /// It does not run.
     NotReady(Reason),
 }
 
-/// One dependency under examination.
+/// One dependency during the decision.
 struct Examined<'p> {
     edge: &'p Edge,
-    /// `None`: its condition has not been asked.
+    /// `None`: its condition has not been evaluated.
     holds: Option<bool>,
     unseen: bool,
     why: Option<Why>,
 }
 
-/// Is the agent ready at the start of the next turn?
+/// Decides whether the agent is ready at the start of the next turn.
 ///
 /// # Errors
-/// A condition whose answer matters has none.
+/// A condition whose result matters cannot be evaluated.
 pub fn readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> Asked<Readiness> {
     readiness_by(plan, state, agent, &Evaluated)
 }
 
-/// The same, if conditions were answered like this.
+/// The same decision with these results of conditions.
 pub(super) fn readiness_by(
     plan: &Plan,
     state: &ConversationState,
@@ -87,7 +87,8 @@ fn examine<'p>(plan: &'p Plan, state: &ConversationState, agent: AgentId) -> Vec
     plan.incoming(agent).map(fact).collect()
 }
 
-/// Ready, not ready, or still open: every required one holds, one of the others does, and one that holds has news.
+/// Ready, not ready, or still open. An agent is ready if every required dependency is fulfilled, one of the others is
+/// fulfilled, and one of the fulfilled dependencies has a new output.
 fn verdict(examined: &[Examined], news_needed: bool) -> Option<bool> {
     let all = every(examined.iter().filter(|one| one.edge.requires_all).map(|one| one.holds));
     let any_of = || examined.iter().filter(|one| !one.edge.requires_all);
@@ -104,7 +105,7 @@ fn verdict(examined: &[Examined], news_needed: bool) -> Option<bool> {
     every([all, any, news].into_iter())
 }
 
-/// Three-valued "all of them".
+/// Three-valued logic: all of the values are true.
 fn every(mut values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     values
         .try_fold(Some(true), |all, value| match value {
@@ -115,12 +116,12 @@ fn every(mut values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
         .unwrap_or_else(|decided| decided)
 }
 
-/// Three-valued "one of them".
+/// Three-valued logic: one of the values is true.
 fn some(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     every(values.map(|value| value.map(|value| !value))).map(|none| !none)
 }
 
-/// The first dependency in declaration order whose answer is open and can matter.
+/// The first dependency in declaration order whose condition is not evaluated and can decide.
 fn next_to_ask(examined: &[Examined], news_needed: bool) -> Option<usize> {
     let any_open = some(
         examined
@@ -135,7 +136,8 @@ fn next_to_ask(examined: &[Examined], news_needed: bool) -> Option<usize> {
         .position(|one| one.holds.is_none() && (one.edge.requires_all || any_open || (news_open && one.unseen)))
 }
 
-/// An any-of edge that readiness did not need is asked once the agent starts, if a count or a failure depends on it.
+/// A condition that was not needed for readiness is evaluated when the agent starts, if a count or the handling of a
+/// failure depends on it.
 fn ask_for_the_count(
     plan: &Plan,
     state: &ConversationState,
@@ -152,7 +154,7 @@ fn ask_for_the_count(
     Ok(())
 }
 
-/// Would this start, over this edge, handle a failure?
+/// Whether this start handles a failure over this edge.
 fn handles_failure(state: &ConversationState, agent: AgentId, one: &Examined) -> bool {
     let from = state.agent(one.edge.from);
     one.edge.on != Ending::Success
@@ -224,7 +226,7 @@ fn reason_by_facts(plan: &Plan, state: &ConversationState, agent: AgentId, exami
     }
 }
 
-/// Which dependencies keep the agent from running.
+/// The dependencies that prevent the agent from running.
 fn blocked(plan: &Plan, examined: &[Examined]) -> Reason {
     let failing = || examined.iter().filter(|one| one.holds == Some(false));
     let required = failing().any(|one| one.edge.requires_all);
@@ -247,7 +249,7 @@ fn blocked(plan: &Plan, examined: &[Examined]) -> Reason {
     }
 }
 
-/// Which condition keeps the agent from running: the first that is false, a required one before any other.
+/// The condition that prevents the agent from running: the first false one; required dependencies come first.
 fn reason_by_conditions(
     plan: &Plan,
     state: &ConversationState,

@@ -1,4 +1,4 @@
-//! Readiness and outcomes as tables: what happened turn by turn, and what is decided then.
+//! Tables of readiness and outcomes: the past turns, and the next decision.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use serde_json::json;
 use super::tests::{Driver, plan_of};
 use super::{Decision, decide};
 
-/// What is decided after these turns: who runs (`a b`), or why it ends. A turn is written as who ran and how it
-/// ended, `a+ b-`; every turn must have been decided so. Outputs are `{"n": turn}`.
+/// The decision after these turns: the agents that run (`a b`), or the outcome. A turn is written as its agents with
+/// their results, `a+ b-`; each turn must be the one that the resolver decides. Outputs are `{"n": turn}`.
 fn then(agents: &str, turns: &[&str]) -> String {
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{agents}")));
     let mut driver = Driver::new(&plan);
@@ -37,7 +37,7 @@ fn then(agents: &str, turns: &[&str]) -> String {
     }
 }
 
-/// An agent `NAME` with these further keys.
+/// An agent `NAME` with additional keys.
 fn agent(name: &str, keys: &str) -> String {
     format!("- {{name: {name}, script: x, on_error: continue{keys}}}\n")
 }

@@ -11,10 +11,10 @@ use super::{Durability, LogEnd, ReadError, RunId, RunStore, StoreError, StoredRu
 use crate::conversation::{Event, MessageAdded, Record, RunStarted};
 use crate::log::{FORMAT, SyncPoint};
 
-/// Checks a store; `empty` gives a new one that holds nothing.
+/// Checks a store; `empty` returns a new store without runs.
 ///
 /// # Panics
-/// The store does not keep the contract.
+/// The store breaks the contract.
 pub async fn check(empty: impl Fn() -> Arc<dyn RunStore>) {
     an_empty_store_says_so(&*empty()).await;
     what_was_appended_is_read(&*empty()).await;
@@ -26,7 +26,7 @@ pub async fn check(empty: impl Fn() -> Arc<dyn RunStore>) {
     a_removed_run_is_gone(&*empty()).await;
 }
 
-/// A record with that number; the first starts the run.
+/// A record with this number; the first record starts the run.
 pub fn record(seq: u64) -> Record {
     let event = match seq {
         0 => Event::RunStarted(RunStarted {
@@ -43,7 +43,7 @@ pub fn record(seq: u64) -> Record {
             forked_from: None,
             program: String::new(),
         }),
-        // Some are large enough to be stored beside the log.
+        // Some records are large enough to be stored beside the log.
         _ => Event::MessageAdded(MessageAdded {
             text: "é".repeat(if seq.is_multiple_of(3) { 50_000 } else { 5 }).into(),
         }),
@@ -115,7 +115,7 @@ async fn a_log_goes_on_where_it_is_told(store: &dyn RunStore) {
     let journal = run.read_all().await.expect("the log can be read");
     append(&*run, journal.end, 3..5).await;
     assert_eq!(numbers(&*run).await, [0, 1, 2, 3, 4]);
-    // What follows the given end is dropped.
+    // Records after the given end are dropped.
     append(&*run, journal.end, 3..4).await;
     assert_eq!(numbers(&*run).await, [0, 1, 2, 3]);
     assert!(

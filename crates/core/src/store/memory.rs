@@ -1,4 +1,4 @@
-//! Runs that are kept in memory, for tests and for programs that need no record afterwards.
+//! Runs that are kept in memory, for tests and for programs that do not need the records afterwards.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::runner::BoxFuture;
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore(Arc<Mutex<BTreeMap<RunId, Arc<Shared>>>>);
 
-/// What all handles of a run share.
+/// The data that all handles of a run share.
 #[derive(Debug)]
 struct Shared {
     ensemble: String,

@@ -1,7 +1,7 @@
-//! Where runs are kept, as the run layer sees it.
+//! The interface for storing runs, as the run layer uses it.
 //!
-//! A [`RunStore`] holds [`StoredRun`]s. A run has an id, the text of its ensemble, a log, and runs inside it. Whoever
-//! drives a run holds its [`Lease`]. Every store passes the same test suite, [`contract`].
+//! A [`RunStore`] contains [`StoredRun`]s. A run has an id, the text of its ensemble, a log, and runs inside it. The
+//! process that executes a run holds its [`Lease`]. Every store passes the same test suite, [`contract`].
 
 #[cfg(any(test, feature = "store-contract"))]
 pub mod contract;
@@ -24,7 +24,7 @@ pub use memory::MemoryStore;
 pub struct RunId(Arc<str>);
 
 impl RunId {
-    /// The id with that text.
+    /// Creates an id from the text.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         Self(id.into())
     }
@@ -45,7 +45,8 @@ impl RunId {
         Arc::clone(&self.0)
     }
 
-    /// The names of the runs that lead to this one, below the outermost: empty for a run that is inside no other.
+    /// The names of the runs inside each other that lead to this run, without the outermost run. Empty for an outermost
+    /// run.
     pub fn path(&self) -> impl Iterator<Item = &str> {
         self.0.split("/sub/").skip(1)
     }
@@ -63,30 +64,30 @@ impl fmt::Debug for RunId {
     }
 }
 
-/// How much a power failure may take. The end of the process alone takes nothing.
+/// The data that a power failure may destroy. The end of the process alone destroys nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// What the operating system had not written yet.
+    /// The data that the operating system has not written yet.
     None,
-    /// At most the turn that is open.
+    /// At most the open turn.
     Turn,
-    /// At most what was said in the last instant: everything is on the disk before the next execution begins.
+    /// At most the data of the last instant: everything is written to the disk before the next execution starts.
     #[default]
     Commit,
 }
 
 /// Runs that are kept in one place.
 pub trait RunStore: Send + Sync {
-    /// The place, as a person would name it: a folder, a database, "memory".
+    /// The place, in a form for messages: a folder, a database, "memory".
     fn place(&self) -> String;
 
-    /// Creates a run with that id and the text of its ensemble. The run has an empty log.
+    /// Creates a run with this id and the text of its ensemble. The run has an empty log.
     fn create<'a>(&'a self, id: &'a RunId, ensemble: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
-    /// All runs that hold a record, by id; runs inside others are left out.
+    /// All runs with at least one record, by id, without runs inside other runs.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>>;
 
-    /// The run with that id, or the only run whose id begins so.
+    /// The run with this id, or the only run whose id begins with this text.
     fn find<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move { only(given, self.list().await?, self.place()) })
     }
@@ -110,19 +111,19 @@ pub trait StoredRun: Send + Sync {
         None
     }
 
-    /// Takes the right to drive the run, until the lease is dropped or the process ends.
+    /// Takes the right to execute the run, until the lease is dropped or the process ends.
     ///
     /// # Errors
-    /// [`StoreError::Leased`]: somebody else drives the run.
+    /// [`StoreError::Leased`]: another process executes the run.
     fn lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>>;
 
-    /// Who holds the lease, as a process id; `None` if nobody does or the store does not know.
+    /// The process id of the holder of the lease; `None` if there is no holder or the store does not know it.
     fn driver(&self) -> Option<u32> {
         None
     }
 
-    /// Opens the log for appending at `end`; what was appended after that (a torn record) is dropped. The caller holds
-    /// the lease of the run, or of the run around it.
+    /// Opens the log for appending at `end`; anything after that (an incomplete record) is dropped. The caller must
+    /// hold the lease of the run, or of the run that contains it.
     fn log(&self, end: LogEnd, durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>>;
 
     /// Reads the log from its first record.
@@ -134,20 +135,20 @@ pub trait StoredRun: Send + Sync {
     /// The text of the ensemble, as it was when the run was created.
     fn ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>>;
 
-    /// Creates a run inside this one; an existing one of that name must not hold records.
+    /// Creates a run inside this run. If a run with this name exists, it must not contain records.
     fn create_inside<'a>(
         &'a self,
         name: &'a str,
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
-    /// The run of that name inside this one, if it was created.
+    /// The run with this name inside this run, if it was created.
     fn inside<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>>;
 
     /// The names of the runs inside this one, in order.
     fn names_inside(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
 
-    /// Deletes the run and all runs inside it. The caller holds the lease.
+    /// Deletes the run and all runs inside it. The caller must hold the lease.
     fn remove(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Reads all records.
@@ -167,13 +168,13 @@ pub trait StoredRun: Send + Sync {
     }
 }
 
-/// The right to drive a run. Dropping it gives the right back.
+/// The right to execute a run. Dropping it gives the right back.
 pub trait Lease: Send + Sync {}
 
-/// The place at which the next record of a log is appended.
+/// The position in a log at which the next record is appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
-    /// The position, in the store's own unit: bytes for files, records for memory.
+    /// The position, in the unit of the store: bytes for files, records for memory.
     pub position: u64,
     /// The version of the log's format.
     pub format: u32,
@@ -189,45 +190,45 @@ impl LogEnd {
 
 /// Reads the records of a log in order, each once.
 pub trait RunReader: Send {
-    /// The next record; `None` at the end. After an error there is nothing more.
+    /// The next record; `None` at the end. After an error there are no more records.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>>;
 
     /// The end of the records that were read.
     fn end(&self) -> LogEnd;
 
-    /// Was a torn last record dropped?
+    /// Whether an incomplete last record was dropped.
     fn is_torn(&self) -> bool;
 }
 
 /// Reads a log while another process may append to it.
 pub trait RunFollower: Send + Sync {
-    /// The records that have become whole since the last call.
+    /// The records that were completed since the last call.
     fn poll(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>>;
 }
 
-/// A log as it was read.
+/// The content of a log.
 #[derive(Debug)]
 pub struct Journal {
-    /// All whole records, at least one.
+    /// All complete records, at least one.
     pub records: Vec<Record>,
     /// The end of the records.
     pub end: LogEnd,
-    /// Was a torn last record dropped?
+    /// Whether an incomplete last record was dropped.
     pub is_torn: bool,
 }
 
-/// Why a run cannot be had.
+/// The reason why a run is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No run has such an id.
+    /// There is no run with this id.
     #[error("no run is called `{id}` in {place}")]
     Unknown {
         /// The id or the beginning of an id.
         id: String,
-        /// Where the runs are.
+        /// The place of the runs.
         place: String,
     },
-    /// Several ids begin so.
+    /// Several ids begin with this text.
     #[error("`{id}` may be any of {}", list(candidates))]
     Ambiguous {
         /// The beginning of the ids.
@@ -235,13 +236,13 @@ pub enum StoreError {
         /// The ids.
         candidates: Vec<RunId>,
     },
-    /// The store holds no run.
+    /// The store contains no run.
     #[error("there is no run in {place}")]
     Empty {
-        /// Where the runs would be.
+        /// The place where runs would be stored.
         place: String,
     },
-    /// Another process drives the run.
+    /// Another process executes the run.
     #[error("another process ({owner}) drives run {id}")]
     Leased {
         /// The run.
@@ -249,17 +250,17 @@ pub enum StoreError {
         /// The process, as the store knows it.
         owner: String,
     },
-    /// A run has that id already.
+    /// There is already a run with this id.
     #[error("a run is called `{0}` already")]
     Exists(RunId),
-    /// The store itself fails.
+    /// The store reported an error.
     #[error("cannot {action} {place}: {source}")]
     Unavailable {
-        /// What was tried: `read`, `create the folder`.
+        /// The action that failed: `read`, `create the folder`.
         action: &'static str,
-        /// On what.
+        /// The object of the action.
         place: String,
-        /// Why it failed.
+        /// The reason.
         source: Box<dyn Error + Send + Sync>,
     },
 }
@@ -269,7 +270,7 @@ fn list(ids: &[RunId]) -> String {
     ids.join(", ")
 }
 
-/// The run with that id, or the only one whose id begins so.
+/// The run with this id, or the only run whose id begins with this text.
 ///
 /// # Errors
 /// There is no such run, or there are several.

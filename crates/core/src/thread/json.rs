@@ -1,35 +1,35 @@
-//! A thread as JSON text, for whoever keeps one between two programs or two days.
+//! A thread as JSON text, so that it can be saved, or passed between programs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Iteration, Role, Thread};
 
-/// The version that is written. Readers refuse every other.
+/// The version that is written. Readers do not accept other versions.
 const VERSION: u64 = 1;
 
-/// Why a text is no saved thread.
+/// The reason why a text is not a saved thread.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
     /// The text is not JSON.
     #[error("the saved thread is not JSON: {0}")]
     Json(#[source] serde_json::Error),
-    /// It is JSON, and something else than a saved thread.
+    /// The text is JSON, but not a saved thread.
     #[error("the JSON is no saved thread: {0}")]
     Shape(String),
-    /// Another version has written it.
+    /// It was written with another version.
     #[error("the saved thread has version {0}, and this program reads version {VERSION}")]
     Version(u64),
     /// One iteration cannot be read.
     #[error("iteration {number} of the saved thread: {error}")]
     Iteration {
-        /// Which one, from 1.
+        /// The number of the iteration, from 1.
         number: usize,
-        /// What is wrong with it.
+        /// The error.
         #[source]
         error: serde_json::Error,
     },
-    /// Tools are called, and no reply of the model stands beside the calls.
+    /// An iteration calls tools, but contains no reply of the model that makes the calls.
     #[error("iteration {0} of the saved thread calls tools, and has no message of the assistant")]
     CallsWithoutReply(usize),
 }
@@ -50,10 +50,10 @@ impl Thread {
         serde_json::to_string(&saved).expect("keys are strings, and writing to a string cannot fail")
     }
 
-    /// Reads what [`Thread::to_json`] has written. Iterations are numbered anew, in their order.
+    /// Reads the output of [`Thread::to_json`]. Iterations are numbered again, in their order.
     ///
     /// # Errors
-    /// [`ThreadError`] tells what is wrong with the text, and where.
+    /// [`ThreadError`] describes the error in the text, and its place.
     pub fn from_json(text: &str) -> Result<Self, ThreadError> {
         let value: Value = serde_json::from_str(text).map_err(ThreadError::Json)?;
         let shape = |what: &str| ThreadError::Shape(what.to_owned());

@@ -1,9 +1,9 @@
-//! What an LLM agent and its model have said to each other: messages in nested iterations.
+//! The messages between an LLM agent and its model, grouped in iterations.
 //!
-//! An iteration is one request with its reply. Results of tools close it and open the next, and so does a
-//! correction. A call and its result are one record, so whoever drops messages cannot part them.
+//! An iteration is one request with its reply. Tool results end an iteration and start the next one; so does a
+//! correction. A call and its result are one record, so they stay together when messages are dropped.
 //!
-//! A [`Thread`] is a value: whatever is added gives a new one, and nothing here knows a model, a clock or a file.
+//! A [`Thread`] is a value: every change returns a new thread, and this module uses no model, clock or file.
 
 mod json;
 mod listener;
@@ -22,29 +22,29 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Who says a message.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The instructions.
+    /// The system: the instructions.
     System,
-    /// The task, or a correction.
+    /// The user: the task, or a correction.
     User,
     /// The model.
     Assistant,
 }
 
-/// Why a model, or whoever holds the dialogue with it, stopped.
+/// The reason why a reply, or a dialogue with a model, stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// The model had said all, or waits for its tools.
+    /// The reply is complete, or the model waits for the results of its tools.
     EndTurn,
-    /// The limit of a reply was reached and the text is cut off, or what the run may use was used up.
+    /// The text is incomplete, because the limit of a reply or the budget of the run was reached.
     MaxTokens,
-    /// The model still called tools after as many requests as were allowed.
+    /// The model still called tools after the highest allowed number of requests.
     MaxTurnRequests,
-    /// The model will not answer this.
+    /// The model refused to answer.
     Refusal,
     /// The dialogue was stopped from outside.
     Cancelled,
@@ -53,12 +53,12 @@ pub enum StopReason {
 /// One message of a thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who says it.
+    /// The author.
     pub role: Role,
-    /// What is said.
+    /// The text.
     pub content: String,
-    /// Assistant: the tools that it calls, with what came of it. Within an iteration they stand beside the messages
-    /// and this is empty; [`Thread::to_messages`] puts them here.
+    /// Assistant: the tools that the message calls, with their results. Within an iteration this is empty, because the
+    /// iteration contains the calls beside its messages; [`Thread::to_messages`] fills it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
 }
@@ -68,32 +68,32 @@ pub struct Message {
 pub struct Iteration {
     /// From 1.
     pub number: u32,
-    /// What was said in it: what is new to the model, then its reply.
+    /// Its messages: the new messages for the model, then the reply.
     pub messages: Vec<Message>,
     /// The tools that the reply called, each with its result or error.
     #[serde(default)]
     pub tool_calls: Vec<ToolCall>,
-    /// When the request was made; journals of early versions do not tell.
+    /// When the request was sent; early versions of journals do not contain this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
-    /// When the reply and the tools' results were there; nothing while it is under way.
+    /// When the reply and the tool results were complete; `None` while the iteration is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<DateTime<Utc>>,
-    /// What else is worth keeping: `stop_reason`, `model`, what a context window has dropped.
+    /// Additional data: `stop_reason`, `model`, the messages that a context window dropped.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// Everything that an agent and its model have said, oldest first.
+/// All messages between an agent and its model, the oldest first.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Thread {
-    /// Numbered from 1 without gaps; only the last may be under way.
+    /// The iterations, numbered from 1 without gaps; only the last one may be in progress.
     iterations: Vec<Iteration>,
 }
 
 impl Message {
-    /// A message that calls no tool.
+    /// A message without tool calls.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
             role,
@@ -104,19 +104,19 @@ impl Message {
 }
 
 impl Thread {
-    /// A thread of these iterations, which get their numbers here.
+    /// A thread of these iterations, which are numbered here.
     pub fn of(iterations: Vec<Iteration>) -> Self {
         Self::default().followed_by(iterations)
     }
 
-    /// Opens the first iteration with the system prompt, if there is one, and the user's input.
+    /// Starts the first iteration with the system prompt, if there is one, and the input of the user.
     pub fn new(input: impl Into<String>, system_prompt: Option<String>, at: DateTime<Utc>) -> Self {
         let system = system_prompt.map(|prompt| Message::new(Role::System, prompt));
         let messages = system.into_iter().chain([Message::new(Role::User, input)]).collect();
         Self::default().opened(messages, at)
     }
 
-    /// This thread, then those iterations.
+    /// This thread, followed by these iterations.
     #[must_use]
     pub fn followed_by(mut self, iterations: Vec<Iteration>) -> Self {
         for iteration in iterations {
@@ -126,7 +126,7 @@ impl Thread {
         self
     }
 
-    /// Opens an iteration with what is said to the model; the one before is complete then.
+    /// Starts an iteration with these messages for the model, and completes the previous iteration.
     #[must_use]
     pub fn opened(mut self, messages: Vec<Message>, at: DateTime<Utc>) -> Self {
         self = self.completed(at);
@@ -139,7 +139,7 @@ impl Thread {
         self
     }
 
-    /// Adds the model's reply to the current iteration, with the tools that it calls.
+    /// Adds the reply of the model to the current iteration, with its tool calls.
     #[must_use]
     pub fn add_assistant_message(mut self, content: impl Into<String>, tool_calls: Vec<ToolCall>) -> Self {
         if let Some(current) = self.iterations.last_mut() {
@@ -149,7 +149,7 @@ impl Thread {
         self
     }
 
-    /// Puts what the tools gave to their calls, by id, closes the current iteration and opens the next.
+    /// Adds the results of tools to their calls, by id, completes the current iteration and starts the next one.
     #[must_use]
     pub fn add_tool_results(mut self, results: Vec<ToolCall>, at: DateTime<Utc>) -> Self {
         if let Some(current) = self.iterations.last_mut() {
@@ -163,7 +163,7 @@ impl Thread {
         self.opened(Vec::new(), at)
     }
 
-    /// Notes something of the current iteration.
+    /// Adds data to the current iteration.
     #[must_use]
     pub fn noted(mut self, key: &str, value: impl Into<Value>) -> Self {
         if let Some(current) = self.iterations.last_mut() {
@@ -172,7 +172,7 @@ impl Thread {
         self
     }
 
-    /// Closes the current iteration, if it is still under way. One in which nothing was said is dropped.
+    /// Completes the current iteration, if it is in progress. An iteration without messages is dropped.
     #[must_use]
     pub fn completed(mut self, at: DateTime<Utc>) -> Self {
         match self.iterations.last_mut() {
@@ -190,13 +190,13 @@ impl Thread {
         self.iterations.last().map_or(0, |current| current.number)
     }
 
-    /// Are there that many iterations or more?
+    /// Whether there are at least this number of iterations.
     pub fn exceeded_max_iterations(&self, max_iterations: u32) -> bool {
         self.current_iteration() >= max_iterations
     }
 
-    /// Has the model said its last word? A thread without a word of the model is not ended, nor is one in which a
-    /// tool was called and the model has not answered to it.
+    /// Whether the model has given its final reply. A thread without a reply is not ended, and neither is a thread in
+    /// which a tool was called and the model has not replied to the result.
     pub fn is_ended(&self) -> bool {
         let Some(last) = self.iterations.last() else {
             return false;
@@ -208,7 +208,7 @@ impl Thread {
         spoke_last && last.tool_calls.is_empty()
     }
 
-    /// The tools that the current iteration calls and that have not ended.
+    /// The tool calls of the current iteration that have not ended.
     pub fn extract_tool_calls(&self) -> Vec<&ToolCall> {
         let current = self.iterations.last().map_or(&[][..], |current| &current.tool_calls);
         current.iter().filter(|call| call.end.is_none()).collect()
@@ -219,30 +219,30 @@ impl Thread {
         &self.iterations
     }
 
-    /// The iterations themselves.
+    /// Converts the thread to its iterations.
     pub fn into_iterations(self) -> Vec<Iteration> {
         self.iterations
     }
 
-    /// The iteration of that number, from 1.
+    /// The iteration with this number, from 1.
     pub fn get_iteration(&self, number: u32) -> Option<&Iteration> {
         let at = usize::try_from(number).ok()?.checked_sub(1)?;
         self.iterations.get(at)
     }
 
-    /// The messages of the iteration of that number; none if there is no such iteration.
+    /// The messages of the iteration with this number; none if there is no such iteration.
     pub fn get_iteration_messages(&self, number: u32) -> Vec<Message> {
         self.get_iteration(number)
             .map(Iteration::to_messages)
             .unwrap_or_default()
     }
 
-    /// All messages in the order in which they were said, each with the tools that it calls.
+    /// All messages in order, each with its tool calls.
     pub fn to_messages(&self) -> Vec<Message> {
         self.iterations.iter().flat_map(Iteration::to_messages).collect()
     }
 
-    /// The first thing that a user said.
+    /// The first message of the user.
     pub fn initial_query(&self) -> Option<&str> {
         let messages = self.iterations.iter().flat_map(|iteration| &iteration.messages);
         let mut users = messages.filter(|message| message.role == Role::User);
@@ -255,7 +255,7 @@ impl Thread {
 }
 
 impl Iteration {
-    /// Its messages, the calls with the reply that makes them.
+    /// Its messages; the tool calls are part of the reply that makes them.
     pub fn to_messages(&self) -> Vec<Message> {
         let mut messages = self.messages.clone();
         if let Some(reply) = messages

@@ -1,13 +1,14 @@
-//! Reading what an execution has added to a thread from a journal.
+//! Reads from a journal what an execution added to a thread.
 
 use serde::{Deserialize, Deserializer};
 
 use super::{Iteration, Message, Role};
 
-/// What an execution adds to its agent's thread. Early versions kept plain messages: each reply ends an iteration.
+/// The iterations that an execution added to the thread of its agent. Early versions of journals contain plain
+/// messages; there, each reply ends an iteration.
 ///
 /// # Errors
-/// The value is neither a list of iterations nor one of messages.
+/// The value is neither a list of iterations nor a list of messages.
 pub fn exchange<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Iteration>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

@@ -1,31 +1,31 @@
-//! A tool call and what came of it, as one record.
+//! A tool call and its result, as one record.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-/// A tool that a model calls, with the result or the error once it has ended.
+/// A tool call of a model, with the result or the error once the call has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
-    /// The model's or the provider's name for the call.
+    /// The id of the call, given by the model or the provider.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// What it is called with.
+    /// The arguments.
     pub arguments: Value,
-    /// What came of it; nothing while it is under way.
+    /// The result; `None` while the call is in progress.
     pub end: Option<ToolEnd>,
-    /// Seconds that it took.
+    /// The duration in seconds.
     pub duration: f64,
-    /// What a provider wants to see again beside the call; opaque.
+    /// Data of the provider that must be sent back with the call; it is not interpreted.
     pub signatures: Vec<String>,
 }
 
-/// What came of a tool call.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolEnd {
-    /// What the tool gave.
+    /// The value that the tool returned.
     Result(Value),
-    /// Why it gave nothing, in words that the model is told.
+    /// The error message, which is sent to the model.
     Error(String),
 }
 
@@ -42,7 +42,7 @@ impl ToolCall {
         }
     }
 
-    /// The call, ended so after that many seconds.
+    /// The same call with this result, after this number of seconds.
     #[must_use]
     pub fn ended(self, end: ToolEnd, duration: f64) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl ToolCall {
         }
     }
 
-    /// What the model is told of its end.
+    /// The text that is sent to the model as the result.
     pub fn told(&self) -> String {
         match &self.end {
             Some(ToolEnd::Result(Value::String(text))) => text.clone(),
@@ -92,7 +92,7 @@ impl<'de> Deserialize<'de> for ToolCall {
             id: String,
             name: String,
             arguments: Value,
-            // A result may be `null`, which is something else than none.
+            // A result of `null` is different from a missing result.
             #[serde(default, deserialize_with = "present")]
             result: Option<Value>,
             #[serde(default)]

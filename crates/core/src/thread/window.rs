@@ -1,66 +1,67 @@
-//! What of a thread is sent when not everything can be.
+//! Selects the messages of a thread that are sent when the whole thread is too large.
 //!
-//! Whole turns are left out, never parts of one. A turn is a user message with all that follows up to the next, so no
-//! question loses its answer, no tool call its result, and no reply after a tool the call that it belongs to.
+//! Whole turns are left out, never parts of a turn. A turn is a user message with all messages up to the next one. So a
+//! question stays with its answer, a tool call with its result, and a reply after a tool call with that call.
 
 use std::ops::{Add, Range};
 
 use super::{Message, Role};
 
-/// How much something is, or may be at most.
+/// The size of messages, or its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Size {
-    /// Tokens.
+    /// The number of tokens.
     pub tokens: u64,
-    /// Messages.
+    /// The number of messages.
     pub messages: u64,
 }
 
-/// How much may be sent; `None`: any amount.
+/// The limits of what is sent; `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// Most tokens.
+    /// The highest number of tokens.
     pub max_tokens: Option<u64>,
-    /// Most messages.
+    /// The highest number of messages.
     pub max_messages: Option<u64>,
 }
 
-/// What is kept longest.
+/// The messages that are kept longest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// The latest turns: the oldest go first.
+    /// The latest turns: the oldest turns are left out first.
     Latest,
-    /// The first turns and the latest: the middle goes first.
+    /// The first and the latest turns: the turns in the middle are left out first.
     BothEnds,
-    /// The latest turns, and no more than so many once anything is left out. Without a limit that is always so.
+    /// The latest turns, and at most this number of them once a turn is left out. Without a limit this number always
+    /// applies.
     AtMost(usize),
 }
 
-/// By which a thread is cut.
+/// The rules for cutting a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// How much may be sent.
+    /// The limits of what is sent.
     pub limits: Limits,
-    /// Are the instructions always sent? Else they are left out like the oldest turn.
+    /// Whether the instructions are always sent. Otherwise they are left out like the oldest turn.
     pub keeps_system: bool,
-    /// The latest turns that are always sent.
+    /// The number of latest turns that are always sent.
     pub min_recent_turns: usize,
-    /// What is kept longest.
+    /// The messages that are kept longest.
     pub keep: Keep,
-    /// What is sent in the place of what is left out, once anything is.
+    /// The size of the text that is sent instead of the messages that are left out.
     pub in_place: Size,
 }
 
-/// What is left out.
+/// The result of cutting a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// Are the instructions sent?
+    /// Whether the instructions are sent.
     pub system: bool,
-    /// These messages are not.
+    /// The range of messages that are not sent.
     pub dropped: Range<usize>,
-    /// What is sent, with what comes in place of the rest.
+    /// The size of what is sent, including the text that replaces the other messages.
     pub sent: Size,
-    /// Are the limits held? Else the turns that are always sent are too much.
+    /// Whether the limits are kept. If not, the turns that are always sent are too large.
     pub fits: bool,
 }
 
@@ -82,7 +83,7 @@ impl std::iter::Sum for Size {
 }
 
 impl Size {
-    /// The size of that many messages.
+    /// The size of messages with these numbers of tokens.
     pub fn of(tokens: &[u64]) -> Self {
         Self {
             tokens: tokens.iter().sum(),
@@ -92,13 +93,13 @@ impl Size {
 }
 
 impl Limits {
-    /// Is it no more than may be sent?
+    /// Whether the size is within the limits.
     pub fn allow(&self, size: Size) -> bool {
         self.max_tokens.is_none_or(|most| size.tokens <= most)
             && self.max_messages.is_none_or(|most| size.messages <= most)
     }
 
-    /// Half as much, rounded up.
+    /// Half of the limits, rounded up.
     #[must_use]
     pub fn halved(self) -> Self {
         Self {
@@ -108,7 +109,7 @@ impl Limits {
     }
 }
 
-/// The turns of a thread. Replies before the first user message are a turn of their own.
+/// The turns of a thread. Replies before the first user message form a turn of their own.
 pub fn turns(messages: &[Message]) -> Vec<Range<usize>> {
     let begins = |at: &usize| *at == 0 || messages[*at].role == Role::User;
     let starts: Vec<usize> = (0..messages.len()).filter(begins).collect();
@@ -121,13 +122,13 @@ pub fn turns(messages: &[Message]) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Cuts a thread. `system` is the size of the instructions in tokens, if there are any; `tokens` the size of each
-/// message.
+/// Cuts a thread. `system` is the size of the instructions in tokens, if there are any; `tokens` contains the size of
+/// each message.
 pub fn cut(rules: &Rules, system: Option<u64>, messages: &[Message], tokens: &[u64]) -> Cut {
     let turns = turns(messages);
     let system = system.map(|tokens| Size { tokens, messages: 1 });
     let droppable = system.filter(|_| !rules.keeps_system);
-    // The instructions go like a turn before the first, if they may go at all.
+    // If the instructions may be left out, they are treated as a turn before the first one.
     let before = usize::from(droppable.is_some());
     let blocks: Vec<Size> = droppable
         .into_iter()
@@ -156,7 +157,7 @@ pub fn cut(rules: &Rules, system: Option<u64>, messages: &[Message], tokens: &[u
     }
 }
 
-/// How many blocks stay at the beginning and at the end.
+/// The numbers of blocks that are kept at the beginning and at the end.
 struct Ends<'a> {
     rules: &'a Rules,
     fixed: Size,
@@ -204,28 +205,29 @@ impl Ends<'_> {
     }
 }
 
-/// Why messages are no selection of a thread's.
+/// The reason why messages are not a selection of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoSelection {
-    /// One was not there, or not at that place.
+    /// A message is not part of the thread, or it is not in the order of the thread.
     #[error("item {0} is none of the messages, or stands out of order")]
     Stranger(usize),
-    /// What is said now must be sent.
+    /// The current user message must be sent.
     #[error("the last user message, and what follows it, must stay")]
     Present,
-    /// A reply that goes on after tools, without the one that called them.
+    /// The reply continues after tool calls, but the reply with these calls is left out.
     #[error("item {0} goes on after a tool call that is left out")]
     Dangling(usize),
 }
 
-/// Which of the messages were selected, by index. Items are counted from 1 in errors.
+/// The indexes of the selected messages. Items are counted from 1 in errors.
 ///
 /// # Errors
-/// [`NoSelection`]: it is no part of the messages in their order, or it parts what belongs together.
+/// [`NoSelection`]: the messages are not a part of the thread in its order, or messages that belong together are
+/// separated.
 pub fn selected<T: PartialEq>(all: &[T], selection: &[T], messages: &[Message]) -> Result<Vec<usize>, NoSelection> {
     let mut found = Vec::with_capacity(selection.len());
     let mut end = all.len();
-    // From the end, so that of equal messages the latest is meant.
+    // Starts from the end, so that the latest of equal messages is selected.
     for (item, wanted) in selection.iter().enumerate().rev() {
         let at = all[..end].iter().rposition(|message| message == wanted);
         end = at.ok_or(NoSelection::Stranger(item + 1))?;

@@ -1,4 +1,4 @@
-//! How each event changes the state: the only code that does.
+//! The change of the state by each event. No other code changes the state.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use ensemble_language::data::{Context, Failure, Usage, digest};
 use ensemble_language::ensemble::{AgentKind, Memory, OnError};
 use ensemble_language::plan::{AgentId, Plan};
 
-/// The key of an output that asks for other agents.
+/// The key of an output with which an agent requests executions of other agents.
 pub const AGENT_REQUESTS: &str = "agent_requests";
 
 impl ConversationState {
-    /// The only way in which the state changes.
+    /// Applies a record. This is the only way to change the state.
     pub fn apply(&mut self, record: &Record) {
         self.next_seq = record.seq + 1;
         match &record.event {
@@ -46,7 +46,7 @@ impl ConversationState {
         self.open_leg(event.input.clone());
     }
 
-    /// A user message: readiness starts afresh, what was said stays.
+    /// A user message: the readiness of all agents starts again, and the outputs and threads are kept.
     fn open_leg(&mut self, input: Arc<str>) {
         self.input_digest = format!("sha256:{}", &digest(&input)[..16]).into();
         self.input = input;
@@ -84,7 +84,7 @@ impl ConversationState {
             };
             if again {
                 if matches!(slot.progress, OpenExecution::Finished(_)) {
-                    // Nothing is gone on with: it starts afresh, with all its attempts.
+                    // The failed attempts are dropped: the execution starts again, with all its attempts.
                     (slot.last_ended, slot.failed_attempts, slot.last_failure) = (slot.attempt, 0, None);
                 }
                 slot.progress = OpenExecution::Pending;
@@ -92,7 +92,7 @@ impl ConversationState {
         }
     }
 
-    /// A person puts values into the context; agents' own give way.
+    /// A fork added values to the context; they replace values of agents.
     fn set_context(&mut self, values: &Context) {
         let context = Arc::make_mut(&mut self.context);
         for (key, value) in values.iter() {
@@ -126,7 +126,7 @@ impl ConversationState {
                 progress: OpenExecution::Pending,
             });
         }
-        // In another ensemble's plan, which a fork may have, the agents may stand in another order.
+        // A fork can change the ensemble, so the order of the agents may differ.
         slots.sort_by_key(|slot| slot.agent);
         self.requests.clear();
         self.stirred.clear();
@@ -193,7 +193,7 @@ impl ConversationState {
         }
     }
 
-    /// Merges one finished execution; did it succeed?
+    /// Merges one finished execution into the state, and returns whether it succeeded.
     fn merge(&mut self, plan: &Plan, slot: Slot) -> bool {
         let Some(entry) = self.entry(&slot) else { return false };
         let (id, turn, execution) = (slot.agent, entry.turn_number, entry.execution);
@@ -252,7 +252,7 @@ impl ConversationState {
         }
     }
 
-    /// The output under its state key, and its top-level keys beside it, save reserved ones.
+    /// Stores the output under its state key, and its top-level keys beside it, except reserved keys.
     fn merge_output(&mut self, plan: &Plan, id: AgentId, output: &Arc<Value>) {
         let context = Arc::make_mut(&mut self.context);
         for (key, value) in output.as_object().into_iter().flatten() {
@@ -271,7 +271,7 @@ impl ConversationState {
         self.latest_successes[0] = Some((turn, agent));
     }
 
-    /// Puts the agent among those a decision must look at, or those it can pass over.
+    /// Adds the agent to those that a decision must examine, or to those that it can skip.
     fn place(&mut self, agent: AgentId) {
         if standing(&self.plan, self, agent) == Standing::Open {
             self.stirred.remove(&agent);
@@ -289,7 +289,7 @@ impl ConversationState {
         Some(&mut slots[at])
     }
 
-    /// What the history says of a finished execution of the open turn.
+    /// The history entry of a finished execution of the open turn.
     pub(super) fn entry(&self, slot: &Slot) -> Option<HistoryEntry> {
         let OpenExecution::Finished(finished) = &slot.progress else {
             return None;
@@ -316,7 +316,7 @@ impl ConversationState {
     }
 }
 
-/// A failure as its dependents read it.
+/// A failure in the form in which dependent agents read it.
 fn failure_value(failure: &Failure) -> Value {
     json!({"error": failure.error, "kind": failure.kind})
 }
@@ -324,7 +324,7 @@ fn failure_value(failure: &Failure) -> Value {
 fn remembers(plan: &Plan, id: AgentId) -> bool {
     match &plan.agent(id).kind {
         AgentKind::Llm(llm) => llm.memory == Memory::Conversation,
-        // Answers that a model gave in a person's place are found again here.
+        // This finds answers again that a model gave instead of a person.
         AgentKind::Input(_) => true,
         AgentKind::Script { .. } | AgentKind::Ensemble { .. } => false,
     }

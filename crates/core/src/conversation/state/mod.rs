@@ -1,6 +1,6 @@
-//! The state of a conversation: the fold of its events.
+//! The state of a conversation, computed from its events.
 //!
-//! Here is what the state consists of and how it is read; [`fold`] is how it changes.
+//! This module defines the data of the state and the functions that read it; [`fold`] changes it.
 
 mod fold;
 mod turn;
@@ -23,32 +23,32 @@ use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
 pub use fold::AGENT_REQUESTS;
 pub use turn::{OpenExecution, OpenTurn, Slot};
 
-/// What is known of one agent.
+/// The state of one agent.
 #[derive(Debug, Clone, Default)]
 pub struct AgentState {
-    /// Executions since the last user message.
+    /// The number of executions since the last user message.
     executions: u32,
-    /// The turn in which it last started, likewise.
+    /// The turn in which it last started, since the last user message.
     last_started: Option<u32>,
-    /// The turn of its last success, likewise.
+    /// The turn of its last success, since the last user message.
     last_success: Option<u32>,
-    /// The turn of its last failure, likewise.
+    /// The turn of its last failure, since the last user message.
     last_failure: Option<u32>,
-    /// How its latest execution ended, likewise.
+    /// The result of its latest execution, since the last user message.
     latest_failed: bool,
-    /// Its latest execution failed, and nobody has been started with that.
+    /// Whether its latest execution failed and no agent was started by that failure.
     unhandled: bool,
-    /// Its latest output and the execution it came from.
+    /// Its latest output, and the number of the execution.
     output: Option<(u32, Arc<Value>)>,
-    /// Its latest failure as `{error, kind}`, and the execution.
+    /// Its latest failure as `{error, kind}`, and the number of the execution.
     failure: Option<(u32, Arc<Value>)>,
-    /// LLM: what it and its model have said.
+    /// LLM: the messages between the agent and its model.
     thread: Arc<Thread>,
-    /// LLM: requests made of its model.
+    /// LLM: the number of requests to its model.
     requests_made: u64,
 }
 
-/// The fold of a conversation's events.
+/// The state of a conversation, computed from its events.
 #[derive(Debug, Clone)]
 pub struct ConversationState {
     plan: Arc<Plan>,
@@ -58,7 +58,7 @@ pub struct ConversationState {
     input_digest: Arc<str>,
     context: Arc<Context>,
     turn_count: u32,
-    /// `turn_count` at the last user message: limits count from there.
+    /// The value of `turn_count` at the last user message. Limits count from there.
     leg_start: u32,
     history: Arc<HistoryList>,
     counts: Arc<CountList>,
@@ -70,17 +70,17 @@ pub struct ConversationState {
     ended: Option<RunEnded>,
     usage: Usage,
     warnings: Vec<String>,
-    /// The two latest successes by different agents: turn and agent.
+    /// The two latest successes of different agents: turn and agent.
     latest_successes: [Option<(u32, AgentId)>; 2],
-    /// Agents that the facts leave open: the only ones a decision must look at.
+    /// The agents whose readiness the facts leave open. A decision must examine only these.
     candidates: BTreeSet<AgentId>,
-    /// Agents that the last turn's news reached and that the facts rule out.
+    /// The agents for which the last turn had new outputs and whose readiness the facts exclude.
     stirred: BTreeSet<AgentId>,
-    /// Agents whose last execution failed unhandled and must not.
+    /// The agents whose last execution failed without a handler, where such a failure ends the run.
     failed: BTreeSet<AgentId>,
-    /// Agents that have reached their `max_agent_executions`.
+    /// The agents that have reached their `max_agent_executions`.
     capped: BTreeSet<AgentId>,
-    /// Are history and warnings kept?
+    /// Whether history and warnings are stored.
     keeps_account: bool,
 }
 
@@ -116,8 +116,8 @@ impl ConversationState {
         }
     }
 
-    /// The same without history and warnings, which grow with the conversation: for whoever only wants decisions of a
-    /// plan that does not look at the history.
+    /// The same state without history and warnings, which grow with the conversation. It is enough to decide turns of a
+    /// plan whose conditions do not read the history.
     #[must_use]
     pub fn lean(self) -> Self {
         Self {
@@ -127,14 +127,14 @@ impl ConversationState {
     }
 }
 
-/// Reading.
+/// Functions that read the state.
 impl ConversationState {
-    /// The plan it is the state of.
+    /// The plan to which the state belongs.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    /// How the run was started; `None` before the first event.
+    /// The data with which the run was started; `None` before the first event.
     pub fn started(&self) -> Option<&RunStarted> {
         self.started.as_ref()
     }
@@ -144,7 +144,7 @@ impl ConversationState {
         self.next_seq
     }
 
-    /// The run's input.
+    /// The input of the run.
     pub fn input(&self) -> &Arc<str> {
         &self.input
     }
@@ -154,22 +154,22 @@ impl ConversationState {
         &self.context
     }
 
-    /// `turn_count`: turns finished.
+    /// `turn_count`: the number of finished turns.
     pub fn turn_count(&self) -> u32 {
         self.turn_count
     }
 
-    /// Turns finished since the last user message: what `max_total_turns` limits.
+    /// The number of turns finished since the last user message, which `max_total_turns` limits.
     pub fn leg_turns(&self) -> u32 {
         self.turn_count - self.leg_start
     }
 
-    /// The turn that is under way.
+    /// The turn that has started and not finished.
     pub fn open_turn(&self) -> Option<&OpenTurn> {
         self.open_turn.as_ref()
     }
 
-    /// The questions of the open turn that nobody has answered, each with the agent whose answer is wanted.
+    /// The questions of the open turn without an answer, each with the agent that asks.
     pub fn open_questions(&self) -> impl Iterator<Item = Question> {
         let slots = self.open_turn.iter().flat_map(|turn| &turn.slots);
         slots.filter_map(|slot| match &slot.progress {
@@ -181,52 +181,52 @@ impl ConversationState {
         })
     }
 
-    /// What ended the run from outside.
+    /// The interruption of the run from outside, if there was one.
     pub fn interrupted(&self) -> Option<&Interruption> {
         self.interrupted.as_ref()
     }
 
-    /// How the run ended.
+    /// The end of the run, if it has ended.
     pub fn ended(&self) -> Option<&RunEnded> {
         self.ended.as_ref()
     }
 
-    /// What all executions cost.
+    /// The usage of all executions.
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// Everything the person who runs the ensemble should know, in order.
+    /// All warnings for the user, in order.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// What is known of the agent.
+    /// The state of one agent.
     pub fn agent(&self, id: AgentId) -> &AgentState {
         &self.agents[id.index()]
     }
 
-    /// The request that targets the agent in the next turn.
+    /// The request for the agent in the next turn.
     pub fn request(&self, id: AgentId) -> Option<&Arc<Request>> {
         self.requests.get(&id)
     }
 
-    /// All agents that requests target in the next turn.
+    /// All agents for which there is a request in the next turn.
     pub fn requested(&self) -> impl Iterator<Item = AgentId> {
         self.requests.keys().copied()
     }
 
-    /// Agents whose readiness facts leave open, in declaration order.
+    /// The agents whose readiness the facts leave open, in declaration order.
     pub fn candidates(&self) -> impl Iterator<Item = AgentId> {
         self.candidates.iter().copied()
     }
 
-    /// Agents that the last turn's news reached and that facts rule out, in declaration order.
+    /// The agents for which the last turn had new outputs and whose readiness the facts exclude, in declaration order.
     pub fn stirred(&self) -> impl Iterator<Item = AgentId> {
         self.stirred.iter().copied()
     }
 
-    /// The first agent whose unhandled failure makes the run fail.
+    /// The first agent whose failure makes the run fail.
     pub fn first_failed(&self) -> Option<AgentId> {
         self.failed.first().copied()
     }
@@ -236,17 +236,17 @@ impl ConversationState {
         self.capped.first().copied()
     }
 
-    /// Has the agent executed as often as its `max_turns` allows?
+    /// Whether the agent has reached its `max_turns`.
     pub fn is_exhausted(&self, plan: &Plan, id: AgentId) -> bool {
         self.agent(id).executions >= plan.agent(id).conversation.max_turns.get()
     }
 
-    /// How often the edge has started its agent.
+    /// The number of times that the edge has started its agent.
     pub fn starts_of(&self, edge: EdgeId) -> u32 {
         self.starts[edge.index()]
     }
 
-    /// The turn of the latest success by any other agent.
+    /// The turn of the latest success of another agent.
     pub fn latest_success_but(&self, agent: AgentId) -> Option<u32> {
         let other = self
             .latest_successes
@@ -256,7 +256,7 @@ impl ConversationState {
         other.map(|(turn, _)| *turn)
     }
 
-    /// The executions so far, those of an open turn that have finished included.
+    /// The executions so far, including the finished executions of an open turn.
     pub fn history(&self) -> impl Iterator<Item = std::borrow::Cow<'_, HistoryEntry>> {
         use std::borrow::Cow;
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
@@ -264,19 +264,19 @@ impl ConversationState {
         self.history.0.iter().map(Cow::Borrowed).chain(finished)
     }
 
-    /// How often the agent has executed in the whole run, an open turn included.
+    /// The number of executions of the agent in the whole run, including an open turn.
     pub fn execution_count(&self, id: AgentId) -> u32 {
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
         let finished = open.filter(|slot| slot.agent == id && matches!(slot.progress, OpenExecution::Finished(_)));
         self.counts.of(id) + u32::try_from(finished.count()).unwrap_or(u32::MAX)
     }
 
-    /// Which execution of the agent comes next, from 1.
+    /// The number of the next execution of the agent, from 1.
     pub fn next_execution(&self, id: AgentId) -> u32 {
         self.counts.of(id) + 1
     }
 
-    /// What the dependency's agent has said, as the edge sees it, and in which execution.
+    /// The output or failure of the dependency's agent that the edge uses, and the number of the execution.
     pub fn edge_output(&self, edge: &Edge) -> Option<&(u32, Arc<Value>)> {
         let from = self.agent(edge.from);
         match edge.on {
@@ -287,7 +287,8 @@ impl ConversationState {
         }
     }
 
-    /// What the agent reads when it starts now: one output for each agent it listens to that has one.
+    /// The outputs that the agent reads when it starts now: one for each agent that it depends on and that has an
+    /// output.
     pub fn dependency_outputs(&self, id: AgentId) -> IndexMap<Arc<str>, (u32, Arc<Value>)> {
         let mut outputs: IndexMap<Arc<str>, (u32, Arc<Value>)> = IndexMap::new();
         for (_, edge) in self.plan.incoming(id) {
@@ -304,7 +305,7 @@ impl ConversationState {
         outputs
     }
 
-    /// What a condition on the edge can see.
+    /// The values that a condition on the edge can read.
     pub fn facts(&self, edge: &Edge) -> Facts {
         Facts {
             context: self.context.clone(),
@@ -318,12 +319,12 @@ impl ConversationState {
 }
 
 impl AgentState {
-    /// Has it executed since the last user message?
+    /// Whether the agent has executed since the last user message.
     pub fn has_executed(&self) -> bool {
         self.executions > 0
     }
 
-    /// Its executions since the last user message.
+    /// The number of executions since the last user message.
     pub fn executions(&self) -> u32 {
         self.executions
     }
@@ -343,27 +344,27 @@ impl AgentState {
         self.last_failure
     }
 
-    /// Did its latest execution fail?
+    /// Whether the latest execution failed.
     pub fn latest_failed(&self) -> bool {
         self.latest_failed
     }
 
-    /// Did its latest execution fail, with nobody started by that?
+    /// Whether the latest execution failed and no agent was started by that failure.
     pub fn is_unhandled(&self) -> bool {
         self.unhandled
     }
 
-    /// Why its latest failure failed, in words.
+    /// The error message of the latest failure.
     pub fn latest_error(&self) -> Option<&str> {
         self.failure.as_ref()?.1.get("error")?.as_str()
     }
 
-    /// LLM: what it and its model have said.
+    /// LLM: the messages between the agent and its model.
     pub fn thread(&self) -> &Arc<Thread> {
         &self.thread
     }
 
-    /// LLM: requests made of its model.
+    /// LLM: the number of requests to its model.
     pub fn requests_made(&self) -> u64 {
         self.requests_made
     }

@@ -1,4 +1,4 @@
-//! A turn that is under way.
+//! A turn that has started and not finished.
 
 use chrono::{DateTime, Utc};
 
@@ -9,9 +9,9 @@ use ensemble_language::plan::AgentId;
 /// A turn that has started and not finished.
 #[derive(Debug, Clone)]
 pub struct OpenTurn {
-    /// Its number, from 1.
+    /// The number of the turn, from 1.
     pub turn: u32,
-    /// Its executions, in declaration order.
+    /// The executions of the turn, in declaration order.
     pub slots: Vec<Slot>,
 }
 
@@ -20,29 +20,29 @@ pub struct OpenTurn {
 pub struct Slot {
     /// The agent.
     pub agent: AgentId,
-    /// The decision that started it.
+    /// The decision that started the agent.
     pub start: Start,
-    /// The last attempt that began; 0: none yet.
+    /// The number of the last attempt that started; 0 if there was none.
     pub attempt: u32,
-    /// Attempts that failed; those lost to a crash are not among them.
+    /// The number of failed attempts, without those that a crash interrupted.
     pub failed_attempts: u32,
-    /// The number of the last attempt that was not cut short; 0: none.
+    /// The number of the last attempt that was not interrupted; 0 if there was none.
     pub last_ended: u32,
-    /// Why the last of them failed.
+    /// The failure of the last failed attempt.
     pub last_failure: Option<Failure>,
-    /// What its failed attempts cost.
+    /// The usage of the failed attempts.
     pub usage: Option<Usage>,
-    /// How far it is.
+    /// The progress of the execution.
     pub progress: OpenExecution,
 }
 
-/// How far an execution of an open turn is.
+/// The progress of an execution of an open turn.
 #[derive(Debug, Clone)]
 pub enum OpenExecution {
-    /// Not ended.
+    /// The execution has not ended.
     Pending,
-    /// A question is open.
+    /// The execution has asked a question that is not answered.
     Waiting(Question),
-    /// Ended; merged when the turn closes.
+    /// The execution has ended. Its result is merged when the turn finishes.
     Finished(Box<(ExecutionFinished, DateTime<Utc>)>),
 }
