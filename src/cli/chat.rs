@@ -1,13 +1,13 @@
-//! `ensemble chat`: every line is a user message, the first opens the conversation, each of the others continues it.
+//! `ensemble chat`: every line is a user message. The first message starts the conversation, the others continue it.
 //!
-//! At a terminal it prompts; elsewhere it reads messages from standard input until that ends. What is said is a run
-//! like any other, with a journal.
+//! At a terminal it shows a prompt; otherwise it reads messages from standard input to the end. A chat is a run like
+//! any other, with a journal.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
 use super::args::ChatArgs;
-use super::drive::{Ending, Messages, drive, show_warnings, warn_of_torn};
+use super::drive::{Ending, Messages, drive, show_warnings, warn_incomplete_record};
 use super::error::CliError;
 use super::lines::Lines;
 use super::runtime::block_on;
@@ -18,7 +18,7 @@ use ensemble_core::conversation::RunEnded;
 use ensemble_reports::report::{ConsoleWriter, Human};
 use ensemble_runs::{EnsembleRef, Prepared, Ready, RunOptions, Runs};
 
-/// Between these, a message has several lines.
+/// The line that starts and ends a message of several lines.
 const QUOTES: &str = "\"\"\"";
 
 const HELP: &str = "\
@@ -30,7 +30,7 @@ Ctrl-C stops an answer, and with it the conversation; `ensemble resume` goes on 
 
 /// `ensemble chat`.
 pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let typist = Typist::new(surroundings);
+    let typist = ChatInput::new(surroundings);
     let is_prompted = typist.is_prompted;
     let showing = showing_by(&args.showing, surroundings, &typist.lines, |console: &ConsoleWriter| {
         let human = Human::new(console.clone(), verbosity(&args.showing));
@@ -47,7 +47,7 @@ pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, C
         };
         let simulated = if args.run.is_some() { &[] } else { ready.simulated() };
         typist.greet(ready.prepared(), simulated);
-        // Nothing is left behind if nothing is said.
+        // Without a message, no run is recorded.
         let Some(first) = typist.message().await else {
             return Ok(exit::SUCCESS);
         };
@@ -61,7 +61,7 @@ pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, C
     })
 }
 
-/// A new conversation.
+/// Prepares a new conversation.
 fn begin(
     args: &ChatArgs,
     runs: &Runs,
@@ -75,24 +75,24 @@ fn begin(
     Ok(runs.ready_with(prepared, options)?)
 }
 
-/// A conversation that has ended is continued.
+/// Prepares to continue a conversation that has ended.
 async fn go_on(run: &str, runs: &Runs, options: RunOptions, surroundings: &Surroundings) -> Result<Ready, CliError> {
     let held = runs.hold(run).await?;
     let recorded = held.recorded();
     if recorded.journal.is_torn {
-        warn_of_torn(recorded.run.folder(), surroundings);
+        warn_incomplete_record(recorded.run.folder(), surroundings);
     }
     Ok(held.continue_with("", options)?)
 }
 
-/// Who types messages, or the file or program that stands in the place.
-struct Typist {
+/// The source of messages: a person at the terminal, or a file or program at standard input.
+struct ChatInput {
     lines: Lines,
     is_prompted: bool,
     surroundings: Surroundings,
 }
 
-impl Typist {
+impl ChatInput {
     fn new(surroundings: &Surroundings) -> Self {
         let streams = surroundings.streams;
         Self {
@@ -116,10 +116,10 @@ impl Typist {
             agents => format!("simulated: no model is asked for {}\n", agents.join(", ")),
         };
         let text = format!("{what}\n{simulated}Say something; /help tells more, Ctrl-D ends.\n");
-        self.surroundings.complain(&text);
+        self.surroundings.print_err(&text);
     }
 
-    /// The next message; nothing at the end.
+    /// The next message; `None` at the end of the input.
     async fn message(&self) -> Option<Arc<str>> {
         loop {
             self.prompt("\n> ");
@@ -128,7 +128,7 @@ impl Typist {
                 "" => continue,
                 "/bye" | "/exit" | "/quit" => return None,
                 "/help" | "/?" => {
-                    self.surroundings.complain(HELP);
+                    self.surroundings.print_err(HELP);
                     continue;
                 }
                 other => match other.strip_prefix(QUOTES) {
@@ -166,13 +166,13 @@ impl Typist {
 
     fn prompt(&self, prompt: &str) {
         if self.is_prompted {
-            self.surroundings.complain(prompt);
+            self.surroundings.print_err(prompt);
         }
     }
 }
 
-impl Messages for Typist {
-    /// Whoever sits there goes on after a failure too.
+impl Messages for ChatInput {
+    /// A person at the terminal can continue after a failure too.
     fn next<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
         Box::pin(async move {
             if ended.completion_reason.is_resumable() {
@@ -182,10 +182,10 @@ impl Messages for Typist {
         })
     }
 
-    fn farewell(&self, run_id: &str) {
+    fn finish(&self, run_id: &str) {
         if self.is_prompted {
             let text = format!("\nrecorded; `ensemble chat --run {run_id}` goes on\n");
-            self.surroundings.complain(&text);
+            self.surroundings.print_err(&text);
         }
     }
 }

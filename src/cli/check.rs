@@ -1,4 +1,4 @@
-//! `ensemble check`: every conversation that an ensemble can hold.
+//! `ensemble check`: explores all conversations that an ensemble can hold.
 
 use super::args::{CheckArgs, CheckFormat};
 use super::error::CliError;

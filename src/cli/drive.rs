@@ -1,4 +1,4 @@
-//! Driving a run from the command line: signals cancel it, messages continue it, and its end is the exit code.
+//! Executes a run from the command line: signals cancel it, messages continue it, and its end decides the exit code.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -14,26 +14,26 @@ use ensemble_language::diagnostic::Severity;
 use ensemble_reports::report::{RunResult, diagnostics};
 use ensemble_runs::{Prepared, Ready};
 
-/// What a user says when the conversation has ended.
+/// The source of further user messages after the conversation has ended.
 pub(super) trait Messages {
-    /// The next message, or nothing more.
+    /// The next message; `None` if there are no more messages.
     fn next<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>>;
 
-    /// Nothing more is said.
-    fn farewell(&self, _run_id: &str) {}
+    /// Called when there are no more messages.
+    fn finish(&self, _run_id: &str) {}
 }
 
-/// Messages that were given beforehand. A conversation that did not end well gets no more of them.
+/// Messages from the command line. After a conversation that ended with an error, the rest is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Then(VecDeque<Arc<str>>);
+pub(super) struct QueuedMessages(VecDeque<Arc<str>>);
 
-impl FromIterator<Arc<str>> for Then {
+impl FromIterator<Arc<str>> for QueuedMessages {
     fn from_iter<I: IntoIterator<Item = Arc<str>>>(texts: I) -> Self {
         Self(texts.into_iter().collect())
     }
 }
 
-impl Messages for Then {
+impl Messages for QueuedMessages {
     fn next<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
         let well = ended.completion_reason == CompletionReason::Completed || ended.completion_reason.is_limit();
         let text = if well { self.0.pop_front() } else { None };
@@ -41,17 +41,17 @@ impl Messages for Then {
     }
 }
 
-/// How a driven run ends for the caller of the program.
+/// How the end of a run is reported.
 pub(super) struct Ending<'a> {
-    /// Does a limit make it fail?
+    /// Whether a limit that ends the conversation makes the exit code an error.
     pub(super) fail_on_limit: bool,
-    /// What is shown.
+    /// The output options.
     pub(super) showing: &'a ShowingArgs,
-    /// Where it is shown.
+    /// The output streams.
     pub(super) surroundings: &'a Surroundings,
 }
 
-/// Begins the run, drives it to its end, shows the result, and gives the exit code.
+/// Starts the run, executes it to its end, prints the result, and returns the exit code.
 pub(super) async fn drive(ready: Ready, mut messages: impl Messages, ending: Ending<'_>) -> Result<u8, CliError> {
     let mut signals = signals::listen();
     let mut run = ready.begin().await?;
@@ -63,7 +63,7 @@ pub(super) async fn drive(ready: Ready, mut messages: impl Messages, ending: End
         };
         let Some(text) = text else {
             if !ended.completion_reason.is_resumable() {
-                messages.farewell(run.id().as_str());
+                messages.finish(run.id().as_str());
             }
             break;
         };
@@ -74,7 +74,8 @@ pub(super) async fn drive(ready: Ready, mut messages: impl Messages, ending: End
     Ok(ending.show(&finished.state, &prepared))
 }
 
-/// Waits for the end of the conversation; a signal cancels it. `None`: the run stopped, and its end has the error.
+/// Waits for the end of the conversation; a signal cancels it. `None`: the run stopped with an error, which its end
+/// contains.
 async fn ended(run: &ensemble_runs::Run, signals: &mut signals::Signals) -> Option<RunEnded> {
     loop {
         tokio::select! {
@@ -85,12 +86,12 @@ async fn ended(run: &ensemble_runs::Run, signals: &mut signals::Signals) -> Opti
 }
 
 impl Ending<'_> {
-    /// Shows the result of a run that has ended so, and gives the exit code.
+    /// Prints the result of a run that has ended, and returns the exit code.
     pub(super) fn show(&self, state: &ConversationState, prepared: &Prepared) -> u8 {
         let Some(ended) = state.ended() else {
             return exit::SUCCESS;
         };
-        complain_of_condition(ended, prepared, self.surroundings);
+        print_condition_error(ended, prepared, self.surroundings);
         if self.showing.output == Output::Json {
             print_result(state, self.surroundings);
         }
@@ -98,25 +99,25 @@ impl Ending<'_> {
     }
 }
 
-/// The result as one JSON document on standard output.
+/// Prints the result as one JSON document on standard output.
 fn print_result(state: &ConversationState, surroundings: &Surroundings) {
     let mut text = serde_json::to_string_pretty(&RunResult(state)).expect("results have string keys");
     text.push('\n');
     surroundings.print(&text);
 }
 
-/// Shows the condition that had no answer where it stands in the file.
-pub(super) fn complain_of_condition(ended: &RunEnded, prepared: &Prepared, surroundings: &Surroundings) {
+/// Prints the diagnostic of a condition that could not be evaluated, with its position in the file.
+pub(super) fn print_condition_error(ended: &RunEnded, prepared: &Prepared, surroundings: &Surroundings) {
     if ended.completion_reason != CompletionReason::ConditionFailed {
         return;
     }
     let Some(diagnostic) = prepared.condition_diagnostic(ended) else {
         return;
     };
-    surroundings.complain(&diagnostics::human(&[diagnostic], surroundings.colors_on_stderr()));
+    surroundings.print_err(&diagnostics::human(&[diagnostic], surroundings.colors_on_stderr()));
 }
 
-/// What is odd about the ensemble, for the person who runs it.
+/// Prints the findings about the ensemble.
 pub(super) fn show_warnings(prepared: &Prepared, args: &ShowingArgs, surroundings: &Surroundings) {
     let warnings: Vec<_> = prepared
         .warnings
@@ -125,14 +126,14 @@ pub(super) fn show_warnings(prepared: &Prepared, args: &ShowingArgs, surrounding
         .cloned()
         .collect();
     if !warnings.is_empty() && !args.quiet {
-        surroundings.complain(&diagnostics::human(&warnings, surroundings.colors_on_stderr()));
+        surroundings.print_err(&diagnostics::human(&warnings, surroundings.colors_on_stderr()));
     }
 }
 
-/// Says that a torn record was dropped from the journal of that run.
-pub(super) fn warn_of_torn(folder: Option<&Path>, surroundings: &Surroundings) {
+/// Prints a warning that an incomplete record was dropped from the journal of this run.
+pub(super) fn warn_incomplete_record(folder: Option<&Path>, surroundings: &Surroundings) {
     let journal = folder.map_or_else(|| "journal.jsonl".into(), |folder| folder.join("journal.jsonl"));
-    surroundings.complain(&format!(
+    surroundings.print_err(&format!(
         "warning: the last line of {} was torn and has been dropped\n",
         surroundings.project.relative(&journal).display()
     ));

@@ -1,4 +1,4 @@
-//! What can go wrong before or around a run, in words for the command line, with the exit code that follows.
+//! The errors of the program, with their messages for the command line and their exit codes.
 
 use super::exit;
 use ensemble_core::log::CommitError;
@@ -6,21 +6,21 @@ use ensemble_core::store::{ReadError, StoreError};
 use ensemble_reports::report::{count, diagnostics};
 use ensemble_runs::RunError;
 
-/// Why a command could not do its work.
+/// An error of a command.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CliError {
-    /// The command line asks for something that cannot be.
+    /// The command line is not valid.
     #[error("{message}")]
     Usage {
-        /// What is wrong.
+        /// The message.
         message: String,
-        /// What to do.
+        /// The help text: what to do.
         help: Option<String>,
     },
-    /// The run layer did not do what it was asked for.
+    /// The run layer returned an error.
     #[error("{}", words(.0))]
     Run(#[from] RunError),
-    /// The program's own machinery.
+    /// An internal error of the program.
     #[error("{0}")]
     Internal(String),
 }
@@ -54,7 +54,7 @@ impl CliError {
         }
     }
 
-    /// The exit code that follows.
+    /// The exit code of the error.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage { .. } => exit::USAGE,
@@ -74,7 +74,7 @@ impl CliError {
         }
     }
 
-    /// As a person reads it.
+    /// The message with its help text, in the form for the terminal.
     pub(super) fn render(&self, color: bool) -> String {
         if let Self::Run(RunError::Invalid(findings)) = self {
             return diagnostics::human(findings, color);
@@ -96,7 +96,7 @@ impl CliError {
     }
 }
 
-/// The error, with the option of the command line that it is about.
+/// The message; it names the option of the command line that causes the error.
 fn words(error: &RunError) -> String {
     match error {
         RunError::NoTool { tool, .. } => format!("--allow-tool {tool}: there is no such tool"),
@@ -107,7 +107,7 @@ fn words(error: &RunError) -> String {
     }
 }
 
-/// What to do about it.
+/// The help text for the error.
 fn help(error: &RunError) -> Option<String> {
     Some(match error {
         RunError::NotFound { .. } => return error.advice(),

@@ -1,4 +1,4 @@
-//! `ensemble estimate`: what a run would take, from what a recorded one took.
+//! `ensemble estimate`: tokens, cost and time of a run, estimated from a recorded run.
 
 use super::args::{EstimateArgs, OutputForm};
 use super::error::CliError;
@@ -50,7 +50,7 @@ pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Resu
     Ok(exit::SUCCESS)
 }
 
-/// At the price that the agent's profile tells today; without one, as it was recorded.
+/// The usage at the current price of the agent's profile; without a price, the recorded cost.
 fn priced(mut share: Share, agent: Option<&Agent>, profiles: &Profiles) -> Share {
     let Some(AgentKind::Llm(llm)) = agent.map(|agent| &agent.kind) else {
         return share;
@@ -64,7 +64,7 @@ fn priced(mut share: Share, agent: Option<&Agent>, profiles: &Profiles) -> Share
     share
 }
 
-/// Each agent of the file that is to run, and what the record says of it.
+/// Each agent of the file, with its data in the recorded run.
 fn known(
     planned: &Ensemble,
     recorded: Option<&Ensemble>,

@@ -1,21 +1,21 @@
-//! Exit codes: one place that says what a process tells its caller.
+//! The exit codes of the program.
 
 use std::process::ExitCode;
 
 use ensemble_core::conversation::{Canceller, CompletionReason, Interruption};
 
-/// Nothing to complain about.
+/// Success.
 pub(super) const SUCCESS: u8 = 0;
-/// The run failed, or the program could not do its work.
+/// The run failed, or the program had an error.
 pub(super) const FAILURE: u8 = 1;
 /// `runs diff`: the two runs differ.
 pub(super) const DIFFERENT: u8 = 1;
-/// A usage error, an invalid ensemble, a missing file: no run was started.
+/// A usage error, an invalid ensemble or a missing file: no run was started.
 pub(super) const USAGE: u8 = 2;
 /// A replay decided differently from its record.
 pub(super) const DIVERGED: u8 = 5;
 
-/// The exit code of a run that ended so.
+/// The exit code of a run with this outcome.
 pub(super) fn of_run(reason: CompletionReason, cause: Option<&Interruption>, fail_on_limit: bool) -> u8 {
     match reason {
         CompletionReason::ConditionFailed | CompletionReason::AgentFailed => FAILURE,
@@ -28,7 +28,7 @@ pub(super) fn of_run(reason: CompletionReason, cause: Option<&Interruption>, fai
     }
 }
 
-/// As the system takes it.
+/// The exit code in the type of the standard library.
 pub(super) fn code(code: u8) -> ExitCode {
     ExitCode::from(code)
 }

@@ -1,4 +1,4 @@
-//! `ensemble explain`: what a code means, with a wrong and a right example.
+//! `ensemble explain`: the explanation of a code, with a wrong and a right example.
 
 use super::args::ExplainArgs;
 use super::error::CliError;
@@ -17,7 +17,7 @@ pub(super) fn explain(args: &ExplainArgs, surroundings: &Surroundings) -> Result
     Ok(exit::SUCCESS)
 }
 
-/// The code that a person wrote, if there is such a code.
+/// The code with this name, if it exists.
 pub(super) fn known(code: &str) -> Result<Code, CliError> {
     explanations::find(code).ok_or_else(|| {
         let message = format!("there is no code `{code}`");

@@ -1,15 +1,16 @@
-//! `ENSEMBLE_FAULT`: this process is to kill itself at a chosen append to a journal. `docs/testing.md` says what for.
+//! `ENSEMBLE_FAULT`: makes this process kill itself at a chosen append to a journal. `docs/testing.md` describes its
+//! use.
 
 use super::error::CliError;
 use ensemble_runs::files::Fault;
 
-/// The variable.
+/// The environment variable.
 const VARIABLE: &str = "ENSEMBLE_FAULT";
 
-/// Arms the fault that the environment asks for.
+/// Arms the fault that the environment variable describes.
 ///
 /// # Errors
-/// It asks for something else.
+/// The value of the variable is not valid.
 pub(super) fn arm() -> Result<(), CliError> {
     let Some(asked) = std::env::var_os(VARIABLE).filter(|asked| !asked.is_empty()) else {
         return Ok(());

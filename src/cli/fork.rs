@@ -1,7 +1,7 @@
-//! `ensemble fork` and `ensemble rerun`: a new run that begins with the records of another.
+//! `ensemble fork` and `ensemble rerun`: start a new run with the records of another run.
 
 use super::args::{ForkArgs, RerunArgs, ShowingArgs};
-use super::drive::{Ending, Then, drive};
+use super::drive::{Ending, QueuedMessages, drive};
 use super::error::CliError;
 use super::given;
 use super::runtime::block_on;
@@ -26,7 +26,7 @@ pub(super) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, C
         let edited = args.ensemble.as_deref();
         let fork = runs.fork(&*args.run, args.at_turn, set, edited, options).await?;
         tell(fork.edited.as_ref(), &args.showing, surroundings);
-        drive(fork.ready, Then::default(), ending).await
+        drive(fork.ready, QueuedMessages::default(), ending).await
     })
 }
 
@@ -47,19 +47,19 @@ pub(super) fn rerun(args: &RerunArgs, surroundings: &Surroundings) -> Result<u8,
         let edited = args.ensemble.as_deref();
         let fork = runs.rerun(&*args.run, agent, turn, edited, options).await?;
         tell(fork.edited.as_ref(), &args.showing, surroundings);
-        let messages: Then = fork.messages.into_iter().collect();
+        let messages: QueuedMessages = fork.messages.into_iter().collect();
         drive(fork.ready, messages, ending).await
     })
 }
 
-/// `agent@turn`.
+/// Parses `agent@turn`.
 fn place(given: &str) -> Result<(&str, u32), CliError> {
     let parsed = given.split_once('@').filter(|(agent, _)| !agent.is_empty());
     let parsed = parsed.and_then(|(agent, turn)| Some((agent, turn.parse().ok().filter(|turn| *turn > 0)?)));
     parsed.ok_or_else(|| CliError::usage(format!("--from takes AGENT@TURN, not `{given}`")))
 }
 
-/// Says what an edited text changes, and which changed agents ran before the fork.
+/// Prints the changes of an edited ensemble, and which changed agents ran before the fork.
 pub(super) fn tell(edited: Option<&EditedText>, showing: &ShowingArgs, surroundings: &Surroundings) {
     let Some(edited) = edited.filter(|_| !showing.quiet) else {
         return;
@@ -72,5 +72,5 @@ pub(super) fn tell(edited: Option<&EditedText>, showing: &ShowingArgs, surroundi
             edited.origin
         ));
     }
-    surroundings.complain(&text);
+    surroundings.print_err(&text);
 }

@@ -1,4 +1,4 @@
-//! What the command line gives a run: input, context, answers, models.
+//! The options of a run on the command line: input, context, answers, models.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use ensemble_language::loader;
 use ensemble_runs::project::read_source;
 use ensemble_runs::{CacheFolder, RunError, RunOptions};
 
-/// What every run is given.
+/// The options that every run has.
 pub(super) fn options(
     answering: &AnsweringArgs,
     driving: &DrivingArgs,
@@ -24,7 +24,7 @@ pub(super) fn options(
     Ok(self::answering(answering, surroundings)?.durability(driving.durability()))
 }
 
-/// Who answers, and which models.
+/// The options for answers and models.
 pub(super) fn answering(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<RunOptions, CliError> {
     Ok(RunOptions {
         answers: answers(args, surroundings)?,
@@ -64,7 +64,7 @@ pub(super) fn context(file: Option<&Path>, set: &[String], surroundings: &Surrou
     Ok(context)
 }
 
-/// Every `--set`.
+/// The values of all `--set` options.
 pub(super) fn set(given: &[String]) -> Result<Context, CliError> {
     let mut context = Context::default();
     for set in given {
@@ -75,7 +75,7 @@ pub(super) fn set(given: &[String]) -> Result<Context, CliError> {
     Ok(context)
 }
 
-/// `--answers`, then every `--answer`.
+/// The answers of `--answers`, then those of all `--answer` options.
 fn answers(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Answers, CliError> {
     let mut answers = Answers::default();
     if let Some(file) = &args.answers {

@@ -1,4 +1,4 @@
-//! `ensemble graph`: an ensemble as a picture, and what a run made of it.
+//! `ensemble graph`: draws an ensemble, optionally with the data of a run.
 
 use super::args::{GraphArgs, GraphFormat};
 use super::error::CliError;

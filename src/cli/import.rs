@@ -1,4 +1,4 @@
-//! `ensemble import`: a plain ensemble of llm-orc becomes one of this language.
+//! `ensemble import`: converts a simple ensemble of llm-orc.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use ensemble_reports::report::diagnostics;
 use ensemble_runs::RunError;
 use ensemble_runs::project::read_source;
 
-/// llm-orc's folder in a project.
+/// The folder of llm-orc in a project.
 const LLM_ORC: &str = ".llm-orc";
 
 /// `ensemble import`.
@@ -64,21 +64,21 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
     Ok(tell(&imported, surroundings))
 }
 
-/// Says what was not carried over, and gives the exit code.
+/// Prints the number of parts that were not converted, and returns the exit code.
 fn tell(imported: &Imported, surroundings: &Surroundings) -> u8 {
     if imported.lost.is_empty() {
         return exit::SUCCESS;
     }
-    surroundings.complain(&diagnostics::human(&imported.lost, surroundings.colors_on_stderr()));
+    surroundings.print_err(&diagnostics::human(&imported.lost, surroundings.colors_on_stderr()));
     let count = imported.lost.len();
     let things = if count == 1 { "thing" } else { "things" };
-    surroundings.complain(&format!(
+    surroundings.print_err(&format!(
         "{count} {things} to look at; comments in the new file say so at each place\n"
     ));
     exit::FAILURE
 }
 
-/// The file to write: in a folder, one of the old file's name.
+/// The path of the file to write. In a folder, the file gets the name of the old file.
 fn place(output: &Path, stem: &str, surroundings: &Surroundings) -> PathBuf {
     if surroundings.project.folder.join(output).is_dir() {
         output.join(format!("{stem}.yaml"))
@@ -94,13 +94,13 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::write(path, text)
 }
 
-/// What surrounds the old file and the new one; all folders are absolute.
+/// The folders of the old file and the new file; all paths are absolute.
 struct Project {
-    /// The folder that holds `.llm-orc/`, else the old file's.
+    /// The folder that contains `.llm-orc/`; otherwise the folder of the old file.
     old: PathBuf,
     /// The folder of the new file.
     new: PathBuf,
-    /// The root of the project that the new file will be in.
+    /// The root of the project that will contain the new file.
     root: PathBuf,
     has_schema: bool,
 }
@@ -132,7 +132,8 @@ impl Project {
         self.has_schema.then_some("ensemble.schema.json")
     }
 
-    /// llm-orc's configurations: the project's, its profiles, and the user's. What is no YAML is not one of them.
+    /// The configurations of llm-orc: of the project, its profiles, and of the user. Files that are not valid YAML are
+    /// skipped.
     fn configurations(&self, surroundings: &Surroundings) -> Result<Vec<Document>, CliError> {
         let mut files = vec![self.old.join(LLM_ORC).join("config.yaml")];
         let mut profiles: Vec<PathBuf> = std::fs::read_dir(self.old.join(LLM_ORC).join("profiles"))
@@ -158,7 +159,8 @@ impl Project {
         Ok(documents)
     }
 
-    /// A script as the new file names it: where llm-orc finds it, seen from the new file's folder.
+    /// The path of a script for the new file: the place where llm-orc finds the script, relative to the folder of the
+    /// new file.
     fn script(&self, script: &str) -> Option<String> {
         let given = Path::new(script);
         let scripts = self.old.join(LLM_ORC).join("scripts");
@@ -175,7 +177,7 @@ impl Project {
     }
 }
 
-/// The way from a folder to a file.
+/// The relative path from a folder to a file.
 fn relative(file: &Path, folder: &Path) -> Option<String> {
     let common = folder.ancestors().find(|folder| file.starts_with(folder))?;
     let up = folder.strip_prefix(common).ok()?.components().count();

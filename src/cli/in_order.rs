@@ -1,23 +1,24 @@
-//! Work on all cores whose results come in the order of the work, while only a few of them wait.
+//! Parallel work on all cores, with results in the order of the work. Only a few results are kept in memory.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::mpsc;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// How far a worker may be ahead of what has been handed on.
+/// The largest distance between a worker and the results that have been passed on.
 const AHEAD: usize = 256;
 
-/// Which piece of work is next, and how many results have been handed on.
+/// The number of the next piece of work, and the number of results that have been passed on.
 #[derive(Default)]
 struct Progress {
     next: usize,
     done: usize,
 }
 
-/// Does `work` for 0 up to `count` on as many threads as there are cores; `take` gets the results in order, here.
+/// Performs `work` for 0 up to `count` on as many threads as there are cores. `take` receives the results in order, on
+/// this thread.
 ///
-/// Each thread has a state of its own, which `state` makes.
+/// Each thread has its own state, which `state` creates.
 pub(super) fn in_order<S, T: Send>(
     count: usize,
     state: impl Fn() -> S + Sync,
@@ -54,7 +55,7 @@ pub(super) fn in_order<S, T: Send>(
                 };
                 let mut state = state();
                 while let Some(at) = claim() {
-                    // Nobody listens any more where the one who takes has panicked.
+                    // If `take` has panicked, nobody receives the results.
                     let _ = sender.send((at, work(&mut state, at)));
                 }
             });
@@ -74,7 +75,7 @@ pub(super) fn in_order<S, T: Send>(
     });
 }
 
-/// Lets the other workers go when one has panicked, so that they do not wait for its result.
+/// Stops the other workers when one has panicked, so that they do not wait for its result.
 struct StopOnPanic<'p> {
     progress: &'p Mutex<Progress>,
     moved: &'p Condvar,
@@ -100,7 +101,7 @@ mod tests {
             let mut seen = Vec::new();
             let work = |made: &mut usize, at: usize| {
                 *made += 1;
-                // Some take longer than others.
+                // Some results take longer than others.
                 (0..(at % 7) * 1000).for_each(|step| assert!(std::hint::black_box(step) < 6000));
                 at
             };

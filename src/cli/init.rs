@@ -1,4 +1,4 @@
-//! `ensemble init`: a small ensemble that runs at once, to change into one's own.
+//! `ensemble init`: creates a small ensemble that can be run immediately, as a starting point.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,7 +11,7 @@ use ensemble_language::loader::schema::SCHEMA;
 
 const ENSEMBLE: &str = include_str!("starter/ensemble.yaml");
 const SCRIPT: &str = include_str!("starter/reviewer.rhai");
-/// The schema stands beside the ensembles, so that the line that names it holds wherever the folder goes, and
+/// The schema is stored beside the ensembles. So the line that names it stays valid when the folder is moved, and
 /// without a network.
 const SCHEMA_FILE: &str = "ensembles/ensemble.schema.json";
 
@@ -29,7 +29,7 @@ pub(super) fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, C
         (format!("ensembles/{name}.yaml"), ENSEMBLE.replace("NAME", &name)),
         (format!("ensembles/{name}/reviewer.rhai"), SCRIPT.to_owned()),
     ];
-    // Both are looked for before the first is written.
+    // Both files are checked before the first one is written.
     for (file, _) in &files {
         if surroundings.project.folder.join(file).exists() {
             let help = "give the new ensemble another name: `ensemble init NAME`";
@@ -50,11 +50,11 @@ pub(super) fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, C
         kept = format!("\nkept {SCHEMA_FILE}, which differs; `ensemble schema > {SCHEMA_FILE}` renews it\n");
     }
     surroundings.print(&told);
-    surroundings.complain(&format!("{kept}\nnext: ensemble run {name}\n"));
+    surroundings.print_err(&format!("{kept}\nnext: ensemble run {name}\n"));
     Ok(exit::SUCCESS)
 }
 
-/// Writes a file that is not there yet.
+/// Writes a file that must not exist yet.
 fn create(path: &Path, text: &str) -> Result<(), CliError> {
     let write = || -> std::io::Result<()> {
         if let Some(folder) = path.parent() {
@@ -74,7 +74,7 @@ fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(word)
 }
 
-/// The folder's name, with what a name cannot hold made into dashes.
+/// The name of the folder, with every character that is not allowed in a name replaced by a dash.
 fn name_of(folder: &Path) -> String {
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let name: String = name

@@ -1,4 +1,4 @@
-//! What `validate` is asked to check: files, folders, globs, names of ensembles, standard input.
+//! The inputs of `validate`: files, folders, patterns, names of ensembles, standard input.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use ensemble_language::source::Source;
 use ensemble_runs::RunError;
 use ensemble_runs::project::{read_source, read_stream};
 
-/// Something to check: a file that is read when its turn comes, or a text that is there already.
+/// One input: a file, which is read later, or a text that was already read.
 pub(super) enum Input {
-    /// A file, as it was given.
+    /// A file, with its path as given.
     File(PathBuf),
     /// Standard input.
     Stdin(Source),
 }
 
 impl Input {
-    /// Where it stands.
+    /// The path of the input.
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::File(path) => path,
@@ -26,7 +26,7 @@ impl Input {
         }
     }
 
-    /// Its text.
+    /// The text of the input.
     pub(super) fn read(&self) -> Result<Source, CliError> {
         match self {
             Self::File(path) => Ok(read_source(path)?),
@@ -35,7 +35,7 @@ impl Input {
     }
 }
 
-/// All that was asked for, in order, folders searched; without a path `ensembles`, else the caller's folder.
+/// All inputs in order, with the files of folders. Without a path: `ensembles`, or else the current folder.
 pub(super) fn inputs(paths: &[String], surroundings: &Surroundings) -> Result<Vec<Input>, CliError> {
     let default = if surroundings.project.folder.join("ensembles").is_dir() {
         "ensembles"
@@ -70,14 +70,14 @@ pub(super) fn inputs(paths: &[String], surroundings: &Surroundings) -> Result<Ve
     Ok(inputs)
 }
 
-/// The files that a pattern means, in the order of their names. A folder that it means is searched.
+/// The files that match a pattern, in the order of their names. A matching folder is searched.
 fn matching(pattern: &str, surroundings: &Surroundings) -> Result<Vec<PathBuf>, CliError> {
     let not_hidden = glob::MatchOptions {
         require_literal_leading_dot: true,
         require_literal_separator: true,
         ..glob::MatchOptions::default()
     };
-    // The folder's own name may hold characters that mean something in a pattern.
+    // Characters of the folder's own name that are special in a pattern are escaped.
     let folder = glob::Pattern::escape(&surroundings.project.folder.display().to_string());
     let whole = Path::new(&folder).join(pattern);
     let found = glob::glob_with(&whole.display().to_string(), not_hidden)
@@ -91,7 +91,7 @@ fn matching(pattern: &str, surroundings: &Surroundings) -> Result<Vec<PathBuf>, 
             files.push(shown);
         }
     }
-    // A file may be named by the pattern, and by a folder that it names.
+    // A file may match the pattern, and also be in a folder that matches.
     files.sort();
     files.dedup();
     if files.is_empty() {
@@ -103,7 +103,7 @@ fn matching(pattern: &str, surroundings: &Surroundings) -> Result<Vec<PathBuf>, 
     Ok(files)
 }
 
-/// YAML files below a folder in the order of their names; folders that begin with a dot are passed over.
+/// The YAML files below a folder in the order of their names; folders whose names begin with a dot are skipped.
 fn files_in(shown: &Path, folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     search(shown, folder, &mut files)?;
@@ -123,7 +123,7 @@ fn search(shown: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), C
     for entry in entries {
         let name = entry.file_name();
         let name = Path::new(&name);
-        // The kind comes with the folder's entry; only a link must be followed.
+        // The folder entry contains the type of the file; only a link must be followed.
         let Ok(mut kind) = entry.file_type() else {
             continue;
         };
@@ -143,7 +143,7 @@ fn search(shown: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), C
     Ok(())
 }
 
-/// Reads standard input as a text.
+/// Reads standard input as text.
 pub(super) fn read_stdin() -> Result<String, CliError> {
     Ok(read_stream(std::io::stdin().lock(), "standard input")?)
 }

@@ -1,24 +1,24 @@
-//! Lines of standard input, read one at a time, when somebody wants one.
+//! Lines of standard input, read one at a time, only on demand.
 
 use std::sync::{Arc, mpsc};
 
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Standard input, shared by all who ask.
+/// Standard input, shared by all readers.
 #[derive(Clone, Default)]
 pub(super) struct Lines(Arc<Mutex<Option<Reader>>>);
 
 struct Reader {
     wanted: mpsc::Sender<()>,
     typed: UnboundedReceiver<String>,
-    /// A line was asked for and has not come.
+    /// A line was requested and has not arrived.
     pending: bool,
 }
 
 impl Lines {
-    /// The next line, without its end; nothing at the end of the input. One who asks waits for whoever asked before.
-    /// If the future is dropped, the line is there for whoever asks next.
+    /// The next line, without its line break; `None` at the end of the input. Requests are answered in order.
+    /// If the future is dropped, the line stays available for the next request.
     pub(super) async fn next(&self) -> Option<String> {
         let mut reader = self.0.lock().await;
         reader.get_or_insert_with(Reader::open).next().await
@@ -26,7 +26,7 @@ impl Lines {
 }
 
 impl Reader {
-    /// Starts the thread that reads. It reads only when asked to, so that nothing is taken from who comes after.
+    /// Starts the reading thread. It reads only on request, so that no input is taken from later readers.
     fn open() -> Self {
         let (wanted, asked) = mpsc::channel::<()>();
         let (sender, typed) = unbounded_channel();

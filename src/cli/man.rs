@@ -1,4 +1,4 @@
-//! `ensemble man`: manual pages, from the same words as `--help`.
+//! `ensemble man`: manual pages, created from the same texts as `--help`.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::error::CliError;
 use super::exit;
 use super::surroundings::Surroundings;
 
-/// What only the program's own page has: what its exit codes mean, and where it keeps things.
+/// The sections that only the page of the program has: exit codes, files and folders.
 const MORE: &str = r#".SH "EXIT STATUS"
 .TP
 .B 0
@@ -83,9 +83,9 @@ fn write(folder: &Path, file: &str, page: &str) -> std::io::Result<()> {
     std::fs::write(folder.join(file), page)
 }
 
-/// The page of the program and one for each command, by name.
+/// The page of the program and of each command, with their names.
 fn pages() -> Vec<(String, String)> {
-    // `help` would only repeat what the pages are.
+    // A page for `help` would only repeat the other pages.
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();
     let mut pages = Vec::new();
@@ -94,7 +94,7 @@ fn pages() -> Vec<(String, String)> {
 }
 
 fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
-    // `build` has named the commands as pages are named: `ensemble-runs-list`.
+    // `build` has set the names of the commands to the names of the pages: `ensemble-runs-list`.
     let name = command
         .get_display_name()
         .unwrap_or_else(|| command.get_name())

@@ -1,4 +1,4 @@
-//! The edge: arguments in, words and an exit code out. Here everything is wired to everything.
+//! The command line interface: it reads the arguments, calls the other crates, prints, and returns an exit code.
 
 #![expect(
     clippy::disallowed_methods,
@@ -47,7 +47,7 @@ use args::{Cli, Command};
 use error::CliError;
 use surroundings::Surroundings;
 
-/// The whole program.
+/// The entry point of the program.
 pub(crate) fn main() -> ExitCode {
     if watchdog::is_called() {
         watchdog::watch();
@@ -58,7 +58,7 @@ pub(crate) fn main() -> ExitCode {
     let code = match fault::arm().and_then(|()| dispatch(cli.command, &surroundings)) {
         Ok(code) => code,
         Err(error) => {
-            surroundings.complain(&error.render(surroundings.colors_on_stderr()));
+            surroundings.print_err(&error.render(surroundings.colors_on_stderr()));
             error.exit_code()
         }
     };

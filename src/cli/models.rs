@@ -1,4 +1,4 @@
-//! `ensemble models`: do the models that profiles name answer, and which models are there?
+//! `ensemble models`: tests the models of profiles, and lists the models of providers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use ensemble_runs::given::overrides;
 use ensemble_runs::prepare::{config_profiles, profiles};
 use ensemble_runs::{EnsembleRef, Host};
 
-/// How long a model may take where its profile does not say.
+/// The time limit for a model whose profile has none.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Most tokens of the reply that is asked for.
+/// The highest number of tokens of the reply.
 const MAX_TOKENS: u64 = 16;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -48,7 +48,7 @@ pub(super) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Re
                     .to_owned()
             }
         };
-        surroundings.complain(&what);
+        surroundings.print_err(&what);
     }
     let network = Host::system().network();
     let asked = named.into_iter().map(|named| match command {
@@ -67,32 +67,32 @@ pub(super) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Re
     Ok(if all_well { exit::SUCCESS } else { exit::FAILURE })
 }
 
-/// A profile that is to be tried, or why it cannot be.
+/// A profile to test, or the reason why it cannot be tested.
 struct Named {
     name: Arc<str>,
     link: Result<Link, String>,
 }
 
-/// What came of it.
+/// The result of a test.
 struct Answer {
     name: Arc<str>,
     profile: Option<Arc<Profile>>,
     seconds: f64,
-    /// What there is to say, or what is wrong.
+    /// The finding, or the error message.
     result: Result<Found, String>,
 }
 
-/// What was found.
+/// The finding of a test.
 enum Found {
-    /// Nobody was asked, since nobody answers but the program itself.
+    /// Nothing was sent, because the model is the built-in simulated one.
     Simulated,
-    /// It answers.
+    /// The model answers.
     Answers,
-    /// These models are there.
+    /// The provider offers these models.
     Models(Vec<String>),
 }
 
-/// The profiles that a file uses, fallbacks included; without a file those of the configuration.
+/// The profiles that a file uses, including fallbacks; without a file, those of the configuration.
 fn named(args: &ModelsArgs, surroundings: &Surroundings) -> Result<Vec<Named>, CliError> {
     let overrides = overrides(&args.model)?;
     let (choices, profiles) = match &args.ensemble {
@@ -167,7 +167,7 @@ fn in_words(error: &ProfileError) -> String {
     }
 }
 
-/// Asks for a word.
+/// Sends a request for one word.
 async fn check(named: Named, network: &Network) -> Answer {
     tried(named, network, async |remote: Remote, profile: Arc<Profile>| {
         let profile = Arc::new(Profile {

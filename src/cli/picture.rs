@@ -1,4 +1,4 @@
-//! From an ensemble and a run of it to what is drawn.
+//! Creates the picture of an ensemble and of a run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use ensemble_core::store::Journal;
 use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble};
 use ensemble_reports::report::graph::{Arrow, Ending, Fate, Node, Picture, Shape};
 
-/// An ensemble, of which no run is shown.
+/// The picture of an ensemble without a run.
 pub(super) fn of_ensemble(ensemble: &Ensemble) -> Picture {
     let caps: HashMap<&str, u32> = ensemble
         .limits
@@ -74,8 +74,8 @@ fn arrow(from: usize, to: usize, edge: &Dependency) -> Arrow {
     }
 }
 
-/// Lays a run over the picture of `shown`: how often each agent ran and each arrow started one, and why other agents
-/// did not run. The run had the agents and dependencies of `recorded`, which may have been edited since.
+/// Adds a run to the picture of `shown`: how often each agent ran, how often each arrow started an agent, and why other
+/// agents did not run. The run used the agents and dependencies of `recorded`; the file may have been edited since.
 pub(super) fn overlay(picture: &mut Picture, shown: &Ensemble, recorded: &Ensemble, journal: &Journal) {
     let mut ran: HashMap<Arc<str>, (usize, usize)> = HashMap::new();
     let mut reasons: HashMap<Arc<str>, String> = HashMap::new();
@@ -128,7 +128,8 @@ pub(super) fn overlay(picture: &mut Picture, shown: &Ensemble, recorded: &Ensemb
     }
 }
 
-/// Where a dependency stood in the ensemble that was run: where it stands now (`at`), unless the file was edited.
+/// The position of a dependency in the ensemble that was run. It is the current position (`at`), unless the file was
+/// edited.
 fn position_in(recorded: &Ensemble, agent: &Agent, at: usize, edge: &Dependency) -> Option<usize> {
     let then = recorded.agents.iter().find(|then| then.name == agent.name)?;
     let same = |then: &Dependency| {

@@ -1,11 +1,11 @@
-//! `--allow`, `--deny` and `--deny-warnings`: which findings fail.
+//! `--allow`, `--deny` and `--deny-warnings`: decide which findings are failures.
 
 use super::args::ValidateArgs;
 use super::error::CliError;
 use super::explain::known;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 
-/// What the caller wants of findings.
+/// The policy for findings.
 pub(super) struct Policy {
     allowed: Vec<Code>,
     denied: Vec<Code>,
@@ -13,7 +13,7 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// As the arguments say; errors cannot be allowed.
+    /// The policy of the arguments; errors cannot be allowed.
     pub(super) fn of(args: &ValidateArgs) -> Result<Self, CliError> {
         let codes = |given: &[String]| {
             given
@@ -39,7 +39,7 @@ impl Policy {
         })
     }
 
-    /// Without what is allowed; what is denied becomes an error.
+    /// Removes the allowed findings, and makes the denied ones errors.
     pub(super) fn apply(&self, mut findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
         findings.retain(|finding| !self.allowed.contains(&finding.code));
         for finding in findings
@@ -51,7 +51,7 @@ impl Policy {
         findings
     }
 
-    /// Does the finding make the command fail?
+    /// Whether the finding makes the command fail.
     pub(super) fn fails(&self, finding: &Diagnostic) -> bool {
         match finding.severity {
             Severity::Error => true,

@@ -1,4 +1,4 @@
-//! `ensemble replay`: the record answers, every turn is decided again, the first difference is shown.
+//! `ensemble replay`: decides every turn of a record again, with the recorded results, and shows the first difference.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ pub(super) fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u
     match args.showing.output {
         Output::Human => surroundings.print(&words),
         Output::Json => surroundings.print(&document(&replayed.outcome, &replayed.state)),
-        Output::Events => surroundings.complain(&words),
+        Output::Events => surroundings.print_err(&words),
     }
     Ok(match replayed.outcome {
         ReplayOutcome::Diverged(_) => exit::DIVERGED,
@@ -62,7 +62,7 @@ pub(super) fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u
     })
 }
 
-/// A bar on a terminal where the record is long.
+/// A progress bar, on a terminal and for a long record.
 fn progress(record: &RunRecord, args: &ReplayArgs, surroundings: &Surroundings) -> Option<ProgressBar> {
     const LONG: u64 = 16 << 20;
     let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());

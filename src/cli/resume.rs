@@ -1,7 +1,7 @@
-//! `ensemble resume` and `ensemble continue`: a run goes on from its journal.
+//! `ensemble resume` and `ensemble continue`: continue a run from its journal.
 
 use super::args::{ContinueArgs, ResumeArgs};
-use super::drive::{Ending, Then, drive, warn_of_torn};
+use super::drive::{Ending, QueuedMessages, drive, warn_incomplete_record};
 use super::error::CliError;
 use super::fork::tell;
 use super::given;
@@ -28,22 +28,22 @@ pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
             options.reporters.push(showing.reporter);
             let fork = runs.resume_edited(args.run.as_deref(), file, options).await?;
             tell(fork.edited.as_ref(), &args.showing, surroundings);
-            return drive(fork.ready, Then::default(), ending).await;
+            return drive(fork.ready, QueuedMessages::default(), ending).await;
         }
         let held = runs.hold(args.run.as_deref()).await?;
         let recorded = held.recorded();
         if recorded.journal.is_torn {
-            warn_of_torn(recorded.run.folder(), surroundings);
+            warn_incomplete_record(recorded.run.folder(), surroundings);
         }
         if recorded.has_ended() {
-            tell_again(recorded, &mut *showing.reporter);
+            report_again(recorded, &mut *showing.reporter);
             return Ok(ending.show(&recorded.state, &recorded.prepared));
         }
         if !args.showing.quiet {
             note_changes(recorded, surroundings);
         }
         options.reporters.push(showing.reporter);
-        drive(held.resume(options)?, Then::default(), ending).await
+        drive(held.resume(options)?, QueuedMessages::default(), ending).await
     })
 }
 
@@ -63,11 +63,11 @@ pub(super) fn go_on(args: &ContinueArgs, surroundings: &Surroundings) -> Result<
         let held = runs.hold(&*args.run).await?;
         let recorded = held.recorded();
         if recorded.journal.is_torn {
-            warn_of_torn(recorded.run.folder(), surroundings);
+            warn_incomplete_record(recorded.run.folder(), surroundings);
         }
         let message = given::text(&args.message, surroundings);
-        let messages: Then = args.then.iter().map(|text| text.as_str().into()).collect();
-        // That the run has not ended is the first thing to say.
+        let messages: QueuedMessages = args.then.iter().map(|text| text.as_str().into()).collect();
+        // The error that the run has not ended comes before other errors.
         let ready = match message {
             Ok(message) => held.continue_with(message, options)?,
             Err(_) if !recorded.has_ended() => held.continue_with("", options)?,
@@ -77,19 +77,19 @@ pub(super) fn go_on(args: &ContinueArgs, surroundings: &Surroundings) -> Result<
     })
 }
 
-/// Says so when the file has other agents than the copy by which the run goes on.
+/// Prints a note if the file has other agents than the recorded copy, which the run uses.
 fn note_changes(recorded: &RecordedRun, surroundings: &Surroundings) {
     let Some((file, changes)) = recorded.changed_file(&surroundings.project) else {
         return;
     };
     let id = recorded.run.id();
-    surroundings.complain(&format!(
+    surroundings.print_err(&format!(
         "note: {file} has changed since the run began ({changes}); the run goes on with its own copy\n  to go on with the file: ensemble resume {id} --ensemble {file}\n"
     ));
 }
 
-/// Tells the story of a run that is over once more.
-fn tell_again(recorded: &RecordedRun, reporter: &mut dyn Reporter) {
+/// Reports a run that has already ended once more.
+fn report_again(recorded: &RecordedRun, reporter: &mut dyn Reporter) {
     let mut state = ConversationState::new(recorded.prepared.plan.clone());
     for record in &recorded.journal.records {
         state.apply(record);

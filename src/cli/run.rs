@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::args::{Output, RunArgs, ShowingArgs};
-use super::drive::{Ending, Then, complain_of_condition, drive, show_warnings};
+use super::drive::{Ending, QueuedMessages, drive, print_condition_error, show_warnings};
 use super::error::CliError;
 use super::runtime::block_on;
 use super::shown::showing;
@@ -31,7 +31,7 @@ pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, Cli
     if args.dry_run {
         return Ok(dry_run(&ready, &args.showing, surroundings));
     }
-    let messages: Then = args.then.iter().map(|text| text.as_str().into()).collect();
+    let messages: QueuedMessages = args.then.iter().map(|text| text.as_str().into()).collect();
     let ending = Ending {
         fail_on_limit: args.driving.fail_on_limit,
         showing: &args.showing,
@@ -40,7 +40,7 @@ pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, Cli
     block_on(drive(ready, messages, ending))
 }
 
-/// Who would run first, and why the others would not.
+/// Prints which agents would run first, and why the others would not.
 fn dry_run(ready: &Ready, args: &ShowingArgs, surroundings: &Surroundings) -> u8 {
     let decision = ready.preview();
     let text = match (&decision, args.output) {
@@ -65,7 +65,7 @@ fn dry_run(ready: &Ready, args: &ShowingArgs, surroundings: &Surroundings) -> u8
     surroundings.print(&text);
     match &decision {
         Decision::End(ended) => {
-            complain_of_condition(ended, ready.prepared(), surroundings);
+            print_condition_error(ended, ready.prepared(), surroundings);
             exit::of_run(ended.completion_reason, None, false)
         }
         _ => exit::SUCCESS,

@@ -1,4 +1,4 @@
-//! `ensemble runs`: the runs that were recorded.
+//! `ensemble runs`: lists and examines recorded runs.
 
 mod diff;
 mod export;
@@ -40,7 +40,7 @@ pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result
     })
 }
 
-/// A run in a few words.
+/// The summary of a run.
 struct Brief {
     id: String,
     ensemble: String,
@@ -55,7 +55,7 @@ async fn list(store: &dyn RunStore, as_json: bool, surroundings: &Surroundings) 
     for run in store.list().await? {
         match run.read_all().await {
             Ok(journal) => briefs.push(brief(&*run, &journal)?),
-            Err(error) => surroundings.complain(&format!("warning: {error}\n")),
+            Err(error) => surroundings.print_err(&format!("warning: {error}\n")),
         }
     }
     if as_json {
@@ -64,7 +64,7 @@ async fn list(store: &dyn RunStore, as_json: bool, surroundings: &Surroundings) 
         return Ok(exit::SUCCESS);
     }
     if briefs.is_empty() {
-        surroundings.complain(&format!(
+        surroundings.print_err(&format!(
             "there is no run in {}\n",
             surroundings.project.relative(store.place().as_ref()).display()
         ));
@@ -129,7 +129,7 @@ impl Brief {
     }
 }
 
-/// The run that was given by its id, the beginning of it, or its folder; the latest if none was.
+/// The run with this id, beginning of an id, or folder; without an argument, the latest run.
 async fn find(
     given: Option<&str>,
     store: &dyn RunStore,
@@ -145,17 +145,17 @@ async fn find(
     }
 }
 
-/// A record in whatever form, told as a story.
+/// A record of any form, read as a story.
 pub(super) struct Opened {
-    /// What happened.
+    /// The events.
     pub(super) story: Story,
-    /// Its ensemble, if that is at hand.
+    /// The ensemble, if it is available.
     pub(super) prepared: Option<Prepared>,
-    /// The context with which it ended, if its ensemble is at hand or the result tells it.
+    /// The context at the end, if the ensemble is available or the result contains the context.
     context: Option<Context>,
 }
 
-/// The record that was named.
+/// Opens the record with this name.
 pub(super) async fn opened(given: &str, surroundings: &Surroundings) -> Result<Opened, CliError> {
     let project = &surroundings.project;
     let (journal, prepared) = match surroundings.runs().record(given).await? {
@@ -166,7 +166,7 @@ pub(super) async fn opened(given: &str, surroundings: &Surroundings) -> Result<O
         }
         RunRecord::Journal(path) => {
             let journal = read_journal(&path)?;
-            // The file may say something else by now.
+            // The file may have been edited since.
             let prepared = unchanged_ensemble(started(&journal.records)?, project);
             (journal, prepared)
         }
@@ -197,10 +197,10 @@ async fn remove(store: &dyn RunStore, runs: &[String], surroundings: &Surroundin
         found.push(store.find(run).await?);
     }
     for run in found {
-        // A run that is being driven is not pulled away from under its driver.
+        // A run that another process executes is not deleted.
         let _lease = run.lease().await?;
         run.remove().await?;
-        surroundings.complain(&format!("deleted {}\n", run.id()));
+        surroundings.print_err(&format!("deleted {}\n", run.id()));
     }
     Ok(exit::SUCCESS)
 }

@@ -1,16 +1,16 @@
-//! The runtime of the program: one thread, for one command.
+//! The async runtime of the program: one thread, for one command.
 
 use super::error::CliError;
 
-/// Waits for the future on a runtime that ends with it.
+/// Waits for the future on a new runtime, which ends with the future.
 ///
 /// # Errors
-/// The runtime cannot be started, or the future's own.
+/// The runtime cannot be started, or the future returned an error.
 pub(super) fn block_on<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
     let result = runtime.block_on(future);
-    // A thread that waits for a person must not keep the process.
+    // A thread that waits for input of a person must not keep the process alive.
     runtime.shutdown_background();
     result
 }

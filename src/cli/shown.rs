@@ -1,32 +1,32 @@
-//! Who tells of a run, who gets its live pieces, and who is asked in it, as the command line asks for it.
+//! The reporter, the listener and the operator of a run, as the command line selects them.
 
 use std::sync::Arc;
 
 use super::args::{Output, ShowingArgs};
 use super::lines::Lines;
 use super::surroundings::Surroundings;
-use super::terminal::AtTheTerminal;
+use super::terminal::TerminalOperator;
 use ensemble_core::operator::{Operator, Unattended};
 use ensemble_core::thread::Listener;
 use ensemble_reports::report::{self, ConsoleWriter, Events, Human, Reporter, Silent, Verbosity};
 
-/// Who tells of a run, who gets its live pieces, and who is asked in it.
+/// The reporter, the listener and the operator of a run.
 pub(super) struct Showing {
-    /// Who tells.
+    /// The reporter.
     pub(super) reporter: Box<dyn Reporter + Send>,
-    /// Who gets live pieces.
+    /// The listener, which receives replies while they arrive.
     pub(super) listener: Option<Arc<dyn Listener>>,
-    /// Who is asked.
+    /// The operator.
     pub(super) operator: Arc<dyn Operator>,
 }
 
-/// The reporter, the listener and the operator that the command line asks for.
+/// The reporter, the listener and the operator for these arguments.
 pub(super) fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
     let human = |console: &ConsoleWriter| Human::new(console.clone(), verbosity(args));
     showing_by(args, surroundings, &Lines::default(), human)
 }
 
-/// Likewise, with a human reporter of one's own, and lines that somebody else reads too.
+/// The same, with another human reporter, and with lines of standard input that are shared with another reader.
 pub(super) fn showing_by(
     args: &ShowingArgs,
     surroundings: &Surroundings,
@@ -54,7 +54,7 @@ pub(super) fn showing_by(
         }
     };
     let operator: Arc<dyn Operator> = if streams.in_is_terminal && streams.err_is_terminal {
-        Arc::new(AtTheTerminal::new(streams, asks_on, lines.clone()))
+        Arc::new(TerminalOperator::new(streams, asks_on, lines.clone()))
     } else {
         Arc::new(Unattended)
     };
@@ -65,7 +65,7 @@ pub(super) fn showing_by(
     }
 }
 
-/// How much is said.
+/// The verbosity of the output.
 pub(super) fn verbosity(args: &ShowingArgs) -> Verbosity {
     match (args.quiet, args.verbose) {
         (true, _) => Verbosity::Quiet,

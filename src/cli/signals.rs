@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: once stops politely, twice at once.
+//! Ctrl-C and SIGTERM: the first signal cancels the run, the second ends the process at once.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,20 +8,20 @@ use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{Canceller, Interruption};
 use ensemble_core::store::RunId;
 
-/// The signals of the process, from the moment this is made.
+/// The signals of the process since this value was created.
 pub(super) struct Signals {
     received: UnboundedReceiver<Canceller>,
-    /// The run whose processes are killed when the process ends at once.
+    /// The run whose child processes are killed when the process ends at once.
     run: Arc<OnceLock<RunId>>,
 }
 
 impl Signals {
-    /// The run that is driven.
+    /// Sets the run that is executed.
     pub(super) fn of_run(&self, run: &RunId) {
         let _ = self.run.set(run.clone());
     }
 
-    /// The first signal; it comes once. The second ends the process.
+    /// Waits for the first signal, which is returned once. The second signal ends the process.
     pub(super) async fn next(&mut self) -> Canceller {
         match self.received.recv().await {
             Some(by) => by,
@@ -29,7 +29,7 @@ impl Signals {
         }
     }
 
-    /// The first signal, as what interrupts a replay.
+    /// The first signal, as an interruption of a replay.
     pub(super) fn into_interruptions(mut self) -> UnboundedReceiver<Interruption> {
         let (sender, receiver) = unbounded_channel();
         tokio::spawn(async move {
@@ -40,7 +40,7 @@ impl Signals {
     }
 }
 
-/// Listens from now on.
+/// Starts to listen for signals.
 #[cfg(unix)]
 pub(super) fn listen() -> Signals {
     use tokio::signal::unix::{SignalKind, signal};
@@ -70,15 +70,15 @@ pub(super) fn listen() -> Signals {
     signals
 }
 
-/// A journal that may not grow any more (`ulimit -f`) is a write that fails, as on a full disk, and not the end.
+/// Makes a journal that must not grow any more (`ulimit -f`) a failed write, as on a full disk, and not a fatal signal.
 #[cfg(unix)]
 fn fail_instead_of_dying() {
     use tokio::signal::unix::{SignalKind, signal};
-    // That somebody listened once is all it takes.
+    // It is enough that a handler was installed once.
     let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 
-/// Ends the process at once. The journal needs no farewell: every line in it is whole.
+/// Ends the process at once. The journal is valid: every line in it is complete.
 #[cfg(unix)]
 #[expect(clippy::exit, reason = "the second Ctrl-C means now")]
 fn leave(run: Option<&RunId>, by: &Canceller) {
@@ -88,7 +88,7 @@ fn leave(run: Option<&RunId>, by: &Canceller) {
     std::process::exit(if *by == Canceller::Signal { 143 } else { 130 });
 }
 
-/// Listens for Ctrl-C.
+/// Starts to listen for Ctrl-C.
 #[cfg(not(unix))]
 pub(super) fn listen() -> Signals {
     let (sender, received) = unbounded_channel();

@@ -1,4 +1,4 @@
-//! Standard output and standard error, with colours only where somebody sees them.
+//! Standard output and standard error, with colours only on a terminal.
 
 use std::io::{IsTerminal, Write};
 
@@ -7,21 +7,21 @@ use console::Term;
 use super::args::ColorChoice;
 use ensemble_reports::report::LineWidth;
 
-/// What the two streams are.
+/// The properties of the standard streams.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Streams {
     out: anstream::ColorChoice,
     err: anstream::ColorChoice,
-    /// Is standard output a terminal?
+    /// Whether standard output is a terminal.
     pub out_is_terminal: bool,
-    /// Is standard error a terminal?
+    /// Whether standard error is a terminal.
     pub err_is_terminal: bool,
-    /// Is standard input a terminal?
+    /// Whether standard input is a terminal.
     pub in_is_terminal: bool,
 }
 
 impl Streams {
-    /// Looks at the streams and at NO_COLOR.
+    /// Reads the properties of the streams, and NO_COLOR.
     pub(super) fn capture(choice: ColorChoice) -> Self {
         let decide = |terminal: bool| match choice {
             ColorChoice::Always => anstream::ColorChoice::AlwaysAnsi,
@@ -40,32 +40,32 @@ impl Streams {
         }
     }
 
-    /// Where results go.
+    /// The stream for results.
     pub(super) fn out(self) -> Box<dyn Write + Send> {
         Box::new(anstream::AutoStream::new(std::io::stdout(), self.out))
     }
 
-    /// Where everything else goes.
+    /// The stream for everything else.
     pub(super) fn err(self) -> Box<dyn Write + Send> {
         Box::new(anstream::AutoStream::new(std::io::stderr(), self.err))
     }
 
-    /// How long lines of standard output may be.
+    /// The width of lines on standard output.
     pub(super) fn out_width(self) -> LineWidth {
         width(self.out_is_terminal, &Term::stdout())
     }
 
-    /// How long lines of standard error may be.
+    /// The width of lines on standard error.
     pub(super) fn err_width(self) -> LineWidth {
         width(self.err_is_terminal, &Term::stderr())
     }
 
-    /// Does standard error show colours?
+    /// Whether standard error shows colours.
     pub(super) fn colors_on_stderr(self) -> bool {
         self.err != anstream::ColorChoice::Never
     }
 
-    /// Does standard output show colours?
+    /// Whether standard output shows colours.
     pub(super) fn colors_on_stdout(self) -> bool {
         self.out != anstream::ColorChoice::Never
     }
@@ -78,7 +78,7 @@ fn width(is_terminal: bool, terminal: &Term) -> LineWidth {
     }
 }
 
-/// `Auto` as NO_COLOR, CLICOLOR and TERM decide it.
+/// Resolves `Auto` with NO_COLOR, CLICOLOR and TERM.
 fn resolve(choice: anstream::ColorChoice) -> anstream::ColorChoice {
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb");

@@ -1,4 +1,4 @@
-//! What the program finds when it starts: the folder, the user's configuration, the standard streams.
+//! The environment of the program: the project folder, the configuration of the user, the standard streams.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use super::watchdog;
 use ensemble_core::operator::Operator;
 use ensemble_runs::{Host, Project, Runs};
 
-/// The program's surroundings, read once.
+/// The environment of the program, read once at the start.
 #[derive(Debug, Clone)]
 pub(super) struct Surroundings {
-    /// Where files are looked for.
+    /// The project, in which files are searched.
     pub(super) project: Project,
-    /// Standard streams.
+    /// The standard streams.
     pub(super) streams: Streams,
 }
 
 impl Surroundings {
-    /// Reads them.
+    /// Reads the environment.
     pub(super) fn capture(color: ColorChoice) -> Self {
         Self {
             project: Project::of_process(),
@@ -27,7 +27,7 @@ impl Surroundings {
         }
     }
 
-    /// The runs of the project, with nobody to ask.
+    /// The runs of the project, without an operator.
     pub(super) fn runs(&self) -> Runs {
         Runs::open(self.project.clone(), Host::system().unattended())
     }
@@ -43,17 +43,17 @@ impl Surroundings {
     /// Prints a result.
     pub(super) fn print(&self, text: &str) {
         let mut out = self.streams.out();
-        // Whoever closed the pipe has seen enough.
+        // If the pipe was closed, its reader needs no more output.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
-    /// Says something beside the result.
-    pub(super) fn complain(&self, text: &str) {
+    /// Prints a message to standard error.
+    pub(super) fn print_err(&self, text: &str) {
         let mut err = self.streams.err();
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 
-    /// Does standard error show colours?
+    /// Whether standard error shows colours.
     pub(super) fn colors_on_stderr(&self) -> bool {
         self.streams.colors_on_stderr()
     }

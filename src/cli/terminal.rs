@@ -1,4 +1,4 @@
-//! The person at the terminal.
+//! The operator at the terminal.
 
 use std::io::Write;
 
@@ -12,27 +12,27 @@ use ensemble_core::runner::BoxFuture;
 use ensemble_language::data::JsonMap;
 use ensemble_reports::report::ConsoleWriter;
 
-/// How often a person is asked again whose answer to a request for permission is none.
+/// How often a request for permission is repeated after an answer that is not one of the choices.
 const ASKED_AT_MOST: usize = 3;
 
-/// Characters of a tool's arguments that are shown unless all are wanted.
+/// The number of characters of a tool's arguments that are shown at first.
 const SHOWN: usize = 2000;
 
-/// The choices when a tool needs permission; the last only where arguments are cut.
+/// The choices when a tool needs permission; the last one only if the arguments are shortened.
 const CHOICES: [&str; 4] = ["yes", "no", "always in this run", "show all of the arguments"];
 
-/// Whoever sits at the terminal; asked one question at a time.
-pub(super) struct AtTheTerminal {
+/// The operator at the terminal. It shows one question at a time.
+pub(super) struct TerminalOperator {
     streams: Streams,
-    /// Where agents' replies are printed meanwhile.
+    /// The writer of agents' replies, which is paused during a question.
     console: Option<ConsoleWriter>,
     lines: Lines,
-    /// Questions are asked one at a time.
+    /// Ensures that questions are asked one at a time.
     turn: Mutex<()>,
 }
 
-impl AtTheTerminal {
-    /// Asks on standard error and reads standard input; everybody else is silent meanwhile.
+impl TerminalOperator {
+    /// Asks on standard error and reads standard input; other output is paused during a question.
     pub(super) fn new(streams: Streams, console: Option<ConsoleWriter>, lines: Lines) -> Self {
         Self {
             streams,
@@ -54,7 +54,7 @@ impl AtTheTerminal {
         }
         text.push_str("> ");
         let mut err = self.streams.err();
-        // A terminal that cannot be written to will not answer either; reading finds out.
+        // If the terminal cannot be written to, reading fails too and reports the end of the input.
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 
@@ -97,14 +97,14 @@ impl AtTheTerminal {
     }
 }
 
-/// What a typed line means.
+/// The meaning of an input line.
 #[derive(Debug, PartialEq)]
 enum Typed {
     Decision(Decision),
     ShowAll,
 }
 
-/// What a typed line means; `None`: it is none of the choices.
+/// The meaning of an input line; `None`: it is not one of the choices.
 fn typed(line: &str, is_cut: bool) -> Option<Typed> {
     Some(match line.trim().to_lowercase().as_str() {
         "y" | "yes" | "1" => Typed::Decision(Decision::Once),
@@ -115,7 +115,7 @@ fn typed(line: &str, is_cut: bool) -> Option<Typed> {
     })
 }
 
-/// At most so many characters of the arguments, and whether that is less than all.
+/// At most this number of characters of the arguments, and whether they were shortened.
 fn beginning(arguments: &str, most: usize) -> (String, bool) {
     let Some((at, _)) = arguments.char_indices().nth(most) else {
         return (arguments.to_owned(), false);
@@ -127,7 +127,7 @@ fn beginning(arguments: &str, most: usize) -> (String, bool) {
     )
 }
 
-/// Arguments as a person may safely see them: control characters are escaped.
+/// The arguments in a form that is safe for a terminal: control characters are escaped.
 fn spelt_out(arguments: &JsonMap) -> String {
     let mut text = String::new();
     for character in Value::Object(arguments.clone()).to_string().chars() {
@@ -142,7 +142,7 @@ fn spelt_out(arguments: &JsonMap) -> String {
     text
 }
 
-impl Operator for AtTheTerminal {
+impl Operator for TerminalOperator {
     fn ask(&self, asked: Asked) -> BoxFuture<'_, Answer> {
         Box::pin(self.answer(asked))
     }
@@ -152,7 +152,7 @@ impl Operator for AtTheTerminal {
     }
 }
 
-/// Pauses other output while it lives, also when the question is dropped.
+/// Pauses other output until it is dropped, also when the question is withdrawn.
 struct QuestionPause<'a>(Option<&'a ConsoleWriter>);
 
 impl<'a> QuestionPause<'a> {
@@ -196,7 +196,7 @@ mod tests {
         ] {
             assert_eq!(typed(line, false), expected.map(Typed::Decision), "{line:?}");
         }
-        // Where arguments are cut, they can be asked for.
+        // If the arguments are shortened, the full text can be requested.
         assert_eq!(typed("4", true), Some(Typed::ShowAll));
         assert_eq!(typed("y", true), Some(Typed::Decision(Decision::Once)));
     }

@@ -1,7 +1,7 @@
-//! `ensemble validate`: every problem of every file, in one go.
+//! `ensemble validate`: reports all problems of all files at once.
 //!
-//! Files are checked on all cores and shown in their order as they come, so that memory does not grow with their
-//! number. A file that cannot be read is said so, and the others are checked all the same.
+//! Files are checked on all cores, and their reports are printed in order as they become ready, so that memory does not
+//! grow with the number of files. A file that cannot be read is reported, and the other files are still checked.
 
 use std::path::Path;
 
@@ -35,22 +35,22 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     );
     let has_failed = shown.end();
     if args.format == ValidateFormat::Human && !args.quiet {
-        surroundings.complain(&shown.summary());
+        surroundings.print_err(&shown.summary());
     }
     Ok(if has_failed { exit::USAGE } else { exit::SUCCESS })
 }
 
-/// What became of one input.
+/// The result of one input.
 struct Checked {
-    /// How it is shown.
+    /// The name under which the input is shown.
     part: String,
     counts: Counts,
     fails: bool,
-    /// What keeps it, or the configuration around it, from being read.
+    /// The error because of which the input, or the configuration around it, cannot be read.
     faults: Vec<CliError>,
 }
 
-/// Findings by severity.
+/// The numbers of findings by severity.
 #[derive(Default, Clone, Copy)]
 struct Counts {
     errors: usize,
@@ -105,7 +105,7 @@ struct Shown<'f> {
     held: String,
     totals: Totals,
     counts: Counts,
-    /// Each is said once, though several threads may meet it.
+    /// Errors that were printed. Each is printed once, although several threads may report it.
     faults: Vec<String>,
 }
 
@@ -129,7 +129,7 @@ impl<'f> Shown<'f> {
         for fault in checked.faults {
             let fault = fault.render(self.surroundings.colors_on_stderr());
             if !self.faults.contains(&fault) {
-                self.surroundings.complain(&fault);
+                self.surroundings.print_err(&fault);
                 self.faults.push(fault);
             }
         }
@@ -148,7 +148,7 @@ impl<'f> Shown<'f> {
         }
     }
 
-    /// Has anything failed?
+    /// Completes the report, and returns whether any input has failed.
     fn end(&mut self) -> bool {
         self.surroundings.print(&self.form.end(&self.totals, &self.held));
         self.totals.failed > 0
@@ -200,7 +200,7 @@ fn form<'f>(
     }
 }
 
-/// Every code, as reports list them.
+/// All codes, for reports that list them.
 fn rules() -> Vec<Rule> {
     let rule = |(code, title): &(Code, &'static str)| Rule {
         code: *code,

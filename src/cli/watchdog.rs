@@ -1,13 +1,13 @@
-//! The program as its own watchdog: a command that no person calls, and that no help shows.
+//! The program as its own watchdog: an internal command that the help does not show.
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use ensemble_agents::agent::process::{Invocation, keep_watch};
 
-/// What the program is called with to be a watchdog.
+/// The name of the internal command.
 const COMMAND: &str = "__watchdog";
 
-/// The command that starts a watchdog: this program once more.
+/// The command that starts a watchdog: this program with the internal command.
 pub(super) fn command() -> Option<Invocation> {
     let program = std::env::current_exe().ok()?;
     Some(Invocation {
@@ -16,12 +16,12 @@ pub(super) fn command() -> Option<Invocation> {
     })
 }
 
-/// Are we to be one?
+/// Whether this process was started as a watchdog.
 pub(super) fn is_called() -> bool {
     std::env::args_os().skip(1).eq([COMMAND])
 }
 
-/// Keeps watch until whoever started us has ended. What tells others to end must not end us before them.
+/// Waits until the parent process has ended. Signals that end the parent must not end the watchdog before it.
 pub(super) fn watch() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let _entered = runtime.as_ref().map(tokio::runtime::Runtime::enter);

@@ -1,4 +1,4 @@
-//! `ensemble runs diff`: where two runs part.
+//! `ensemble runs diff`: shows the differences between two runs.
 
 use super::{Opened, opened};
 use crate::cli::args::{OutputForm, RunsDiffArgs};

@@ -1,4 +1,4 @@
-//! `ensemble runs export`: a run as one document.
+//! `ensemble runs export`: writes a run as one document.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) async fn export(
     let run = super::find(args.run.as_deref(), store, surroundings).await?;
     let recorded = RecordedRun::read(run, &surroundings.project).await?;
     if recorded.journal.is_torn {
-        surroundings.complain("warning: the last line of the journal was torn and has been left out\n");
+        surroundings.print_err("warning: the last line of the journal was torn and has been left out\n");
     }
     let text = written(args.format, &recorded);
     let Some(path) = &args.out else {
@@ -34,7 +34,7 @@ pub(super) async fn export(
     let shown = surroundings.project.relative(&path);
     std::fs::write(&path, &text)
         .map_err(|error| CliError::usage(format!("cannot write {}: {error}", shown.display())))?;
-    surroundings.complain(&format!("wrote {}\n", shown.display()));
+    surroundings.print_err(&format!("wrote {}\n", shown.display()));
     Ok(exit::SUCCESS)
 }
 
@@ -72,7 +72,7 @@ fn written(format: ExportFormat, recorded: &RecordedRun) -> String {
     }
 }
 
-/// The ensemble, and what the run made of it.
+/// The picture of the ensemble with the data of the run.
 fn drawn(prepared: &Prepared, journal: &Journal) -> Picture {
     let ensemble = prepared.plan.ensemble();
     let mut picture = of_ensemble(ensemble);

@@ -1,4 +1,4 @@
-//! `ensemble runs prune`: old runs are deleted, and what somebody may still need is not.
+//! `ensemble runs prune`: deletes old runs, except those that may still be needed.
 
 use std::path::Path;
 
@@ -24,10 +24,10 @@ pub(super) async fn prune(
     for run in runs {
         match verdict(&*run, args).await {
             Verdict::Keep => {}
-            Verdict::Spare(why) => surroundings.complain(&format!("kept {}: {why}\n", run.id())),
+            Verdict::Spare(why) => surroundings.print_err(&format!("kept {}: {why}\n", run.id())),
             Verdict::Resumable(outcome) => {
                 pruned.resumable += 1;
-                surroundings.complain(&format!("kept {}: {outcome}, and it can be resumed\n", run.id()));
+                surroundings.print_err(&format!("kept {}: {outcome}, and it can be resumed\n", run.id()));
             }
             Verdict::Delete(what) => delete(&*run, what, args.dry_run, &mut pruned, surroundings).await?,
         }
@@ -37,38 +37,38 @@ pub(super) async fn prune(
     } else {
         ("deleted", "freed")
     };
-    surroundings.complain(&format!(
+    surroundings.print_err(&format!(
         "{verb} {}, {} {freed}\n",
         count(pruned.runs, "run"),
         indicatif::HumanBytes(pruned.bytes)
     ));
     if pruned.resumable > 0 {
         let them = count(pruned.resumable, "run");
-        surroundings.complain(&format!(
+        surroundings.print_err(&format!(
             "  help: --resumable deletes {them} more that could be resumed\n"
         ));
     }
     Ok(exit::SUCCESS)
 }
 
-/// What was deleted.
+/// The result of the deletions.
 #[derive(Default)]
 struct Pruned {
     runs: u64,
     bytes: u64,
-    /// Those that were meant and stay because they can be resumed.
+    /// The number of selected runs that are kept because they can be resumed.
     resumable: u64,
 }
 
-/// What becomes of a run.
+/// The decision about a run.
 enum Verdict {
-    /// Nobody asked for it to go.
+    /// The run is not selected.
     Keep,
-    /// It was meant, and stays.
+    /// The run is selected, but must be kept, for this reason.
     Spare(String),
-    /// It was meant, and stays since somebody may go on with it.
+    /// The run is selected, but is kept because it can be resumed; with its outcome.
     Resumable(&'static str),
-    /// It goes; in words, what it was.
+    /// The run is deleted; with its description.
     Delete(&'static str),
 }
 
@@ -114,11 +114,11 @@ async fn delete(
 ) -> Result<(), CliError> {
     let bytes = run.folder().map_or(0, size);
     if !dry_run {
-        // Somebody may have taken the run up since it was looked at.
+        // Another process may have started to execute the run in the meantime.
         let _lease = match run.lease().await {
             Ok(lease) => lease,
             Err(error @ StoreError::Leased { .. }) => {
-                surroundings.complain(&format!("kept {}: {error}\n", run.id()));
+                surroundings.print_err(&format!("kept {}: {error}\n", run.id()));
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
@@ -131,7 +131,7 @@ async fn delete(
     Ok(())
 }
 
-/// Bytes of all files below.
+/// The size of all files below the folder, in bytes.
 fn size(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries

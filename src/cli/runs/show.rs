@@ -1,4 +1,4 @@
-//! `ensemble runs show`: a run's story, also while another process writes it.
+//! `ensemble runs show`: prints a run turn by turn, also while another process writes it.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,10 +18,10 @@ use ensemble_runs::Project;
 use ensemble_runs::files::FileStore;
 use ensemble_runs::recorded::{recorded_ensemble, started};
 
-/// Between two looks at a journal that grows.
+/// The time between two reads of a growing journal.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Looks at a journal without a driver after which nobody is expected to come back to it.
+/// The number of reads of a journal without an owner process after which no process is expected to continue the run.
 const GRACE: u32 = 10;
 
 /// `ensemble runs show`.
@@ -49,7 +49,7 @@ pub(super) async fn show(
         output.printer.kinds = kinds(&*run, started(&journal.records)?, &surroundings.project).await;
         journal.records.iter().for_each(|record| output.take(record));
         if journal.is_torn {
-            surroundings.complain("warning: the last line of the journal was torn and has been left out\n");
+            surroundings.print_err("warning: the last line of the journal was torn and has been left out\n");
         }
         exit::SUCCESS
     };
@@ -57,12 +57,12 @@ pub(super) async fn show(
     Ok(code)
 }
 
-/// Reads on until the run has ended and nobody drives it any more.
+/// Reads until the run has ended and no process executes it any more.
 async fn follow(run: &dyn StoredRun, output: &mut StoryOutput, project: &Project) -> Result<u8, CliError> {
     let mut follower = run.follow();
     let mut silent = 0;
     while output.is_open {
-        // Asked before the journal is read: what the driver wrote before it went is read now.
+        // Checked before the journal is read, so that everything the other process wrote before its end is read now.
         let is_driven = driver(run) != Driver::Nobody;
         let more = follower.poll().await?;
         for record in &more {
@@ -86,14 +86,14 @@ async fn follow(run: &dyn StoredRun, output: &mut StoryOutput, project: &Project
     Ok(exit::SUCCESS)
 }
 
-/// Tells records as they come.
+/// Prints records as they arrive.
 struct StoryOutput {
     out: Box<dyn Write + Send>,
     form: Output,
     printer: StoryPrinter,
     story: Story,
     line: Vec<u8>,
-    /// Nobody has closed the other end.
+    /// Whether the reader of the output is still there.
     is_open: bool,
 }
 
@@ -131,13 +131,13 @@ impl StoryOutput {
     }
 }
 
-/// Who drives the run; one inside another is driven with that.
+/// The process that executes the run. A run inside another run is executed by the process of the outer run.
 pub(super) fn driver(run: &dyn StoredRun) -> Driver {
     let outer = || FileStore::run_around(run.folder()?)?.driver();
     run.driver().or_else(outer).map_or(Driver::Nobody, Driver::Process)
 }
 
-/// What the agents are, if the ensemble can still be read.
+/// The kinds of the agents, if the ensemble can still be read.
 async fn kinds(run: &dyn StoredRun, started: &RunStarted, project: &Project) -> HashMap<Arc<str>, &'static str> {
     let Ok(prepared) = recorded_ensemble(run, started, project).await else {
         return HashMap::new();
