@@ -23,16 +23,16 @@ const QUOTES: &str = "\"\"\"";
 
 const HELP: &str = "\
 Each line is a message. For a message of several lines, write \"\"\" before and after them.
-  /help   this
-  /bye    end; so does Ctrl-D
-Ctrl-C stops an answer, and with it the conversation; `ensemble resume` goes on with it.
+  /help   show this help
+  /bye    end the chat, as Ctrl-D does
+Ctrl-C stops the answer and the conversation; `ensemble resume` continues it.
 ";
 
 /// `ensemble chat`.
 pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let typist = ChatInput::new(surroundings);
-    let is_prompted = typist.is_prompted;
-    let showing = showing_by(&args.showing, surroundings, &typist.lines, |console: &ConsoleWriter| {
+    let input = ChatInput::new(surroundings);
+    let is_prompted = input.is_prompted;
+    let showing = showing_by(&args.showing, surroundings, &input.lines, |console: &ConsoleWriter| {
         let human = Human::new(console.clone(), verbosity(&args.showing));
         if is_prompted { human.for_chat() } else { human }
     });
@@ -46,9 +46,9 @@ pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, C
             None => begin(args, &runs, options, surroundings)?,
         };
         let simulated = if args.run.is_some() { &[] } else { ready.simulated() };
-        typist.greet(ready.prepared(), simulated);
+        input.greet(ready.prepared(), simulated);
         // Without a message, no run is recorded.
-        let Some(first) = typist.message().await else {
+        let Some(first) = input.message().await else {
             return Ok(exit::SUCCESS);
         };
         ready.set_input(first);
@@ -57,7 +57,7 @@ pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, C
             showing: &args.showing,
             surroundings,
         };
-        drive(ready, typist, ending).await
+        drive(ready, input, ending).await
     })
 }
 
@@ -113,9 +113,9 @@ impl ChatInput {
         };
         let simulated = match simulated {
             [] => String::new(),
-            agents => format!("simulated: no model is asked for {}\n", agents.join(", ")),
+            agents => format!("simulated: no model is called for {}\n", agents.join(", ")),
         };
-        let text = format!("{what}\n{simulated}Say something; /help tells more, Ctrl-D ends.\n");
+        let text = format!("{what}\n{simulated}Type a message; /help shows the commands, Ctrl-D ends the chat.\n");
         self.surroundings.print_err(&text);
     }
 
@@ -184,7 +184,7 @@ impl Messages for ChatInput {
 
     fn finish(&self, run_id: &str) {
         if self.is_prompted {
-            let text = format!("\nrecorded; `ensemble chat --run {run_id}` goes on\n");
+            let text = format!("\nrecorded; `ensemble chat --run {run_id}` continues this chat\n");
             self.surroundings.print_err(&text);
         }
     }

@@ -134,7 +134,7 @@ pub(super) fn show_warnings(prepared: &Prepared, args: &ShowingArgs, surrounding
 pub(super) fn warn_incomplete_record(folder: Option<&Path>, surroundings: &Surroundings) {
     let journal = folder.map_or_else(|| "journal.jsonl".into(), |folder| folder.join("journal.jsonl"));
     surroundings.print_err(&format!(
-        "warning: the last line of {} was torn and has been dropped\n",
+        "warning: the last line of {} was incomplete and has been dropped\n",
         surroundings.project.relative(&journal).display()
     ));
 }

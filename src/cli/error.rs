@@ -102,7 +102,7 @@ fn words(error: &RunError) -> String {
         RunError::NoTool { tool, .. } => format!("--allow-tool {tool}: there is no such tool"),
         RunError::Model { given, reason } => format!("--model {given}: {reason}"),
         RunError::Cache { folder, source, .. } => format!("--cache {}: {source}", folder.display()),
-        RunError::NoAgent(name) => format!("--live {name}: no agent is called `{name}`"),
+        RunError::NoAgent(name) => format!("--live {name}: there is no agent `{name}`"),
         other => other.to_string(),
     }
 }
@@ -121,16 +121,16 @@ fn help(error: &RunError) -> Option<String> {
             (None, []) => "this ensemble has no tools".to_owned(),
             (None, tools) => format!("its tools are {}", tools.join(", ")),
         },
-        RunError::Cache { only: true, .. } => "run once without --cache-only to fill it".to_owned(),
-        RunError::NotEnded(run) => format!("`ensemble resume {run}` goes on with it"),
+        RunError::Cache { only: true, .. } => "run once without --cache-only to fill the cache".to_owned(),
+        RunError::NotEnded(run) => format!("`ensemble resume {run}` continues it"),
         RunError::HasEnded {
             run,
             file,
             failed: Some((agent, turn)),
             ..
-        } => format!("`ensemble rerun {run} --from {agent}@{turn} --ensemble {file}` repeats what failed and what followed from it"),
+        } => format!("`ensemble rerun {run} --from {agent}@{turn} --ensemble {file}` repeats the failed execution and everything that depends on it"),
         RunError::HasEnded { run, file, turn, .. } => format!(
-            "`ensemble fork {run} --at-turn N --ensemble {file}` goes on from a turn, the last is {turn}; `ensemble rerun {run} --from AGENT@TURN --ensemble {file}` repeats an execution"
+            "`ensemble fork {run} --at-turn N --ensemble {file}` continues from a turn (the last turn is {turn}); `ensemble rerun {run} --from AGENT@TURN --ensemble {file}` repeats an execution"
         ),
         RunError::NoTurn { finished, .. } => {
             format!("it has finished {}; 0 keeps only the input", count(*finished as u64, "turn"))
@@ -145,7 +145,7 @@ fn help(error: &RunError) -> Option<String> {
         RunError::AgentIsGone { .. } => "fork at an earlier turn, or keep the agent".to_owned(),
         RunError::NoEnsemble => "name it with --ensemble FILE".to_owned(),
         RunError::Commit(CommitError::Write { .. }) => {
-            "the run has stopped; what was recorded stands, and `ensemble resume` goes on once the folder can be written"
+            "the run has stopped; its records are kept, and `ensemble resume` continues it once the folder can be written"
                 .to_owned()
         }
         RunError::Store(error) => return help_of_store(error),
@@ -156,7 +156,7 @@ fn help(error: &RunError) -> Option<String> {
 fn help_of_store(error: &StoreError) -> Option<String> {
     Some(match error {
         StoreError::Unknown { .. } | StoreError::Ambiguous { .. } => "`ensemble runs list` shows all".to_owned(),
-        StoreError::Empty { .. } => "`ensemble run FILE` makes one".to_owned(),
+        StoreError::Empty { .. } => "`ensemble run FILE` creates one".to_owned(),
         StoreError::Leased { .. } => "wait for it to end, or stop it".to_owned(),
         StoreError::Unavailable { .. } => {
             "a run is recorded in `.ensemble/runs` of the project; that folder must be writable".to_owned()

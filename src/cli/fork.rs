@@ -68,7 +68,7 @@ pub(super) fn tell(edited: Option<&EditedText>, showing: &ShowingArgs, surroundi
     let mut text = format!("{file}: {}\n", edited.changes);
     for (agent, turn) in &edited.stands {
         text.push_str(&format!(
-            "  {agent} ran in turn {turn} as it was, and that stands; to repeat it: ensemble rerun {} --from {agent}@{turn} --ensemble {file}\n",
+            "  {agent} ran in turn {turn} before the change, and its result is kept; to repeat it: ensemble rerun {} --from {agent}@{turn} --ensemble {file}\n",
             edited.origin
         ));
     }

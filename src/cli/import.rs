@@ -32,7 +32,7 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
         .as_deref()
         .filter(|output| surroundings.project.folder.join(output).exists() && !args.force)
     {
-        let message = format!("{} is there already", output.display());
+        let message = format!("{} already exists", output.display());
         return Err(CliError::usage_with_help(
             message,
             "name another file, or overwrite it with `--force`",
@@ -73,7 +73,7 @@ fn tell(imported: &Imported, surroundings: &Surroundings) -> u8 {
     let count = imported.lost.len();
     let things = if count == 1 { "thing" } else { "things" };
     surroundings.print_err(&format!(
-        "{count} {things} to look at; comments in the new file say so at each place\n"
+        "{count} {things} to check; comments in the new file mark the places\n"
     ));
     exit::FAILURE
 }

@@ -20,7 +20,7 @@ pub(super) fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, C
     let name = match &args.name {
         Some(name) if is_name(name) => name.clone(),
         Some(name) => {
-            let help = "names start with a letter or digit, and go on with letters, digits, `_`, `.` and `-`";
+            let help = "a name starts with a letter or a digit, and contains only letters, digits, `_`, `.` and `-`";
             return Err(CliError::usage_with_help(format!("`{name}` is not a valid name"), help));
         }
         None => name_of(&surroundings.project.folder),
@@ -33,7 +33,7 @@ pub(super) fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, C
     for (file, _) in &files {
         if surroundings.project.folder.join(file).exists() {
             let help = "give the new ensemble another name: `ensemble init NAME`";
-            return Err(CliError::usage_with_help(format!("{file} is there already"), help));
+            return Err(CliError::usage_with_help(format!("{file} already exists"), help));
         }
     }
     let mut told = String::new();

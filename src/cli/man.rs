@@ -14,19 +14,19 @@ use super::surroundings::Surroundings;
 const MORE: &str = r#".SH "EXIT STATUS"
 .TP
 .B 0
-The conversation completed, or a limit ended it; nothing is wrong.
+The conversation completed, or a limit ended it.
 .TP
 .B 1
-The conversation failed, or the program could not do its work.
+The conversation failed, or the program had an error.
 .TP
 .B 2
-The command line or a file is wrong; nothing was run.
+The command line or a file is not valid; nothing was executed.
 .TP
 .B 3
-The conversation waits for an answer; \fBensemble resume\fR goes on.
+The conversation waits for an answer; \fBensemble resume\fR continues the run.
 .TP
 .B 4
-The conversation ran out of time, or with \fB\-\-fail\-on\-limit\fR into a limit.
+The conversation reached its time limit, or with \fB\-\-fail\-on\-limit\fR another limit.
 .TP
 .B 5
 \fBensemble replay\fR found a difference.
@@ -36,7 +36,7 @@ Ctrl-C; SIGTERM.
 .SH FILES
 .TP
 .I ensembles/
-Where ensembles are sought by name.
+The folder in which ensembles are searched by name.
 .TP
 .I .ensemble/runs/
 The record of every run of a project.

@@ -42,7 +42,7 @@ pub(super) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Re
     let named = named(args, surroundings)?;
     if named.is_empty() {
         let what = match &args.ensemble {
-            Some(file) => format!("no agent of {file} asks a model\n"),
+            Some(file) => format!("no agent of {file} uses a model\n"),
             None => {
                 "there is no model profile in a configuration; name an ensemble, or write `.ensemble/config.yaml`\n"
                     .to_owned()
@@ -271,7 +271,7 @@ impl Answer {
             None => "no key is sent".to_owned(),
         };
         match &self.result {
-            Ok(Found::Simulated) => "simulated: nobody was asked".to_owned(),
+            Ok(Found::Simulated) => "simulated: no request was sent".to_owned(),
             Ok(Found::Answers) => format!("answered in {:.1} s, {key}", self.seconds),
             Ok(Found::Models(models)) => format!("{}, {key}", count(models.len() as u64, "model")),
             Err(message) => message.clone(),

@@ -91,7 +91,7 @@ fn told(replayed: &Replayed, quiet: bool) -> String {
             count(replayed.state.turn_count().into(), "turn")
         ),
         ReplayOutcome::Cut { turn } => {
-            format!("✓ the same as far as the record goes: it ends before turn {turn}\n")
+            format!("✓ the same up to the end of the record, which ends before turn {turn}\n")
         }
         ReplayOutcome::Diverged(divergence) => {
             let mut text = format!(

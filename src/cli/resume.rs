@@ -84,7 +84,7 @@ fn note_changes(recorded: &RecordedRun, surroundings: &Surroundings) {
     };
     let id = recorded.run.id();
     surroundings.print_err(&format!(
-        "note: {file} has changed since the run began ({changes}); the run goes on with its own copy\n  to go on with the file: ensemble resume {id} --ensemble {file}\n"
+        "note: {file} has changed since the run started ({changes}); the run continues with its recorded copy\n  to continue with the file: ensemble resume {id} --ensemble {file}\n"
     ));
 }
 

@@ -45,12 +45,12 @@ fn dry_run(ready: &Ready, args: &ShowingArgs, surroundings: &Surroundings) -> u8
     let decision = ready.preview();
     let text = match (&decision, args.output) {
         (Decision::StartTurn(turn), Output::Human) => {
-            let mut text = String::from("turn 1 would run\n");
+            let mut text = String::from("agents that would run in turn 1:\n");
             for start in &turn.starts {
                 text.push_str(&format!("  {}\n", start.agent));
             }
             if !turn.waiting.is_empty() {
-                text.push_str("and not yet\n");
+                text.push_str("agents that would not run yet:\n");
             }
             for waiting in &turn.waiting {
                 text.push_str(&format!("  {}: {}\n", waiting.agent, waiting.reason));

@@ -81,7 +81,7 @@ impl TerminalOperator {
         let (mut most, mut unclear) = (SHOWN, 0);
         while unclear < ASKED_AT_MOST {
             let (shown, is_cut) = beginning(&arguments, most);
-            let prompt = format!("may I use the tool `{}` with {shown}?", requested.tool);
+            let prompt = format!("may the tool `{}` be called with {shown}?", requested.tool);
             let choices = if is_cut { &CHOICES[..] } else { &CHOICES[..3] };
             self.show(&requested.agent, &prompt, choices, None);
             let Some(line) = self.lines.next().await else {

@@ -268,7 +268,7 @@ fn resume_from_every_prefix_of_a_journal_ends_the_same() {
         let workspace = with_journal(&original, &bytes[..torn]);
         let outcome = workspace.run(["resume", "--last", "--output", "json"]).expect_code(0);
         assert_eq!(essence(&outcome), expected, "after line {}", line + 1);
-        let is_torn = outcome.stderr.contains("torn");
+        let is_torn = outcome.stderr.contains("was incomplete and has been dropped");
         assert_eq!(is_torn, torn != *end, "after line {}: {}", line + 1, outcome.stderr);
         let again = workspace.run(["replay", "--quiet", &id(&workspace)]).expect_code(0);
         assert_eq!(again.stdout, "");

@@ -74,7 +74,7 @@ fn a_person_talks_and_goes_on_another_day() {
     let workspace = assistant();
     let mut terminal = Terminal::open(&workspace, &["chat", "a.yaml"], &[("NO_COLOR", "1")]);
     terminal.wait_for("assistant: Answers whatever is said.");
-    terminal.wait_for("simulated: no model is asked for helper");
+    terminal.wait_for("simulated: no model is called for helper");
     terminal.wait_for("> ");
     terminal.type_in("hello\n");
     terminal.wait_for("helper llm");

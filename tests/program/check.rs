@@ -68,7 +68,7 @@ agent_failed (writer failed: as assumed), after 1 turn at the earliest
 
 not examined
   condition_failed: a condition has no answer, as when it orders a text and a number
-  cancelled: somebody stops the run
+  cancelled: the run is cancelled
   timeout: it takes longer than 300 seconds
 ";
     assert_eq!(told.stdout, expected);

@@ -163,12 +163,12 @@ fn a_window_that_is_too_small_is_a_warning() {
 #[test]
 fn a_script_that_selects_wrongly_is_told_why() {
     let scripts = [
-        ("[]", "the last user message, and what follows it, must stay"),
+        ("[]", "the last user message and the messages after it must be kept"),
         ("42", "its last value is no list of messages but 42"),
         ("throw \"no\"", "no"),
         (
             "messages[0].content = \"other\"; messages",
-            "item 1 is none of the messages, or stands out of order",
+            "item 1 is not one of the messages, or is out of order",
         ),
     ];
     for (script, words) in scripts {

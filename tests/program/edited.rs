@@ -205,7 +205,7 @@ fn resume_says_that_the_file_has_changed_and_goes_on_with_its_copy() {
     assert!(
         resumed
             .stderr
-            .contains("a.yaml has changed since the run began (changed: y2 (config))"),
+            .contains("a.yaml has changed since the run started (changed: y2 (config))"),
         "{}",
         resumed.stderr
     );

@@ -60,7 +60,7 @@ fn what_is_lost_is_told_with_its_place_and_the_exit_code_says_so() {
         ".llm-orc/ensembles/fan.yaml:8:5",
         "= help: let the agent work through the list",
         ".llm-orc/config.yaml:2:37",
-        "3 things to look at",
+        "3 things to check",
     ] {
         assert!(imported.stderr.contains(words), "{words}\n{}", imported.stderr);
     }
@@ -76,7 +76,7 @@ fn nothing_is_overwritten_unasked() {
     // A folder takes the file under its own name.
     let refused = workspace.run(["import", old, "-o", "ensembles"]).expect_code(2);
     assert!(
-        refused.stderr.contains("ensembles/count.yaml is there already"),
+        refused.stderr.contains("ensembles/count.yaml already exists"),
         "{}",
         refused.stderr
     );

@@ -58,7 +58,7 @@ fn nothing_is_overwritten() {
     workspace.write("ensembles/tea.yaml", "mine");
     let again = workspace.run(["init", "tea"]).expect_code(2);
     assert!(
-        again.stderr.contains("ensembles/tea.yaml is there already"),
+        again.stderr.contains("ensembles/tea.yaml already exists"),
         "{}",
         again.stderr
     );

@@ -477,7 +477,7 @@ fn prune_spares_a_run_that_is_driven_and_one_that_cannot_be_read() {
     let pruned = workspace
         .run(["runs", "prune", "--keep", "0", "--resumable"])
         .expect_code(0);
-    let driven = format!("process {} drives it", running.0.id());
+    let driven = format!("process {} executes it", running.0.id());
     assert!(pruned.stderr.contains(&driven), "{}", pruned.stderr);
     assert!(pruned.stderr.contains("journal.jsonl:2:"), "{}", pruned.stderr);
     assert_eq!(left(&workspace).len(), 2);

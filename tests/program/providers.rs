@@ -635,7 +635,7 @@ fn models_are_tried_side_by_side_and_each_gets_a_line() {
         ("✗ wrong ", "is the key in OTHER_KEY right?"),
         ("✗ gone ", "unknown model profile `gone`"),
         ("✗ keyless ", "set the environment variable GEMINI_API_KEY"),
-        ("✓ simulated/x ", "simulated: nobody was asked"),
+        ("✓ simulated/x ", "simulated: no request was sent"),
     ];
     for (begin, says) in expected {
         let line = lines

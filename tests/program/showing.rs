@@ -246,7 +246,7 @@ fn a_person_at_the_terminal_is_asked_before_a_tool_is_called() {
          4}}]}\n      - done\ntools:\n  write: {script: \"echo w >> written.txt\", parameters: {type: object}, permission: ask}\n",
     );
     let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
-    terminal.wait_for("a asks: may I use the tool `write` with {\"n\":1}?");
+    terminal.wait_for("a asks: may the tool `write` be called with {\"n\":1}?");
     terminal.wait_for("3  always in this run");
     terminal.wait_for("> ");
     terminal.type_in("n\n");
@@ -256,7 +256,7 @@ fn a_person_at_the_terminal_is_asked_before_a_tool_is_called() {
     terminal.type_in("a\n");
     let (code, text) = terminal.finish();
     assert_eq!(code, 0, "{text}");
-    assert!(!text.contains("may I use"), "always: {text}");
+    assert!(!text.contains("be called"), "always: {text}");
     assert_eq!(workspace.read("written.txt"), "w\nw\nw\n");
 }
 

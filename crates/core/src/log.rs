@@ -84,7 +84,7 @@ pub enum ReadError {
         error: String,
     },
     /// The log contains no record.
-    #[error("{place} holds no record")]
+    #[error("{place} contains no record")]
     Empty {
         /// The log.
         place: String,

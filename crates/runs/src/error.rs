@@ -141,7 +141,7 @@ pub enum RunError {
         turn: u32,
     },
     /// No agent has that name.
-    #[error("no agent is called `{0}`")]
+    #[error("there is no agent `{0}`")]
     NoAgent(String),
     /// A saved result does not hold the text of its ensemble.
     #[error("a saved result does not hold its ensemble")]

@@ -23,7 +23,7 @@ pub(super) async fn export(
     let run = super::find(args.run.as_deref(), store, surroundings).await?;
     let recorded = RecordedRun::read(run, &surroundings.project).await?;
     if recorded.journal.is_torn {
-        surroundings.print_err("warning: the last line of the journal was torn and has been left out\n");
+        surroundings.print_err("warning: the last line of the journal is incomplete and has been left out\n");
     }
     let text = written(args.format, &recorded);
     let Some(path) = &args.out else {

@@ -74,7 +74,7 @@ enum Verdict {
 
 async fn verdict(run: &dyn StoredRun, args: &RunsPruneArgs) -> Verdict {
     if let Some(pid) = run.driver() {
-        return Verdict::Spare(format!("process {pid} drives it"));
+        return Verdict::Spare(format!("process {pid} executes it"));
     }
     let journal = match run.read_all().await {
         Ok(journal) => journal,

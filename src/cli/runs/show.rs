@@ -49,7 +49,7 @@ pub(super) async fn show(
         output.printer.kinds = kinds(&*run, started(&journal.records)?, &surroundings.project).await;
         journal.records.iter().for_each(|record| output.take(record));
         if journal.is_torn {
-            surroundings.print_err("warning: the last line of the journal was torn and has been left out\n");
+            surroundings.print_err("warning: the last line of the journal is incomplete and has been left out\n");
         }
         exit::SUCCESS
     };

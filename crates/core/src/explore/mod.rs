@@ -136,7 +136,7 @@ fn besides(plan: &Plan, world: &World) -> Vec<Besides> {
             "a condition has no answer, as when it orders a text and a number".to_owned(),
         );
     }
-    add(CompletionReason::Cancelled, "somebody stops the run".to_owned());
+    add(CompletionReason::Cancelled, "the run is cancelled".to_owned());
     let seconds = plan.ensemble().limits.timeout.as_secs();
     add(
         CompletionReason::Timeout,

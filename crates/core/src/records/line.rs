@@ -29,7 +29,7 @@ pub enum LineError {
     #[error("the record cannot be read: {0}")]
     Content(String),
     /// A field that is stored beside the journal is not available.
-    #[error("a large field is lost: {0}")]
+    #[error("a large field is not available: {0}")]
     Blob(String),
 }
 

@@ -79,16 +79,16 @@ fn read(
     let ignored = |why: String| Err(format!("a request was ignored: {why}"));
     let target = request.get("target_agent").or_else(|| request.get("target_agent_type"));
     let Some(target) = target.and_then(Value::as_str) else {
-        return ignored(format!("it names no `target_agent`: {request}"));
+        return ignored(format!("it has no `target_agent`: {request}"));
     };
     let Some(id) = plan.id(target) else {
-        return ignored(format!("no agent is called `{target}`"));
+        return ignored(format!("there is no agent `{target}`"));
     };
     let priority = match request.get("priority") {
         None | Some(Value::Null) => 0,
         Some(priority) => match priority.as_i64().or_else(|| whole(priority)) {
             Some(priority) => priority,
-            None => return ignored(format!("its priority is no whole number: {priority}")),
+            None => return ignored(format!("its priority is not an integer: {priority}")),
         },
     };
     let runs_now = u32::from(turn.slots.iter().any(|slot| slot.agent == id));
@@ -167,12 +167,12 @@ mod tests {
     fn requests_that_cannot_be_honoured_are_warned_of() {
         let table = [
             (json!("c"), "it is no list"),
-            (json!([{"agent": "c"}]), "it names no `target_agent`"),
-            (json!([{"target_agent": "z"}]), "no agent is called `z`"),
+            (json!([{"agent": "c"}]), "it has no `target_agent`"),
+            (json!([{"target_agent": "z"}]), "there is no agent `z`"),
             (json!([{"target_agent": "a"}]), "`a` has reached its max_turns 1"),
             (
                 json!([{"target_agent": "c", "priority": "high"}]),
-                "its priority is no whole number",
+                "its priority is not an integer",
             ),
         ];
         for (a, expected) in table {

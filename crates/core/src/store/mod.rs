@@ -221,7 +221,7 @@ pub struct Journal {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no run with this id.
-    #[error("no run is called `{id}` in {place}")]
+    #[error("there is no run `{id}` in {place}")]
     Unknown {
         /// The id or the beginning of an id.
         id: String,
@@ -229,7 +229,7 @@ pub enum StoreError {
         place: String,
     },
     /// Several ids begin with this text.
-    #[error("`{id}` may be any of {}", list(candidates))]
+    #[error("`{id}` matches several runs: {}", list(candidates))]
     Ambiguous {
         /// The beginning of the ids.
         id: String,
@@ -243,7 +243,7 @@ pub enum StoreError {
         place: String,
     },
     /// Another process executes the run.
-    #[error("another process ({owner}) drives run {id}")]
+    #[error("another process ({owner}) executes run {id}")]
     Leased {
         /// The run.
         id: RunId,
@@ -251,7 +251,7 @@ pub enum StoreError {
         owner: String,
     },
     /// There is already a run with this id.
-    #[error("a run is called `{0}` already")]
+    #[error("there is already a run `{0}`")]
     Exists(RunId),
     /// The store reported an error.
     #[error("cannot {action} {place}: {source}")]

@@ -15,7 +15,7 @@ pub enum ThreadError {
     #[error("the saved thread is not JSON: {0}")]
     Json(#[source] serde_json::Error),
     /// The text is JSON, but not a saved thread.
-    #[error("the JSON is no saved thread: {0}")]
+    #[error("the JSON is not a saved thread: {0}")]
     Shape(String),
     /// It was written with another version.
     #[error("the saved thread has version {0}, and this program reads version {VERSION}")]
@@ -30,7 +30,7 @@ pub enum ThreadError {
         error: serde_json::Error,
     },
     /// An iteration calls tools, but contains no reply of the model that makes the calls.
-    #[error("iteration {0} of the saved thread calls tools, and has no message of the assistant")]
+    #[error("iteration {0} of the saved thread calls tools, but contains no message of the assistant")]
     CallsWithoutReply(usize),
 }
 
@@ -64,7 +64,7 @@ impl Thread {
         match version.as_u64() {
             Some(VERSION) => {}
             Some(other) => return Err(ThreadError::Version(other)),
-            None => return Err(shape("its `version` is no whole number")),
+            None => return Err(shape("its `version` is not an integer")),
         }
         match saved.remove("iterations") {
             Some(Value::Array(iterations)) => {

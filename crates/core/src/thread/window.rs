@@ -209,13 +209,13 @@ impl Ends<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoSelection {
     /// A message is not part of the thread, or it is not in the order of the thread.
-    #[error("item {0} is none of the messages, or stands out of order")]
+    #[error("item {0} is not one of the messages, or is out of order")]
     Stranger(usize),
     /// The current user message must be sent.
-    #[error("the last user message, and what follows it, must stay")]
+    #[error("the last user message and the messages after it must be kept")]
     Present,
     /// The reply continues after tool calls, but the reply with these calls is left out.
-    #[error("item {0} goes on after a tool call that is left out")]
+    #[error("item {0} follows a tool call that is left out")]
     Dangling(usize),
 }
 

@@ -6,7 +6,8 @@ use super::values::text_of;
 use ensemble_language::loader::document::{Document, Node};
 
 /// What a name may be.
-pub(super) const HELP: &str = "names start with a letter or digit, and go on with letters, digits, `_`, `.` and `-`";
+pub(super) const HELP: &str =
+    "a name starts with a letter or a digit, and contains only letters, digits, `_`, `.` and `-`";
 
 /// The agents' names, old and new, in the order of the file.
 pub(super) struct Names {

@@ -254,7 +254,7 @@ impl Reporter for Human {
                 let turn = state.turn_count() + 1;
                 if let Some(started) = state.started().filter(|_| self.verbosity > Verbosity::Quiet) {
                     let text = format!(
-                        "{NAME}{}{NAME:#} {DIM}· run {} goes on in turn {turn}{DIM:#}\n",
+                        "{NAME}{}{NAME:#} {DIM}· run {} continues in turn {turn}{DIM:#}\n",
                         started.ensemble, started.run_id
                     );
                     self.print_err(&text);

@@ -72,9 +72,9 @@ fn what_is_no_saved_thread_is_told() {
     let user = json!({"role": "user", "content": "x"});
     let rows = [
         ("{".to_owned(), "the saved thread is not JSON: EOF while parsing"),
-        ("[]".to_owned(), "the JSON is no saved thread: expected an object"),
+        ("[]".to_owned(), "the JSON is not a saved thread: expected an object"),
         ("{}".to_owned(), "it has no `version`"),
-        (json!({"version": "1"}).to_string(), "its `version` is no whole number"),
+        (json!({"version": "1"}).to_string(), "its `version` is not an integer"),
         (
             json!({"version": 2, "iterations": "?"}).to_string(),
             "the saved thread has version 2, and this program reads version 1",
@@ -95,7 +95,7 @@ fn what_is_no_saved_thread_is_told() {
         ),
         (
             one(json!({"number": 2, "messages": [user], "tool_calls": [call("1", None)]})).to_string(),
-            "iteration 2 of the saved thread calls tools, and has no message of the assistant",
+            "iteration 2 of the saved thread calls tools, but contains no message of the assistant",
         ),
     ];
     for (text, expected) in rows {
