@@ -1,4 +1,4 @@
-//! The values that agents exchange: JSON, shared where it would be dear to copy.
+//! The values that agents exchange: JSON, shared where a copy would be expensive.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A JSON object, in the order in which it was written.
+/// A JSON object; the keys keep their order.
 pub type JsonMap = serde_json::Map<String, Value>;
 
-/// The accumulated context: what agents have put there, by key, in the order of first appearance.
+/// The accumulated context: the values that agents have stored, by key, in the order of their first appearance.
 ///
-/// Values are shared with the history, so a snapshot costs one reference count and a conversation's
-/// memory grows with what was said, not with how often it was read.
+/// Values are shared with the history. So a snapshot costs one reference count, and the memory of a conversation grows
+/// with the size of its outputs, not with the number of reads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Context(IndexMap<Arc<str>, Arc<Value>>);
@@ -23,17 +23,17 @@ impl Context {
         self.0.get(key)
     }
 
-    /// Stores `value` under `key`; an earlier value gives way and keeps its position.
+    /// Stores `value` under `key`. It replaces an earlier value and keeps its position.
     pub fn insert(&mut self, key: Arc<str>, value: Arc<Value>) {
         self.0.insert(key, value);
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Is there no key at all?
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -50,25 +50,25 @@ impl FromIterator<(Arc<str>, Arc<Value>)> for Context {
     }
 }
 
-/// A request by another agent (`agent_requests`).
+/// A request from another agent (`agent_requests`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// Who asks.
+    /// The agent that sends the request.
     pub from: Arc<str>,
-    /// What for.
+    /// The parameters of the request.
     pub parameters: Value,
-    /// The more, the sooner; 0 unless given.
+    /// The priority: higher values run first; 0 by default.
     pub priority: i64,
 }
 
 /// A question for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// What is asked.
+    /// The text of the question.
     pub prompt: String,
     /// The answers that are allowed; empty: any.
     pub choices: Vec<String>,
-    /// The agent of an inner conversation that asks, where the agent that waits is an ensemble.
+    /// If the waiting agent is an ensemble: the agent of the inner conversation that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<Arc<str>>,
 }
@@ -76,67 +76,67 @@ pub struct Question {
 /// Why an execution failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Of which sort.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// In words.
+    /// The error message.
     pub error: String,
 }
 
-/// The sorts of failure; a closed set.
+/// The kinds of failures; a closed set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// A script ended with a status other than 0, or ran past a limit of its sandbox.
+    /// A script ended with an exit status other than 0, or exceeded a limit of its sandbox.
     Exit,
     /// A script was ended by a signal.
     Signal,
-    /// Time was up.
+    /// The time limit was reached.
     Timeout,
-    /// More output than the cap allows.
+    /// The output is larger than the limit.
     OutputTooLarge,
-    /// The script said itself that it failed, or threw.
+    /// The script itself reported a failure, or threw an exception.
     Reported,
     /// The model or its provider failed.
     Model,
     /// The output does not match the agent's schema.
     Schema,
-    /// It could not be started at all.
+    /// The program could not be started.
     Unavailable,
 }
 
-/// Tokens and requests of LLM executions.
+/// The usage of LLM executions: tokens, requests and cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Requests made of models.
+    /// The number of requests to models.
     pub requests: u64,
-    /// Of those, answered from a cache.
+    /// The number of these requests that were answered from a cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached: u64,
-    /// Those of them that tools made.
+    /// The number of these requests that tools made.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub by_tools: u64,
-    /// Tokens read.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// Not counted by the provider but estimated.
+    /// Whether the numbers are estimates, because the provider does not count tokens.
     pub estimated: bool,
-    /// What they cost, where a profile says what its tokens cost.
+    /// The cost, if a profile contains the prices of its tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
 }
 
-/// What is left of what a run's limits allow; `None` where there is no limit.
+/// The budget that a run's limits leave; `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Remaining {
-    /// Of `max_total_tokens`.
+    /// The remaining part of `max_total_tokens`.
     pub tokens: Option<u64>,
-    /// Of `max_cost`.
+    /// The remaining part of `max_cost`.
     pub cost: Option<Cost>,
 }
 
 impl Remaining {
-    /// What is left when that has been used.
+    /// The remaining budget after this usage.
     #[must_use]
     pub fn without(self, used: Usage) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl Remaining {
         }
     }
 
-    /// The limit of which nothing is left, by its name.
+    /// The name of the limit of which nothing is left.
     pub fn used_up(self) -> Option<&'static str> {
         if self.tokens == Some(0) {
             Some("max_total_tokens")
@@ -161,19 +161,19 @@ impl Remaining {
     }
 }
 
-/// An amount of money, in the user's currency, exact to a billionth: sums do not depend on their order.
+/// An amount of money in the user's currency, exact to a billionth. So a sum does not depend on the order of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Cost(u64);
 
 impl Cost {
     const BILLIONTHS: f64 = 1e9;
 
-    /// So much; nothing if it is no number or less than nothing.
+    /// The amount for a number; 0 if it is negative or not a number.
     pub fn of(amount: f64) -> Self {
         Self((amount * Self::BILLIONTHS).round() as u64)
     }
 
-    /// As a number.
+    /// The amount as a float.
     pub fn amount(self) -> f64 {
         self.0 as f64 / Self::BILLIONTHS
     }
@@ -187,14 +187,14 @@ impl std::ops::Add for Cost {
     }
 }
 
-/// Without more digits than it needs: `0.0042`.
+/// Writes no unnecessary digits: `0.0042`.
 impl std::fmt::Display for Cost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.amount())
     }
 }
 
-/// A number.
+/// Reads a number.
 impl Serialize for Cost {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_f64(self.amount())
@@ -213,12 +213,12 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Usage {
-    /// Requests that the agent itself made of its model.
+    /// The number of requests that the agent itself made.
     pub fn own_requests(&self) -> u64 {
         self.requests.saturating_sub(self.by_tools)
     }
 
-    /// The same, made by a tool.
+    /// Marks all requests as made by a tool.
     #[must_use]
     pub fn by_a_tool(self) -> Self {
         Self {
@@ -229,7 +229,7 @@ impl Usage {
 }
 
 impl Failure {
-    /// A failure of that kind.
+    /// A failure of this kind.
     pub fn new(kind: FailureKind, error: impl Into<String>) -> Self {
         Self {
             kind,

@@ -1,19 +1,18 @@
-//! What is wrong with a text, where, and what to do about it.
+//! Findings about a text: the message, the place, and the help.
 //!
-//! A [`Finding`] points by route, as the rooms above know places. A [`Diagnostic`] has been resolved
-//! against a [`Source`] and can be shown.
+//! A [`Finding`] has a symbolic place (a route). A [`Diagnostic`] has a position in a [`Source`] and can be shown.
 
 use crate::source::{At, Source, Span};
 
-/// How much a finding matters. Ordered: errors first.
+/// The severity of a finding. Ordered: errors first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The ensemble cannot run.
     Error,
-    /// It runs, and probably not as meant. `--deny-warnings` makes it fail.
+    /// It runs, but probably not as intended. `--deny-warnings` makes it an error.
     Warning,
-    /// Good to know; never fails anything.
+    /// A remark that is never an error.
     Hint,
 }
 
@@ -23,10 +22,10 @@ pub enum Severity {
 pub struct Code(pub &'static str);
 
 impl Code {
-    /// For what is said beside the rules: it is shown without a code.
+    /// For findings without a rule: they are shown without a code.
     pub const NONE: Self = Self("");
 
-    /// How much findings of this code matter: its letter says so.
+    /// The severity of findings with this code, which its letter defines.
     pub fn severity(self) -> Severity {
         match self.0.as_bytes().first() {
             Some(b'W') => Severity::Warning,
@@ -39,51 +38,51 @@ impl Code {
 /// A problem at a symbolic place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
-    /// Its stable code.
+    /// The stable code.
     pub code: Code,
-    /// One sentence without a full stop: what is wrong.
+    /// The message: one sentence without a full stop.
     pub message: String,
-    /// Where.
+    /// The place.
     pub at: At,
-    /// Other places that explain it, each with a few words.
+    /// Other places that explain the finding, each with a short text.
     pub also: Vec<(At, String)>,
-    /// What to do.
+    /// The help: what to do.
     pub help: Option<String>,
 }
 
 /// A problem at a place of a text, ready to be shown.
 #[derive(Debug, Clone)]
 pub struct Diagnostic {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
-    /// Its stable code.
+    /// The stable code.
     pub code: Code,
-    /// One sentence without a full stop: what is wrong.
+    /// The message: one sentence without a full stop.
     pub message: String,
-    /// The text it is about.
+    /// The text in which the problem is.
     pub source: Source,
-    /// The bytes it is about.
+    /// The position of the problem, in bytes.
     pub span: Span,
     /// Other spans of the same text that explain it.
     pub also: Vec<(Span, String)>,
-    /// What to do.
+    /// The help: what to do.
     pub help: Option<String>,
 }
 
 impl Finding {
-    /// An error that names its place.
+    /// An error at this place.
     pub fn error(code: Code, at: At, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, code, at, message)
     }
 
-    /// A warning that names its place.
+    /// A warning at this place.
     pub fn warning(code: Code, at: At, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, code, at, message)
     }
 
-    /// A hint that names its place.
+    /// A hint at this place.
     pub fn hint(code: Code, at: At, message: impl Into<String>) -> Self {
         Self::new(Severity::Hint, code, at, message)
     }
@@ -99,14 +98,14 @@ impl Finding {
         }
     }
 
-    /// With a sentence that says what to do.
+    /// Adds a sentence that says what to do.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// With another place that explains it.
+    /// Adds another place that explains the finding.
     #[must_use]
     pub fn also(mut self, at: At, label: impl Into<String>) -> Self {
         self.also.push((at, label.into()));
@@ -114,7 +113,7 @@ impl Finding {
     }
 }
 
-/// The nearest of some words, if one is near enough to have been meant.
+/// The most similar of these words, if one is similar enough to be a probable correction.
 pub fn did_you_mean<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     const MOST: usize = 1000;
     const LONGEST: usize = 64;

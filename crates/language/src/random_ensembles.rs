@@ -1,4 +1,4 @@
-//! Random ensembles for property tests: small, and full of loops, conditions, failures and requests.
+//! Random ensembles for property tests: small, with many loops, conditions, failures and requests.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::ensemble::{
 };
 use crate::plan::Plan;
 
-/// Conditions that never fail and change their answer as a conversation goes on.
+/// Conditions that never fail and whose results change during a conversation.
 const CONDITIONS: [&str; 5] = [
     "turn_count % 2 == 0",
     "len(history) > 3",
@@ -65,13 +65,13 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
     )
 }
 
-/// Agents, and what each execution comes to.
+/// Agents, and the result of each execution.
 pub fn conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
     let agents = (1_usize..6).prop_flat_map(|count| (0..count).map(|at| agent(at, count)).collect::<Vec<_>>());
     (agents, prop::collection::vec(any::<u8>(), 64)).prop_map(|(agents, fate)| (plan(agents), fate))
 }
 
-/// Conditions that are never true, in several ways.
+/// Conditions that are never true, written in several ways.
 const NEVER: [&str; 4] = [
     "False",
     "turn_count < 0",
@@ -79,8 +79,8 @@ const NEVER: [&str; 4] = [
     "not (turn_count == 1 or turn_count != 1)",
 ];
 
-/// Agents under tight limits, few of which may ask for others, with conditions that are never true among theirs;
-/// and what becomes of several conversations.
+/// Agents with tight limits, with few requests, and with some conditions that are never true; and the results of the
+/// executions of several conversations.
 pub fn limited_conversation() -> impl Strategy<Value = (Plan, Vec<Vec<u8>>)> {
     let agents = (2_usize..7).prop_flat_map(|count| (0..count).map(|at| agent(at, count)).collect::<Vec<_>>());
     let twists = prop::collection::vec(any::<u8>(), 24);
@@ -126,7 +126,7 @@ fn plan_within(agents: Vec<Agent>, limits: Limits) -> Plan {
     Plan::build(Arc::new(ensemble)).expect("the conditions compile")
 }
 
-/// The same ensemble under limits that can be reached, with agents whose failure fails the run.
+/// The same ensemble with limits that can be reached, and with agents whose failure makes the run fail.
 pub fn strict(plan: &Plan, knobs: u8) -> Plan {
     let mut ensemble = Ensemble::clone(plan.ensemble());
     if knobs.is_multiple_of(2) {

@@ -1,13 +1,13 @@
-//! A text with a name, its lines, and the ways to point into it.
+//! A text with a name, its lines, and positions in it.
 //!
-//! Everything above this room speaks of *routes* (`agents[2].dependencies[0].condition`); only when a
-//! problem is shown does a route become a span of bytes, and a span a line and a column.
+//! Other modules use *routes* (`agents[2].dependencies[0].condition`). A route becomes a span of bytes, and a span a
+//! line and a column, only when a problem is shown.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A text under a name that people recognise: a path, or `<stdin>`.
+/// A text with a name that users recognize: a path, or `<stdin>`.
 #[derive(Debug, Clone)]
 pub struct Source {
     name: Arc<str>,
@@ -19,13 +19,13 @@ pub struct Source {
 /// A range of bytes in a [`Source`]; `start <= end`, both on character boundaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span {
-    /// First byte.
+    /// The first byte.
     pub start: usize,
-    /// One past the last byte.
+    /// The byte after the last one.
     pub end: usize,
 }
 
-/// A line and a column as people count them: from 1, columns in characters.
+/// A line and a column for users: counted from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// Line, from 1.
@@ -43,21 +43,21 @@ pub enum Step {
     Index(usize),
 }
 
-/// The way from a document's root to one of its nodes, independent of how the text is laid out.
+/// The path from the root of a document to one of its nodes, independent of the layout of the text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Route(pub Vec<Step>);
 
-/// Which part of the node at a route is meant.
+/// The part of the node at a route.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Part {
     /// The value.
     #[default]
     Value,
-    /// The key that leads to it.
+    /// The key of the node.
     Key,
-    /// A range of bytes of the value's text, as the text reads after YAML has taken quotes and escapes off.
+    /// A range of bytes of the value, without the quotes and escapes of YAML.
     Text(Span),
-    /// A range of bytes of the source itself, for what no route leads to: a syntax error, the second of two equal keys.
+    /// A range of bytes of the source, for problems without a route: a syntax error, the second of two equal keys.
     Source(Span),
 }
 
@@ -66,12 +66,12 @@ pub enum Part {
 pub struct At {
     /// The node.
     pub route: Route,
-    /// The part of it.
+    /// The part of the node.
     pub part: Part,
 }
 
 impl Source {
-    /// Takes the text and finds its lines.
+    /// Stores the text and finds its lines.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let text: Arc<str> = text.into();
         let first = if text.starts_with('\u{feff}') { 3 } else { 0 };
@@ -85,7 +85,7 @@ impl Source {
         }
     }
 
-    /// The name under which people know the text.
+    /// The name of the text for users.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -95,7 +95,7 @@ impl Source {
         &self.text
     }
 
-    /// Line and column of a byte offset; an offset past the end is the end.
+    /// The line and column of a byte offset; an offset beyond the end means the end.
     pub fn place(&self, offset: usize) -> Place {
         let offset = self.floor(offset).max(self.line_starts[0]);
         let line = self.line_starts.partition_point(|&start| start <= offset);
@@ -132,7 +132,7 @@ impl At {
 }
 
 impl Span {
-    /// From `start` up to, not including, `end`.
+    /// From `start` up to `end`, without `end`.
     pub fn new(start: usize, end: usize) -> Self {
         Self { start, end }
     }
@@ -145,18 +145,18 @@ impl From<Range<usize>> for Span {
 }
 
 impl Route {
-    /// The document itself.
+    /// The root of the document.
     pub fn root() -> Self {
         Self::default()
     }
 
-    /// This route and one key more.
+    /// This route followed by a key.
     #[must_use]
     pub fn key(&self, key: impl Into<Arc<str>>) -> Self {
         self.with(Step::Key(key.into()))
     }
 
-    /// This route and one item more.
+    /// This route followed by an index.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         self.with(Step::Index(index))
@@ -176,7 +176,7 @@ impl Route {
         }
     }
 
-    /// The key that leads to this route's node.
+    /// The key of the node at this route.
     pub fn as_key(self) -> At {
         At {
             route: self,

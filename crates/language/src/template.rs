@@ -1,24 +1,24 @@
-//! Prompts and questions: MiniJinja templates, compiled once, rendered on what an execution may know.
+//! Prompts and questions: MiniJinja templates, compiled once, and rendered with the data of an execution.
 //!
-//! Two kinds of absence are told apart. A *name* that no execution can ever have (a typo, an agent that is not
-//! listened to) is an error, because a prompt that silently lacks its subject produces confident nonsense. A *key*
-//! that is not there yet (`context.review` before the first review) renders as nothing, so that one prompt serves
-//! the first turn and all later ones; the same holds for an agent that is listened to and has no output yet.
+//! There are two kinds of missing values. A *name* that no execution can have (a spelling mistake, or an agent that is
+//! not a dependency) is an error, because a model would answer a prompt without its subject with invented content. A
+//! *key* that does not exist yet (`context.review` before the first review) is rendered as an empty text, so that one
+//! prompt works for the first turn and all later ones. The same applies to a dependency that has no output yet.
 //!
 //! | variable | value |
 //! |---|---|
 //! | `input` | the run's input |
 //! | `context` | the accumulated context |
 //! | `turn_count` | turns finished so far |
-//! | `execution` | which execution of the agent this is, from 1 |
-//! | `<agent>` | the latest output of an agent that is listened to; prints as its `response` where it has one |
-//! | `dependencies` | the same by name, for names that are no identifiers: `dependencies["fact-checker"]` |
+//! | `execution` | the number of the execution of the agent, from 1 |
+//! | `<agent>` | the latest output of a dependency; it is printed as its `response` if it has one |
+//! | `dependencies` | the same by name, for names that are not identifiers: `dependencies["fact-checker"]` |
 //! | `parameters` | the agent's `config` |
-//! | `request` | `from`, `parameters`, `priority` of the request that started it, else nothing |
+//! | `request` | `from`, `parameters`, `priority` of the request that started it; otherwise nothing |
 //!
-//! An agent that bears one of the fixed names is found under `dependencies` only.
+//! An agent with one of the fixed names is available only under `dependencies`.
 //!
-//! **Invariant:** rendering copies neither the context nor an output, only the texts that it prints.
+//! **Invariant:** rendering copies only the texts that it prints, never the context or an output.
 
 mod view;
 
@@ -32,7 +32,7 @@ use serde_json::Value;
 use crate::data::{Context, JsonMap, Request};
 use crate::source::Span;
 
-/// Names that every template can use, besides those of the agents that are listened to.
+/// The names that every template can use, in addition to the names of dependencies.
 pub const VARIABLES: [&str; 7] = [
     "input",
     "context",
@@ -43,16 +43,16 @@ pub const VARIABLES: [&str; 7] = [
     "request",
 ];
 
-/// Steps of one rendering: thousands of times what a prompt needs, a fraction of a second.
+/// The maximum number of steps of one rendering: thousands of times what a prompt needs, in a fraction of a second.
 const FUEL: u64 = 1_000_000;
 
-/// Bytes of one rendering: the cap of a script's output.
+/// The maximum number of bytes of one rendering: the same limit as for a script's output.
 const MAX_BYTES: usize = 10 * 1024 * 1024;
 
-/// The name under which a template lies in its environment; without a suffix nothing is escaped.
+/// The name of the template in its environment; without a file extension, nothing is escaped.
 const NAME: &str = "template";
 
-/// What an execution may know, as templates see it.
+/// The data of an execution, in the form for templates.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     /// `input`.
@@ -63,9 +63,9 @@ pub struct Scope {
     pub turn_count: u32,
     /// `execution`.
     pub execution: u32,
-    /// All agents that are listened to, whether they have an output or not.
+    /// All dependencies, with or without an output.
     pub listens_to: Arc<[Arc<str>]>,
-    /// The latest outputs of those that have one, in declaration order.
+    /// The latest outputs of the dependencies that have one, in declaration order.
     pub dependencies: Vec<(Arc<str>, Arc<Value>)>,
     /// `parameters`.
     pub parameters: Arc<JsonMap>,
@@ -80,7 +80,7 @@ pub struct Template {
     variables: Vec<String>,
 }
 
-/// Why a text is no template, or why one could not be rendered.
+/// The reason why a text is not a template, or cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} (line {line}, column {column})")]
 pub struct TemplateError {
@@ -90,7 +90,7 @@ pub struct TemplateError {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// The offending bytes of the template, where they are known.
+    /// The part of the template that causes the error, if it is known.
     pub span: Option<Span>,
 }
 
@@ -112,17 +112,17 @@ impl Template {
         })
     }
 
-    /// Does its text depend on any variable?
+    /// Whether the text uses any variable.
     pub fn uses_variables(&self) -> bool {
         !self.variables.is_empty()
     }
 
-    /// The variables that it may look up, sorted; functions of the language are none.
+    /// The variables that it may use, sorted, without functions of the template language.
     pub fn variables(&self) -> &[String] {
         &self.variables
     }
 
-    /// The text with everything filled in.
+    /// Renders the template.
     pub fn render(&self, scope: &Scope) -> Result<String, TemplateError> {
         if let Some(name) = self.variables.iter().find(|name| !scope.knows(name)) {
             return Err(self.unknown(name, &scope.listens_to));
@@ -140,14 +140,14 @@ impl Template {
     }
 }
 
-/// The first variable of a template that an agent which listens to these agents cannot use; `None` leaves the
-/// variables alone. The template is read and not kept, at a fraction of what [`Template::compile`] costs.
+/// The first variable of a template that is not available to an agent with these dependencies; `None` does not check
+/// the variables. The template is parsed but not kept, which is much cheaper than [`Template::compile`].
 ///
 /// # Errors
-/// The text is no template, or there is such a variable.
+/// The text is not a template, or there is such a variable.
 pub fn check(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(), Fault> {
     static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(environment);
-    // Neither an expression nor a tag begins without a brace.
+    // Expressions and tags always begin with a brace.
     if !text.contains('{') {
         return Ok(());
     }
@@ -165,12 +165,12 @@ pub fn check(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(), Fault> {
     }
 }
 
-/// What keeps a template from being rendered.
+/// The reason why a template cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// It is none.
+    /// The text is not a template.
     Syntax(TemplateError),
-    /// It uses a variable that it cannot have.
+    /// It uses a variable that does not exist.
     Variable(TemplateError),
 }
 
@@ -187,7 +187,7 @@ fn unknown(text: &str, name: &str, listens_to: &[Arc<str>]) -> TemplateError {
 }
 
 impl Scope {
-    /// Can a template of this execution use that name?
+    /// Whether a template of this execution can use this name.
     fn knows(&self, name: &str) -> bool {
         VARIABLES.contains(&name)
             || self.listens_to.iter().any(|agent| **agent == *name)
@@ -195,8 +195,8 @@ impl Scope {
     }
 }
 
-/// What an agent is asked to do: its rendered prompt; a prompt that uses no variable is followed by what the
-/// execution was given, as labelled blocks; without a prompt there are only the blocks.
+/// The task of an agent: its rendered prompt. A prompt without variables is followed by the input of the execution as
+/// labelled blocks; without a prompt, there are only these blocks.
 pub fn task_text(prompt: Option<&Template>, scope: &Scope) -> Result<String, TemplateError> {
     let Some(prompt) = prompt else {
         return Ok(blocks(scope).join("\n\n"));
@@ -211,7 +211,7 @@ pub fn task_text(prompt: Option<&Template>, scope: &Scope) -> Result<String, Tem
     Ok(parts.join("\n\n"))
 }
 
-/// An output as a text to read: its `response` where it has one, else JSON.
+/// An output as text: its `response` if it has one, otherwise JSON.
 pub fn output_text(output: &Value) -> String {
     match output {
         Value::String(text) => text.clone(),
@@ -254,12 +254,12 @@ fn undeclared(environment: &Environment<'_>, template: &minijinja::Template<'_, 
     names
 }
 
-/// Is `word` what a template reads instead of the agent's whole name, which is no identifier?
+/// Whether `word` is the part of the agent's name that a template reads as an identifier.
 fn is_part_of(agent: &str, word: &str) -> bool {
     agent.contains(['-', '.']) && agent.split(['-', '.']).any(|part| part == word)
 }
 
-/// The first place inside `{{ … }}` or `{% … %}` where `word` stands as a whole word.
+/// The first place inside `{{ … }}` or `{% … %}` where `word` occurs as a whole word.
 fn find_in_tags(text: &str, word: &str) -> Option<Span> {
     let mut at = 0;
     while let Some(open) = text[at..].find("{{").into_iter().chain(text[at..].find("{%")).min() {
@@ -332,7 +332,7 @@ impl fmt::Debug for Template {
     }
 }
 
-/// A buffer that refuses to grow past [`MAX_BYTES`].
+/// A buffer with a maximum size of [`MAX_BYTES`].
 #[derive(Default)]
 struct Capped(Vec<u8>);
 

@@ -1,18 +1,19 @@
-//! `# ensemble: allow(CODE) reason`: a finding that somebody has looked at and means to keep.
+//! `# ensemble: allow(CODE) reason`: a comment that allows a finding, which the author has examined and accepts.
 //!
-//! A comment at the end of a line speaks of that line, one on a line of its own of the next line that is no
-//! comment. Warnings and hints go; errors stay, since an ensemble with one cannot run. A comment that does
-//! nothing, or does not say why, is itself a finding: else allowances outlive what they were written for.
+//! A comment at the end of a line applies to that line; a comment on its own line applies to the next line that is not
+//! a comment. Only warnings and hints can be allowed, because an ensemble with an error cannot run. A comment that
+//! allows nothing or has no reason is itself a finding. Otherwise comments would remain after their reason has
+//! disappeared.
 
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::loader::{Document, codes, explain};
 use crate::source::{Source, Span};
 
-/// How it is written.
+/// The form of the comment.
 const FORM: &str = "write `# ensemble: allow(CODE) reason`";
 
-/// Drops what is allowed and adds what is wrong with the comments. Only where all checks have run
-/// (`complete`) can it be said that a comment allows nothing.
+/// Drops the allowed findings, and adds findings about invalid comments. Only if all checks have run (`complete`) is it
+/// known that a comment allows nothing.
 pub fn apply_allowances(document: &Document, mut diagnostics: Vec<Diagnostic>, complete: bool) -> Vec<Diagnostic> {
     let source = document.source();
     let mut complaints = Vec::new();
@@ -80,7 +81,7 @@ impl<'s> Allowance<'s> {
     }
 }
 
-/// The code, if findings of it can be allowed; else why not, and what to do.
+/// The code, if its findings can be allowed; otherwise the error message and the help text.
 fn allowable(name: &str) -> Result<Code, (String, String)> {
     let Some(code) = explain::find(name) else {
         let help = match explain::nearest(name) {
@@ -100,7 +101,7 @@ fn allowable(name: &str) -> Result<Code, (String, String)> {
     Ok(code)
 }
 
-/// The line that a comment speaks of.
+/// The line to which a comment applies.
 fn line_of(source: &Source, comment: Span) -> usize {
     let own = source.place(comment.start).line;
     let is_comment = |line: usize| source.line(line).trim_start().starts_with('#');

@@ -1,4 +1,4 @@
-//! What the checks promise of every run of an ensemble, as numbers.
+//! Upper bounds for every run of an ensemble, computed by the checks.
 
 use super::graph::Graph;
 use super::{edges, never, too_late, turns};
@@ -7,15 +7,15 @@ use crate::ensemble::Ensemble;
 /// Bounds that no run of the ensemble exceeds. Agents are in declaration order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
-    /// Positions of the agents that no run executes.
+    /// The positions of the agents that no run executes.
     pub never_run: Vec<usize>,
-    /// The most executions of each agent in a run.
+    /// The highest number of executions of each agent in a run.
     pub most_executions: Vec<u64>,
-    /// For each agent, the most executions that each of its dependencies starts.
+    /// For each agent, the highest number of executions that each of its dependencies starts.
     pub most_starts: Vec<Vec<u64>>,
 }
 
-/// The bounds that the checks work with.
+/// The bounds that the checks use.
 pub fn bounds(ensemble: &Ensemble) -> Bounds {
     let graph = Graph::of(ensemble);
     let starts = |agent: usize| {

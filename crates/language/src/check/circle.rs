@@ -1,7 +1,7 @@
-//! Circles that no agent can enter: everyone in them waits for someone else in them to run first.
+//! Cycles of agents that can never start, because each agent waits for another agent of the cycle.
 //!
-//! Conditions and requests are left out of it: a condition may become true, and a request may open any
-//! circle, but an ensemble that needs one to start at all is not what anybody meant.
+//! Conditions and requests are ignored: a condition may become true, and a request can start any agent. But an ensemble
+//! that needs one of them to start at all is most likely a mistake.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Dependency, Ensemble};
 use crate::loader::codes;
 
-/// One error for every circle.
+/// Reports one error for each cycle.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     let graph = Graph::of(ensemble);
     let blocked = graph.blocked();
@@ -35,7 +35,7 @@ pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     circles.iter().map(|circle| report(ensemble, circle)).collect()
 }
 
-/// Who needs whom before the first execution.
+/// The agents that each agent needs before its first execution.
 struct Graph<'e> {
     agents: &'e [Agent],
     index: HashMap<&'e str, usize>,
@@ -55,13 +55,13 @@ impl<'e> Graph<'e> {
         }
     }
 
-    /// The edges that may keep an agent from its first execution.
+    /// The edges that can prevent the first execution of the agent.
     fn needs(&self, agent: usize) -> impl Iterator<Item = (usize, &'e Dependency)> {
         let edges = self.agents[agent].dependencies.iter().filter(|edge| !edge.feedback);
         edges.filter_map(|edge| Some((*self.index.get(&*edge.agent_name)?, edge)))
     }
 
-    /// Is one of the agents of which one must hold there from the start?
+    /// Whether one of the agents of which at least one is required can run at the start.
     fn has_open_door(&self, agent: usize) -> bool {
         let mut any_of = self.agents[agent]
             .dependencies
@@ -71,7 +71,7 @@ impl<'e> Graph<'e> {
         any_of.peek().is_none() || any_of.any(|edge| edge.feedback)
     }
 
-    /// Agents that can never have a first execution.
+    /// The agents that can never have a first execution.
     fn blocked(&self) -> Vec<bool> {
         let count = self.agents.len();
         let mut listeners = vec![Vec::new(); count];
@@ -103,7 +103,7 @@ impl<'e> Graph<'e> {
         blocked
     }
 
-    /// A shortest circle through the first agent of a group that waits for itself; `None` where it does not.
+    /// A shortest cycle through the first agent of a group that waits for itself; `None` if there is none.
     fn circle(&self, group: &[usize]) -> Option<Vec<(usize, &'e Dependency)>> {
         let start = *group.iter().min()?;
         let inside: std::collections::HashSet<usize> = group.iter().copied().collect();
@@ -124,7 +124,7 @@ impl<'e> Graph<'e> {
     }
 }
 
-/// The way from `start` to `last` and over `closing` back, as agents with the edge on which each waits.
+/// The path from `start` to `last` and back over `closing`, as agents with the edge on which each of them waits.
 fn unwind<'e>(
     start: usize,
     last: usize,

@@ -1,14 +1,14 @@
-//! Conditions whose answer is known before anything has happened.
+//! Conditions whose result is known before a run.
 //!
-//! `condition: true` and `condition: false` are left alone: they say what they do, as for an agent that is only
-//! requested.
+//! `condition: true` and `condition: false` are not reported: their effect is obvious, for example for an agent that
+//! runs only on request.
 
 use super::graph::Graph;
 use crate::condition::Verdict;
 use crate::diagnostic::Finding;
 use crate::loader::codes;
 
-/// Warns of every condition that is always or never true, or never has an answer.
+/// Warns of every condition that is always true, always false, or always an error.
 pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (to, edge) in graph.all_edges() {

@@ -1,11 +1,11 @@
-//! Dependencies of which a part has no effect: counts that cannot be reached, and loops that never close.
+//! Dependencies with a part that has no effect: counts that cannot be reached, and feedback that never applies.
 
 use super::graph::{Edge, Graph};
 use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
 use crate::loader::codes;
 
-/// Warns of feedback to agents that run once, and hints at every `max_executions` that is out of reach.
+/// Warns of feedback to agents that run only once, and gives a hint for every `max_executions` that cannot be reached.
 pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (to, edge) in graph.all_edges() {
@@ -15,7 +15,7 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Feedback counts from the second execution on, and there is none.
+/// Feedback has an effect only from the second execution on, and there is no second execution.
 fn feedback_once(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Finding> {
     let agent = graph.agent(to);
     if !edge.dependency.feedback || agent.conversation.max_turns.get() > 1 {
@@ -30,7 +30,7 @@ fn feedback_once(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Findin
     Some(Finding::warning(codes::FEEDBACK_ONCE, place, message).help(help))
 }
 
-/// News over an edge starts an agent no more often than there is news, and than the agent may run.
+/// An edge starts its agent at most once for each new output, and not more often than the agent may run.
 pub(super) fn most_starts(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> u32 {
     let turns = |at: usize| graph.agent(at).conversation.max_turns.get();
     let own = turns(to) - u32::from(edge.dependency.feedback);
@@ -40,7 +40,7 @@ pub(super) fn most_starts(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> u32 
 fn out_of_reach(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Finding> {
     let wanted = edge.dependency.max_executions?.get();
     let most = most_starts(graph, to, edge);
-    // Where there is nothing to count the edge itself is at fault.
+    // If the edge can never start its agent, another finding reports the edge.
     if wanted <= most || most == 0 {
         return None;
     }
@@ -50,7 +50,7 @@ fn out_of_reach(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Finding
     } else {
         (edge.from, graph.agent(edge.from).conversation.max_turns.get())
     };
-    // An agent whose own turns are as many as wanted has one fewer for feedback.
+    // If the agent's own `max_turns` is the limit, feedback can start it one time fewer.
     let not_first = if limiting == to && edge.dependency.feedback {
         ", and a feedback dependency does not count for the first execution"
     } else {

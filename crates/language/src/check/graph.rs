@@ -1,4 +1,4 @@
-//! What several checks look at: who listens to whom, and what each condition says before a run.
+//! Data that several checks use: the dependencies of all agents, and what is known of each condition before a run.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,7 +6,7 @@ use crate::condition::{Condition, Reading, Verdict};
 use crate::ensemble::{Agent, Dependency, Ensemble};
 use crate::source::Route;
 
-/// An ensemble with its dependencies resolved and its conditions read.
+/// An ensemble with resolved dependencies and parsed conditions.
 pub(super) struct Graph<'e> {
     pub(super) ensemble: &'e Ensemble,
     index: HashMap<&'e str, usize>,
@@ -15,18 +15,18 @@ pub(super) struct Graph<'e> {
 
 /// One dependency.
 pub(super) struct Edge<'e> {
-    /// The agent that is listened to.
+    /// The agent that is depended on.
     pub(super) from: usize,
     pub(super) dependency: &'e Dependency,
     pub(super) condition: Option<(Reading, Verdict)>,
 }
 
-/// Which dependencies count, and who ends the conversation by running.
+/// Which dependencies can be fulfilled, and which agents end the conversation when they run.
 #[derive(Default)]
 pub(super) struct Rules {
-    /// A condition that is never true is never met.
+    /// A dependency with a condition that is never true is never fulfilled.
     pub(super) conditions: bool,
-    /// Agents whose outputs come too late for everybody.
+    /// The agents whose outputs come too late for all other agents.
     pub(super) last: Vec<bool>,
 }
 
@@ -77,26 +77,26 @@ impl<'e> Graph<'e> {
         self.ensemble.agents.iter().map(|agent| &*agent.name)
     }
 
-    /// On whom the agent listens, in declaration order.
+    /// The dependencies of the agent, in declaration order.
     pub(super) fn edges(&self, to: usize) -> &[Edge<'e>] {
         &self.edges[to]
     }
 
-    /// Every edge with the agent that listens.
+    /// Every edge, with the agent that has the dependency.
     pub(super) fn all_edges(&self) -> impl Iterator<Item = (usize, &Edge<'e>)> {
         (0..self.len()).flat_map(|to| self.edges[to].iter().map(move |edge| (to, edge)))
     }
 
-    /// May an agent ask for others, whatever their dependencies say?
+    /// Whether an agent may request other agents, independent of their dependencies.
     pub(super) fn has_requests(&self) -> bool {
         let mut agents = self.ensemble.agents.iter();
         agents.any(|agent| agent.conversation.triggers_conversation)
     }
 
-    /// The earliest turn in which each agent can have its first execution; `None` where there is none.
+    /// The earliest turn in which each agent can have its first execution; `None` if there is no such turn.
     ///
-    /// An agent runs a turn after the last of those that it needs and the first of those of which it needs one;
-    /// or a turn after the first agent that may ask for others.
+    /// An agent can run one turn after the last of the agents that it requires, and after the first of the agents of
+    /// which it requires one; or one turn after the first agent that may request other agents.
     pub(super) fn first_turns(&self, rules: &Rules) -> Vec<Option<u32>> {
         let mut waits = Waits::of(self, rules);
         let mut turns = vec![None; self.len()];
@@ -120,7 +120,7 @@ impl<'e> Graph<'e> {
 }
 
 impl Edge<'_> {
-    /// Can it never hold, once it is asked?
+    /// Whether it can never be fulfilled when its condition is evaluated.
     pub(super) fn never_holds(&self) -> bool {
         matches!(
             self.condition,
@@ -128,7 +128,7 @@ impl Edge<'_> {
         )
     }
 
-    /// Must it hold before the first execution?
+    /// Whether it must be fulfilled before the first execution.
     pub(super) fn is_needed_first(&self) -> bool {
         self.dependency.requires_all && !self.dependency.feedback
     }
@@ -138,13 +138,13 @@ impl Edge<'_> {
     }
 }
 
-/// What keeps agents from their first execution.
+/// What prevents the first execution of agents.
 struct Waits {
-    /// How many must still have run.
+    /// The number of required agents that have not run.
     missing: Vec<usize>,
-    /// Is one there of those of which one must be?
+    /// Whether one of the agents of which one is required has run.
     door: Vec<bool>,
-    /// Who waits for each agent, and whether it must.
+    /// For each agent, the agents that wait for it, and whether they require it.
     listeners: Vec<Vec<(usize, bool)>>,
 }
 
@@ -175,12 +175,12 @@ impl Waits {
         self.missing[agent] == 0 && self.door[agent]
     }
 
-    /// Who waits for nobody.
+    /// The agents that wait for no other agent.
     fn ready(&self) -> impl Iterator<Item = usize> {
         (0..self.missing.len()).filter(|agent| self.is_ready(*agent))
     }
 
-    /// The agent has run: who waits for nobody any more?
+    /// Marks the agent as run, and returns the agents that now wait for no other agent.
     fn without(&mut self, agent: usize) -> Vec<usize> {
         let mut ready = Vec::new();
         for (listener, required) in std::mem::take(&mut self.listeners[agent]) {

@@ -1,7 +1,7 @@
-//! Keys that conditions read: written by nobody, or by several.
+//! Keys that conditions read, and that no agent or several agents write.
 //!
-//! A key is judged only where everything that could write it is known. `--set`, `--context` and the `config` of
-//! an outer ensemble can add any key to the context, so what is found is a warning.
+//! A key is checked only if everything that could write it is known. `--set`, `--context` and the `config` of an outer
+//! ensemble can add any key to the context, so the finding is only a warning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -13,13 +13,14 @@ use crate::ensemble::{Agent, AgentKind, Ending};
 use crate::loader::codes;
 use crate::source::Span;
 
-/// The top-level keys of an agent's outputs, where they are known.
+/// The top-level keys of an agent's output, if they are known.
 pub type OutputKeys = BTreeSet<String>;
 
-/// Most findings, and most questions that are looked at for a slip; each is compared with many names.
+/// The limit of findings, and of reads that are searched for spelling mistakes, because each is compared with many
+/// names.
 const MOST: usize = 100;
 
-/// What outputs of agents can hold, asked for only where it matters.
+/// The keys of the outputs of agents, computed only if needed.
 pub(super) struct Outputs<'g, 'e> {
     graph: &'g Graph<'e>,
     ask: &'g dyn Fn(&Agent) -> Option<OutputKeys>,
@@ -27,13 +28,13 @@ pub(super) struct Outputs<'g, 'e> {
     context: Option<Rc<Written>>,
 }
 
-/// What is written into the context.
+/// The keys that are written into the context.
 struct Written {
-    /// Keys under which whole outputs are stored.
+    /// The keys under which whole outputs are stored.
     stored: BTreeSet<String>,
-    /// The first two agents that are known to merge each key.
+    /// The first two agents that are known to write each key.
     merged: BTreeMap<String, (usize, Option<usize>)>,
-    /// Is nothing else merged?
+    /// Whether all written keys are known.
     is_all: bool,
 }
 
@@ -88,7 +89,7 @@ impl<'g, 'e> Outputs<'g, 'e> {
     }
 }
 
-/// The keys that an `output_schema` allows, where it allows no others.
+/// The keys that an `output_schema` allows, if it allows no other keys.
 fn closed_schema(agent: &Agent) -> Option<OutputKeys> {
     let schema = agent.output_schema.as_ref()?.as_object()?;
     let is_closed = schema.get("additionalProperties") == Some(&false.into());
@@ -99,13 +100,13 @@ fn closed_schema(agent: &Agent) -> Option<OutputKeys> {
     let properties = schema.get("properties").and_then(|keys| keys.as_object());
     let mut keys: OutputKeys = properties.map_or_else(BTreeSet::new, |keys| keys.keys().cloned().collect());
     if matches!(agent.kind, AgentKind::Llm(_)) {
-        // A model's full text is kept beside what it says.
+        // The full text of a model is stored beside the keys of its output.
         keys.insert("response".to_owned());
     }
     Some(keys)
 }
 
-/// Warns of keys that nobody writes, and hints at those that several agents write.
+/// Warns of keys that no agent writes, and gives hints for keys that several agents write.
 pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs<'_, '_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut questions = 0;
@@ -134,7 +135,7 @@ pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs<'_, '_>) -> Vec<Fin
 
 type AtPlace = Box<dyn FnOnce(crate::source::At) -> Finding>;
 
-/// A key of the output of the dependency's own agent.
+/// A key of the output of the agent that is depended on.
 fn of_output(edge: &Edge<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Option<AtPlace> {
     const OF_FAILURES: [&str; 2] = ["error", "kind"];
     let on = edge.dependency.on;
@@ -156,8 +157,8 @@ fn of_output(edge: &Edge<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Optio
     Some(unwritten(message, key, known.into_iter(), ""))
 }
 
-/// A key of the context. Whoever asks whether it is there reckons with that it is not, so only what looks like a
-/// slip is a finding then.
+/// A key of the context. A condition that only tests whether the key exists expects that it may be missing, so it is
+/// reported only if it is probably a spelling mistake.
 fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) -> Option<AtPlace> {
     const ELSE: &str = "; `--set`, `--context` or the `config` of an outer ensemble could add it";
     let key = read.key.as_str();
@@ -170,7 +171,7 @@ fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) 
         if read.is_question {
             return None;
         }
-        // Its name stays reserved, so nobody else can write it either.
+        // The name of the key stays reserved, so no other agent can write it.
         let stored = agent.state_key().clone();
         return Some(Box::new(move |at| {
             let help = format!("the output of that agent is stored under its `state_key`, `{stored}`");
@@ -204,7 +205,7 @@ fn unwritten<'k>(message: String, key: &str, known: impl Iterator<Item = &'k str
     Box::new(move |at| Finding::warning(codes::UNWRITTEN_KEY, at, message).help(help))
 }
 
-/// A key that several agents are known to write: which of them is read depends on who ran last.
+/// A key that several agents are known to write: the condition reads the value of the agent that ran last.
 fn shared(graph: &Graph<'_>, key: &str, first: usize, second: usize) -> AtPlace {
     let message = format!(
         "`{}` and `{}` both write `{key}`: this condition reads the value of the agent that ran last",

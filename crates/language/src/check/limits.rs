@@ -1,4 +1,4 @@
-//! Caps that end the whole conversation before an agent's own limit could hold that agent alone.
+//! Limits that end the whole conversation before an agent reaches its own limit.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::ensemble::{Agent, Ensemble};
 use crate::loader::codes;
 use crate::source::Route;
 
-/// Hints at every `max_agent_executions` that is no larger than the agent's `max_turns`.
+/// Gives a hint for every `max_agent_executions` that is not larger than the agent's `max_turns`.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     if ensemble.limits.max_agent_executions.is_empty() {
         return Vec::new();

@@ -1,8 +1,8 @@
-//! What can be known about a sound ensemble before it runs: one file for each check.
+//! Checks of an ensemble without errors, before a run: one file for each check.
 //!
-//! Checks are pure. [`check`] looks at the typed ensemble alone, [`check_around`] also at what somebody tells it of
-//! the files beside it, and [`Text`] at the text itself. **Invariant:** an error here means that no run can
-//! go as written; whatever merely looks odd is a warning or a hint.
+//! Checks are pure functions. [`check`] examines only the typed ensemble; [`check_around`] also uses what the caller
+//! knows about other files; [`Text`] examines the text. **Invariant:** an error means that no run is possible as
+//! written; anything that is only suspicious is a warning or a hint.
 
 mod allow;
 mod bounds;
@@ -35,22 +35,22 @@ pub use bounds::{Bounds, bounds};
 pub use keys::OutputKeys;
 pub use text::Text;
 
-/// What stands around an ensemble's file.
+/// What the caller knows about the files around an ensemble.
 pub trait Around {
-    /// Profiles of the configuration files, in the order in which they are sought; `None` where they cannot be read.
+    /// The profiles of the configuration files, in the order of the search; `None` if the files cannot be read.
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]>;
-    /// The top-level keys of what the agent puts out, where its script or its model tells.
+    /// The top-level keys of each agent's output, if its script or its model defines them.
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys>;
-    /// What is wrong with the files that agents name.
+    /// The findings about the files that agents name.
     fn files(&self, ensemble: &Ensemble) -> Vec<Finding>;
 }
 
-/// Everything that the ensemble alone tells.
+/// All findings about the ensemble alone.
 pub fn check(ensemble: &Ensemble) -> Vec<Finding> {
     of_graph(&Graph::of(ensemble))
 }
 
-/// Everything that the ensemble and what stands around it tell.
+/// All findings about the ensemble and the files around it.
 pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
     let graph = Graph::of(ensemble);
     let mut findings = of_graph(&graph);

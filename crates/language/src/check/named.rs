@@ -1,10 +1,10 @@
-//! Agents that conditions name and the ensemble does not have.
+//! Unknown agents in conditions.
 
 use super::graph::Graph;
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::loader::codes;
 
-/// An error for every unknown agent in a condition.
+/// Reports an error for every unknown agent in a condition.
 pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (to, edge) in graph.all_edges() {

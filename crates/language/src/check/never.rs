@@ -1,16 +1,16 @@
-//! Agents that can never run, because a condition on their way is never true.
+//! Agents that can never run, because a condition on the path to them is never true.
 //!
-//! Circles are errors of their own, and limits a check of their own. Whoever may be requested can run.
+//! Cycles are separate errors, and limits have a separate check. An agent that can be requested can always run.
 
 use super::graph::{Edge, Graph, Rules};
 use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
 use crate::loader::codes;
 
-/// How many are named in one finding.
+/// The highest number of agents named in one finding.
 const SHOWN: usize = 5;
 
-/// Agents that some dependency shuts out, the conditions apart from which they would run.
+/// Agents with a dependency that can never be fulfilled, and that would run without their conditions.
 pub(super) fn shut_out(graph: &Graph<'_>) -> Vec<usize> {
     if !graph.all_edges().any(|(_, edge)| edge.never_holds()) {
         return Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn shut_out(graph: &Graph<'_>) -> Vec<usize> {
         .collect()
 }
 
-/// Warns of the agents at which it begins, and names those that wait for them.
+/// Warns of the first agents that can never run, and names the agents that wait for them.
 pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     let never = shut_out(graph);
     let is_shut_out = |agent: usize| never.binary_search(&agent).is_ok();
@@ -51,7 +51,7 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The dependency of the agent's own that is never met.
+/// The dependency of the agent itself that is never fulfilled.
 fn culprit<'g, 'e>(graph: &'g Graph<'e>, agent: usize) -> Option<&'g Edge<'e>> {
     let barred = |edge: &&Edge<'e>| edge.never_holds() && !edge.dependency.feedback;
     let edges = || graph.edges(agent).iter();

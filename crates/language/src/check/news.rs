@@ -1,14 +1,14 @@
-//! Agents that may run several times and listen to everyone: who, if anyone, has news for them?
+//! Agents without dependencies that may run several times: can another agent start them again?
 //!
-//! An agent without dependencies runs again when any other agent has a new output. Its own outputs are no
-//! news to it, so alone in an ensemble it runs once, whatever its `max_turns`, unless it may request itself.
+//! An agent without dependencies runs again when any other agent has a new output. Its own outputs do not start it
+//! again. So if it is the only agent, it runs once, whatever its `max_turns` is, unless it may request itself.
 
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble, Trigger};
 use crate::loader::codes;
 use crate::source::{At, Route};
 
-/// Warns of agents that nobody can wake, and hints at agents that wake each other.
+/// Warns of agents that no agent can start again, and gives hints for agents that start each other.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     let listeners: Vec<(usize, &Agent)> = ensemble
         .agents

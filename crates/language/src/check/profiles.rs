@@ -1,4 +1,5 @@
-//! Model profiles that are named and not known, known and not named, or that lead in a circle through several files.
+//! Model profiles that are used but not defined, that are defined but not used, or that form a cycle over several
+//! files.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use crate::ensemble::{Agent, AgentKind, ContextWindow, Ensemble, Llm, ModelChoic
 use crate::loader::codes;
 use crate::source::{At, Route};
 
-/// Warns of every profile that neither the file nor `known` has; another machine may have it.
+/// Warns of every profile that is neither in the file nor in `known`; another computer may have the profile.
 pub(super) fn unknown(ensemble: &Ensemble, known: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let inline: HashSet<&str> = ensemble.model_profiles.iter().map(|(name, _)| &**name).collect();
     named(ensemble)
@@ -24,7 +25,7 @@ pub(super) fn unknown(ensemble: &Ensemble, known: &dyn Fn(&str) -> bool) -> Vec<
         .collect()
 }
 
-/// Hints at every profile of the file that neither an agent nor a fallback names.
+/// Gives a hint for every profile of the file that is used by no agent and no fallback.
 pub(super) fn unused(ensemble: &Ensemble) -> Vec<Finding> {
     let used: HashSet<&str> = named(ensemble).map(|(name, _)| name).collect();
     let profiles = ensemble.model_profiles.iter();
@@ -42,16 +43,16 @@ pub(super) fn unused(ensemble: &Ensemble) -> Vec<Finding> {
         .collect()
 }
 
-/// Warns of fallbacks that lead from this file through `configured` profiles back to where they began.
+/// Warns of fallbacks that lead from this file over `configured` profiles back to their start.
 ///
-/// A circle within one file is an error that the loader finds.
+/// A cycle within one file is an error that the loader reports.
 pub(super) fn circles_through(ensemble: &Ensemble, configured: &[(Arc<str>, Profile)]) -> Vec<Finding> {
     let mut fallbacks: HashMap<&str, Option<&str>> = HashMap::new();
     for (name, profile) in ensemble.model_profiles.iter().chain(configured) {
         fallbacks.entry(name).or_insert(profile.fallback.as_deref());
     }
     let own: HashSet<&str> = ensemble.model_profiles.iter().map(|(name, _)| &**name).collect();
-    // Which walk came by first; a walk that meets itself has found a circle.
+    // The number of the walk that visited a profile first. A walk that visits a profile twice has found a cycle.
     let mut walked: HashMap<&str, usize> = HashMap::new();
     let mut findings = Vec::new();
     for (walk, (start, _)) in ensemble.model_profiles.iter().enumerate() {
@@ -66,7 +67,7 @@ pub(super) fn circles_through(ensemble: &Ensemble, configured: &[(Arc<str>, Prof
             continue;
         };
         let circle = &mut way[from..];
-        // A circle of the configuration alone is no business of this file.
+        // A cycle within the configuration is not a finding about this file.
         if let Some(first) = circle.iter().position(|name| own.contains(name)) {
             circle.rotate_left(first);
             let message = format!(
@@ -84,7 +85,7 @@ pub(super) fn circles_through(ensemble: &Ensemble, configured: &[(Arc<str>, Prof
     findings
 }
 
-/// Every profile that is named, with its place.
+/// Every profile that is used, with its place.
 fn named(ensemble: &Ensemble) -> impl Iterator<Item = (&str, At)> {
     let agents = ensemble.agents.iter().enumerate().filter_map(|(index, agent)| {
         let route = Agent::route(index);
@@ -110,7 +111,7 @@ fn named(ensemble: &Ensemble) -> impl Iterator<Item = (&str, At)> {
     agents.chain(summing_up(ensemble)).chain(fallbacks)
 }
 
-/// Profiles that sum up what a context window leaves out.
+/// The profiles that summarize the messages that a context window leaves out.
 fn summing_up(ensemble: &Ensemble) -> impl Iterator<Item = (&str, At)> {
     let agents = ensemble.agents.iter().enumerate();
     agents.filter_map(|(index, agent)| match &agent.kind {

@@ -1,8 +1,8 @@
-//! Keys and passwords that stand in the file, and keeping them out of what is shown.
+//! Finds keys and passwords in the text, and removes them from output.
 //!
-//! Three signs: the beginnings that providers give their keys, anywhere in the text; a value under a key such as
-//! `password`; and, in an agent's `config`, a long row of mixed characters that no person would type. Whatever has
-//! a word for its value (`{{ … }}`, `$NAME`, `NAME_IN_CAPITALS`) is no secret.
+//! There are three signs of a secret: a prefix that providers use for their keys, anywhere in the text; a value under a
+//! key such as `password`; and, in an agent's `config`, a long sequence of mixed characters that no person would type.
+//! A value that only names the place of the secret (`{{ … }}`, `$NAME`, `NAME_IN_CAPITALS`) is not a secret.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -14,10 +14,10 @@ use crate::loader::codes;
 use crate::loader::document::{Content, Document, Node};
 use crate::source::{At, Source, Span};
 
-/// A beginning that gives a key away.
+/// A prefix that identifies a key.
 struct Mark {
     start: &'static str,
-    /// How many characters of a key must follow.
+    /// The number of characters of a key that must follow.
     least: usize,
     what: &'static str,
 }
@@ -49,11 +49,11 @@ const MARKS: [Mark; 20] = [
     mark("-----BEGIN ", 0, "a private key"),
 ];
 
-/// What stands between an address's scheme and its host.
+/// The part of an address between its scheme and its host.
 const ADDRESS: &str = "://";
 
-/// Every mark, and an address as the last, in one walk over the text. Of its kinds this one is soon built, since most
-/// commands read one file.
+/// All prefixes, and addresses as the last pattern, in one search over the text. This kind of automaton is built
+/// quickly, because most commands read only one file.
 static SIGNS: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let starts = MARKS.iter().map(|mark| mark.start);
     let mut builder = AhoCorasick::builder();
@@ -62,7 +62,7 @@ static SIGNS: LazyLock<AhoCorasick> = LazyLock::new(|| {
     built.expect("so few are never too many")
 });
 
-/// Keys whose values are secret, and how long a value must be to be one.
+/// Keys whose values are secret, and the minimum length of such a value.
 const NAMES: [(&str, usize); 14] = [
     ("api_key", 8),
     ("apikey", 8),
@@ -80,15 +80,15 @@ const NAMES: [(&str, usize); 14] = [
     ("token", 16),
 ];
 
-/// Most warnings of one file.
+/// The highest number of warnings for one file.
 const MOST_SHOWN: usize = 20;
-/// Most secrets that are looked for in what is said.
+/// The highest number of secrets that are searched for in messages.
 const MOST_QUOTED: usize = 1000;
-/// Longest private key, and longest line that says what it is, in bytes.
+/// The maximum length in bytes of a private key, and of the line that describes it.
 const LONGEST_BLOCK: usize = 8 << 10;
 const LONGEST_TITLE: usize = 80;
 
-/// What looks like a secret, in the order of the text: its bytes, and what it may be.
+/// The parts of the text that are probably secrets, in order: their bytes and their kind.
 pub(super) fn find(source: &Source, document: Option<&Document>) -> Vec<(Span, &'static str)> {
     let mut found = Vec::new();
     marked(source.text(), &mut found);
@@ -110,7 +110,7 @@ pub(super) fn find(source: &Source, document: Option<&Document>) -> Vec<(Span, &
     found
 }
 
-/// One warning for each of the first; none says what it has seen.
+/// One warning for each of the first secrets. No warning contains the secret.
 pub(super) fn findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
     let warn = |(span, what): &(Span, &'static str)| {
         Finding::warning(codes::SECRET, At::source(*span), format!("this looks like {what}")).help(
@@ -121,7 +121,7 @@ pub(super) fn findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
     found.iter().take(MOST_SHOWN).map(warn).collect()
 }
 
-/// The same diagnostics, showing stars where a secret stands in the text.
+/// The same diagnostics, with asterisks in place of each secret of the text.
 pub(super) fn conceal(found: &[(Span, &'static str)], diagnostics: &mut [Diagnostic]) {
     let Some(source) = diagnostics.first().map(|one| one.source.clone()) else {
         return;
@@ -142,7 +142,7 @@ pub(super) fn conceal(found: &[(Span, &'static str)], diagnostics: &mut [Diagnos
     for diagnostic in diagnostics {
         for (span, _) in found.iter().take(MOST_QUOTED) {
             let secret = &text[span.start..span.end];
-            // Messages quote the beginning of a long text.
+            // Messages quote only the beginning of a long text.
             let beginning: String = secret.chars().take(8).collect();
             for words in std::iter::once(&mut diagnostic.message).chain(&mut diagnostic.help) {
                 while let Some(at) = words.find(beginning.as_str()) {
@@ -157,7 +157,7 @@ pub(super) fn conceal(found: &[(Span, &'static str)], diagnostics: &mut [Diagnos
     }
 }
 
-/// As many bytes as the character has, so that every place stays where it is.
+/// The replacement has the same number of bytes as the character, so that positions stay valid.
 fn star(c: char) -> char {
     match c.len_utf8() {
         _ if c == '\n' || c == '\r' => c,
@@ -185,7 +185,7 @@ fn marked(text: &str, found: &mut Vec<(Span, &'static str)>) {
     }
 }
 
-/// How long the key is that begins here, if it is one.
+/// The length of the key that begins here, if there is one.
 fn key_length(text: &str, mark: &Mark) -> Option<usize> {
     if mark.least == 0 {
         let text = &text[..text.floor_char_boundary(LONGEST_BLOCK.min(text.len()))];
@@ -204,14 +204,14 @@ fn key_length(text: &str, mark: &Mark) -> Option<usize> {
     (length >= mark.least && is_mixed(body)).then(|| mark.start.len() + length)
 }
 
-/// Letters and digits in one long row, as no words are.
+/// Letters and digits in one long sequence, longer than in words.
 fn is_mixed(body: &str) -> bool {
     let runs = || body.split(|c: char| !c.is_ascii_alphanumeric());
     let digits = body.bytes().filter(u8::is_ascii_digit).count();
     digits >= 2 && runs().any(|run| run.len() >= 12 && changes(run) >= 4)
 }
 
-/// How often a row goes from digits to small or capital letters and back.
+/// The number of changes in a sequence between digits, small letters and capital letters.
 fn changes(run: &str) -> usize {
     let class = |byte: &u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
     run.as_bytes()
@@ -232,7 +232,7 @@ fn password_in_address(text: &str, start: usize) -> Option<(Span, &'static str)>
     is_real.then(|| (Span::new(from, from + password.len()), "a password"))
 }
 
-/// Is it a word for a value that comes from elsewhere, or no value at all?
+/// Whether it only names a value from elsewhere, or is empty.
 fn stands_for_something(value: &str) -> bool {
     let value = value.trim();
     let in_capitals = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
@@ -262,14 +262,14 @@ fn stands_for_something(value: &str) -> bool {
 
 struct Walk<'f, 't> {
     text: &'t str,
-    /// Values that were looked at: an alias names what stands elsewhere. They are told apart by where they are held, since
-    /// a list and its first item may begin at one place of the text.
+    /// The values that were examined. An alias refers to a value at another place. The values are identified by their
+    /// address, because a list and its first item may begin at the same position of the text.
     seen: HashSet<(*const Node, bool)>,
     found: &'f mut Vec<(Span, &'static str)>,
 }
 
 impl Walk<'_, '_> {
-    /// Looks at a value, of which `name` is the key; inside `config` anything may stand.
+    /// Examines a value with the key `name`; in `config`, any value may occur.
     fn node(&mut self, node: &Node, name: Option<&str>, in_config: bool) {
         match &node.content {
             Content::Mapping(entries) => {
@@ -318,7 +318,7 @@ fn is_secret_under(key: &str, value: &str) -> bool {
     })
 }
 
-/// Is `word` the key, or its last words? Keys are written with `-` or `_`, and in capitals or not.
+/// Whether `word` is the key, or the last words of the key. Keys are written with `-` or `_`, in any case.
 fn ends_with_word(key: &str, word: &str) -> bool {
     let plain = |byte: &u8| match byte {
         b'-' => b'_',
@@ -331,7 +331,8 @@ fn ends_with_word(key: &str, word: &str) -> bool {
     end.iter().map(plain).eq(word.bytes()) && before.last().is_none_or(|byte| plain(byte) == b'_')
 }
 
-/// A long row of capital and small letters and digits in no order; checksums are none, since they have one case.
+/// A long sequence of capital letters, small letters and digits. Checksums do not match, because they have only one
+/// case.
 fn is_random(value: &str) -> bool {
     const LEAST: usize = 24;
     let is_row = value
@@ -365,7 +366,7 @@ mod tests {
             .collect()
     }
 
-    /// Written in two halves, so that this file holds no key either.
+    /// Written in two parts, so that this file contains no key.
     fn key(start: &str) -> String {
         format!("{start}{}{}", "aB3dE5fG7hJ9kL1m", "N2pQ4rS6tU8vW0xY1zA3bC5")
     }
@@ -410,7 +411,7 @@ mod tests {
             let all = found(&text);
             assert!(all.len() == 1 && all[0].0.ends_with(&token), "{all:?}");
         }
-        // What stands inside a secret is no second one.
+        // A match inside a secret is not a second secret.
         let (title, inner) = (format!("-----BEGIN RSA {} KEY-----", "PRIVATE"), key("sk-"));
         let nested = format!("a: |\n  {title}\n  {inner}\n  {inner}\n  -----END RSA\n");
         assert_eq!(found(&nested).len(), 1, "{:?}", found(&nested));
@@ -425,7 +426,7 @@ mod tests {
             ("config: {blob: aB3dE5fG7hJ9kL1mN2pQ4rS6}", "aB3dE5fG7hJ9kL1mN2pQ4rS6"),
             ("config: {X-API-Key: hunter22}", "hunter22"),
             ("a: https://me:pass1word@host/x", "pass1word"),
-            // A list and its first item begin at one place.
+            // A list and its first item may begin at the same position.
             ("a:\n- config:\n    password: hunter22\n", "hunter22"),
             ("a:\n- - - password: hunter22\n", "hunter22"),
         ] {

@@ -7,7 +7,7 @@ use crate::ensemble::{Agent, Ensemble};
 use crate::loader::codes;
 use crate::source::{At, Route};
 
-/// Hints at every `state_key` that an earlier agent has too.
+/// Gives a hint for every `state_key` that an earlier agent uses too.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     let mut first: HashMap<&str, usize> = HashMap::new();
     let mut findings = Vec::new();

@@ -8,7 +8,7 @@ use crate::loader::codes;
 use crate::source::{Route, Span};
 use crate::template::{self, Fault};
 
-/// Templates that do not compile, and variables that they cannot have.
+/// Reports templates that do not compile, and variables that do not exist.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     let of_agents = ensemble.agents.iter().enumerate().flat_map(|(index, agent)| {
         let listens_to: Vec<Arc<str>> = agent.dependencies.iter().map(|one| one.agent_name.clone()).collect();
@@ -22,13 +22,13 @@ pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
             .key("model_profiles")
             .key(name.clone())
             .key("system_prompt");
-        // Which agents use a profile, and whom they listen to, is for each of them to say.
+        // A profile is used by several agents with different dependencies, so its variables are checked for each agent.
         finding(profile.system_prompt.as_deref()?, route, None)
     });
     of_agents.chain(of_profiles).collect()
 }
 
-/// The agent's templates and where they stand.
+/// The templates of the agent and their places.
 fn templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Route)> {
     match &agent.kind {
         AgentKind::Llm(llm) => {

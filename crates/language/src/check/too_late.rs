@@ -1,6 +1,6 @@
 //! Limits that end the conversation before an agent can have its first execution.
 //!
-//! The shortest way to an agent is counted in turns from the start; nothing that may happen makes it shorter.
+//! The shortest path to an agent is counted in turns from the start. No event of a run can make it shorter.
 
 use std::collections::HashSet;
 
@@ -10,17 +10,17 @@ use crate::ensemble::{Agent, Trigger};
 use crate::loader::codes;
 use crate::source::{At, Route};
 
-/// How many are named in one finding.
+/// The highest number of agents named in one finding.
 const SHOWN: usize = 5;
 
-/// The turn after which the conversation is over at the latest, and what ends it.
+/// The last possible turn of the conversation, and the limit that ends it.
 struct End {
     turn: u32,
     place: Option<At>,
     why: String,
 }
 
-/// All agents that the conversation does not reach.
+/// All agents that the conversation cannot reach.
 pub(super) fn unreached(graph: &Graph<'_>) -> Vec<usize> {
     let turns = turns(graph);
     let mut late = late(&turns, latest_end(graph).turn);
@@ -45,7 +45,7 @@ fn late(turns: &[Option<u32>], end: u32) -> Vec<usize> {
     late.into_iter().map(|(_, agent)| agent).collect()
 }
 
-/// Agents that need the output of one whose first execution ends the conversation.
+/// The agents that need the output of an agent whose first execution ends the conversation.
 fn behind_a_cap(graph: &Graph<'_>, turns: &[Option<u32>], late: &[usize]) -> Vec<usize> {
     let mut last = vec![false; graph.len()];
     for (name, cap) in &graph.ensemble.limits.max_agent_executions {
@@ -65,7 +65,7 @@ fn behind_a_cap(graph: &Graph<'_>, turns: &[Option<u32>], late: &[usize]) -> Vec
         .collect()
 }
 
-/// The end that comes whatever happens: `max_total_turns`, or a cap of an agent that is sure to run every turn.
+/// The limit that certainly applies: `max_total_turns`, or a limit of an agent that runs in every turn.
 fn latest_end(graph: &Graph<'_>) -> End {
     let limits = &graph.ensemble.limits;
     let most = limits.max_total_turns.get();
@@ -135,7 +135,7 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Does the file say anything of limits?
+/// Whether the file contains limits.
 fn is_written(graph: &Graph<'_>) -> bool {
     graph.ensemble.limits != crate::ensemble::Limits::default()
 }

@@ -1,4 +1,4 @@
-//! Tools that lead back to the agent that calls them, and tools that nobody uses.
+//! Tools that form a cycle with the agent that calls them, and tools that no agent uses.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,15 @@ use crate::ensemble::{Agent, AgentKind, Ensemble, Tool, ToolKind};
 use crate::loader::codes;
 use crate::source::At;
 
-/// An error for each agent that is, over others, a tool of its own; a hint for each tool without a user.
+/// Reports an error for each agent that is, directly or over other agents, its own tool; and a hint for each unused
+/// tool.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = circles(ensemble);
     findings.extend(unused(ensemble));
     findings
 }
 
-/// One use of an agent as a tool: whose tools, which item, and which agent performs it.
+/// One use of an agent as a tool: the agent that has the tool, the list item, and the agent that performs the tool.
 #[derive(Clone, Copy)]
 struct Use {
     user: usize,
@@ -25,7 +26,7 @@ struct Use {
 fn circles(ensemble: &Ensemble) -> Vec<Finding> {
     let uses: Vec<Vec<Use>> = (0..ensemble.agents.len()).map(|user| uses(ensemble, user)).collect();
     let mut findings = Vec::new();
-    // 0: not visited; 1: on the way; 2: done.
+    // 0: not visited; 1: in the current path; 2: done.
     let mut state = vec![0_u8; uses.len()];
     for start in 0..uses.len() {
         let mut way: Vec<Use> = Vec::new();

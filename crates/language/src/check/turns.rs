@@ -1,8 +1,8 @@
-//! Executions that an agent may have and never will: `max_turns` beyond what news can start.
+//! Executions that an agent may have but can never reach: `max_turns` is larger than the number of possible starts.
 //!
-//! An agent runs once, and again only with news. So it runs at most once more than its sources have outputs to
-//! give; one that it needs at the start has already given one by then. Agents without dependencies are the
-//! business of [`super::news`] where they are alone.
+//! An agent runs once, and then again only after a new output. So it runs at most one time more than its sources have
+//! new outputs. An agent that it requires at the start has already used one of its outputs by then. Agents without
+//! dependencies that are alone in an ensemble are checked by [`super::news`].
 
 use super::graph::{Edge, Graph};
 use crate::diagnostic::Finding;
@@ -10,14 +10,14 @@ use crate::ensemble::{Agent, Trigger};
 use crate::loader::codes;
 use crate::source::At;
 
-/// Rounds of narrowing; each of them leaves bounds that hold.
+/// The number of rounds in which the bounds are reduced; the bounds are valid after each round.
 const ROUNDS: usize = 16;
 
-/// The most executions that each agent can have in a run.
+/// The highest number of executions that each agent can have in a run.
 pub(super) fn most_executions(graph: &Graph<'_>) -> Vec<u64> {
     let limit = |at: usize| u64::from(graph.agent(at).conversation.max_turns.get());
     let mut most: Vec<u64> = (0..graph.len()).map(limit).collect();
-    // Whoever may be requested may run as often as it likes.
+    // An agent that can be requested may run up to its limit.
     if graph.has_requests() {
         return most;
     }
@@ -43,7 +43,7 @@ fn bound(graph: &Graph<'_>, agent: usize, most: &[u64], total: u64) -> u64 {
         return u64::MAX;
     }
     if graph.agent(agent).dependencies.is_empty() {
-        // `total` may be older than `most`, and is then only larger.
+        // `total` may be older than `most`; then it is only larger.
         return total.saturating_sub(most[agent]).saturating_add(1);
     }
     let mut edges: Vec<&Edge<'_>> = graph.edges(agent).iter().filter(|edge| !edge.never_holds()).collect();
@@ -55,7 +55,7 @@ fn bound(graph: &Graph<'_>, agent: usize, most: &[u64], total: u64) -> u64 {
     news.saturating_add(1)
 }
 
-/// How often news of one agent can start another again.
+/// How often new outputs of one agent can start another agent again.
 fn news_of(edges: &[&Edge<'_>], outputs: u64) -> u64 {
     let needed_first = edges.iter().any(|edge| edge.is_needed_first());
     let allowed = edges.iter().fold(0_u64, |sum, edge| {
@@ -65,8 +65,8 @@ fn news_of(edges: &[&Edge<'_>], outputs: u64) -> u64 {
     outputs.saturating_sub(u64::from(needed_first)).min(allowed)
 }
 
-/// Warns where an agent that may run several times runs once, and hints where one that waits for nobody has turns
-/// out of reach.
+/// Warns if an agent that may run several times runs only once, and gives a hint if an agent without dependencies
+/// cannot reach its `max_turns`.
 pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     let most = most_executions(graph);
     let mut findings = Vec::new();
@@ -76,7 +76,8 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
         if most >= u64::from(turns) || graph.len() == 1 && agent.dependencies.is_empty() {
             continue;
         }
-        // A cap that is never reached is prudence; of an agent that waits for nobody it is a hope.
+        // A limit that is never reached can be a precaution. For an agent without dependencies it is probably a
+        // mistake.
         if most > 1 && !agent.dependencies.is_empty() {
             continue;
         }

@@ -1,7 +1,7 @@
-//! What a condition says, with the place of every part.
+//! The syntax tree of a condition, with the position of every part.
 //!
-//! Chains of one kind (`a and b and c`, `a + b - c`, `a.b.c`) are one flat node: a long condition is wide,
-//! not deep, and nothing that walks the tree can run out of stack.
+//! Chains of one kind (`a and b and c`, `a + b - c`, `a.b.c`) are one flat node: a long condition is wide, not deep. So
+//! functions that walk over the tree cannot overflow the stack.
 
 use super::functions::Function;
 use super::operators::Arithmetic;
@@ -11,13 +11,13 @@ use crate::source::Span;
 #[derive(Debug, Clone)]
 pub(super) struct Expr {
     pub(super) kind: Kind,
-    /// Its bytes, surrounding parentheses not included.
+    /// The bytes of the expression, without surrounding parentheses.
     pub(super) span: Span,
-    /// How many levels of expressions are in it, itself included.
+    /// The number of nested levels of expressions, including this one.
     pub(super) height: usize,
 }
 
-/// The sorts of expression.
+/// The kinds of expressions.
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
     Nothing,
@@ -33,9 +33,9 @@ pub(super) enum Kind {
     Call(&'static Function, Vec<Expr>),
     Sign(Sign, Box<Expr>),
     Not(Box<Expr>),
-    /// Operators of one precedence, from left to right.
+    /// Operators of the same precedence, from left to right.
     Arithmetic(Box<Expr>, Vec<(Arithmetic, Expr)>),
-    /// `a < b <= c`: every neighbouring pair must hold.
+    /// `a < b <= c`: every pair of neighbours must be true.
     Compare(Box<Expr>, Vec<(Comparison, Expr)>),
     And(Vec<Expr>),
     Or(Vec<Expr>),
@@ -56,15 +56,15 @@ pub(super) struct Choice {
 #[derive(Debug, Clone)]
 pub(super) struct Suffix {
     pub(super) kind: SuffixKind,
-    /// `?.` and `?[`: the rest of the chain is nothing if the value so far is nothing.
+    /// `?.` and `?[`: if the value so far is nothing, the result of the whole chain is nothing.
     pub(super) optional: bool,
-    /// Of the name or the index, without the dot or the brackets.
+    /// The bytes of the name or the index, without the dot or the brackets.
     pub(super) span: Span,
-    /// Where the chain has got to with this step.
+    /// The end of the chain up to this step.
     pub(super) end: usize,
 }
 
-/// The sorts of step.
+/// The kinds of steps.
 #[derive(Debug, Clone)]
 pub(super) enum SuffixKind {
     Member(String),
@@ -72,7 +72,7 @@ pub(super) enum SuffixKind {
     Method(&'static Function, Vec<Expr>),
 }
 
-/// What a condition can read.
+/// The variables that a condition can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Variable {
     Context,
@@ -84,14 +84,14 @@ pub(super) enum Variable {
     Input,
 }
 
-/// A sign in front of a number.
+/// A sign before a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sign {
     Minus,
     Plus,
 }
 
-/// Operators that compare; `is` and `is not` are equality.
+/// Comparison operators; `is` and `is not` mean equality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
     Equal,
@@ -105,7 +105,7 @@ pub(super) enum Comparison {
 }
 
 impl Variable {
-    /// All of them, in the order in which the reference lists them.
+    /// All variables, in the order of the language reference.
     pub(super) const ALL: [Self; 7] = [
         Self::Context,
         Self::Output,
@@ -116,7 +116,7 @@ impl Variable {
         Self::Input,
     ];
 
-    /// As people write it.
+    /// The spelling of the operator.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Context => "context",
@@ -129,14 +129,14 @@ impl Variable {
         }
     }
 
-    /// The variable of that name.
+    /// The variable with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|variable| variable.name() == name)
     }
 }
 
 impl Expr {
-    /// An expression whose height follows from its parts.
+    /// An expression; its height is computed from its parts.
     pub(super) fn new(kind: Kind, span: Span) -> Self {
         let mut height = 0;
         each_part(&kind, &mut |part| height = height.max(part.height));
@@ -152,7 +152,7 @@ impl Expr {
         each_part(&self.kind, visit);
     }
 
-    /// Is its value true or false whatever it reads?
+    /// Whether its value is always a boolean.
     pub(super) fn is_bool(&self) -> bool {
         match &self.kind {
             Kind::Bool(_) | Kind::Not(_) | Kind::Compare(..) => true,

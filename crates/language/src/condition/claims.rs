@@ -1,6 +1,6 @@
-//! A condition taken apart: `and`, `or` and `not` over claims that can be answered one by one.
+//! Splits a condition into claims, combined by `and`, `or` and `not`. Each claim can be evaluated separately.
 //!
-//! For those who must know what a condition could say before there is anything that it could read.
+//! This is for code that must know the possible results of a condition before the values that it reads exist.
 
 use std::sync::Arc;
 
@@ -11,58 +11,58 @@ use super::functions::Function;
 use super::{Condition, with_room};
 use crate::source::Span;
 
-/// How the claims of a condition make its answer.
+/// How the result of a condition follows from its claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claims {
-    /// The claim at this position of the list.
+    /// The claim with this index in the list.
     Claim(usize),
-    /// The opposite.
+    /// The negation.
     Not(Box<Claims>),
-    /// All of them, asked from left to right until one is false.
+    /// True if all of them are true; evaluated from left to right until one is false.
     And(Vec<Claims>),
-    /// One of them, asked from left to right until one is true.
+    /// True if one of them is true; evaluated from left to right until one is true.
     Or(Vec<Claims>),
 }
 
-/// A part of a condition that is true or false as a whole.
+/// A part of a condition that is evaluated to true or false.
 #[derive(Debug)]
 pub struct Claim {
-    /// The same for two claims that say the same of the same things, however they are spelled.
+    /// A key that is equal for claims with the same meaning, independent of their spelling.
     pub identity: Arc<str>,
-    /// As the user wrote it.
+    /// The text as the user wrote it.
     pub text: Arc<str>,
-    /// What can be asked; places in its errors are those of the whole condition.
+    /// The compiled claim; positions in its errors refer to the whole condition.
     pub condition: Condition,
-    /// What it reads.
+    /// The values that it reads.
     pub reads: Sources,
 }
 
-/// What a claim reads.
+/// The values that a claim reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sources {
-    /// What agents have put into the context.
+    /// The context.
     pub context: bool,
-    /// What the dependency's agent has said.
+    /// The output of the agent that is depended on.
     pub output: bool,
-    /// Executions, beyond how many there are.
+    /// The history, beyond its length.
     pub history: bool,
-    /// The run's input.
+    /// The input of the run.
     pub input: bool,
-    /// How many turns have finished.
+    /// The number of finished turns.
     pub turn_count: bool,
-    /// How often agents have executed, or all of them together.
+    /// The numbers of executions of agents, or of all agents together.
     pub executions: bool,
 }
 
 impl Sources {
-    /// It follows from who has run how often, not from what anybody said.
+    /// Whether the result depends only on the numbers of turns and executions, not on outputs.
     pub fn are_counts(&self) -> bool {
         !(self.context || self.output || self.history || self.input)
     }
 }
 
 impl Condition {
-    /// The condition as claims.
+    /// Splits the condition into claims.
     pub fn claims(&self) -> (Claims, Vec<Claim>) {
         let mut list = Vec::new();
         let claims = self.take_apart(&self.expr, &mut list);
@@ -81,7 +81,7 @@ impl Condition {
         }
     }
 
-    /// `a != b` is the opposite of `a == b`, and `a > b` says what `b < a` says.
+    /// `a != b` is the negation of `a == b`, and `a > b` has the same meaning as `b < a`.
     fn comparison(
         &self,
         whole: &Expr,
@@ -95,7 +95,7 @@ impl Condition {
             Comparison::Different => (true, Comparison::Equal, left, right),
             Comparison::NotIn => (true, Comparison::In, left, right),
             Comparison::Greater => (false, Comparison::Less, right, left),
-            // Only among plain values: a calculation could come to what is no number.
+            // This is done only for simple values: the result of a calculation may be NaN.
             Comparison::GreaterEqual if plain => (true, Comparison::Less, left, right),
             Comparison::LessEqual if plain => (true, Comparison::Less, right, left),
             other => (false, other, left, right),
@@ -134,8 +134,8 @@ impl Condition {
         Claims::Claim(list.len() - 1)
     }
 
-    /// The text of a part. A part's place leaves out the parentheses around it, and so half of those that begin or
-    /// end inside it.
+    /// The text of a part. The position of a part does not include the parentheses around it, so its text may contain
+    /// only one of two parentheses.
     fn part(&self, span: Span) -> Arc<str> {
         let (mut start, mut end) = (span.start, span.end);
         let count = |start: usize, end: usize, c: char| self.text[start..end].matches(c).count();
@@ -162,7 +162,7 @@ fn negated(claims: Claims) -> Claims {
     }
 }
 
-/// A constant, or something that is read as it is.
+/// A constant, or a value that is read without a calculation.
 fn is_plain(expr: &Expr) -> bool {
     match &expr.kind {
         Kind::Nothing | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Text(_) | Kind::Variable(_) => true,
@@ -195,7 +195,7 @@ fn note_sources(expr: &Expr, reads: &mut Sources) {
     }
 }
 
-/// `len(history)`, `history.len()`, `history.is_empty()`: as many as all agents have executed.
+/// `len(history)`, `history.len()`, `history.is_empty()`: the number of executions of all agents.
 fn is_length_of_history(expr: &Expr) -> bool {
     let is_history = |expr: &Expr| matches!(expr.kind, Kind::Variable(Variable::History));
     let counts = |function: &Function| function.is("len") || function.is("is_empty");

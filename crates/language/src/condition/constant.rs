@@ -1,9 +1,9 @@
-//! What a condition answers whatever happens.
+//! The result of a condition that is the same for all possible values.
 //!
-//! Three things are looked for: parts that read nothing, which are simply evaluated; what `and`, `or`, `not` make
-//! of them; and demands that no snapshot can meet together, such as `x > 3 and x < 2`. One snapshot answers a
-//! whole condition, so two parts of the same words have the same value. **Invariant:** what is called true (or
-//! false) here is never answered otherwise; that it has an answer at all is not promised.
+//! Three cases are recognized: parts that read nothing, which are evaluated; combinations of them with `and`, `or` and
+//! `not`; and requirements that contradict each other, such as `x > 3 and x < 2`. A whole condition is evaluated on one
+//! snapshot, so two parts with the same text have the same value. **Invariant:** a condition that is reported as true
+//! (or false) never has the opposite result; its evaluation may still fail.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use serde_json::Value;
 use super::ast::{Comparison, Expr, Kind, Suffix, SuffixKind, Variable};
 use super::{Condition, Counts, Facts, History};
 
-/// Parts that are evaluated, at most: each must be compiled.
+/// The highest number of parts that are evaluated, because each must be compiled.
 const MOST_EVALUATED: usize = 16;
-/// Whole numbers up to here are exact in the one number type that is compared.
+/// Integers up to this value are exact as floats, which are used for comparisons.
 const EXACT: i64 = 1 << 53;
 
-/// What a condition answers before anything is known.
+/// What is known of the result of a condition before a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// That depends.
+    /// The result depends on the values.
     Open,
-    /// It is written out as `true` or `false`.
+    /// The condition is written as `true` or `false`.
     Plain(bool),
-    /// Whenever it has an answer, it is true.
+    /// The result is true, unless the evaluation fails.
     Always,
-    /// Whenever it has an answer, it is false.
+    /// The result is false, unless the evaluation fails.
     Never,
-    /// It has no answer, for this reason.
+    /// The evaluation always fails, for this reason.
     Fails(String),
 }
 
-/// The verdict on a whole condition.
+/// The result for the whole condition.
 pub(super) fn verdict(text: &str, expr: &Expr) -> Verdict {
     if is_closed(expr) {
         return match evaluate(text, expr) {
@@ -50,7 +50,7 @@ pub(super) fn verdict(text: &str, expr: &Expr) -> Verdict {
     }
 }
 
-/// Does it read nothing?
+/// Whether the expression reads nothing.
 fn is_closed(expr: &Expr) -> bool {
     let mut closed = !matches!(expr.kind, Kind::Variable(_));
     if closed {
@@ -110,7 +110,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// One operand that decides is enough; otherwise all must be known.
+    /// One operand that decides is enough; otherwise all operands must be known.
     fn chain(&mut self, operands: &[Expr], decides: bool) -> Option<bool> {
         let mut all = Some(!decides);
         for operand in operands {
@@ -123,14 +123,14 @@ impl<'t> Reader<'t> {
         all
     }
 
-    /// Do the demands for this answer contradict each other?
+    /// Whether the requirements for this result contradict each other.
     fn cannot_be(&self, expr: &Expr, wanted: bool) -> bool {
         let mut demands = Demands::default();
         self.demand(expr, wanted, &mut demands);
         demands.contradictory
     }
 
-    /// Notes what must hold of the parts for the expression to be `wanted`.
+    /// Collects the requirements on the parts that make the expression `wanted`.
     fn demand(&self, expr: &Expr, wanted: bool, demands: &mut Demands<'t>) {
         match &expr.kind {
             Kind::And(operands) if wanted => operands.iter().for_each(|one| self.demand(one, true, demands)),
@@ -179,7 +179,7 @@ fn opposite(comparison: Comparison) -> Option<Comparison> {
     })
 }
 
-/// The comparison with its sides exchanged.
+/// The comparison with swapped sides.
 fn turned(comparison: Comparison) -> Option<Comparison> {
     Some(match comparison {
         Comparison::Less => Comparison::Greater,
@@ -191,7 +191,7 @@ fn turned(comparison: Comparison) -> Option<Comparison> {
     })
 }
 
-/// A value that is written out.
+/// The value of a literal.
 #[derive(Debug, Clone, PartialEq)]
 enum Constant {
     Nothing,
@@ -227,14 +227,14 @@ enum Demand {
     Compared(Comparison, Constant),
 }
 
-/// What must hold at once, by the words of the part of which it must hold.
+/// The requirements that must be met together, by the text of the part.
 #[derive(Default)]
 struct Demands<'t> {
     parts: HashMap<&'t str, Part>,
     contradictory: bool,
 }
 
-/// What must hold of one part.
+/// The requirements on one part.
 #[derive(Default)]
 struct Part {
     truth: Option<bool>,
@@ -264,7 +264,7 @@ impl<'t> Demands<'t> {
 }
 
 impl Part {
-    /// `false` where nothing can meet this and all before it.
+    /// `false` if no value can meet this requirement and all previous ones.
     fn add(&mut self, demand: Demand) -> bool {
         match demand {
             Demand::Truth(truth) => {
@@ -319,7 +319,7 @@ impl Part {
                 let below = |high: Bound| *value < high.value || (*value == high.value && high.included);
                 self.low.is_none_or(above) && self.high.is_none_or(below)
             }
-            // A count of an agent that nobody knows is nothing.
+            // A count of an unknown agent is nothing.
             Constant::Nothing => true,
             _ => self.low.is_none() && self.high.is_none(),
         };
@@ -327,7 +327,7 @@ impl Part {
     }
 }
 
-/// Is its value a number of things, so never below 0?
+/// Whether its value is a number of items, so at least 0.
 fn is_count(expr: &Expr) -> bool {
     match &expr.kind {
         Kind::Variable(Variable::TurnCount) => true,
@@ -351,7 +351,7 @@ fn is_count(expr: &Expr) -> bool {
     }
 }
 
-/// No history and no agents.
+/// A snapshot without history and agents.
 struct Nothing;
 
 impl History for Nothing {

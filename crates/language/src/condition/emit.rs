@@ -1,9 +1,9 @@
-//! Expressions to Rhai: every operator becomes a call of one of the engine's functions.
+//! Translates expressions to Rhai. Every operator becomes a call of one of the engine's functions.
 //!
-//! A call carries the number of its *site* as the first argument, and the engine gives it back with an
-//! error, so a failure points at the bytes that the user wrote. Long chains are emitted as a block that
-//! goes on step by step (`{ let r = a; if truth(r) { r = b } r }`): they stay flat, stop early, and give
-//! the operand that decided.
+//! The first argument of a call is the number of its *site*. The engine returns this number with an error, so an error
+//! has a position in the user's text. Long chains are translated to a block of successive steps
+//! (`{ let r = a; if truth(r) { r = b } r }`). Such a block is flat, stops at the first operand that decides, and
+//! returns that operand.
 
 use std::fmt::Write;
 
@@ -11,29 +11,29 @@ use super::ast::{Choice, Comparison, Expr, Kind, Sign, Suffix, SuffixKind, Varia
 use super::operators::Arithmetic;
 use crate::source::Span;
 
-/// Chains up to this long, of operands that are not deep themselves, are emitted as nested calls.
+/// Chains up to this length are translated to nested calls, if their operands are not deep.
 const SHORT: usize = 4;
-/// What counts as not deep.
+/// The highest depth of an expression that is not deep.
 const LOW: usize = 4;
 
-/// A place that can fail.
+/// A position at which the evaluation can fail.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Site {
-    /// What fails.
+    /// The part that fails.
     pub(super) span: Span,
-    /// The operand that a message speaks of.
+    /// The operand that the message names.
     pub(super) operand: Span,
 }
 
-/// Rhai's text for a condition, and what it refers to.
+/// The Rhai script of a condition, and the values that it refers to.
 pub(super) struct Emitted {
     pub(super) script: String,
     pub(super) sites: Vec<Site>,
-    /// Every variable that is read, each once.
+    /// Every variable that the condition reads, each once.
     pub(super) variables: Vec<Variable>,
 }
 
-/// The script whose value is the truth of the expression.
+/// The script that returns the truth value of the expression.
 pub(super) fn emit(expr: &Expr) -> Emitted {
     let mut emitter = Emitter {
         out: String::with_capacity(128),
@@ -71,7 +71,7 @@ impl Emitter {
         let _ = write!(self.out, "{number}");
     }
 
-    /// The expression as one of Rhai's booleans.
+    /// Translates the expression to a Rhai boolean.
     fn truth(&mut self, expr: &Expr) {
         if expr.is_bool() {
             return self.expr(expr);
@@ -199,7 +199,7 @@ impl Emitter {
         self.push("r}");
     }
 
-    /// Everything of a step that stands before the value it starts from.
+    /// The part of a step before the value to which it is applied.
     fn step(&mut self, base: Span, suffixes: &[Suffix], at: usize, suffix: &Suffix) {
         let before = at.checked_sub(1).map_or(base.end, |at| suffixes[at].end);
         let (span, operand) = (Span::new(base.start, suffix.end), Span::new(base.start, before));
@@ -213,7 +213,7 @@ impl Emitter {
         }
     }
 
-    /// Everything of a step that stands after the value it starts from.
+    /// The part of a step after the value to which it is applied.
     fn step_end(&mut self, suffix: &Suffix) {
         self.push(",");
         match &suffix.kind {
@@ -296,7 +296,7 @@ impl Emitter {
         self.open(name, Span::new(left.start, right.end), right);
     }
 
-    /// Operands that are asked as long as the question about the value so far says so.
+    /// Operands that are evaluated as long as the test of the value so far succeeds.
     fn flat(&mut self, operands: &[Expr], question: &str, question_of_bool: &str) {
         let mut bools = true;
         self.push("{let r=");
@@ -313,7 +313,7 @@ impl Emitter {
     }
 
     fn choice(&mut self, choice: &Choice) {
-        // Rhai takes no block as a condition unless it stands in parentheses.
+        // Rhai accepts a block as a condition only in parentheses.
         self.push("{if(");
         self.truth(&choice.condition);
         self.push("){");
@@ -324,7 +324,7 @@ impl Emitter {
     }
 }
 
-/// Are the arguments of the step not deep?
+/// Whether the arguments of the step are not deep.
 fn low(suffix: &Suffix) -> bool {
     match &suffix.kind {
         SuffixKind::Member(_) => true,

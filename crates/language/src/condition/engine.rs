@@ -1,7 +1,7 @@
-//! The one Rhai engine of all conditions.
+//! The Rhai engine that evaluates all conditions.
 //!
-//! It starts empty and knows only what is registered here, so nothing that a condition could do has to be
-//! taken away from it. Its limits are the sandbox's.
+//! The engine starts empty and knows only the functions that are registered here, so nothing must be removed from it.
+//! Its limits are those of the sandbox.
 
 use std::cmp::Ordering;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use super::operators::{Arithmetic, Fault, Outcome, arithmetic, contains, equal, 
 use super::value::{Datum, Map};
 use super::{ITEM_LIMIT, OPERATION_LIMIT, STRING_LIMIT};
 
-/// A failure on its way out of the engine.
+/// An error that passes through the engine.
 #[derive(Debug, Clone)]
 pub(super) struct Sited {
     pub(super) site: usize,
@@ -22,7 +22,7 @@ pub(super) struct Sited {
 
 type Reply<T> = Result<T, Box<EvalAltResult>>;
 
-/// The engine; built when first needed.
+/// The engine; it is created when it is first needed.
 pub(super) static ENGINE: LazyLock<Engine> = LazyLock::new(build);
 
 fn build() -> Engine {
@@ -31,12 +31,12 @@ fn build() -> Engine {
         .set_optimization_level(OptimizationLevel::None)
         .set_max_operations(OPERATION_LIMIT)
         .set_max_string_size(STRING_LIMIT)
-        // The literal of a map is a list of its keys and values.
+        // A map literal is passed as a list of its keys and values.
         .set_max_array_size(2 * ITEM_LIMIT)
         .set_max_map_size(ITEM_LIMIT)
         .set_max_call_levels(1)
         .set_max_functions(0)
-        // The parser of conditions has bounded the depth.
+        // The depth was already limited by the parser of conditions.
         .set_max_expr_depths(0, 0)
         .disable_symbol("eval")
         .disable_symbol("import")

@@ -1,7 +1,7 @@
 //! The functions that conditions may call, as `f(x, …)` and as `x.f(…)`.
 //!
-//! One table is the whole truth: the parser knows names and numbers of arguments from it, the engine calls
-//! what it holds, and there is no other function.
+//! There is one table of functions. The parser takes their names and numbers of arguments from it, and the engine calls
+//! its entries.
 
 use rhai::ImmutableString;
 
@@ -13,19 +13,19 @@ use super::operators::{
 use super::report::show;
 use super::value::{Datum, List, Map};
 
-/// A function: its names, how many arguments it takes (the value before the dot counts), what it does.
+/// A function: its names, its number of arguments (including the value before the dot), and its implementation.
 #[derive(Debug)]
 pub(super) struct Function {
-    /// The first is its own name; the others are how Rhai or Python call it.
+    /// The first name is its own; the others are the names of the same function in Rhai or Python.
     pub(super) names: &'static [&'static str],
     pub(super) least: usize,
     pub(super) most: usize,
     pub(super) run: fn(&[Datum]) -> Outcome,
 }
 
-/// The most arguments that `min` and `max` take.
+/// The highest number of arguments of `min` and `max`.
 const MANY: usize = 100;
-/// The most parts that `split` gives.
+/// The highest number of parts that `split` returns.
 const ITEM_LIMIT: usize = super::ITEM_LIMIT;
 
 const fn function(names: &'static [&'static str], least: usize, most: usize, run: fn(&[Datum]) -> Outcome) -> Function {
@@ -83,12 +83,12 @@ pub(super) static FUNCTIONS: &[Function] = &[
 ];
 
 impl Function {
-    /// The function of that name.
+    /// The function with this name.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         FUNCTIONS.iter().find(|function| function.names.contains(&name))
     }
 
-    /// Its place in the table.
+    /// Its index in the table.
     pub(super) fn number(&self) -> usize {
         FUNCTIONS
             .iter()
@@ -96,7 +96,7 @@ impl Function {
             .unwrap_or_default()
     }
 
-    /// Is it the one of that (first) name?
+    /// Whether this is its own (first) name.
     pub(super) fn is(&self, name: &str) -> bool {
         self.names[0] == name
     }
@@ -116,7 +116,7 @@ fn text(value: &Datum) -> Result<&str, Fault> {
     }
 }
 
-/// A text that is not the first argument.
+/// An argument after the first one that must be a string.
 fn argument(value: &Datum) -> Result<&str, Fault> {
     match value {
         Datum::Text(text) => Ok(text.as_str()),
@@ -193,7 +193,7 @@ fn index_of(a: &[Datum]) -> Outcome {
     Ok(found.map_or(Datum::Int(-1), size))
 }
 
-/// The first or the last item; nothing if there is none.
+/// The first or the last item; nothing if the list is empty.
 fn end(value: &Datum, at: i64) -> Outcome {
     let list = list(value)?;
     Ok(position(at, list.len())
@@ -242,7 +242,7 @@ fn abs(a: &[Datum]) -> Outcome {
     }
 }
 
-/// The smallest or the largest of several arguments, or of a list.
+/// The smallest or the largest of several arguments, or of the items of a list.
 fn extreme(a: &[Datum], symbol: &str) -> Outcome {
     let items: Vec<Datum> = match a {
         [only] => list(only)?.iter().collect(),
@@ -303,7 +303,7 @@ fn round(a: &[Datum]) -> Outcome {
     }
 }
 
-/// A float made integral; as an integer if it fits into one.
+/// Rounds a float; the result is an integer if it fits into one.
 #[expect(clippy::cast_possible_truncation, reason = "guarded by the comparison")]
 fn integral(value: &Datum, how: fn(f64) -> f64) -> Outcome {
     match value {
@@ -346,7 +346,7 @@ fn float(a: &[Datum]) -> Outcome {
     }
 }
 
-/// A value as text: texts as they are, numbers so that equal ones read the same, the rest as JSON.
+/// The value as a string: strings unchanged, equal numbers with equal text, all other values as JSON.
 fn written(value: &Datum) -> String {
     match value {
         Datum::Text(text) => text.as_str().to_owned(),
@@ -359,7 +359,7 @@ fn written(value: &Datum) -> String {
     }
 }
 
-/// Writes JSON until the text is too long anyway.
+/// Writes JSON until the maximum length of a string is reached.
 fn json(value: &Datum, out: &mut String) {
     if out.len() > STRING_LIMIT {
         return;

@@ -1,23 +1,23 @@
-//! Text to tokens: names, numbers, texts and symbols of Rhai and Python.
+//! Splits the text into tokens: names, numbers, strings and symbols of Rhai and Python.
 //!
-//! Symbols that conditions refuse (`=`, `;`, `//`, …) are tokens too, so that the parser can say what to
-//! write instead when it meets one.
+//! Symbols that are not allowed in conditions (`=`, `;`, `//`, …) are tokens too, so that the parser can say what to
+//! write instead.
 
 use super::CompileError;
 use super::STRING_LIMIT;
 use crate::source::Span;
 
-/// A token and its bytes.
+/// A token and its position in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Token<'a> {
     pub(super) kind: TokenKind<'a>,
     pub(super) span: Span,
 }
 
-/// The sorts of token.
+/// The kinds of tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TokenKind<'a> {
-    /// Up to 2^63, one more than the largest integer, for the sake of the smallest one.
+    /// Up to 2^63, one more than the largest integer, because the smallest integer is written with a sign.
     Int(u64),
     Float(f64),
     Text(String),
@@ -26,7 +26,7 @@ pub(super) enum TokenKind<'a> {
     End,
 }
 
-/// Every symbol, longer ones first.
+/// All symbols, longer ones first.
 const SYMBOLS: &[&str] = &[
     "**=", "===", "!==", "...", "..=", "//=", "<<=", ">>=", "**", "//", "/*", "==", "!=", "<>", "<<", "<=", ">>", ">=",
     "&&", "||", "??", "?.", "?[", "=>", "->", ":=", "+=", "-=", "*=", "/=", "%=", "::", "..", "#{", "(", ")", "[", "]",
@@ -39,7 +39,7 @@ struct Lexer<'a> {
     tokens: Vec<Token<'a>>,
 }
 
-/// All tokens of the text; the last is the end.
+/// All tokens of the text; the last token is the end of the text.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, CompileError> {
     let mut lexer = Lexer {
         text,
@@ -97,7 +97,7 @@ impl<'a> Lexer<'a> {
         Some(c)
     }
 
-    /// Is there anything after the white space?
+    /// Whether anything follows after white space.
     fn skip_space(&mut self) -> bool {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start().len();
@@ -121,7 +121,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Does the previous token end a value, so that a dot would ask for a member?
+    /// Whether the previous token ends a value, so that a dot is a member access.
     fn after_value(&self) -> bool {
         self.tokens.last().is_some_and(|token| {
             token.span.end == self.at
@@ -144,7 +144,7 @@ impl<'a> Lexer<'a> {
 
     fn symbol(&mut self) -> Result<TokenKind<'a>, CompileError> {
         let rest = self.rest().as_bytes();
-        // The first byte alone decides against most.
+        // The first byte is enough to exclude most symbols.
         let begins = |symbol: &&&str| symbol.as_bytes().first() == rest.first() && rest.starts_with(symbol.as_bytes());
         if let Some(symbol) = SYMBOLS.iter().find(begins) {
             self.at += symbol.len();

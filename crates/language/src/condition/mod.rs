@@ -1,8 +1,8 @@
-//! Conditions on edges: compiled once, evaluated on a snapshot that they can neither change nor copy.
+//! Conditions on edges: compiled once, evaluated on a snapshot, which they neither change nor copy.
 //!
-//! A text goes through a lexer and a parser of our own, which know the whole language, in Rhai's and in
-//! Python's spelling; so whatever is wrong with it is found before a run, with its place. What remains is
-//! emitted as Rhai that calls only functions of ours, and one hardened engine runs it.
+//! Our own lexer and parser handle the whole language, in the spelling of Rhai and of Python. So all errors of a text
+//! are found before a run, with their positions. A valid condition is translated to Rhai code that calls only our
+//! functions, and one restricted engine executes it.
 //!
 //! # Values
 //!
@@ -32,7 +32,8 @@
 //!
 //! | function | also | |
 //! |---|---|---|
-//! | `get(x, key)`, `get(x, key, default)` | | the value under a key of a map or an index of a list; nothing, or the default, if there is none |
+//! | `get(x, key)`, `get(x, key, default)` | | the value under a key of a map or an index of a list; nothing, or the
+//! default, if there is none |
 //! | `len(x)` | `.len` of texts and lists | characters, items or keys |
 //! | `is_empty(x)` | | is the length 0? |
 //! | `contains(x, item)` | | `item in x` |
@@ -92,51 +93,52 @@ pub use constant::Verdict;
 pub use reading::{Keyed, Reading};
 pub use reads::KeyRead;
 
-/// No text of a condition's making is longer; nor is a condition.
+/// The maximum length of a string created by a condition, and of a condition itself.
 const STRING_LIMIT: usize = 1 << 20;
-/// No list or map of a condition's making has more items.
+/// The maximum number of items of a list or map created by a condition.
 const ITEM_LIMIT: usize = 100_000;
-/// Steps of the engine in one evaluation.
+/// The maximum number of steps of the engine in one evaluation.
 const OPERATION_LIMIT: u64 = 100_000;
-/// Levels of expressions within expressions.
+/// The maximum number of nested levels of expressions.
 const DEPTH_LIMIT: usize = 32;
-/// Stack for the engine when a condition is deep, in bytes.
+/// The stack size of the engine for a deep condition, in bytes.
 const ROOM: usize = 8 << 20;
 
-/// What a condition can see: the state at the turn's start.
+/// The values that a condition can read: the state at the start of the turn.
 #[derive(Clone)]
 pub struct Facts {
     /// `context`.
     pub context: Arc<Context>,
-    /// `output`: the latest output of the dependency's own agent; `None` before it has one.
+    /// `output`: the latest output of the agent that is depended on; `None` if it has none yet.
     pub output: Option<Arc<Value>>,
-    /// `turn_count`: turns finished so far.
+    /// `turn_count`: the number of finished turns.
     pub turn_count: u64,
-    /// `history`, oldest first.
+    /// `history`, the oldest execution first.
     pub history: Arc<dyn History>,
-    /// `executions` (and `agent_execution_count`): every agent's executions so far.
+    /// `executions` (and `agent_execution_count`): the number of executions of every agent.
     pub executions: Arc<dyn Counts>,
-    /// `input`: the run's input.
+    /// `input`: the input of the run.
     pub input: Arc<str>,
 }
 
-/// The executions so far, as conditions see them.
+/// All executions so far, in the form for conditions.
 pub trait History: Send + Sync {
-    /// How many there are.
+    /// The number of executions.
     fn len(&self) -> usize;
-    /// Is there none?
+    /// Whether there are no executions.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// A field (`agent_name`, `turn_number`, `output_data`, `success`, …) of execution `at`, from 0; `None`: no such field.
+    /// A field (`agent_name`, `turn_number`, `output_data`, `success`, …) of execution `at`, from 0; `None`: no such
+    /// field.
     fn field(&self, at: usize, name: &str) -> Option<Arc<Value>>;
     /// The names of all fields.
     fn fields(&self) -> &'static [&'static str];
 }
 
-/// Executions so far by agent.
+/// The number of executions of each agent.
 pub trait Counts: Send + Sync {
-    /// The count of that agent; `None`: there is no such agent.
+    /// The number for this agent; `None`: there is no such agent.
     fn count(&self, agent: &str) -> Option<u64>;
     /// All agents in declaration order.
     fn names(&self) -> Vec<Arc<str>>;
@@ -157,32 +159,32 @@ impl fmt::Debug for Condition {
     }
 }
 
-/// Why a text is no condition; the span is in bytes of the condition's text.
+/// The reason why a text is not a condition; the span is in bytes of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileError {
     /// One sentence without a full stop.
     pub message: String,
-    /// The offending part.
+    /// The part of the text that causes the error.
     pub span: Span,
     /// What to write instead.
     pub help: Option<String>,
 }
 
-/// Why a condition has no answer; the span is in bytes of the condition's text.
+/// The reason why a condition cannot be evaluated; the span is in bytes of the condition's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvaluateError {
     /// One sentence without a full stop.
     pub message: String,
-    /// The offending part.
+    /// The part of the text that causes the error.
     pub span: Span,
 }
 
-/// A sub-expression that the condition read from the snapshot, with its value then (long values shortened).
+/// A part of the condition that reads the snapshot, with its value at that time (long values are shortened).
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Read {
-    /// As the user wrote it: `context.get('needs_clarification')`, `turn_count`.
+    /// The text as the user wrote it: `context.get('needs_clarification')`, `turn_count`.
     pub expression: String,
-    /// Its value, `null` where there is none.
+    /// The value; `null` if there is none.
     pub value: Value,
 }
 
@@ -198,22 +200,22 @@ fn parse(text: &str) -> Result<Expr, CompileError> {
 }
 
 impl Condition {
-    /// Does it look at the history?
+    /// Whether the condition reads the history.
     pub fn reads_history(&self) -> bool {
         self.variables.contains(&Variable::History)
     }
 
-    /// Is the text a condition? Everything that a user can get wrong is found by the parser, at a fraction of the cost.
+    /// Checks whether the text is a condition. The parser finds all errors that a user can make, without compiling.
     pub fn check(text: &str) -> Result<(), CompileError> {
         parse(text).map(drop)
     }
 
-    /// Compiles a condition in Rhai's or Python's spelling.
+    /// Compiles a condition in the spelling of Rhai or Python.
     pub fn compile(text: &str) -> Result<Self, CompileError> {
         Self::made(text, parse(text)?)
     }
 
-    /// Compiles an expression whose places are those of `text`.
+    /// Compiles an expression whose positions refer to `text`.
     fn made(text: &str, expr: Expr) -> Result<Self, CompileError> {
         let Emitted {
             script,
@@ -239,7 +241,7 @@ impl Condition {
         &self.text
     }
 
-    /// Is it true of these facts?
+    /// Evaluates the condition on these facts.
     pub fn evaluate(&self, facts: &Facts) -> Result<bool, EvaluateError> {
         with_room(&self.expr, || {
             let mut scope = Scope::new();
@@ -251,17 +253,17 @@ impl Condition {
         .map_err(|error| self.explain(*error))
     }
 
-    /// What it reads and what stands there, for reports; never fails.
+    /// The values that the condition reads, for reports; never fails.
     pub fn reads(&self, facts: &Facts) -> Vec<Read> {
         reads::reads(&self.text, &self.expr, facts)
     }
 
-    /// The agents whose executions it counts by a literal name, with the bytes of each name.
+    /// The agents whose executions it counts by a literal name, with the position of each name.
     pub fn agents_read(&self) -> Vec<(String, Span)> {
         reads::agents_read(&self.expr)
     }
 
-    /// The engine's error in the user's terms.
+    /// Converts an error of the engine to an error in the user's text.
     fn explain(&self, error: EvalAltResult) -> EvaluateError {
         let whole = Span::new(0, self.text.len());
         match error {
@@ -291,15 +293,15 @@ impl Condition {
         }
     }
 
-    /// A part of the text on one line.
+    /// A part of the text, on one line.
     fn words(&self, span: Span) -> String {
         let words: Vec<&str> = self.text[span.start..span.end].split_whitespace().collect();
         report::clip(&words.join(" "))
     }
 }
 
-/// Runs the engine where it has room: it recurses, and without optimisation 32 levels would fill most of
-/// an ordinary thread's stack. Hardly any condition is that deep.
+/// Runs the engine on a larger stack if needed: the engine is recursive, and without optimization 32 levels would fill
+/// most of the stack of a normal thread. Only few conditions are that deep.
 fn with_room<T: Send>(expr: &Expr, run: impl Fn() -> T + Sync) -> T {
     if expr.height <= DEPTH_LIMIT / 3 {
         return run();

@@ -1,7 +1,7 @@
-//! What the operators mean.
+//! The semantics of the operators.
 //!
-//! The rules are the language's own, not Rhai's: one number type, Python's truth and remainder, plain
-//! inequality across types, and an error wherever an order or a sum makes no sense.
+//! The rules are those of this language, not of Rhai: one number type, truth values and remainder as in Python, values
+//! of different types are not equal, and an error if values cannot be ordered or added.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use super::STRING_LIMIT;
 use super::report::show;
 use super::value::{Datum, List, Map, number};
 
-/// Operators that calculate.
+/// Arithmetic operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arithmetic {
     Add,
@@ -21,24 +21,24 @@ pub(super) enum Arithmetic {
     Remainder,
 }
 
-/// Why an operator has no result.
+/// The reason why an operator has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The whole message.
     Message(String),
-    /// A message that starts with what the user wrote for the operand.
+    /// A message that begins with the user's text of the operand.
     Operand(String),
 }
 
-/// What an operator gives.
+/// The result of an operator.
 pub(super) type Outcome = Result<Datum, Fault>;
 
-/// A fault with that message.
+/// An error with this message.
 pub(super) fn fault<T>(message: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::Message(message.into()))
 }
 
-/// Two numbers of one type, or an integer and a float as floats.
+/// Two integers, or two floats after conversion.
 enum Pair {
     Ints(i64, i64),
     Floats(f64, f64),
@@ -58,7 +58,7 @@ fn pair(a: &Datum, b: &Datum) -> Option<Pair> {
     })
 }
 
-/// `a + b` and its like.
+/// `a + b` and the other arithmetic operators.
 pub(super) fn arithmetic(operator: Arithmetic, a: &Datum, b: &Datum) -> Outcome {
     if let (Arithmetic::Add, Datum::Text(a), Datum::Text(b)) = (operator, a, b) {
         return join(a.as_str(), b.as_str());
@@ -96,7 +96,7 @@ fn join(a: &str, b: &str) -> Outcome {
     Ok(Datum::text([a, b].concat()))
 }
 
-/// What is said of a text that has grown too long.
+/// The error message for a string that is too long.
 pub(super) const TOO_LONG: &str = "the string would be longer than 1 MiB, which is the limit";
 
 #[expect(clippy::cast_precision_loss, reason = "a quotient that is no integer is a float")]
@@ -145,7 +145,7 @@ fn floats(operator: Arithmetic, a: f64, b: f64) -> Outcome {
     finite(result, || format!("{a} {symbol} {b}"))
 }
 
-/// A float, unless it is out of range.
+/// A float, or an error if it is out of range.
 pub(super) fn finite(result: f64, written: impl FnOnce() -> String) -> Outcome {
     if result.is_finite() {
         Ok(Datum::Float(result))
@@ -210,7 +210,7 @@ fn numbers(a: &Datum, b: &Datum) -> Option<Ordering> {
     }
 }
 
-/// An integer and a float, exactly: above 2^53 a conversion would make neighbours equal.
+/// Compares an integer and a float exactly: above 2^53 a conversion would make different numbers equal.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the float lies between the integers' bounds"
@@ -228,7 +228,7 @@ fn mixed(int: i64, float: f64) -> Ordering {
     }
 }
 
-/// `a == b`; never fails, and values of different sorts are different.
+/// `a == b`; never fails, and values of different types are different.
 pub(super) fn equal(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Nothing, Datum::Nothing) => true,
@@ -300,7 +300,7 @@ pub(super) fn member(base: &Datum, name: &str) -> Outcome {
     }
 }
 
-/// A missing key is nothing; an execution, though, has a fixed set of fields, and another name is a slip.
+/// A missing key is nothing. But an execution has a fixed set of fields, so another name is a spelling mistake.
 fn missing(map: &Map, name: &str) -> Outcome {
     match map {
         Map::Entry(history, _) => Err(Fault::Operand(format!(
@@ -311,7 +311,7 @@ fn missing(map: &Map, name: &str) -> Outcome {
     }
 }
 
-/// A count.
+/// The number of executions.
 pub(super) fn size(size: usize) -> Datum {
     Datum::Int(i64::try_from(size).unwrap_or(i64::MAX))
 }
@@ -370,7 +370,7 @@ pub(super) fn whole(number: &Datum) -> Option<i64> {
     }
 }
 
-/// Which item `at` means, counted from the end when negative.
+/// The index of the item that `at` refers to, counted from the end if it is negative.
 pub(super) fn position(at: i64, length: usize) -> Option<usize> {
     if at >= 0 {
         usize::try_from(at).ok().filter(|&at| at < length)

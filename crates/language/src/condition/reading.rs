@@ -1,4 +1,4 @@
-//! A condition that has been read and not compiled: all that checks before a run need, at a fraction of the cost.
+//! A condition that was parsed but not compiled: this is enough for checks before a run, and much faster.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use super::constant::Verdict;
 use super::{CompileError, Condition, KeyRead, constant, parse, reads};
 use crate::source::Span;
 
-/// A condition as its author wrote it.
+/// The text of the condition.
 pub struct Reading {
     text: Arc<str>,
     expr: Expr,
 }
 
-/// A variable whose keys somebody has to write.
+/// A variable with keys that must be written by an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keyed {
     /// `context`.
@@ -23,7 +23,7 @@ pub enum Keyed {
 }
 
 impl Condition {
-    /// Reads a condition without compiling it. What can be read can also be compiled.
+    /// Parses a condition without compiling it. A condition that can be parsed can also be compiled.
     pub fn read(text: &str) -> Result<Reading, CompileError> {
         Ok(Reading {
             expr: parse(text)?,
@@ -33,7 +33,7 @@ impl Condition {
 }
 
 impl Reading {
-    /// The agents whose executions it counts by a literal name, with the bytes of each name.
+    /// The agents whose executions it counts by a literal name, with the position of each name.
     pub fn agents_read(&self) -> Vec<(String, Span)> {
         reads::agents_read(&self.expr)
     }
@@ -47,7 +47,7 @@ impl Reading {
         reads::keys_read(&self.expr, &[variable])
     }
 
-    /// What it answers whatever happens, where that can be told.
+    /// The result of the condition, if it is the same for all values.
     pub fn verdict(&self) -> Verdict {
         match self.expr.kind {
             Kind::Bool(value) => Verdict::Plain(value),

@@ -1,4 +1,4 @@
-//! What a condition reads of the snapshot: for reports, and for checks before a run.
+//! The values of the snapshot that a condition reads: for reports, and for checks before a run.
 
 use super::ast::{Comparison, Expr, Kind, Suffix, SuffixKind, Variable};
 use super::functions::Function;
@@ -20,7 +20,7 @@ pub(super) fn variable(variable: Variable, facts: &Facts) -> Datum {
     }
 }
 
-/// Every sub-expression that leads from a variable to a part of the snapshot, each once, in order.
+/// Every part of the condition that reads a value of the snapshot, each once, in order.
 pub(super) fn reads(text: &str, expr: &Expr, facts: &Facts) -> Vec<Read> {
     let mut spans: Vec<(Span, &Expr, usize)> = Vec::new();
     collect(expr, &mut spans);
@@ -39,7 +39,8 @@ pub(super) fn reads(text: &str, expr: &Expr, facts: &Facts) -> Vec<Read> {
     reads
 }
 
-/// Reads in the expression: their bytes, the expression, and how many steps of its chain belong to it.
+/// The reads in the expression: their positions, the expression, and the number of steps of its chain that belong to
+/// it.
 fn collect<'a>(expr: &'a Expr, spans: &mut Vec<(Span, &'a Expr, usize)>) {
     match &expr.kind {
         Kind::Variable(_) => spans.push((expr.span, expr, 0)),
@@ -80,7 +81,7 @@ fn looks(function: &Function) -> bool {
     function.is("get") || function.is("len")
 }
 
-/// A variable, or a chain of nothing but steps from one.
+/// A variable, or a chain that consists only of steps from a variable.
 fn is_path(expr: &Expr) -> bool {
     match &expr.kind {
         Kind::Variable(_) => true,
@@ -97,7 +98,7 @@ fn is_step(suffix: &Suffix) -> bool {
     }
 }
 
-/// A constant, or itself a path.
+/// A constant, or a path.
 fn is_simple(expr: &Expr) -> bool {
     match &expr.kind {
         Kind::Nothing | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Text(_) => true,
@@ -107,7 +108,7 @@ fn is_simple(expr: &Expr) -> bool {
     }
 }
 
-/// The value of a read, without the engine.
+/// The value of a read, computed without the engine.
 fn look(expr: &Expr, steps: usize, facts: &Facts) -> Outcome {
     match &expr.kind {
         Kind::Chain(base, suffixes) => {
@@ -161,25 +162,25 @@ fn step(value: &Datum, suffix: &Suffix, facts: &Facts) -> Outcome {
     }
 }
 
-/// A key by which a member of a variable is read.
+/// A key with which a condition reads a member of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRead {
-    /// The key, which is written out.
+    /// The literal key.
     pub key: String,
-    /// Its bytes.
+    /// Its position.
     pub span: Span,
-    /// Is it only asked whether the key is there?
+    /// Whether the condition only tests whether the key exists.
     pub is_question: bool,
 }
 
-/// The literal keys by which the variables' members are read.
+/// The literal keys with which members of the variables are read.
 pub(super) fn keys_read(expr: &Expr, of: &[Variable]) -> Vec<KeyRead> {
     let mut keys = Vec::new();
     collect_keys(expr, of, &mut keys);
     keys
 }
 
-/// The agents whose executions are counted by a literal name, with the bytes of each name.
+/// The agents whose executions are counted by a literal name, with the position of each name.
 pub(super) fn agents_read(expr: &Expr) -> Vec<(String, Span)> {
     let read = keys_read(expr, &[Variable::Executions, Variable::AgentExecutionCount]);
     read.into_iter().map(|read| (read.key, read.span)).collect()

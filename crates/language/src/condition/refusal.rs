@@ -1,4 +1,4 @@
-//! What conditions are not, in words: for everything that people try, what to write instead.
+//! Error messages for expressions that are not allowed in conditions, with suggestions what to write instead.
 
 use super::CompileError;
 use super::ast::Variable;
@@ -11,7 +11,7 @@ use crate::source::Span;
 const ONE_EXPRESSION: &str = "a condition must be one expression, without statements, loops or local variables";
 const CONTEXT_HELP: &str = "a key of the context";
 
-/// Words of Rhai and Python that have a meaning there and none here.
+/// Words with a meaning in Rhai or Python that are not part of conditions.
 const RESERVED: &[(&str, &str)] = &[
     ("let", ONE_EXPRESSION),
     ("const", ONE_EXPRESSION),
@@ -78,7 +78,7 @@ const RESERVED: &[(&str, &str)] = &[
     ("else", ""),
 ];
 
-/// Symbols that conditions refuse, and why.
+/// Symbols that are not allowed in conditions, and the reasons.
 const SYMBOLS: &[(&str, &str)] = &[
     (
         "=",
@@ -113,12 +113,12 @@ const SYMBOLS: &[(&str, &str)] = &[
     ("{", "conditions do not support blocks; write a map as `{'key': value}`"),
 ];
 
-/// Is the word one that can be neither a variable nor a function?
+/// Whether the word cannot be a variable or a function.
 pub(super) fn is_reserved(name: &str) -> bool {
     RESERVED.iter().any(|(word, _)| *word == name)
 }
 
-/// Why this token cannot stand here.
+/// The reason why this token is not allowed here.
 pub(super) fn unexpected(expected: &str, previous: Option<&TokenKind<'_>>, token: &Token<'_>) -> CompileError {
     let (message, help) = match &token.kind {
         TokenKind::End => ("unexpected end of the condition".to_owned(), expected.to_owned()),
@@ -148,7 +148,7 @@ pub(super) fn unexpected(expected: &str, previous: Option<&TokenKind<'_>>, token
     }
 }
 
-/// Two names side by side.
+/// Two names without an operator between them.
 fn beside(before: &str, name: &str, expected: &str) -> String {
     near_word(name)
         .or_else(|| reserved_help(before))
@@ -167,7 +167,7 @@ fn near_word(name: &str) -> Option<String> {
         .map(|word| format!("did you mean `{word}`?"))
 }
 
-/// A name that is no variable.
+/// A name that is not a variable.
 pub(super) fn unknown_name(name: &str, span: Span) -> CompileError {
     if let Some((_, help)) = RESERVED.iter().find(|(word, _)| *word == name) {
         let help = if help.is_empty() { "expected a value" } else { *help };
@@ -192,7 +192,7 @@ pub(super) fn unknown_name(name: &str, span: Span) -> CompileError {
     refused(format!("unknown variable `{shown}`"), span, help)
 }
 
-/// A call of something that is no function.
+/// A call of something that is not a function.
 pub(super) fn unknown_function(name: &str, span: Span) -> CompileError {
     let shown = clip(name);
     if let Some(help) = reserved_help(name) {

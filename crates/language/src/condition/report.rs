@@ -1,19 +1,19 @@
-//! Values as reports show them: short, whatever their size.
+//! Values in the form for reports: short, whatever their size.
 
 use serde_json::{Map as JsonMap, Value};
 
 use super::value::{Datum, Map};
 
-/// Longer texts are cut in reports.
+/// Longer strings are shortened in reports.
 const TEXT_BYTES: usize = 200;
-/// Of longer collections the first items are shown.
+/// Of longer collections only the first items are shown.
 const ITEMS: usize = 8;
-/// Collections within collections are shown down to here.
+/// The depth to which nested collections are shown.
 const DEPTH: usize = 3;
-/// In a message a value takes no more characters than this.
+/// The maximum length of a value in a message, in characters.
 const MESSAGE_CHARS: usize = 60;
 
-/// A value as JSON; long texts and collections are shortened.
+/// A value as JSON; long strings and collections are shortened.
 pub(super) fn shorten(datum: &Datum) -> Value {
     shorten_to(datum, DEPTH)
 }
@@ -66,7 +66,7 @@ fn shorten_text(text: &str) -> String {
     format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES)])
 }
 
-/// A value within a message: `'abc'`, `3`, `[1, 2]`.
+/// A value in a message: `'abc'`, `3`, `[1, 2]`.
 pub(super) fn show(datum: &Datum) -> String {
     let text = match datum {
         Datum::Nothing => return "None".into(),

@@ -1,8 +1,8 @@
-//! Values while a condition is evaluated.
+//! The values during the evaluation of a condition.
 //!
-//! Scalars are Rhai's own. Lists, maps and long texts of the snapshot are *views*: a reference count on what
-//! already exists and the way to a part of it. So evaluating never copies the context or the history, and
-//! its cost does not depend on how long the conversation has been.
+//! Scalars are values of Rhai. Lists, maps and long strings of the snapshot are *views*: a reference-counted pointer to
+//! the existing data, and the path to a part of it. So an evaluation never copies the context or the history, and its
+//! cost does not depend on the length of the conversation.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{Counts, History};
 use crate::data::Context;
 
-/// Longer texts of the snapshot are viewed, shorter ones are copied.
+/// Longer strings of the snapshot are viewed, shorter ones are copied.
 const SHORT_TEXT: usize = 64;
 
 /// A value.
@@ -27,7 +27,7 @@ pub(super) enum Datum {
     Map(Map),
 }
 
-/// A text: of the condition's own making, or one of the snapshot.
+/// A string: created by the condition, or part of the snapshot.
 #[derive(Clone)]
 pub(super) enum Text {
     Own(ImmutableString),
@@ -35,7 +35,7 @@ pub(super) enum Text {
     Input(Arc<str>),
 }
 
-/// A list: of the condition's own making, or one of the snapshot.
+/// A list: created by the condition, or part of the snapshot.
 #[derive(Clone)]
 pub(super) enum List {
     Own(Arc<[Datum]>),
@@ -43,7 +43,7 @@ pub(super) enum List {
     History(Arc<dyn History>),
 }
 
-/// A map: of the condition's own making, or one of the snapshot.
+/// A map: created by the condition, or part of the snapshot.
 #[derive(Clone)]
 pub(super) enum Map {
     Own(Arc<[(ImmutableString, Datum)]>),
@@ -54,7 +54,7 @@ pub(super) enum Map {
     Counts(Arc<dyn Counts>),
 }
 
-/// A part of a JSON value: the value and the steps into it.
+/// A part of a JSON value: the value, and the path to the part.
 #[derive(Clone)]
 pub(super) struct Part {
     root: Arc<Value>,
@@ -73,7 +73,7 @@ impl Part {
         Self { root, path: Vec::new() }
     }
 
-    /// What it stands for.
+    /// The value that it refers to.
     pub(super) fn value(&self) -> &Value {
         let mut value = &*self.root;
         for step in &self.path {
@@ -101,7 +101,7 @@ impl Part {
     }
 }
 
-/// A JSON number as one of ours; integers that do not fit become floats.
+/// Converts a JSON number; integers that are too large become floats.
 pub(super) fn number(number: &serde_json::Number) -> Datum {
     match number.as_i64() {
         Some(int) => Datum::Int(int),
@@ -110,7 +110,7 @@ pub(super) fn number(number: &serde_json::Number) -> Datum {
 }
 
 impl Datum {
-    /// A JSON value, without copying it.
+    /// Converts a JSON value, without copying it.
     pub(super) fn shared(root: Arc<Value>) -> Self {
         Self::of(&root, || Part::whole(root.clone()))
     }
@@ -127,12 +127,12 @@ impl Datum {
         }
     }
 
-    /// A text of the condition's own making.
+    /// A string created by the condition.
     pub(super) fn text(text: impl Into<ImmutableString>) -> Self {
         Self::Text(Text::Own(text.into()))
     }
 
-    /// A list of the condition's own making.
+    /// A list created by the condition.
     pub(super) fn list(items: impl IntoIterator<Item = Datum>) -> Self {
         Self::List(List::Own(items.into_iter().collect()))
     }
@@ -146,7 +146,7 @@ impl Datum {
         }
     }
 
-    /// Python's truth.
+    /// The truth value, as in Python.
     pub(super) fn truth(&self) -> bool {
         match self {
             Self::Nothing => false,
@@ -159,7 +159,7 @@ impl Datum {
         }
     }
 
-    /// What sort of value it is, in a word.
+    /// The name of the value's type.
     pub(super) fn sort(&self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -173,7 +173,7 @@ impl Datum {
 }
 
 impl Datum {
-    /// What sort of value it is, with its article.
+    /// The name of the value's type, with its article.
     pub(super) fn a_sort(&self) -> &'static str {
         match self {
             Self::Nothing => "None",
@@ -218,7 +218,7 @@ impl From<Dynamic> for Datum {
     }
 }
 
-/// Texts in two steps, since Rhai gives a value that is no text away.
+/// Strings are handled in two steps, because Rhai consumes a value that is not a string.
 trait IntoText: Sized {
     fn into_immutable_string_or_self(self) -> Result<ImmutableString, Self>;
 }
@@ -260,7 +260,7 @@ impl Text {
 }
 
 impl List {
-    /// How many items there are.
+    /// The number of items.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Own(items) => items.len(),
@@ -269,7 +269,7 @@ impl List {
         }
     }
 
-    /// Item `index`, from 0.
+    /// The item with this index, from 0.
     pub(super) fn get(&self, index: usize) -> Option<Datum> {
         match self {
             Self::Own(items) => items.get(index).cloned(),
@@ -288,7 +288,7 @@ impl List {
 }
 
 impl Map {
-    /// How many keys there are.
+    /// The number of keys.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Own(entries) => entries.len(),
@@ -318,7 +318,7 @@ impl Map {
         }
     }
 
-    /// Is there such a key?
+    /// Whether the key exists.
     pub(super) fn has(&self, key: &str) -> bool {
         match self {
             Self::Own(entries) => entries.iter().any(|(name, _)| name.as_str() == key),
@@ -334,7 +334,7 @@ impl Map {
         self.first_keys(usize::MAX)
     }
 
-    /// The first keys, at most so many.
+    /// The first keys, at most this number.
     pub(super) fn first_keys(&self, most: usize) -> Vec<ImmutableString> {
         match self {
             Self::Own(entries) => entries.iter().take(most).map(|(name, _)| name.clone()).collect(),

@@ -1,4 +1,4 @@
-//! One participant of a conversation and the edges on which it listens.
+//! An agent of an ensemble, and its dependencies.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use super::{ContextWindow, ToolUse};
 use crate::data::JsonMap;
 use crate::source::Route;
 
-/// One agent of an ensemble.
+/// An agent of an ensemble.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
-    /// Unique in the ensemble.
+    /// The name, unique in the ensemble.
     pub name: Arc<str>,
-    /// What it is for, in the author's words.
+    /// The description by the author.
     pub description: Option<String>,
-    /// What it is, with what only that kind has.
+    /// The kind of agent, with the data that only this kind has.
     pub kind: AgentKind,
-    /// Free-form; scripts get it as `parameters`.
+    /// Free-form data; scripts receive it as `parameters`.
     pub config: JsonMap,
     /// `depends_on` first, then `dependencies`, in file order.
     pub dependencies: Vec<Dependency>,
-    /// How it takes part in the conversation.
+    /// The settings for the conversation.
     pub conversation: Conversation,
     /// JSON Schema that its output must match.
     pub output_schema: Option<Value>,
-    /// Wall clock of one attempt.
+    /// The time limit of one attempt.
     pub timeout: Option<Duration>,
-    /// Attempts of one execution.
+    /// The number of attempts of one execution, and the pauses.
     pub retry: Retry,
-    /// Whether its failure makes the run fail.
+    /// Whether a failure of the agent makes the run fail.
     pub on_error: OnError,
 }
 
@@ -45,7 +45,7 @@ pub enum AgentKind {
     },
     /// A language model.
     Llm(Llm),
-    /// A person who is asked.
+    /// A person who answers a question.
     Input(InputSpec),
     /// Another ensemble; its final state is this agent's output.
     Ensemble {
@@ -54,40 +54,40 @@ pub enum AgentKind {
     },
 }
 
-/// What an LLM agent has beyond other agents.
+/// The data that only LLM agents have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Llm {
-    /// Which model.
+    /// The model.
     pub model: ModelChoice,
-    /// The task; a MiniJinja template.
+    /// The prompt, as a MiniJinja template.
     pub prompt: Option<String>,
-    /// The role; a MiniJinja template.
+    /// The system prompt, as a MiniJinja template.
     pub system_prompt: Option<String>,
-    /// Does it remember its own earlier executions?
+    /// Whether the thread keeps the agent's earlier executions.
     pub memory: Memory,
-    /// How much of its thread is sent; `None`: all of it.
+    /// The part of its thread that is sent; `None`: the whole thread.
     pub context_window: Option<ContextWindow>,
-    /// What its model may call.
+    /// The tools that its model may call.
     pub tools: Vec<ToolUse>,
-    /// Most requests of one execution while the model calls tools.
+    /// The highest number of requests of one execution while the model calls tools.
     pub max_iterations: NonZeroU32,
 }
 
 impl Llm {
-    /// Requests of one execution where `max_iterations` is not given.
+    /// The default of `max_iterations`.
     pub const MAX_ITERATIONS: NonZeroU32 = NonZeroU32::new(10).expect("is not 0");
 }
 
 /// `model_profile: name` or `model: provider/model`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelChoice {
-    /// A profile, by name.
+    /// The name of a profile.
     Profile(Arc<str>),
     /// A model without a profile.
     Model {
-        /// Before the first slash.
+        /// The provider: the part before the first slash.
         provider: Arc<str>,
-        /// After it.
+        /// The model: the part after the first slash.
         model: Arc<str>,
     },
 }
@@ -98,56 +98,56 @@ pub enum Memory {
     /// Earlier executions of the agent stay in its thread.
     #[default]
     Conversation,
-    /// Every execution starts afresh.
+    /// Every execution starts with an empty thread.
     None,
 }
 
-/// What a person is asked, and who answers when nobody is there.
+/// The question for a person, and the source of answers if nobody can answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InputSpec {
     /// The question; a MiniJinja template like an LLM's prompt.
     pub prompt: String,
     /// The answers that are allowed; empty: any.
     pub choices: Vec<String>,
-    /// The answer when time is up or nobody is there.
+    /// The answer when the time limit is reached or nobody can answer.
     pub default: Option<String>,
-    /// How long the person may take.
+    /// The time limit for the answer.
     pub timeout: Option<Duration>,
-    /// Who answers in the person's place.
+    /// The source of answers instead of a person.
     pub responses: Option<Responses>,
 }
 
 /// `input.responses`: answers without a person.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Responses {
-    /// The n-th execution gets the n-th; the last repeats. Never empty.
+    /// Execution n gets answer n; further executions get the last one. Never empty.
     List(Vec<String>),
-    /// A Rhai script whose last value is the answer; in scope what a Rhai agent has, and `prompt`.
+    /// A Rhai script; its last value is the answer. Its variables are those of a Rhai agent, and `prompt`.
     Script(String),
-    /// A model answers as a user would; by profile name.
+    /// A model that answers like a user, by profile name.
     Profile(Arc<str>),
 }
 
-/// One edge: this agent listens to that one, when …
+/// A dependency: the agent starts after the other agent, under these conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dependency {
-    /// The agent that is listened to.
+    /// The agent that is depended on.
     pub agent_name: Arc<str>,
-    /// When; `None`: always.
+    /// The condition; `None`: no condition.
     pub condition: Option<String>,
-    /// How often news on this edge may start the agent; `None`: no extra limit.
+    /// How often new outputs over this dependency may start the agent; `None`: no additional limit.
     pub max_executions: Option<NonZeroU32>,
-    /// In the group that must all hold (true), or in the group of which one must (false).
+    /// True: this dependency is required. False: one of the dependencies with false is required.
     pub requires_all: bool,
     /// Not needed before the agent's first execution.
     pub feedback: bool,
-    /// Which end of the other's executions holds and is news.
+    /// The results of executions that fulfil the dependency and start the agent.
     pub on: Ending,
-    /// Where in the file it stands.
+    /// The place of the dependency in the file.
     pub declared: Declared,
 }
 
-/// Where a dependency was written.
+/// The place of a dependency in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Declared {
     /// The n-th item of `depends_on`.
@@ -156,35 +156,35 @@ pub enum Declared {
     Dependencies(usize),
 }
 
-/// `on`: which end of an execution an edge is about.
+/// `on`: the result of an execution that a dependency requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Ending {
-    /// It succeeded.
+    /// The execution succeeded.
     #[default]
     Success,
-    /// It failed.
+    /// The execution failed.
     Failure,
-    /// Either.
+    /// Either result.
     Any,
 }
 
 /// `conversation`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
-    /// Cap on this agent's executions in the run.
+    /// The highest number of executions of this agent in the run.
     pub max_turns: NonZeroU32,
-    /// Where its output is stored in the context; `None`: under its name.
+    /// The key of its output in the context; `None`: its name.
     pub state_key: Option<Arc<str>>,
-    /// May its output carry `agent_requests`?
+    /// Whether its output may contain `agent_requests`.
     pub triggers_conversation: bool,
-    /// What starts it again.
+    /// What starts the agent again.
     pub trigger: Trigger,
-    /// Does what it said still hold when the run goes on later?
+    /// Whether its result stays valid when the run is resumed.
     pub on_resume: OnResume,
 }
 
 impl Default for Conversation {
-    /// ADR-005's default: one execution.
+    /// The defaults of ADR-005: one execution.
     fn default() -> Self {
         Self {
             max_turns: NonZeroU32::MIN,
@@ -199,36 +199,36 @@ impl Default for Conversation {
 /// `conversation.trigger`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trigger {
-    /// Only an output that it has not seen.
+    /// Only an output that the agent has not read.
     #[default]
     News,
-    /// Every turn in which its dependencies hold.
+    /// Every turn in which its dependencies are fulfilled.
     EveryTurn,
 }
 
 /// `conversation.on_resume`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnResume {
-    /// What it said stands.
+    /// The result stays valid.
     #[default]
     Reuse,
-    /// What it said in the turn from which the run goes on is said again.
+    /// An execution in the turn from which the run is resumed is repeated.
     Rerun,
 }
 
 /// `retry`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Retry {
-    /// Attempts in all, the first included.
+    /// The number of attempts, including the first.
     pub max_attempts: NonZeroU32,
-    /// Pause before the second attempt.
+    /// The pause before the second attempt.
     pub delay: Duration,
-    /// How the pause grows.
+    /// How the pause changes.
     pub backoff: Backoff,
 }
 
 impl Default for Retry {
-    /// One attempt; when more are asked for, one second before the second, doubling.
+    /// One attempt. If more attempts are set: one second before the second, then doubled each time.
     fn default() -> Self {
         Self {
             max_attempts: NonZeroU32::MIN,
@@ -238,14 +238,14 @@ impl Default for Retry {
     }
 }
 
-/// `retry.backoff`: how the pause between attempts grows.
+/// `retry.backoff`: how the pause between attempts changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Backoff {
-    /// Always the same.
+    /// The pause is always the same.
     Constant,
-    /// Once, twice, three times the first pause.
+    /// The pause is one, two, three times the first pause.
     Linear,
-    /// Doubling.
+    /// The pause is doubled each time.
     #[default]
     Exponential,
 }
@@ -253,20 +253,20 @@ pub enum Backoff {
 /// `on_error`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// An unhandled failure makes the outcome `agent_failed`.
+    /// A failure that no dependency handles makes the outcome `agent_failed`.
     #[default]
     Fail,
-    /// It stays in the history and changes no outcome.
+    /// The failure is only recorded, and does not change the outcome.
     Continue,
 }
 
 impl Agent {
-    /// Under which key its output is stored in the context.
+    /// The key under which its output is stored in the context.
     pub fn state_key(&self) -> &Arc<str> {
         self.conversation.state_key.as_ref().unwrap_or(&self.name)
     }
 
-    /// The glossary's word for its kind.
+    /// The word for its kind in the glossary.
     pub fn kind_name(&self) -> &'static str {
         match self.kind {
             AgentKind::Script { .. } => "script",
@@ -276,14 +276,14 @@ impl Agent {
         }
     }
 
-    /// Route of the agent that stands at `index` in `agents`.
+    /// The route of the agent at `index` in `agents`.
     pub fn route(index: usize) -> Route {
         Route::root().key("agents").index(index)
     }
 }
 
 impl Dependency {
-    /// Its route within the agent whose route is given.
+    /// The route of the dependency, for an agent with the given route.
     pub fn route(&self, agent: &Route) -> Route {
         match self.declared {
             Declared::DependsOn(at) => agent.key("depends_on").index(at),
@@ -293,7 +293,7 @@ impl Dependency {
 }
 
 impl Ending {
-    /// Does an execution that ended this way count?
+    /// Whether an execution with this result fulfils the dependency.
     pub fn admits(self, success: bool) -> bool {
         match self {
             Self::Success => success,
@@ -304,7 +304,7 @@ impl Ending {
 }
 
 impl Retry {
-    /// The pause after attempt `attempt` (from 1) has failed; at most an hour.
+    /// The pause after attempt number `attempt` (from 1) has failed; at most one hour.
     pub fn pause_after(&self, attempt: u32) -> Duration {
         let factor = match self.backoff {
             Backoff::Constant => 1,

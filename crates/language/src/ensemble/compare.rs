@@ -1,11 +1,12 @@
-//! Is an agent of one ensemble the same in another?
+//! Compares an agent of two ensembles.
 
 use std::sync::Arc;
 
 use super::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Responses};
 
 impl Ensemble {
-    /// Would the agent do the same in both ensembles, as far as their texts tell? An agent that only one has would not.
+    /// Whether the agent would behave the same in both ensembles, according to their texts. False if one does not have
+    /// it.
     pub fn has_same_agent(&self, other: &Self, name: &str) -> bool {
         match (self.agent(name), other.agent(name)) {
             (Some(one), Some(there)) => {
@@ -19,7 +20,7 @@ impl Ensemble {
         }
     }
 
-    /// The profiles of the file that the agent uses, those they fall back on included; not what they cost.
+    /// The profiles of the file that the agent uses, including fallbacks, without their prices.
     fn profiles_of(&self, agent: &Agent) -> Vec<Profile> {
         let mut next: Option<&Arc<str>> = match &agent.kind {
             AgentKind::Llm(llm) => match &llm.model {
@@ -33,7 +34,7 @@ impl Ensemble {
             AgentKind::Script { .. } | AgentKind::Ensemble { .. } => None,
         };
         let mut found = Vec::new();
-        // A circle of fallbacks ends here, too.
+        // This also ends a cycle of fallbacks.
         while found.len() <= self.model_profiles.len()
             && let Some(name) = next
             && let Some((_, profile)) = self.model_profiles.iter().find(|(known, _)| known == name)

@@ -1,4 +1,4 @@
-//! `context_window`: how much of its thread an LLM agent sends with a request.
+//! `context_window`: the part of its thread that an LLM agent sends with a request.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 /// `context_window` of an LLM agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextWindow {
-    /// Most tokens of a request, the instructions included.
+    /// The highest number of tokens of a request, including the instructions.
     pub max_tokens: Option<u64>,
-    /// Most messages of a request, the instructions included.
+    /// The highest number of messages of a request, including the instructions.
     pub max_messages: Option<u64>,
-    /// Are the instructions always sent?
+    /// Whether the instructions are always sent.
     pub preserve_system_message: bool,
-    /// The latest turns that are always sent, even past a limit.
+    /// The number of latest turns that are always sent, even beyond a limit.
     pub min_recent_turns: NonZeroU32,
-    /// What is left out when not everything can be sent.
+    /// What is left out when the thread is too large.
     pub strategy: Strategy,
 }
 
 impl Default for ContextWindow {
-    /// The instructions and three turns are safe, and the oldest goes first.
+    /// The instructions and three turns are always kept, and the oldest turns are left out first.
     fn default() -> Self {
         Self {
             max_tokens: None,
@@ -34,15 +34,15 @@ impl Default for ContextWindow {
 /// `context_window.strategy`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// The oldest turns.
+    /// The oldest turns are left out.
     #[default]
     OldestFirst,
-    /// Turns in the middle: the first and the latest stay.
+    /// Turns in the middle are left out: the first and the latest turns are kept.
     MiddleOut,
-    /// All but the latest n turns.
+    /// All turns except the latest n are left out.
     RecentTurnsOnly(NonZeroU32),
-    /// What this Rhai script does not keep.
+    /// Everything is left out that this Rhai script does not select.
     Custom(String),
-    /// The oldest turns, with a summary in their place by the model of this profile; `None`: by the agent's own.
+    /// The oldest turns are replaced by a summary. The model of this profile writes it; `None`: the model of the agent.
     Summarize(Option<Arc<str>>),
 }

@@ -1,4 +1,4 @@
-//! What ends a conversation that would not end by itself.
+//! The limits that end a conversation that would otherwise continue.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use crate::data::Cost;
 /// `conversation_limits`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
-    /// Most turns (supersteps) of the run.
+    /// The highest number of turns of the run.
     pub max_total_turns: NonZeroU32,
-    /// Reaching one of these ends the conversation after that turn.
+    /// When an agent has reached its limit, the conversation ends after that turn.
     pub max_agent_executions: Vec<(Arc<str>, NonZeroU32)>,
-    /// Wall clock of the whole run.
+    /// The time limit of the whole run.
     pub timeout: Duration,
-    /// Wall clock of one turn; what still runs then has failed.
+    /// The time limit of one turn; executions that have not ended then have failed.
     pub turn_timeout: Option<Duration>,
-    /// Agents side by side in a turn.
+    /// The highest number of parallel executions in a turn.
     pub parallel_agents: Option<NonZeroU32>,
-    /// Tokens over all LLM executions.
+    /// The highest number of tokens of all LLM executions.
     pub max_total_tokens: Option<u64>,
-    /// What all LLM executions may cost, in the currency of the profiles' `cost`.
+    /// The highest cost of all LLM executions, in the currency of the profiles' `cost`.
     pub max_cost: Option<Cost>,
 }
 
 impl Default for Limits {
-    /// ADR-005's defaults: 20 turns, 300 seconds.
+    /// The defaults of ADR-005: 20 turns, 300 seconds.
     fn default() -> Self {
         Self {
             max_total_turns: NonZeroU32::new(20).expect("20 is not zero"),

@@ -1,7 +1,7 @@
-//! The typed schema of an ensemble file, after it has been read and found sound.
+//! The typed content of an ensemble file without errors.
 //!
-//! No places here: whoever must point into the text does so by [`Route`](crate::source::Route), which the
-//! `route` methods spell. Defaults are written down once, beside the field they belong to.
+//! These types contain no positions. Code that must refer to the text uses a [`Route`](crate::source::Route), which the
+//! `route` methods return. Each default is defined once, beside its field.
 
 mod agent;
 mod compare;
@@ -23,37 +23,37 @@ pub use tool::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, Tool
 
 use std::sync::Arc;
 
-/// One ensemble file: agents, who listens to whom, and limits.
+/// An ensemble file: agents, their dependencies, and limits.
 #[derive(Debug, Clone)]
 pub struct Ensemble {
-    /// Name, `[A-Za-z0-9][A-Za-z0-9_.-]*`.
+    /// The name: `[A-Za-z0-9][A-Za-z0-9_.-]*`.
     pub name: Arc<str>,
-    /// What it is for, in the author's words.
+    /// The description by the author.
     pub description: Option<String>,
-    /// At least one; names are unique.
+    /// The agents: at least one; names are unique.
     pub agents: Vec<Agent>,
-    /// What ends the conversation.
+    /// The limits of the conversation.
     pub limits: Limits,
-    /// Profiles written in the file itself, in file order.
+    /// The profiles in the file, in file order.
     pub model_profiles: Vec<(Arc<str>, Profile)>,
-    /// What models may call, in file order.
+    /// The tools that models may call, in file order.
     pub tools: Vec<(Arc<str>, Tool)>,
-    /// The input when the command line gives none.
+    /// The input if the command line contains none.
     pub default_task: Option<String>,
 }
 
 impl Ensemble {
-    /// The agent of that name.
+    /// The agent with this name.
     pub fn agent(&self, name: &str) -> Option<&Agent> {
         self.agents.iter().find(|agent| *agent.name == *name)
     }
-    /// The tool of that name.
+    /// The tool with this name.
     pub fn tool(&self, name: &str) -> Option<&Tool> {
         let found = self.tools.iter().find(|(known, _)| **known == *name);
         found.map(|(_, tool)| tool)
     }
 
-    /// The tools that are performed by agents of this ensemble: each with its name and the agent's.
+    /// The tools that agents of this ensemble perform: the name of each tool and of its agent.
     pub fn agent_tools(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.tools.iter().filter_map(|(name, tool)| match &tool.kind {
             ToolKind::Agent { agent, .. } => Some((name, agent)),

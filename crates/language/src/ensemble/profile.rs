@@ -1,4 +1,4 @@
-//! Model profiles: which model answers, and how it is asked.
+//! Model profiles: a model and its settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,68 +13,68 @@ use crate::data::{Cost, JsonMap};
 pub struct Profile {
     /// `simulated`, or one of [`PROVIDERS`](super::PROVIDERS).
     pub provider: Arc<str>,
-    /// The provider's name of the model; empty where the provider needs none.
+    /// The provider's name of the model; empty if the provider needs none.
     pub model: Arc<str>,
-    /// Another address of the provider. The provider's own key is not sent there.
+    /// The address of another server for the provider. The provider's own key is not sent there.
     pub base_url: Option<String>,
-    /// The environment variable that holds the key.
+    /// The environment variable that contains the key.
     pub api_key_env: Option<String>,
-    /// Sent with every request, in file order.
+    /// HTTP headers for every request, in file order.
     pub headers: Vec<(String, HeaderText)>,
-    /// Comes before the agent's own system prompt.
+    /// A text before the agent's own system prompt.
     pub system_prompt: Option<String>,
     /// Sampling temperature.
     pub temperature: Option<f64>,
     /// Nucleus sampling.
     pub top_p: Option<f64>,
-    /// Most tokens of a reply.
+    /// The highest number of tokens of a reply.
     pub max_tokens: Option<u64>,
     /// Sampling seed.
     pub seed: Option<i64>,
-    /// Time limit of one request.
+    /// The time limit of one request.
     pub timeout: Option<Duration>,
-    /// Retries of one request.
+    /// The retries of one request.
     pub retry: Option<Retry>,
-    /// The profile that answers when this one cannot.
+    /// The profile that is used when this one fails.
     pub fallback: Option<Arc<str>>,
-    /// What tokens cost.
+    /// The prices of tokens.
     pub cost: Option<Price>,
-    /// What the `simulated` provider answers.
+    /// The replies of the `simulated` provider.
     pub simulated: Option<Simulated>,
 }
 
-/// What stands in a header.
+/// The value of an HTTP header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderText {
-    /// This text.
+    /// A fixed text.
     Text(String),
     /// The value of this environment variable.
     Env(String),
 }
 
-/// What a model's tokens cost, in the user's currency.
+/// The prices of a model's tokens, in the user's currency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
-    /// A million tokens read.
+    /// The price of a million input tokens.
     pub input_per_million: f64,
-    /// A million tokens written.
+    /// The price of a million output tokens.
     pub output_per_million: f64,
 }
 
 impl Price {
-    /// What that many tokens cost.
+    /// The cost of this number of tokens.
     pub fn of(self, input_tokens: u64, output_tokens: u64) -> Cost {
         let millions = input_tokens as f64 * self.input_per_million + output_tokens as f64 * self.output_per_million;
         Cost::of(millions / 1e6)
     }
 }
 
-/// How the embedded `simulated` provider answers.
+/// The replies of the built-in `simulated` provider.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Simulated {
-    /// The n-th request of an agent gets the n-th reply; the last repeats. Never empty.
+    /// Request n of an agent gets reply n; further requests get the last reply. Never empty.
     Replies(Vec<Reply>),
-    /// A Rhai script whose last value is the reply; in scope `messages`, `prompt`, `execution`. A map with
+    /// A Rhai script; its last value is the reply. Its variables are `messages`, `prompt` and `execution`. A map with
     /// `tool_calls` calls tools.
     Script(String),
 }
@@ -82,13 +82,13 @@ pub enum Simulated {
 /// One prepared reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
-    /// The reply's text.
+    /// The text of the reply.
     Text(String),
     /// The request fails with this message.
     Error(String),
     /// The reply calls tools.
     Calls {
-        /// What it says beside that.
+        /// The text of the reply.
         text: String,
         /// The calls, in order. Never empty.
         tool_calls: Vec<CalledTool>,
@@ -98,14 +98,14 @@ pub enum Reply {
 /// A tool call of a prepared reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CalledTool {
-    /// The tool, as the model knows it.
+    /// The tool, by the name that the model uses.
     pub name: String,
-    /// What it is called with.
+    /// The arguments.
     pub arguments: JsonMap,
 }
 
 impl Reply {
-    /// A reply that calls these tools, each with its arguments; a value that is no object stands for no arguments.
+    /// A reply that calls these tools, each with its arguments. A value that is not an object means no arguments.
     pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
         let call = |(name, arguments): (N, Value)| CalledTool {
             name: name.into(),

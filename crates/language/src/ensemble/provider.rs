@@ -1,35 +1,35 @@
-//! The providers that a profile can name, and where each is found.
+//! The providers that a profile can name, and their addresses.
 
-/// The provider that needs no network, and the name of the profile that always exists.
+/// The provider that needs no network; also the name of the profile that always exists.
 pub const SIMULATED: &str = "simulated";
 
-/// How a provider is spoken to.
+/// The API of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// OpenAI's chat completions, which many servers speak.
+    /// The chat completions API of OpenAI, which many servers support.
     OpenAi,
-    /// Anthropic's messages.
+    /// The messages API of Anthropic.
     Anthropic,
     /// Google's Gemini API.
     Gemini,
-    /// Ollama's own API.
+    /// The API of Ollama.
     Ollama,
 }
 
-/// A provider that is reached over HTTP.
+/// A provider that is used over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provider {
-    /// As a profile names it.
+    /// The name in a profile.
     pub name: &'static str,
-    /// How it is spoken to.
+    /// The API.
     pub dialect: Dialect,
-    /// Where it is, unless a profile says otherwise; without a slash at the end.
+    /// The default address, without a slash at the end.
     pub base_url: &'static str,
-    /// The environment variable that holds its key by convention; a provider without one needs no key.
+    /// The environment variable that usually contains its key; a provider without one needs no key.
     pub api_key_env: Option<&'static str>,
 }
 
-/// All of them but `simulated`.
+/// All providers except `simulated`.
 pub const PROVIDERS: &[Provider] = &[
     Provider {
         name: "openai",
@@ -82,13 +82,13 @@ pub const PROVIDERS: &[Provider] = &[
 ];
 
 impl Provider {
-    /// The provider of that name, if it is one that is reached over HTTP.
+    /// The HTTP provider with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         PROVIDERS.iter().find(|provider| provider.name == name)
     }
 }
 
-/// The names of all providers, `simulated` included.
+/// The names of all providers, including `simulated`.
 pub fn provider_names() -> impl Iterator<Item = &'static str> {
     std::iter::once(SIMULATED).chain(PROVIDERS.iter().map(|provider| provider.name))
 }

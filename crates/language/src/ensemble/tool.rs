@@ -1,4 +1,4 @@
-//! Tools: what models may call, and who performs it.
+//! Tools that models may call.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use crate::source::Route;
 /// `tools.<name>`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// What it is for, as the model reads it.
+    /// The description for the model.
     pub description: Option<String>,
-    /// Who performs it.
+    /// How the tool is performed.
     pub kind: ToolKind,
-    /// May a model call it?
+    /// Whether a model may call it.
     pub permission: Permission,
-    /// Wall clock of one call; of an MCP server's start, too.
+    /// The time limit of one call, and of the start of an MCP server.
     pub timeout: Duration,
-    /// Most bytes of a result that the model is shown.
+    /// The highest number of bytes of a result that are sent to the model.
     pub max_result_bytes: NonZeroUsize,
 }
 
-/// Who performs a tool.
+/// How a tool is performed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolKind {
-    /// A script, as script agents run it; the arguments are its `parameters`.
+    /// A script, executed like that of a script agent; the arguments are its `parameters`.
     Script {
         /// A path or a command line.
         script: String,
@@ -40,30 +40,30 @@ pub enum ToolKind {
         /// JSON Schema of the arguments; `None`: [`ToolKind::input_alone`].
         parameters: Option<Value>,
     },
-    /// A whole conversation of another ensemble.
+    /// A conversation of another ensemble.
     Ensemble {
         /// A path or a name.
         ensemble: String,
         /// JSON Schema of the arguments; `None`: [`ToolKind::input_alone`].
         parameters: Option<Value>,
     },
-    /// The tools of a server that speaks the Model Context Protocol.
+    /// The tools of a server for the Model Context Protocol.
     Mcp(McpServer),
 }
 
-/// Where an MCP server is.
+/// How an MCP server is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum McpServer {
-    /// A child process that is spoken to over its standard streams.
+    /// A child process, over its standard streams.
     Command {
         /// The program and its arguments.
         command: CommandLine,
-        /// Variables beside those that the program itself has.
+        /// Environment variables in addition to those of the program.
         env: Vec<(String, Setting)>,
-        /// The folder that it runs in, seen from the project root; `None`: the project root.
+        /// The working folder, relative to the project root; `None`: the project root.
         cwd: Option<String>,
     },
-    /// A server that is spoken to over HTTP.
+    /// A server, over HTTP.
     Url {
         /// Its address.
         url: String,
@@ -72,37 +72,37 @@ pub enum McpServer {
     },
 }
 
-/// A command in one text, or already taken apart.
+/// A command as one text, or as separate arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CommandLine {
-    /// Read as a `script:` is.
+    /// A text that is split like a `script:`.
     Text(String),
     /// The program, then its arguments. Never empty.
     Words(Vec<String>),
 }
 
-/// The value of a variable or a header.
+/// The value of an environment variable or a header.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Setting {
     /// As written.
     Text(String),
-    /// Taken from the environment, so that it need not stand in the file.
+    /// A value from the environment, so that the file does not contain it.
     FromEnvironment {
         /// The name of the variable.
         variable: String,
-        /// What is put before its value.
+        /// The text before the value.
         prefix: String,
     },
 }
 
-/// `permission`: may a model call the tool?
+/// `permission`: whether a model may call the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
     /// Always.
     Allow,
-    /// The person at the terminal is asked each time.
+    /// The operator is asked each time.
     Ask,
-    /// Never; the model is not told of it.
+    /// Never; the tool is not offered to the model.
     Deny,
 }
 
@@ -111,26 +111,26 @@ pub enum Permission {
 pub struct ToolUse {
     /// The tool.
     pub tool: Arc<str>,
-    /// One tool of an MCP server, by the server's name for it; `None`: all of them.
+    /// One tool of an MCP server, by the name that the server uses; `None`: all of its tools.
     pub member: Option<Arc<str>>,
 }
 
 impl Tool {
-    /// Wall clock of one call where nothing else is said.
+    /// The default time limit of one call.
     pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// Bytes of a result where nothing else is said: 64 KiB.
+    /// The default size limit of a result: 64 KiB.
     pub const MAX_RESULT_BYTES: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("is not 0");
 
-    /// Route of the tool of that name.
+    /// The route of the tool with this name.
     pub fn route(name: &str) -> Route {
         Route::root().key("tools").key(name)
     }
 }
 
 impl ToolKind {
-    /// What is permitted where nothing else is said: what the author has written may be called. What an MCP server
-    /// offers is the server's choice, which the author has not seen, so a person is asked.
+    /// The default permission. Tools that the author has written may be called. The author has not seen the tools that
+    /// an MCP server offers, so the operator is asked.
     pub fn default_permission(&self) -> Permission {
         match self {
             Self::Script { .. } | Self::Agent { .. } | Self::Ensemble { .. } => Permission::Allow,
@@ -138,7 +138,7 @@ impl ToolKind {
         }
     }
 
-    /// The schema of agents and ensembles as tools where none is given: a task in words.
+    /// The default schema for agents and ensembles as tools: a task as text.
     pub fn input_alone() -> Value {
         json!({
             "type": "object",

@@ -1,11 +1,11 @@
-//! From a range of a scalar's text, as it reads, back to the bytes in which it was written.
+//! Converts a range of a scalar's value to the bytes of its spelling in the file.
 //!
-//! Both are walked side by side. A character of the text is either the next one written, an escape, or a
-//! line break that folding has turned into a space; everything else written is layout and is passed over.
+//! Both texts are read in parallel. A character of the value is either the next character of the file, an escape
+//! sequence, or a line break that YAML folds into a space. Everything else in the file is layout and is skipped.
 
 use crate::source::Span;
 
-/// How a scalar was written.
+/// The style of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -14,7 +14,7 @@ pub(super) enum Style {
     Block,
 }
 
-/// The bytes of `range` of `text`, which was written at `span` of `source`.
+/// The bytes of `range` of `text`, which is written at `span` of `source`.
 pub(super) fn source_span(source: &str, span: Span, style: Style, text: &str, range: Span) -> Span {
     let raw = &source[span.start..span.end];
     let start = text.floor_char_boundary(range.start.min(text.len()));
@@ -45,7 +45,7 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(raw: &'a str, style: Style) -> Self {
         let quoted = matches!(style, Style::Single | Style::Double) && raw.len() >= 2;
-        // The closing quote is no text.
+        // The closing quote is not part of the value.
         let raw = if quoted { &raw[..raw.len() - 1] } else { raw };
         Self {
             raw,
@@ -54,11 +54,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Passes over the next character of the text; its bytes in the raw text.
+    /// Skips the next character of the value, and returns its bytes in the file.
     fn take(&mut self, c: char) -> (usize, usize) {
         self.pass_layout(c);
         let start = self.at;
-        // Blank lines above a block text are part of it and stand before its span.
+        // Blank lines above a block scalar are part of its value but precede its span.
         if self.style == Style::Block
             && c.is_ascii_whitespace()
             && self.next().is_some_and(|next| !next.is_ascii_whitespace())
@@ -70,7 +70,7 @@ impl<'a> Walk<'a> {
         (start, self.at)
     }
 
-    /// Passes over what was written and is not `c`.
+    /// Skips characters of the file until `c`.
     fn pass_layout(&mut self, c: char) {
         while let Some(next) = self.next() {
             let joined = self.style == Style::Double && next == '\\' && self.follows_break();
@@ -91,7 +91,7 @@ impl<'a> Walk<'a> {
         self.raw[self.at..].chars().next()
     }
 
-    /// After a backslash: is the line at its end?
+    /// After a backslash: whether the line ends here.
     fn follows_break(&self) -> bool {
         self.raw[self.at + 1..].starts_with(['\n', '\r'])
     }
@@ -101,7 +101,7 @@ impl<'a> Walk<'a> {
         self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();
     }
 
-    /// How many bytes the next character of the text takes up.
+    /// The number of bytes of the next character of the value.
     fn width(&self) -> usize {
         let rest = &self.raw[self.at..];
         let Some(next) = rest.chars().next() else {

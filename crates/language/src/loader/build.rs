@@ -1,7 +1,7 @@
-//! From the parser's events to the tree: anchors, merge keys, duplicate keys, and every budget.
+//! Builds the tree from the parser's events: anchors, merge keys, duplicate keys, and all size limits.
 //!
-//! What is wrong with one key or value is noted and passed over, so that the rest of the file is still
-//! read; what would make the tree too large, or is no YAML at all, ends the reading at once.
+//! An error in one key or value is reported and skipped, so that the rest of the file is still read. An error that
+//! makes the tree too large, or the text invalid YAML, ends the reading at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use super::{scalar, syntax};
 use crate::diagnostic::Finding;
 use crate::source::{At, Source, Span};
 
-/// The parser looks anchors up by name, which is dear.
+/// The parser finds anchors by name, which is expensive.
 const MAX_ANCHORS: usize = 10_000;
 
 /// Ends the reading.
 type Fatal = Box<Finding>;
 
-/// Reads the tree; `None` when the text is not YAML or past a budget.
+/// Builds the tree; `None` if the text is not YAML or exceeds a limit.
 pub(super) fn document(source: &Source, findings: &mut Findings) -> Option<Document> {
     match read(source, findings) {
         Ok((root, allowances)) => Some(Document::new(source.clone(), root, allowances)),
@@ -77,19 +77,19 @@ struct Builder<'a> {
     findings: &'a mut Findings,
     open: Vec<Open>,
     anchors: HashMap<usize, Arc<Node>>,
-    /// Values so far, aliases followed.
+    /// The number of values so far, including those behind aliases.
     weight: u64,
     root: Option<Arc<Node>>,
     comments: Comments,
 }
 
-/// A list or map whose end has not come yet.
+/// A list or map whose end has not been read.
 struct Open {
     start: usize,
-    /// Written with brackets.
+    /// Whether it is written with brackets.
     flow: bool,
     anchor: usize,
-    /// One past the last byte of its parts so far.
+    /// The byte after its last part so far.
     end: usize,
     body: Body,
 }
@@ -204,7 +204,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// What the core schema, or the tag, makes of a scalar.
+    /// The meaning of a scalar according to the core schema or its tag.
     fn meaning(&mut self, text: &str, style: Style, tag: Option<&Tag>, span: Span) -> ScalarValue {
         let plain = scalar::plain(text);
         let (fits, value) = match tag.map(core_tag) {
@@ -291,7 +291,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The map's entries and those that its `<<` adds.
+    /// The entries of the map, and those that its `<<` adds.
     fn merge(&mut self, mut map: OpenMap) -> Result<Vec<Entry>, Fatal> {
         let Some((span, merged)) = map.merge.take() else {
             return Ok(map.entries);
@@ -368,14 +368,14 @@ fn too_deep(span: Span) -> Fatal {
     too_big(Span::new(span.start, span.start), message)
 }
 
-/// Weight and height of a collection with these parts.
+/// The weight and height of a collection with these parts.
 fn measure<'n>(parts: impl Iterator<Item = &'n Arc<Node>>) -> (u64, u32) {
     parts.fold((1, 1), |(weight, height), part| {
         (weight + part.weight, height.max(part.height + 1))
     })
 }
 
-/// The name of a tag of YAML's own.
+/// The name of one of YAML's own tags.
 fn core_tag(tag: &Tag) -> Option<&str> {
     match (tag.handle.as_str(), tag.suffix.as_str()) {
         ("tag:yaml.org,2002:", name) => Some(name),

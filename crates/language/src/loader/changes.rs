@@ -1,23 +1,23 @@
-//! What differs between two texts of one ensemble: which agents, and in which keys.
+//! The differences between two texts of one ensemble: the changed agents and their changed keys.
 //!
-//! Places, comments, quotes and the order of keys are no difference. An agent that asks a model by a profile of the
-//! file has changed when the profile has.
+//! Positions, comments, quotes and the order of keys are ignored. An agent that uses a profile of the file has changed
+//! when the profile has changed.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::document::{Content, Document, Entry, Node};
 
-/// What differs from one text to the next.
+/// The differences between two texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Agents that only the new text has.
+    /// Agents that are only in the new text.
     pub added: Vec<Arc<str>>,
-    /// Agents that only the old text has.
+    /// Agents that are only in the old text.
     pub removed: Vec<Arc<str>>,
-    /// Agents that both have, with the keys that differ.
+    /// Agents in both texts, with the keys that differ.
     pub changed: Vec<(Arc<str>, Vec<Arc<str>>)>,
-    /// Keys of the ensemble that differ, beside `agents` and `model_profiles`.
+    /// The keys of the ensemble that differ, except `agents` and `model_profiles`.
     pub beside: Vec<Arc<str>>,
 }
 
@@ -54,12 +54,12 @@ pub fn changes(old: &Document, new: &Document) -> Changes {
 }
 
 impl Changes {
-    /// Is there no difference that could matter?
+    /// Whether there are no relevant differences.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Is what the agent said under the old text not what it would say under the new one?
+    /// Whether outputs of the agent with the old text are no longer valid with the new text.
     pub fn concern(&self, agent: &str) -> bool {
         let changed = self.changed.iter().map(|(name, _)| name);
         changed
@@ -94,7 +94,7 @@ impl fmt::Display for Changes {
     }
 }
 
-/// The agents of a text by name, in its order.
+/// The agents of a text by name, in file order.
 fn agents(document: &Document) -> Vec<(Arc<str>, Arc<Node>)> {
     let Some(Content::Sequence(items)) = get(document.root(), "agents").map(|node| &node.content) else {
         return Vec::new();
@@ -106,7 +106,7 @@ fn agents(document: &Document) -> Vec<(Arc<str>, Arc<Node>)> {
     named.collect()
 }
 
-/// The keys of two maps whose values differ, those of the new one first.
+/// The keys of two maps whose values differ; the keys of the new map come first.
 fn differing(old: &Node, new: &Node) -> Vec<Arc<str>> {
     let (before, after) = (entries(old), entries(new));
     let differs = |entry: &&Entry| get(old, &entry.key).is_none_or(|value| !same(value, &entry.value));
@@ -117,7 +117,7 @@ fn differing(old: &Node, new: &Node) -> Vec<Arc<str>> {
         .collect()
 }
 
-/// The profiles that the agent uses, those it falls back on included, as they would be written.
+/// The profiles that the agent uses, including fallbacks, in their form in the file.
 fn profiles_of(document: &Document, agent: &Node) -> Vec<String> {
     let mut wanted: Vec<Arc<str>> = Vec::new();
     let responses = get(agent, "input").and_then(|input| get(input, "responses"));
@@ -151,7 +151,7 @@ fn get<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
     Some(&entry.value)
 }
 
-/// Do they mean the same?
+/// Whether both have the same meaning.
 fn same(one: &Node, other: &Node) -> bool {
     match (&one.content, &other.content) {
         (Content::Scalar(one), Content::Scalar(other)) => one.value == other.value && one.text == other.text,
@@ -166,7 +166,7 @@ fn same(one: &Node, other: &Node) -> bool {
     }
 }
 
-/// One form for all spellings of a value.
+/// A form that is equal for all spellings of a value.
 fn spelled(node: &Node) -> String {
     match &node.content {
         Content::Scalar(scalar) => format!("{:?} {}", scalar.value, scalar.text),

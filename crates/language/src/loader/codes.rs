@@ -1,8 +1,8 @@
-//! The codes of everything that can be wrong with a file, each with a title of one line.
+//! The codes of all findings, each with a title of one line.
 //!
-//! Codes are stable: a code keeps its meaning, and the code of a rule that is gone is not used again.
-//! `E00x` is about YAML, `E01x` about keys and values, `E02x` and `E03x` about agents, edges and profiles,
-//! `E04x` about the graph. `W` warns, `H` hints.
+//! Codes are stable: a code keeps its meaning, and the code of a removed rule is not used again.
+//! `E00x` are about YAML, `E01x` about keys and values, `E02x` and `E03x` about agents, edges and profiles,
+//! `E04x` about the graph. `W` are warnings, `H` are hints.
 
 use crate::diagnostic::Code;
 

@@ -1,26 +1,26 @@
-//! Where `# ensemble: allow(…)` stands as a comment, and not as part of a text.
+//! Finds `# ensemble: allow(…)` where it is a comment, and not part of a value.
 //!
-//! The parser drops comments. A `#` is one if it follows a blank or starts a line, lies in no scalar, and
-//! no earlier `#` of its line has begun the comment already. The scalars come in the order of the text, so
-//! one walk along both finds them.
+//! The parser drops comments. A `#` begins a comment if it starts a line or follows a blank, is not inside a scalar,
+//! and no earlier `#` of its line has begun a comment. The scalars arrive in the order of the text, so one pass over
+//! both is enough.
 
 use std::collections::VecDeque;
 
 use crate::source::Span;
 
-/// The signs that may begin such a comment, sorted out as the scalars go by.
+/// The `#` characters that may begin such a comment; those inside scalars are removed as the scalars are read.
 pub(super) struct Comments {
     /// Not decided yet, in the order of the text.
     pending: VecDeque<usize>,
-    /// In no scalar.
+    /// Not inside a scalar.
     outside: Vec<usize>,
 }
 
 impl Comments {
-    /// Every `#` of the lines that speak of allowing.
+    /// Every `#` of the lines that contain the word `allow`.
     pub(super) fn of(text: &str) -> Self {
         let mut pending = VecDeque::new();
-        // Nearly every file ends the search here.
+        // For nearly every file, the search ends here.
         if text.contains("ensemble:") && text.contains("allow") {
             let mut start = 0;
             for line in text.split_inclusive('\n') {
@@ -36,7 +36,7 @@ impl Comments {
         }
     }
 
-    /// A scalar: what stands in it is no comment.
+    /// A scalar: its content is not a comment.
     pub(super) fn pass(&mut self, scalar: Span) {
         while let Some(at) = self.pending.pop_front_if(|at| *at < scalar.end) {
             if at < scalar.start {
@@ -45,7 +45,7 @@ impl Comments {
         }
     }
 
-    /// The comments, each to the end of its line.
+    /// The comments, each up to the end of its line.
     pub(super) fn finish(mut self, text: &str) -> Vec<Span> {
         self.outside.extend(self.pending);
         let mut comments: Vec<Span> = Vec::new();

@@ -1,21 +1,21 @@
-//! A YAML text as a tree in which every key and every value knows its bytes.
+//! A YAML text as a tree in which every key and every value has its position in bytes.
 //!
-//! Aliases and merge keys are already followed: they share what they name, so a tree costs what was
-//! written, not what it expands to. What it would expand to is counted and limited while it grows.
+//! Aliases and merge keys are resolved by sharing their values. So the size of the tree is that of the text, not that
+//! of the expanded values. The expanded size is counted and limited while the tree is built.
 
 use std::sync::Arc;
 
 use super::align::{self, Style};
 use crate::source::{At, Part, Route, Source, Span, Step};
 
-/// Largest text that is read, in bytes.
+/// The maximum size of a text, in bytes.
 pub const MAX_BYTES: usize = 16 << 20;
-/// Deepest nesting of maps and lists, aliases followed.
+/// The maximum nesting of maps and lists, including aliases.
 pub const MAX_DEPTH: u32 = 64;
-/// Most values, aliases followed; a long text counts as several.
+/// The maximum number of values, including aliases; a long string counts as several values.
 pub const MAX_NODES: u64 = 1_000_000;
 
-/// A text and the tree that was read from it.
+/// A text and its tree.
 #[derive(Debug, Clone)]
 pub struct Document {
     source: Source,
@@ -23,27 +23,27 @@ pub struct Document {
     allowances: Arc<[Span]>,
 }
 
-/// A value and its bytes.
+/// A value and its position.
 #[derive(Debug)]
 pub struct Node {
-    /// The bytes of the value, without anchor and tag; empty where nothing is written.
+    /// The bytes of the value, without anchor and tag; empty if the value is omitted.
     pub span: Span,
-    /// What it is.
+    /// The kind of value.
     pub content: Content,
-    /// Values below and including this one, aliases followed.
+    /// The number of values below this one, including this one and aliases.
     pub(super) weight: u64,
-    /// Levels below and including this one; 1 for a scalar.
+    /// The number of levels below this one, including this one; 1 for a scalar.
     pub(super) height: u32,
 }
 
 /// The three kinds of value.
 #[derive(Debug)]
 pub enum Content {
-    /// A text, a number, a truth value or nothing.
+    /// A string, a number, a boolean or null.
     Scalar(Scalar),
     /// A list.
     Sequence(Vec<Arc<Node>>),
-    /// A map, in the order in which it was written, merged keys last.
+    /// A map in file order; merged keys come last.
     Mapping(Vec<Entry>),
 }
 
@@ -61,28 +61,28 @@ pub struct Entry {
 /// A value without parts.
 #[derive(Debug)]
 pub struct Scalar {
-    /// As it reads without quotes, escapes and indentation.
+    /// The value without quotes, escapes and indentation.
     pub text: Arc<str>,
-    /// How it was written.
+    /// The style.
     pub(super) style: Style,
-    /// What YAML's core schema makes of it.
+    /// The meaning according to YAML's core schema.
     pub value: ScalarValue,
 }
 
-/// What a scalar means in YAML 1.2's core schema.
+/// The meaning of a scalar in YAML 1.2's core schema.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ScalarValue {
-    /// `null`, `~`, or nothing at all.
+    /// `null`, `~`, or an omitted value.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A whole number beyond `i64`.
+    /// An integer outside the range of `i64`.
     Unsigned(u64),
     /// Any other number.
     Float(f64),
-    /// Text.
+    /// A string.
     Text,
 }
 
@@ -110,7 +110,7 @@ impl Document {
         &self.root
     }
 
-    /// The node at a route.
+    /// The node at this route.
     pub fn get(&self, route: &Route) -> Option<&Node> {
         let mut node = &*self.root;
         for step in &route.0 {
@@ -119,7 +119,7 @@ impl Document {
         Some(node)
     }
 
-    /// The bytes of a symbolic place. Where the route ends early, the last node that exists is meant.
+    /// The bytes of a symbolic place. If the route leads to a missing node, the last existing node is used.
     pub fn resolve(&self, at: &At) -> Span {
         if let Part::Source(span) = at.part {
             return span;
@@ -142,7 +142,7 @@ impl Document {
     }
 }
 
-/// The node's bytes, or its key's where the value is left out.
+/// The bytes of the node; those of its key if the value is omitted.
 fn shown(node: &Node, key: Option<Span>) -> Span {
     match key {
         Some(key) if node.span.start == node.span.end => key,
@@ -151,7 +151,7 @@ fn shown(node: &Node, key: Option<Span>) -> Span {
 }
 
 impl Node {
-    /// One step down, with the bytes of the key where there is one.
+    /// One step down, with the bytes of the key if there is one.
     fn step(&self, step: &Step) -> Option<(&Node, Option<Span>)> {
         match (step, &self.content) {
             (Step::Key(key), Content::Mapping(entries)) => entries

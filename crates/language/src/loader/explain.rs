@@ -1,6 +1,6 @@
-//! The long explanation of every code: what it means, and a wrong and a right example.
+//! The explanation of every code: its meaning, and a wrong and a right example.
 //!
-//! Each stands in a file of its own, as people read it; tests run the examples.
+//! Each explanation is in a separate file; tests run the examples.
 
 use super::codes;
 use crate::diagnostic::{Code, did_you_mean};
@@ -23,18 +23,18 @@ explanations! {
     "H010" "H011" "H012" "H013" "H020"
 }
 
-/// The code that is spelt so, in letters of either case.
+/// The code with this name, in upper or lower case.
 pub fn find(code: &str) -> Option<Code> {
     let known = codes::ALL.iter().map(|(code, _)| *code);
     known.into_iter().find(|known| known.0.eq_ignore_ascii_case(code))
 }
 
-/// The known code that looks most like this one.
+/// The known code that is most similar to this one.
 pub fn nearest(code: &str) -> Option<&'static str> {
     did_you_mean(code, codes::ALL.iter().map(|(code, _)| code.0))
 }
 
-/// What the code means, in Markdown.
+/// The meaning of the code, in Markdown.
 pub fn explanation(code: Code) -> &'static str {
     let found = EXPLANATIONS.iter().find(|(known, _)| *known == code.0);
     found.map_or("", |(_, text)| text)

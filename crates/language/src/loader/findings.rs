@@ -1,8 +1,8 @@
-//! What has been found wrong with one file so far, up to a number that people can still read.
+//! The findings about one file so far, up to a limit.
 
 use crate::diagnostic::{Finding, Severity};
 
-/// Most findings of one file; the rest is only counted.
+/// The highest number of findings for one file; further findings are only counted.
 pub const MAX_FINDINGS: usize = 100;
 
 /// The findings of one file so far.
@@ -14,7 +14,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Notes a finding.
+    /// Adds a finding.
     pub(super) fn push(&mut self, finding: Finding) {
         self.errors += usize::from(finding.severity == Severity::Error);
         if self.list.len() < MAX_FINDINGS {
@@ -24,7 +24,7 @@ impl Findings {
         }
     }
 
-    /// Notes an error that is dear to put into words; past the limit it is only counted.
+    /// Adds an error whose message is expensive to create; beyond the limit it is only counted.
     pub(super) fn error(&mut self, finding: impl FnOnce() -> Finding) {
         if self.list.len() < MAX_FINDINGS {
             self.push(finding());
@@ -34,12 +34,12 @@ impl Findings {
         }
     }
 
-    /// Is there no error among them?
+    /// Whether there are no errors.
     pub(super) fn sound(&self) -> bool {
         self.errors == 0
     }
 
-    /// All of them; where some were only counted, the last says how many.
+    /// All findings; if some were only counted, the last one contains their number.
     pub(super) fn into_list(mut self) -> Vec<Finding> {
         if self.dropped > 0
             && let Some(last) = self.list.last_mut()

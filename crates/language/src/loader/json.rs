@@ -1,4 +1,4 @@
-//! From the tree to JSON, for everything free-form.
+//! Converts the tree to JSON, for free-form values.
 
 use serde_json::{Number, Value};
 

@@ -1,4 +1,4 @@
-//! A map while it is read: its keys, which must be texts and stand once each, and what `<<` adds.
+//! A map while it is read: its keys, which must be strings and unique, and the entries that `<<` adds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use super::findings::Findings;
 use crate::diagnostic::Finding;
 use crate::source::{At, Span};
 
-/// A map whose end has not come yet.
+/// A map whose end has not been read.
 #[derive(Default)]
 pub(super) struct OpenMap {
     pub(super) entries: Vec<Entry>,
-    /// Where each key stands in `entries`; kept from the size on at which looking through them is dear.
+    /// The index of each key in `entries`; used only for large maps, where a linear search would be slow.
     index: HashMap<Arc<str>, usize>,
     pub(super) key: Option<Key>,
     pub(super) merge: Option<(Span, Arc<Node>)>,
 }
 
-/// A key that waits for its value.
+/// A key without its value so far.
 pub(super) enum Key {
     Name(Arc<str>, Span),
     Merge(Span),
-    /// Already complained about.
+    /// Whether a problem was already reported.
     Faulty,
 }
 
@@ -50,7 +50,7 @@ impl OpenMap {
     }
 }
 
-/// Notes a key that stands twice.
+/// Reports a duplicate key.
 pub(super) fn duplicate(span: Span, first: Option<Span>, name: &str, findings: &mut Findings) {
     findings.error(|| {
         let message = format!("duplicate key `{name}` in a map");
@@ -62,7 +62,7 @@ pub(super) fn duplicate(span: Span, first: Option<Span>, name: &str, findings: &
     });
 }
 
-/// What a node means where a key stands.
+/// The meaning of a node in the position of a key.
 pub(super) fn key(node: &Node, site: Span, findings: &mut Findings) -> Key {
     let Content::Scalar(scalar) = &node.content else {
         let finding = Finding::error(

@@ -1,16 +1,17 @@
-//! From the parser's marks to bytes, and from its spans to the bytes that people mean.
+//! Converts the parser's positions to bytes, and its spans to the bytes that users expect.
 //!
-//! The parser counts characters, starts a value at its anchor, ends a quoted text after the comment that
-//! follows it, and starts a block text below its header.
+//! The parser counts characters. Its span of a value begins at the anchor; that of a quoted string ends after the
+//! comment that follows; that of a block scalar begins below its header.
 
 use saphyr_parser::ScalarStyle;
 
 use crate::source::Span;
 
-/// Turns character counts into bytes. Marks come nearly in order, so the last answer is the way to the next.
+/// Converts character counts to bytes. Positions arrive nearly in order, so the last result is the start of the next
+/// search.
 pub(super) struct Marks<'a> {
     text: &'a str,
-    /// Bytes of the byte order mark, which the parser does not see.
+    /// The bytes of the byte order mark, which the parser does not count.
     base: usize,
     ascii: bool,
     chars: usize,
@@ -29,7 +30,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// The byte at which the character stands.
+    /// The byte position of the character.
     pub(super) fn byte(&mut self, index: usize) -> usize {
         if self.ascii {
             return (self.base + index).min(self.text.len());
@@ -49,7 +50,7 @@ impl<'a> Marks<'a> {
     }
 }
 
-/// The bytes of a scalar itself: quotes included; anchor, tag, header and what follows left out.
+/// The bytes of a scalar: with quotes, without anchor, tag, header and following text.
 pub(super) fn scalar_span(text: &str, span: Span, style: ScalarStyle, decorated: bool) -> Span {
     let start = if decorated { undecorated(text, span) } else { span.start };
     let raw = &text[start..span.end];
@@ -69,7 +70,7 @@ pub(super) fn scalar_span(text: &str, span: Span, style: ScalarStyle, decorated:
     }
 }
 
-/// Where a list or map starts, without anchor and tag, and whether with a bracket.
+/// The start of a list or map, without anchor and tag, and whether it begins with a bracket.
 pub(super) fn collection_start(text: &str, span: Span, decorated: bool) -> (usize, bool) {
     if decorated {
         let start = undecorated(text, span);
@@ -78,7 +79,7 @@ pub(super) fn collection_start(text: &str, span: Span, decorated: bool) -> (usiz
     (span.start, span.start < span.end)
 }
 
-/// Past the anchors, tags, blanks and comments at the start.
+/// The position after the anchors, tags, blanks and comments at the start.
 fn undecorated(text: &str, span: Span) -> usize {
     let mut rest = &text[span.start..span.end];
     loop {

@@ -1,8 +1,8 @@
-//! From text to an [`Ensemble`], and to everything that is wrong with the text, in one go.
+//! Loads an [`Ensemble`] from a text, and reports all problems of the text at once.
 //!
-//! Three passes: the parser's events become a tree in which every node knows its bytes
-//! ([`document`]); hand-written readers take typed values off the tree; places stay symbolic until
-//! somebody shows them. Pure: this room is handed text and never touches a file.
+//! There are three steps: the parser's events become a tree in which every node has its position ([`document`]);
+//! hand-written readers read typed values from the tree; symbolic places become positions only when they are shown. The
+//! functions are pure: they receive a text and never read a file.
 
 mod align;
 mod build;
@@ -38,19 +38,19 @@ pub use findings::MAX_FINDINGS;
 
 use findings::Findings;
 
-/// What became of an ensemble's text.
+/// The result of loading an ensemble.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The tree, which finds places; `None` when the text is not YAML.
+    /// The tree, which converts places to positions; `None` if the text is not YAML.
     pub document: Option<Document>,
-    /// The ensemble, when there is no error.
+    /// The ensemble, if there are no errors.
     pub ensemble: Option<Ensemble>,
-    /// All that is wrong, in the order in which it was found.
+    /// All findings, in the order in which they were found.
     pub findings: Vec<Finding>,
     source: Source,
 }
 
-/// What became of another text: its value, or why there is none.
+/// The result of loading another text: its value, or the findings.
 pub type Read<T> = Result<T, Vec<Diagnostic>>;
 
 /// Reads an ensemble.
@@ -64,7 +64,7 @@ pub fn load(source: &Source) -> Loaded {
     }
 }
 
-/// Reads a text as YAML and no more.
+/// Reads a text only as YAML.
 pub fn parse(source: &Source) -> Read<Document> {
     let mut findings = Findings::default();
     let document = build::document(source, &mut findings);
@@ -80,14 +80,14 @@ pub fn profiles(source: &Source) -> Read<Vec<(Arc<str>, Profile)>> {
     side_file(source, decode::config)
 }
 
-/// Reads prepared answers: a map from agents to a text, a map, or a list of those.
+/// Reads prepared answers: a map from agents to a string, a map, or a list of these.
 pub fn answers(source: &Source) -> Read<Vec<(Arc<str>, Answers)>> {
     side_file(source, decode::answers)
 }
 
 /// Reads a context: a map in YAML or JSON.
 ///
-/// JSON is read as JSON first: YAML knows no surrogate pairs, with which many programs write it.
+/// JSON is read by a JSON parser: YAML does not support surrogate pairs, with which many programs write JSON.
 pub fn context(source: &Source) -> Read<JsonMap> {
     let text = source.text().trim_start_matches('\u{feff}');
     if text.len() <= MAX_BYTES
@@ -105,19 +105,20 @@ impl Loaded {
         &self.source
     }
 
-    /// The findings at their places, in the order of the text.
+    /// The findings with their positions, in the order of the text.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         diagnostics(&self.source, self.document.as_ref(), &self.findings)
     }
 
-    /// More findings about the same text, at their places: the order of the text, the loader's own first.
+    /// Adds more findings about the same text, with their positions, in the order of the text; the loader's own come
+    /// first.
     pub fn diagnostics_with(&self, more: &[Finding]) -> Vec<Diagnostic> {
         let all: Vec<Finding> = self.findings.iter().chain(more).cloned().collect();
         diagnostics(&self.source, self.document.as_ref(), &all)
     }
 }
 
-/// Findings at their places in the text, in the order of the text.
+/// Converts findings to positions in the text, in the order of the text.
 pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Finding]) -> Vec<Diagnostic> {
     let span = |at: &At| match (document, &at.part) {
         (_, Part::Source(span)) => *span,
@@ -155,7 +156,7 @@ fn read<T>(source: &Source, decode: impl FnOnce(&Document, &mut Findings) -> Opt
     (document, value, findings.into_list())
 }
 
-/// Reads a file that may as well be empty.
+/// Reads a file that may be empty.
 fn side_file<T: Default>(source: &Source, decode: impl FnOnce(&Document, &mut Findings) -> Option<T>) -> Read<T> {
     let text = source.text().trim_start_matches('\u{feff}');
     let blank = |line: &str| line.is_empty() || line.starts_with('#') || line == "---";

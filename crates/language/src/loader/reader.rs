@@ -1,8 +1,7 @@
-//! Hand-written combinators that read typed values off the tree and note everything that is wrong.
+//! Hand-written combinators that read typed values from the tree and report all problems.
 //!
-//! A [`Cursor`] knows its node and the way to it; the way becomes a [`Route`] only when there is something
-//! to say. Every reader gives `None` when it has noted a finding, so a caller reads all fields first and
-//! puts the value together last.
+//! A [`Cursor`] has a node and the path to it; the path is converted to a [`Route`] only for a finding. Every reader
+//! returns `None` after it has reported a finding. So a caller reads all fields first and then creates the value.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -15,10 +14,10 @@ use super::words::{Section, one_of, quoted, unknown_key};
 use crate::diagnostic::{Code, Finding, did_you_mean};
 use crate::source::{At, Route, Step};
 
-/// Longest time that can be asked for: some thirty years, which every clock can add to now.
+/// The longest time that can be set: about thirty years, which every clock can add to the current time.
 const MAX_SECONDS: f64 = 1e9;
 
-/// A node and the way to it.
+/// A node and the path to it.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     pub(super) node: &'a Node,
@@ -43,7 +42,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The way from the document's root.
+    /// The path from the root of the document.
     pub(super) fn route(&self) -> Route {
         let mut steps = Vec::new();
         let mut cursor = self;
@@ -58,17 +57,17 @@ impl<'a> Cursor<'a> {
         Route(steps)
     }
 
-    /// The value here.
+    /// The value at this place.
     pub(super) fn value(&self) -> At {
         self.route().value()
     }
 
-    /// The key that leads here.
+    /// The key of this value.
     pub(super) fn key(&self) -> At {
         self.route().as_key()
     }
 
-    /// The items of a list; anything else is noted.
+    /// The items of a list; other values are reported.
     pub(super) fn items(&'a self, what: &str, findings: &mut Findings) -> Option<Vec<Cursor<'a>>> {
         let Content::Sequence(items) = &self.node.content else {
             wrong_type(self, what, findings);
@@ -78,7 +77,7 @@ impl<'a> Cursor<'a> {
         Some(cursors.map(|(at, node)| self.child(node, StepRef::Index(at))).collect())
     }
 
-    /// The entries of a map with any keys; anything else is noted.
+    /// The entries of a map with any keys; other values are reported.
     pub(super) fn entries(&'a self, what: &str, findings: &mut Findings) -> Option<Vec<(&'a Arc<str>, Cursor<'a>)>> {
         let Content::Mapping(entries) = &self.node.content else {
             wrong_type(self, what, findings);
@@ -93,14 +92,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A map of which the language says which keys it may have.
+/// A map with a fixed set of allowed keys.
 pub(super) struct Fields<'a> {
     pub(super) at: &'a Cursor<'a>,
     entries: &'a [Entry],
 }
 
 impl<'a> Fields<'a> {
-    /// Opens a map and notes the keys that it may not have; anything but a map is noted.
+    /// Reads a map and reports keys that are not allowed; other values are reported.
     pub(super) fn open(at: &'a Cursor<'a>, section: Section, findings: &mut Findings) -> Option<Self> {
         let Content::Mapping(entries) = &at.node.content else {
             wrong_type(at, &format!("a map ({})", section.title()), findings);
@@ -123,7 +122,7 @@ impl<'a> Fields<'a> {
         Some(self.at.child(&entry.value, StepRef::Key(&entry.key)))
     }
 
-    /// Reads the value under `key`, if it is there.
+    /// Reads the value under `key`, if it exists.
     pub(super) fn read<T>(
         &self,
         key: &str,
@@ -133,7 +132,7 @@ impl<'a> Fields<'a> {
         self.get(key).and_then(|at| reader(&at, findings))
     }
 
-    /// Reads the value under `key`, which must be there.
+    /// Reads the value under `key`, which must exist.
     pub(super) fn required<T>(
         &self,
         key: &str,
@@ -150,7 +149,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Notes that something else was expected here.
+/// Reports that another kind of value was expected.
 pub(super) fn wrong_type(at: &Cursor<'_>, expected: &str, findings: &mut Findings) {
     let message = format!("expected {expected}, found {}", found(at.node));
     let finding = Finding::error(codes::WRONG_TYPE, at.value(), message);
@@ -168,7 +167,7 @@ pub(super) fn wrong_type(at: &Cursor<'_>, expected: &str, findings: &mut Finding
     });
 }
 
-/// A node in words.
+/// A description of a node for messages.
 pub(super) fn found(node: &Node) -> String {
     match &node.content {
         Content::Sequence(_) => "a list".to_owned(),
@@ -183,12 +182,12 @@ pub(super) fn found(node: &Node) -> String {
     }
 }
 
-/// A text.
+/// A string.
 pub(super) fn text(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     shared_text(at, findings).map(|text| text.to_string())
 }
 
-/// A text that is shared with the tree.
+/// A string that is shared with the tree.
 pub(super) fn shared_text(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>> {
     let text = at.node.text();
     if text.is_none() {
@@ -197,7 +196,7 @@ pub(super) fn shared_text(at: &Cursor<'_>, findings: &mut Findings) -> Option<Ar
     text.cloned()
 }
 
-/// A text with something in it.
+/// A string that is not empty.
 pub(super) fn filled_text(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>> {
     let text = shared_text(at, findings)?;
     if !text.trim().is_empty() {
@@ -207,7 +206,7 @@ pub(super) fn filled_text(at: &Cursor<'_>, findings: &mut Findings) -> Option<Ar
     None
 }
 
-/// Notes that there is nothing in it.
+/// Reports an empty value.
 pub(super) fn empty(at: &Cursor<'_>, message: &str, findings: &mut Findings) {
     findings.push(Finding::error(codes::EMPTY, at.value(), message));
 }
@@ -244,7 +243,7 @@ pub(super) fn flag(at: &Cursor<'_>, findings: &mut Findings) -> Option<bool> {
     None
 }
 
-/// A whole number of at least 1.
+/// An integer of at least 1.
 pub(super) fn count(at: &Cursor<'_>, findings: &mut Findings) -> Option<NonZeroU32> {
     let value = whole(at, findings)?;
     let count = u32::try_from(value).ok().and_then(NonZeroU32::new);
@@ -254,7 +253,7 @@ pub(super) fn count(at: &Cursor<'_>, findings: &mut Findings) -> Option<NonZeroU
     count
 }
 
-/// A whole number of at least 1, as large as need be.
+/// An integer of at least 1, of any size.
 pub(super) fn whole(at: &Cursor<'_>, findings: &mut Findings) -> Option<u64> {
     const EXPECTED: &str = "an integer of at least 1";
     let Content::Scalar(scalar) = &at.node.content else {
@@ -270,13 +269,13 @@ pub(super) fn whole(at: &Cursor<'_>, findings: &mut Findings) -> Option<u64> {
     None
 }
 
-/// Notes a number that is too small or too large.
+/// Reports a number that is too small or too large.
 pub(super) fn out_of_range(at: &Cursor<'_>, expected: &str, findings: &mut Findings) {
     let message = format!("expected {expected}, found {}", found(at.node));
     findings.push(Finding::error(codes::OUT_OF_RANGE, at.value(), message));
 }
 
-/// A number between two others, both included.
+/// A number within limits, including the limits.
 pub(super) fn number_within(at: &Cursor<'_>, low: f64, high: f64, findings: &mut Findings) -> Option<f64> {
     let value = number(at, "a number", findings)?;
     if (low..=high).contains(&value) {
@@ -304,7 +303,7 @@ fn number(at: &Cursor<'_>, expected: &str, findings: &mut Findings) -> Option<f6
     None
 }
 
-/// A time of more than nothing.
+/// A duration greater than 0.
 pub(super) fn seconds(at: &Cursor<'_>, findings: &mut Findings) -> Option<Duration> {
     let value = number(at, "a number of seconds greater than 0", findings)?;
     if value > 0.0 {
@@ -314,7 +313,7 @@ pub(super) fn seconds(at: &Cursor<'_>, findings: &mut Findings) -> Option<Durati
     None
 }
 
-/// A time that may be nothing.
+/// A duration, which may be 0.
 pub(super) fn delay(at: &Cursor<'_>, findings: &mut Findings) -> Option<Duration> {
     let value = number(at, "a number of seconds", findings)?;
     if value >= 0.0 {
@@ -328,7 +327,7 @@ fn duration(at: &Cursor<'_>, seconds: f64, findings: &mut Findings) -> Option<Du
     let duration = (seconds <= MAX_SECONDS)
         .then(|| Duration::try_from_secs_f64(seconds).ok())
         .flatten();
-    // Less than a nanosecond is no time at all.
+    // Less than a nanosecond is treated as 0.
     let duration = duration.map(|time| {
         if seconds > 0.0 {
             time.max(Duration::from_nanos(1))
@@ -342,7 +341,7 @@ fn duration(at: &Cursor<'_>, seconds: f64, findings: &mut Findings) -> Option<Du
     duration
 }
 
-/// One of a few words.
+/// One of several words.
 pub(super) fn word<T: Copy>(at: &Cursor<'_>, words: &[(&str, T)], findings: &mut Findings) -> Option<T> {
     let names = || words.iter().map(|(word, _)| *word);
     let Some(text) = at.node.text() else {
@@ -358,7 +357,7 @@ pub(super) fn word<T: Copy>(at: &Cursor<'_>, words: &[(&str, T)], findings: &mut
     None
 }
 
-/// With "did you mean", where there is a guess.
+/// Adds "did you mean" if there is a probable correction.
 pub(super) fn with_guess(finding: Finding, guess: Option<&str>) -> Finding {
     match guess {
         Some(guess) => finding.help(format!("did you mean `{guess}`?")),
@@ -366,7 +365,7 @@ pub(super) fn with_guess(finding: Finding, guess: Option<&str>) -> Finding {
     }
 }
 
-/// Notes that `second` repeats `first`.
+/// Reports that `second` repeats `first`.
 pub(super) fn twice(code: Code, second: At, message: String, first: At, findings: &mut Findings) {
     findings.push(Finding::error(code, second, message).also(first, "first here"));
 }

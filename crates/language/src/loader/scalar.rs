@@ -1,4 +1,4 @@
-//! What a plain scalar means: YAML 1.2's core schema, in which `on`, `yes` and `0755` hold no surprises.
+//! The meaning of a plain scalar: YAML 1.2's core schema, in which `on`, `yes` and `0755` are not special.
 
 use super::document::ScalarValue;
 
@@ -14,7 +14,7 @@ pub(super) fn plain(text: &str) -> ScalarValue {
 }
 
 fn number(text: &str) -> Option<ScalarValue> {
-    // Every number starts with one of these; most texts do not.
+    // Every number starts with one of these characters; most strings do not.
     if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
         return None;
     }
@@ -41,7 +41,7 @@ fn integer(text: &str) -> Option<ScalarValue> {
     if let Ok(value) = u64::from_str_radix(digits, radix) {
         return Some(ScalarValue::Unsigned(value));
     }
-    // Beyond 64 bits a number is still a number; decimal ones are read as `float` does.
+    // An integer of more than 64 bits is still a number; decimal numbers are parsed as floats.
     (radix != 10).then_some(ScalarValue::Float(f64::INFINITY))
 }
 
@@ -53,7 +53,7 @@ fn float(text: &str) -> Option<f64> {
         ".nan" | ".NaN" | ".NAN" if bare.len() == text.len() => return Some(f64::NAN),
         _ => {}
     }
-    // Rust's own reader also takes `inf`, `nan` and `infinity`, which YAML does not.
+    // Rust's parser also accepts `inf`, `nan` and `infinity`, which YAML does not.
     let digits = bare.starts_with(|c: char| c.is_ascii_digit())
         || bare
             .strip_prefix('.')

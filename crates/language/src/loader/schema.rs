@@ -1,8 +1,8 @@
-//! The language as a JSON Schema (2020-12), for editors: completion, words to hover over, squiggles.
+//! The language as a JSON Schema (2020-12), for editors: completion, descriptions, error marks.
 //!
-//! It is one file of data, written beside the loader and not derived from it: the loader says more than a
-//! schema can (places, names that must exist, conditions), and a schema's descriptions are a text of their
-//! own. The tests hold the two together key by key; `loader/tests/schema.rs` does so for values and defaults.
+//! It is a data file, maintained by hand beside the loader: the loader checks more than a schema can (positions, names
+//! that must exist, conditions), and the descriptions of the schema are separate texts. Tests compare both key by key;
+//! `loader/tests/schema.rs` compares values and defaults.
 
 /// The schema of an ensemble file.
 pub const SCHEMA: &str = include_str!("../../../../docs/schema/ensemble.schema.json");
@@ -18,7 +18,7 @@ mod tests {
         serde_json::from_str(SCHEMA).expect("JSON")
     }
 
-    /// The part of the schema that describes a section; the configuration is another file.
+    /// The part of the schema for one section. The configuration has a file of its own.
     fn part(section: Section, schema: &Value) -> Option<&Value> {
         let name = match section {
             Section::Ensemble => return Some(schema),

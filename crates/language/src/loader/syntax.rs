@@ -1,4 +1,4 @@
-//! The parser's complaints in words that help, and a guard for texts on which it would choke.
+//! Converts the parser's errors to understandable messages, and rejects texts that the parser cannot handle.
 
 use super::codes;
 use super::document::MAX_NODES;
@@ -7,7 +7,7 @@ use crate::source::{At, Span};
 
 const TAB: &str = "a tab is used for indentation";
 
-/// What to look for in the parser's message, what it means, and what to do.
+/// A part of the parser's message, its meaning, and the help text.
 const KNOWN: &[(&str, &str, &str)] = &[
     (
         "unprintable",
@@ -168,7 +168,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The parser's complaint as a finding.
+/// Converts the parser's error to a finding.
 pub(super) fn explain(text: &str, at: usize, info: &str) -> Finding {
     let known = KNOWN.iter().find(|(needle, ..)| info.contains(needle));
     let code = match known {
@@ -190,7 +190,7 @@ pub(super) fn explain(text: &str, at: usize, info: &str) -> Finding {
     }
 }
 
-/// The tab that indents the line at `at`, or the next that does; the parser names where it noticed.
+/// The tab that indents the line at `at`, or the next such tab; the parser reports a later position.
 fn tab(text: &str, at: usize) -> usize {
     let at = text.floor_char_boundary(at);
     let mut start = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -204,7 +204,7 @@ fn tab(text: &str, at: usize) -> usize {
     at
 }
 
-/// One character at `at`; at the end of the text, the end of its last line with words on it.
+/// One character at `at`; at the end of the text, the end of the last line that is not blank.
 fn place(text: &str, at: usize) -> At {
     let at = if at >= text.len() { text.trim_end().len() } else { at };
     let width = text[at..]
@@ -215,10 +215,10 @@ fn place(text: &str, at: usize) -> At {
     At::source(Span::new(at, at + width))
 }
 
-/// Refuses a text between brackets that has more parts than a document may have values.
+/// Rejects a text with brackets that contain more parts than the allowed number of values.
 ///
-/// The parser keeps all parts of an outermost bracket until it closes, before it hands out the first of
-/// them; without this guard a few megabytes of commas would cost gigabytes.
+/// The parser stores all parts of an outermost bracket before it returns the first of them. Without this check a few
+/// megabytes of commas would need gigabytes of memory.
 pub(super) fn check_flow(text: &str, base: usize) -> Result<(), Box<Finding>> {
     let limit = 2 * MAX_NODES as usize;
     let part = |byte: &u8| {

@@ -1,10 +1,10 @@
-//! The keys of every part of a file, and what to say about a key that is none of them.
+//! The keys of every part of a file, and the messages about unknown keys.
 
 use super::codes;
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::source::At;
 
-/// A part of a file that has keys of its own.
+/// A part of a file with its own set of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
     Ensemble,
@@ -29,7 +29,7 @@ pub(super) enum Section {
 }
 
 impl Section {
-    /// All of them.
+    /// All parts.
     pub(super) const ALL: [Self; 19] = [
         Self::Ensemble,
         Self::Agent,
@@ -52,7 +52,7 @@ impl Section {
         Self::Config,
     ];
 
-    /// The keys that it may have.
+    /// The allowed keys.
     pub(super) fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Ensemble => &[
@@ -163,7 +163,7 @@ impl Section {
         }
     }
 
-    /// What people call it.
+    /// The name for messages.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Ensemble => "the ensemble",
@@ -189,7 +189,7 @@ impl Section {
     }
 }
 
-/// Keys of llm-orc's ensembles, and what to write here instead.
+/// Keys of llm-orc, and the keys of this language that replace them.
 const FOREIGN: &[(&str, &str)] = &[
     ("when", "write a `condition` in the agent's `dependencies`"),
     ("conditional", "write a `condition` in the agent's `dependencies`"),
@@ -238,7 +238,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("default_input", "use `default_task`"),
 ];
 
-/// What to say about a key that `section` does not have.
+/// The message about an unknown key of `section`.
 pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
     let foreign = FOREIGN.iter().find(|(word, _)| *word == key);
     if let Some((_, advice)) = foreign.filter(|_| {
@@ -286,7 +286,7 @@ pub(super) fn one_of<'w>(words: impl Iterator<Item = &'w str>) -> String {
     }
 }
 
-/// A text in quotes, on one line, shortened.
+/// A string in quotes, on one line, shortened.
 pub(super) fn quoted(text: &str) -> String {
     const MOST: usize = 40;
     let mut short: String = text

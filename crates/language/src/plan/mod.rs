@@ -1,7 +1,7 @@
-//! The ensemble as a graph: agents numbered, edges numbered, conditions compiled.
+//! The ensemble as a graph: numbered agents, numbered edges, compiled conditions.
 //!
-//! **Invariant:** a plan is sound. Every edge leads from and to an agent of the ensemble, and every condition
-//! compiles; whoever holds a plan need not ask again.
+//! **Invariant:** a plan is valid. Every edge connects two agents of the ensemble, and every condition compiles. Code
+//! that uses a plan does not check this again.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,36 +18,36 @@ use crate::ensemble::{Agent, Ending, Ensemble, Trigger};
 use crate::loader::codes::{CONDITION, CONDITION_AGENT};
 use crate::source::Route;
 
-/// An agent's number: its position in the file.
+/// The number of an agent: its position in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId(u32);
 
-/// An edge's number; edges into one agent are consecutive, in declaration order.
+/// The number of an edge; the edges to one agent are consecutive, in declaration order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EdgeId(u32);
 
-/// One edge: `to` listens to `from`.
+/// An edge: `to` depends on `from`.
 #[derive(Debug)]
 pub struct Edge {
-    /// The agent that is listened to.
+    /// The agent that is depended on.
     pub from: AgentId,
-    /// The agent that listens.
+    /// The agent that has the dependency.
     pub to: AgentId,
-    /// When; `None`: always.
+    /// The condition; `None`: no condition.
     pub condition: Option<Condition>,
-    /// How often it may start `to`.
+    /// How often the edge may start `to`.
     pub max_executions: Option<NonZeroU32>,
-    /// In the group that must all hold, or in the one of which one must.
+    /// True: this dependency is required. False: one of the dependencies with false is required.
     pub requires_all: bool,
     /// Not needed before the first execution of `to`.
     pub feedback: bool,
-    /// Which end of an execution of `from` holds and is news.
+    /// The results of executions of `from` that fulfil the dependency and start `to`.
     pub on: Ending,
-    /// Its place among the dependencies of `to`, from 0.
+    /// The position among the dependencies of `to`, from 0.
     pub position: usize,
 }
 
-/// An ensemble made ready to be decided about.
+/// An ensemble prepared for execution.
 #[derive(Debug)]
 pub struct Plan {
     ensemble: Arc<Ensemble>,
@@ -64,7 +64,7 @@ pub struct Plan {
 impl Plan {
     /// Numbers agents and edges and compiles the conditions; reports every condition that does not compile.
     ///
-    /// The ensemble has been through the loader, so its names are unique and its edges lead somewhere.
+    /// The loader has checked the ensemble, so its names are unique and its edges refer to existing agents.
     pub fn build(ensemble: Arc<Ensemble>) -> Result<Self, Vec<Finding>> {
         let names: HashMap<Arc<str>, AgentId> = (0..)
             .zip(&ensemble.agents)
@@ -143,17 +143,17 @@ impl Plan {
         }
     }
 
-    /// The ensemble that was planned.
+    /// The ensemble of the plan.
     pub fn ensemble(&self) -> &Arc<Ensemble> {
         &self.ensemble
     }
 
-    /// How many agents there are.
+    /// The number of agents.
     pub fn len(&self) -> usize {
         self.ensemble.agents.len()
     }
 
-    /// Never: an ensemble has at least one agent.
+    /// Always false: an ensemble has at least one agent.
     pub fn is_empty(&self) -> bool {
         self.ensemble.agents.is_empty()
     }
@@ -163,57 +163,57 @@ impl Plan {
         (0..u32::try_from(self.len()).expect("fewer than 4 billion agents")).map(AgentId)
     }
 
-    /// The agent of that number.
+    /// The agent with this number.
     pub fn agent(&self, id: AgentId) -> &Agent {
         &self.ensemble.agents[id.index()]
     }
 
-    /// The name of that agent.
+    /// The name of the agent with this number.
     pub fn name(&self, id: AgentId) -> &Arc<str> {
         &self.agent(id).name
     }
 
-    /// The number of the agent of that name.
+    /// The number of the agent with this name.
     pub fn id(&self, name: &str) -> Option<AgentId> {
         self.names.get(name).copied()
     }
 
-    /// Is the key taken by an agent's name or state key?
+    /// Whether the key is the name or the state key of an agent.
     pub fn is_reserved(&self, key: &str) -> bool {
         self.reserved.contains_key(key)
     }
 
-    /// The edge of that number.
+    /// The edge with this number.
     pub fn edge(&self, id: EdgeId) -> &Edge {
         &self.edges[id.0 as usize]
     }
 
-    /// The edges on which an agent listens, in declaration order.
+    /// The dependencies of an agent, in declaration order.
     pub fn incoming(&self, to: AgentId) -> impl DoubleEndedIterator<Item = (EdgeId, &Edge)> {
         let start = self.edges.partition_point(|edge| edge.to < to);
         let end = start + self.edges[start..].partition_point(|edge| edge.to == to);
         (start..end).map(|at| (EdgeId(at as u32), &self.edges[at]))
     }
 
-    /// The edges on which an agent is listened to.
+    /// The edges to the agents that depend on this agent.
     pub fn outgoing(&self, from: AgentId) -> impl Iterator<Item = (EdgeId, &Edge)> {
         self.graph
             .edges_directed(NodeIndex::from(from.0), Direction::Outgoing)
             .map(|edge| (*edge.weight(), self.edge(*edge.weight())))
     }
 
-    /// How many edges there are.
+    /// The number of edges.
     pub fn edge_count(&self) -> usize {
         self.edges.len()
     }
 
-    /// Does any condition look at the history?
+    /// Whether any condition reads the history.
     pub fn reads_history(&self) -> bool {
         let conditions = self.edges.iter().filter_map(|edge| edge.condition.as_ref());
         conditions.into_iter().any(Condition::reads_history)
     }
 
-    /// Agents without dependencies that may run more than once: everything is news to them.
+    /// The agents without dependencies that may run more than once: every new output of another agent can start them.
     pub fn listeners(&self) -> &[AgentId] {
         &self.listeners
     }
@@ -228,14 +228,14 @@ impl Plan {
         &self.parameters[id.index()]
     }
 
-    /// Is the agent there for a tool alone, so that it does not run by itself?
+    /// Whether the agent belongs to a tool only, so that it does not run by itself.
     ///
-    /// A tool names it, it listens to nobody, and nobody listens to it.
+    /// This is the case if a tool names it, it has no dependencies, and no agent depends on it.
     pub fn is_only_tool(&self, id: AgentId) -> bool {
         self.only_tools[id.index()]
     }
 
-    /// Does the agent run every turn in which its dependencies hold?
+    /// Whether the agent runs in every turn in which its dependencies are fulfilled.
     pub fn every_turn(&self, id: AgentId) -> bool {
         self.agent(id).conversation.trigger == Trigger::EveryTurn
     }

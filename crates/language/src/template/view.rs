@@ -1,4 +1,4 @@
-//! JSON as templates see it: views that hold a reference count and a way down, never a copy of a collection.
+//! JSON in the form for templates: views with a reference count and a path, without copies of collections.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) fn root(scope: &Scope) -> Seen {
     Seen::from_object(Root(scope.clone()))
 }
 
-/// The filter `tojson`, for values of the template's own as well.
+/// The filter `tojson`, which also works for values that the template creates.
 pub(super) fn to_json_text(value: Seen) -> String {
     to_json(&value).to_string()
 }
@@ -123,7 +123,7 @@ impl Object for Outputs {
     }
 }
 
-/// What a view is a part of.
+/// The root of a view.
 #[derive(Debug, Clone)]
 enum Ground {
     /// An output, or a value of the context.
@@ -141,14 +141,14 @@ enum Step {
     Index(usize),
 }
 
-/// An object or an array somewhere in a shared JSON value.
+/// An object or an array in a shared JSON value.
 #[derive(Debug)]
 struct View {
     ground: Ground,
     way: Vec<Step>,
 }
 
-/// What a view points at.
+/// The value to which a view refers.
 enum Part<'a> {
     Map(&'a JsonMap),
     Items(&'a [Value]),
@@ -205,7 +205,7 @@ impl View {
     }
 }
 
-/// A value that is no collection.
+/// A value that is not a collection.
 fn plain(value: &Value) -> Option<Seen> {
     match value {
         Value::Null => Some(Seen::from(())),
@@ -258,7 +258,7 @@ impl Object for View {
         }
     }
 
-    /// A whole output prints as its `response` where it has one; everything else as JSON.
+    /// A whole output is printed as its `response` if it has one; everything else as JSON.
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.ground, self.part()) {
             (Ground::Value(value), _) if self.way.is_empty() => f.write_str(&output_text(value)),
@@ -269,7 +269,7 @@ impl Object for View {
     }
 }
 
-/// The methods of Python's dictionaries that Jinja users know.
+/// The methods of Python dictionaries that users of Jinja know.
 fn call_map_method(map: &Seen, method: &str, args: &[Seen]) -> Result<Seen, Error> {
     match (method, args) {
         ("get", [key]) => Ok(found(map, key).unwrap_or(Seen::UNDEFINED)),

@@ -1,8 +1,8 @@
-//! Tokens to an expression: Rhai's and Python's spelling in one grammar, with Python's precedence.
+//! Parses tokens to an expression: the spelling of Rhai and of Python in one grammar, with the precedence of Python.
 //!
-//! From loose to tight: `x if c else y`, `or`, `and`, `not`, comparisons (chained) with `in` and `is`, `??`,
-//! `+ -`, `* / %`, signs and `!`, then members, indices and calls. Everything that is no part of it is
-//! refused here, with what to write instead, so that nothing unknown ever reaches the engine.
+//! In order of precedence, lowest first: `x if c else y`, `or`, `and`, `not`, comparisons (chained) with `in` and `is`,
+//! `??`, `+ -`, `* / %`, signs and `!`, then members, indices and calls. Everything else is an error with a suggestion
+//! what to write instead, so nothing unknown ever reaches the engine.
 
 mod primary;
 
@@ -19,11 +19,11 @@ pub(super) struct Parser<'a> {
     tokens: Vec<Token<'a>>,
     at: usize,
     depth: usize,
-    /// The token at which `(1, 2)` is a tuple and `{1, 2}` a set, since `in` stands before it.
+    /// The token at which `(1, 2)` is a tuple and `{1, 2}` a set, because `in` precedes it.
     collection_at: Option<usize>,
 }
 
-/// The expression that the text is.
+/// Parses the text to an expression.
 pub(super) fn parse(text: &str) -> Parsed {
     if text.trim().is_empty() {
         return Err(CompileError {
@@ -43,7 +43,7 @@ pub(super) fn parse(text: &str) -> Parsed {
     Ok(expr)
 }
 
-/// An error with a help text (none if empty).
+/// An error with a help text (none if it is empty).
 pub(super) fn error<T>(message: impl Into<String>, span: Span, help: impl Into<String>) -> Parsed<T> {
     let help = help.into();
     Err(CompileError {
@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
         self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
-    /// Where the token before this one ended.
+    /// The end of the previous token.
     fn last_end(&self) -> usize {
         self.at.checked_sub(1).map_or(0, |at| self.tokens[at].span.end)
     }
@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
         self.unexpected(&format!("expected `{symbol}`"))
     }
 
-    /// Nothing may follow.
+    /// Checks that nothing follows.
     fn end(&mut self) -> Parsed<()> {
         match self.kind() {
             TokenKind::End => Ok(()),
@@ -126,7 +126,7 @@ impl<'a> Parser<'a> {
         Err(refusal::unexpected(expected, previous, &self.tokens[self.at]))
     }
 
-    /// One level deeper, as far as that goes.
+    /// Enters one level of nesting, up to the limit.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= DEPTH_LIMIT {
             return too_deep(self.span());
@@ -145,7 +145,7 @@ impl<'a> Parser<'a> {
         Ok(expr)
     }
 
-    /// `x if c else y` and everything tighter.
+    /// `x if c else y`, and everything with higher precedence.
     fn expression(&mut self) -> Parsed {
         let start = self.span().start;
         let then = self.or()?;
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         self.node(Kind::Choice(Box::new(choice)), start)
     }
 
-    /// Operands of one flat operator, in either spelling.
+    /// The operands of one flat operator, in either spelling.
     fn flat(
         &mut self,
         (word, symbol): (&str, &str),
@@ -249,7 +249,7 @@ impl<'a> Parser<'a> {
         Ok(Some(Compared::To(comparison)))
     }
 
-    /// What may stand after `is`.
+    /// The values that may follow `is`.
     fn constant(&mut self) -> Parsed {
         let place = self.span();
         let operand = self.coalesce()?;

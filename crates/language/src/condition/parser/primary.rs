@@ -1,4 +1,4 @@
-//! The tight end of the grammar: values, and the steps into them.
+//! The part of the grammar with the highest precedence: values, and the steps after them.
 
 use super::{Parsed, Parser, error};
 use crate::condition::ast::{Choice, Expr, Kind, Suffix, SuffixKind, Variable};
@@ -8,7 +8,7 @@ use crate::condition::{CompileError, ITEM_LIMIT, refusal};
 use crate::source::Span;
 
 impl<'a> Parser<'a> {
-    /// A value and the steps into it.
+    /// A value and the steps after it.
     pub(super) fn chain(&mut self) -> Parsed {
         let start = self.span().start;
         let base = self.primary()?;
@@ -93,7 +93,7 @@ impl<'a> Parser<'a> {
         self.items(")", opened)
     }
 
-    /// Expressions with commas between them, up to the closing symbol.
+    /// Expressions separated by commas, up to the closing symbol.
     fn items(&mut self, close: &str, opened: Span) -> Parsed<Vec<Expr>> {
         let mut items = Vec::new();
         while !self.accept(close) {
@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// A comma, or the closing symbol next.
+    /// Expects a comma or the closing symbol.
     fn item_end(&mut self, close: &str, opened: Span) -> Parsed<()> {
         if self.accept(",") || self.is(close) {
             return Ok(());
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         self.node(kind, span.start)
     }
 
-    /// Does the brace open a map rather than a set?
+    /// Whether the brace begins a map and not a set.
     fn is_map(&self) -> bool {
         let after = |step: usize| self.tokens.get(self.at + step).map(|token| &token.kind);
         matches!(after(1), Some(TokenKind::Symbol("}"))) || matches!(after(2), Some(TokenKind::Symbol(":")))
@@ -257,7 +257,7 @@ impl<'a> Parser<'a> {
         self.node(kind, span.start)
     }
 
-    /// A name of a comprehension, or one that nobody knows.
+    /// An unknown name, or a name of a comprehension.
     fn unknown(&self, name: &str, span: Span) -> CompileError {
         let mut after = self.tokens[self.at..].iter();
         match after.find(|token| token.kind == TokenKind::Name("for")) {
@@ -330,7 +330,7 @@ fn slice<T>(span: Span) -> Parsed<T> {
     )
 }
 
-/// Are there as many arguments as the function takes?
+/// Checks the number of arguments of the function.
 fn arity(function: &Function, name: &str, given: usize, before: usize, span: Span) -> Parsed<()> {
     if (function.least..=function.most).contains(&given) {
         return Ok(());

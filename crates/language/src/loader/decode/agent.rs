@@ -12,7 +12,7 @@ use crate::loader::reader::{Cursor, Fields, count, flag, name, seconds, text, tw
 use crate::loader::words::{Section, quoted};
 use crate::loader::{codes, json};
 
-/// The keys that say what an agent runs, each with the kind that it makes.
+/// The keys that define what an agent runs, each with the kind of the agent.
 const CHOOSERS: &[(&str, Kind)] = &[
     ("script", Kind::Script),
     ("model_profile", Kind::Llm),
@@ -87,7 +87,7 @@ pub(super) fn read(
     })
 }
 
-/// What the agent runs. Everything that only one kind has is read here, and refused for the others.
+/// What the agent runs. Keys that only one kind may have are read here, and are errors for the other kinds.
 fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Option<AgentKind> {
     let declared = fields.read("type", findings, |at, findings| word(at, KINDS, findings));
     let chosen: Vec<_> = CHOOSERS.iter().filter(|(key, _)| fields.get(key).is_some()).collect();
@@ -127,7 +127,7 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
     }
 }
 
-/// `agent 'x'`, or what can be said of one without a name.
+/// `agent 'x'`, or a description of an agent without a name.
 fn title(fields: &Fields<'_>) -> String {
     match fields.get("name").and_then(|at| at.node.text().cloned()) {
         Some(name) => format!("agent {}", quoted(&name)),
@@ -236,7 +236,7 @@ fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {
     }
 }
 
-/// `config`, or `parameters` as llm-orc calls it.
+/// `config`, or `parameters`, as in llm-orc.
 fn config(fields: &Fields<'_>, findings: &mut Findings) -> Option<JsonMap> {
     if let (Some(config), Some(parameters)) = (fields.get("config"), fields.get("parameters")) {
         let message = "`parameters` is another spelling of `config`, and both are given".to_owned();

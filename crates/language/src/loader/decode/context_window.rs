@@ -1,4 +1,4 @@
-//! `context_window`: limits, and what is left out to hold them.
+//! `context_window`: limits, and what is left out when they are exceeded.
 
 use std::num::NonZeroU32;
 
@@ -37,7 +37,7 @@ pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<ContextWi
     })
 }
 
-/// The turns that stay; no more than `recent_turns_only` lets stay.
+/// The number of turns to keep; not more than `recent_turns_only` allows.
 fn min_recent_turns(
     fields: &Fields<'_>,
     given: Option<NonZeroU32>,
@@ -61,7 +61,7 @@ fn min_recent_turns(
     given.unwrap_or(default).min(*turns)
 }
 
-/// A word, or a map of one key.
+/// A word, or a map with one key.
 fn strategy(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strategy> {
     if !matches!(at.node.content, Content::Mapping(_)) {
         return named(at, findings);
@@ -88,7 +88,7 @@ fn strategy(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strategy> {
     reference(&at, findings).map(|profile| Strategy::Summarize(Some(profile)))
 }
 
-/// A strategy that needs nothing else; of those that do, what they need.
+/// A strategy without additional data; for the other strategies, an error about the missing data.
 fn named(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strategy> {
     let needs = match at.node.text().map(|text| &**text) {
         Some("recent_turns_only") => "write the number of turns: `{recent_turns_only: 5}`",

@@ -1,4 +1,4 @@
-//! `depends_on` and `dependencies`, which together are one list.
+//! `depends_on` and `dependencies`, which form one list.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Finding
     Some(edges)
 }
 
-/// Notes an edge that says the same as an earlier one.
+/// Reports a dependency that repeats an earlier one.
 fn repeated(
     edge: &Dependency,
     place: impl Fn() -> At,
@@ -126,7 +126,7 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
     })
 }
 
-/// A condition's text; a YAML boolean is one too.
+/// The text of a condition; a YAML boolean is also allowed.
 fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     const EXPECTED: &str = "a condition (a string)";
     let Content::Scalar(scalar) = &at.node.content else {
@@ -148,7 +148,7 @@ fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     }
 }
 
-/// The text of what is a condition. The plan compiles it; here it is about finding every problem at once.
+/// The text of a valid condition. The plan compiles it; this function only reports all problems at once.
 fn compiling(at: &Cursor<'_>, text: &str, findings: &mut Findings) -> Option<String> {
     let Err(error) = Condition::check(text) else {
         return Some(text.to_owned());

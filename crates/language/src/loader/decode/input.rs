@@ -1,4 +1,4 @@
-//! `input`: a question for a person, and who answers in their place.
+//! `input`: a question for a person, and the source of answers instead of the person.
 
 use super::reference;
 use crate::diagnostic::Finding;
@@ -9,7 +9,7 @@ use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, empty, seconds, text};
 use crate::loader::words::{Section, one_of, quoted};
 
-/// Reads `input`: a map, or the question alone.
+/// Reads `input`: a map, or only the question.
 pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<InputSpec> {
     if at.node.text().is_some() {
         return Some(InputSpec {
@@ -43,7 +43,7 @@ pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<InputSpec
     })
 }
 
-/// A list of texts with at least one item.
+/// A list of strings with at least one item.
 fn texts(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
     let items = at.items("a list of strings", findings)?;
     if items.is_empty() {

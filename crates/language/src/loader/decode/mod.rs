@@ -1,4 +1,4 @@
-//! From the tree to the typed ensemble: one file for each part of the schema.
+//! Reads the typed ensemble from the tree: one file for each part of the schema.
 
 mod agent;
 mod context_window;
@@ -26,7 +26,7 @@ pub(super) use profile::config;
 pub use side::Answers;
 pub(super) use side::{answers, context};
 
-/// Reads an ensemble; whatever is wrong is noted, and then it is `None`.
+/// Reads an ensemble; `None` if a problem was reported.
 pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<Ensemble> {
     let root = Cursor::root(document.root());
     let fields = Fields::open(&root, Section::Ensemble, findings)?;
@@ -78,14 +78,14 @@ fn agents(at: &Cursor<'_>, names: &Names<'_>, tools: &tool::Tools<'_>, findings:
     agents.into_iter().collect()
 }
 
-/// The names of all agents, known before any agent is read, so that edges may lead forwards.
+/// The names of all agents. They are read before the agents, so that a dependency may refer to a later agent.
 struct Names<'a> {
     index: HashMap<&'a str, usize>,
     order: Vec<&'a str>,
 }
 
 impl<'a> Names<'a> {
-    /// Collects the names and notes those that stand twice.
+    /// Collects the names and reports duplicate names.
     fn of(document: &'a Document, findings: &mut Findings) -> Self {
         let mut names = Self {
             index: HashMap::new(),
@@ -117,17 +117,17 @@ impl<'a> Names<'a> {
         names
     }
 
-    /// Which agent has that name.
+    /// The agent with this name.
     fn get(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }
 
-    /// Where the name of the agent at `index` stands.
+    /// The place of the name of the agent at `index`.
     fn place(index: usize) -> At {
         Agent::route(index).key("name").value()
     }
 
-    /// Is there such an agent? If not, that is noted.
+    /// Whether there is such an agent. If not, this is reported.
     fn expect(&self, name: &str, at: impl FnOnce() -> At, findings: &mut Findings) -> bool {
         let known = self.index.contains_key(name);
         if !known {
@@ -150,7 +150,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A text that names a file, a profile or another agent's like.
+/// A string that names a file, a profile, or the like.
 fn reference(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>> {
     filled_text(at, findings)
 }

@@ -13,10 +13,10 @@ use crate::loader::reader::{Cursor, Fields, empty, number_within, out_of_range, 
 use crate::loader::words::Section;
 use crate::loader::{codes, json};
 
-/// Profiles in file order.
+/// The profiles in file order.
 pub(in crate::loader) type Profiles = Vec<(Arc<str>, Profile)>;
 
-/// Reads a configuration file, which holds `model_profiles`.
+/// Reads a configuration file, which contains `model_profiles`.
 pub(in crate::loader) fn config(document: &Document, findings: &mut Findings) -> Option<Profiles> {
     let root = Cursor::root(document.root());
     let fields = Fields::open(&root, Section::Config, findings)?;
@@ -26,7 +26,7 @@ pub(in crate::loader) fn config(document: &Document, findings: &mut Findings) ->
     }
 }
 
-/// Reads `model_profiles`; nothing at all, as where every profile is commented out, is fine.
+/// Reads `model_profiles`. An empty value is allowed, for example if every profile is commented out.
 pub(super) fn all(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profiles> {
     if matches!(&at.node.content, Content::Scalar(scalar) if scalar.value == ScalarValue::Null) {
         return Some(Vec::new());
@@ -81,7 +81,7 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
     (provider.is_some() && model.is_some() && (profile.simulated.is_some() || !simulated)).then_some(profile)
 }
 
-/// `replies` or `script`: exactly one for a simulated model, none for another.
+/// `replies` or `script`: exactly one for a simulated model, neither for another model.
 fn simulated_answers(fields: &Fields<'_>, simulated: bool, known: bool, findings: &mut Findings) -> Option<Simulated> {
     let (replies, script) = (fields.get("replies"), fields.get("script"));
     if !simulated {
@@ -128,7 +128,7 @@ fn reply(at: &Cursor<'_>, findings: &mut Findings) -> Option<Reply> {
     text(at, findings).map(Reply::Text)
 }
 
-/// A reply that is a map: `{error}`, or `{text, tool_calls}`.
+/// A reply as a map: `{error}`, or `{text, tool_calls}`.
 fn calling(fields: &Fields<'_>, findings: &mut Findings) -> Option<Reply> {
     let Some(at) = fields.get("tool_calls") else {
         if let Some(text) = fields.get("text") {
@@ -192,7 +192,7 @@ fn seed(at: &Cursor<'_>, findings: &mut Findings) -> Option<i64> {
     None
 }
 
-/// Notes every circle of fallbacks once, at the profile of it that stands first.
+/// Reports every cycle of fallbacks once, at its first profile in the file.
 fn fallback_circles(at: &Cursor<'_>, profiles: &Profiles, findings: &mut Findings) {
     let index: HashMap<&str, usize> = profiles
         .iter()
@@ -203,7 +203,7 @@ fn fallback_circles(at: &Cursor<'_>, profiles: &Profiles, findings: &mut Finding
         .iter()
         .map(|(_, profile)| profile.fallback.as_deref().and_then(|name| index.get(name).copied()))
         .collect();
-    // Which walk came by first; a walk that meets itself has found a circle.
+    // The number of the walk that visited a profile first. A walk that visits a profile twice has found a cycle.
     let mut walked = vec![usize::MAX; profiles.len()];
     for start in 0..profiles.len() {
         let mut here = start;

@@ -1,4 +1,4 @@
-//! What a profile says about reaching a provider: who it is, where, with which headers, and at what price.
+//! The keys of a profile about its provider: name, address, headers, prices.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, amount, text, with_guess};
 use crate::loader::words::{Section, one_of, quoted};
 
-/// Headers that carry keys, in lower case.
+/// Headers that contain keys, in lower case.
 const SECRET_HEADERS: &[&str] = &[
     "authorization",
     "proxy-authorization",
@@ -47,13 +47,13 @@ pub(super) fn unknown_provider(name: &str, at: &Cursor<'_>) -> Finding {
     }
 }
 
-/// `http://…` or `https://…`, without credentials in it; without its last slash.
+/// `http://…` or `https://…`, without credentials; its last slash is removed.
 pub(super) fn base_url(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     let url = text(at, findings)?;
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let authority = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
     let (message, help) = match authority {
-        // What stands before an `@` may be a password, so it is not repeated.
+        // The part before an `@` may be a password, so it is not repeated.
         Some(authority) if authority.contains('@') => (
             "this `base_url` contains credentials".to_owned(),
             "remove the credentials; name the environment variable with the key in `api_key_env`, or send a header with `headers`",
@@ -70,7 +70,7 @@ pub(super) fn base_url(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strin
     None
 }
 
-/// A map from names of headers to texts, or to `{env: NAME}`.
+/// A map from names of headers to strings or to `{env: NAME}`.
 pub(super) fn headers(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(String, HeaderText)>> {
     let mut headers = Vec::new();
     for (name, entry) in at.entries("a map from headers to strings", findings)? {
@@ -114,7 +114,7 @@ fn header(name: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<Header
     Some(HeaderText::Text(written))
 }
 
-/// `cost`: what a million tokens cost.
+/// `cost`: the prices of a million tokens.
 pub(super) fn cost(at: &Cursor<'_>, findings: &mut Findings) -> Option<Price> {
     let fields = Fields::open(at, Section::Cost, findings)?;
     let help = "write the price of a million tokens, for example `0.15`, or `0` if they are free";
@@ -126,7 +126,7 @@ pub(super) fn cost(at: &Cursor<'_>, findings: &mut Findings) -> Option<Price> {
     })
 }
 
-/// The name of an environment variable. What is not a name may be a key, so it is not repeated.
+/// The name of an environment variable. An invalid name may be a key, so it is not repeated.
 pub(super) fn environment_variable(key: &str, at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     let name = text(at, findings)?;
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';

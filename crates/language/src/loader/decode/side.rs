@@ -1,4 +1,4 @@
-//! The small files beside an ensemble: prepared answers, and a context to start from.
+//! The small files that a command line may name: prepared answers, and an initial context.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::loader::findings::Findings;
 use crate::loader::json;
 use crate::loader::reader::{Cursor, empty, wrong_type};
 
-/// Prepared answers of one agent.
+/// The prepared answers of one agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answers {
-    /// Always this one.
+    /// The same answer for every execution.
     Always(Value),
-    /// The n-th execution gets the n-th. Never empty.
+    /// Execution n gets answer n. Never empty.
     Each(Vec<Value>),
 }
 
-/// Reads a map from agents to a text, a map, or a list of those.
+/// Reads a map from agents to a string, a map, or a list of these.
 pub(in crate::loader) fn answers(document: &Document, findings: &mut Findings) -> Option<Vec<(Arc<str>, Answers)>> {
     let root = Cursor::root(document.root());
     let mut answers = Vec::new();
@@ -39,7 +39,7 @@ pub(in crate::loader) fn answers(document: &Document, findings: &mut Findings) -
     Some(answers)
 }
 
-/// What a person would have typed, or the output itself. Numbers and booleans are taken as they are written.
+/// The text that a person would type, or the output itself. Numbers and booleans are used as they are written.
 fn answer(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
     match &at.node.content {
         Content::Mapping(_) => json::map(at, findings).map(Value::Object),
@@ -51,7 +51,7 @@ fn answer(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
     }
 }
 
-/// Reads a map of anything.
+/// Reads a map with any values.
 pub(in crate::loader) fn context(document: &Document, findings: &mut Findings) -> Option<JsonMap> {
     json::map(&Cursor::root(document.root()), findings)
 }

@@ -18,10 +18,10 @@ use crate::loader::reader::{
 use crate::loader::words::{Section, quoted};
 use crate::loader::{codes, json};
 
-/// The keys that say who performs a tool.
+/// The keys that define how a tool is performed.
 const PERFORMERS: [&str; 4] = ["script", "agent", "ensemble", "mcp"];
 
-/// Longest name that every provider takes.
+/// The longest name that all providers accept.
 const LONGEST_NAME: usize = 64;
 
 /// Reads `tools` of the ensemble.
@@ -120,7 +120,7 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
     }
 }
 
-/// The one key of these that is there.
+/// The only one of these keys that is present.
 fn one_of_these<'k>(fields: &Fields<'_>, keys: &[&'k str], rule: &str, findings: &mut Findings) -> Option<&'k str> {
     let mut given = keys.iter().copied().filter(|key| fields.get(key).is_some());
     let all: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
@@ -138,7 +138,7 @@ fn one_of_these<'k>(fields: &Fields<'_>, keys: &[&'k str], rule: &str, findings:
     Some(first)
 }
 
-/// A JSON Schema that only an object can match.
+/// A JSON Schema that matches only objects.
 fn parameters(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
     let schema = json::schema(at, findings)?;
     if schema.get("type").and_then(Value::as_str) == Some("object") {
@@ -202,7 +202,7 @@ fn command(at: &Cursor<'_>, findings: &mut Findings) -> Option<CommandLine> {
     reference(at, findings).map(|command| CommandLine::Text(command.to_string()))
 }
 
-/// A map from names to texts, or to where a text is found.
+/// A map from names to strings, or to the sources of strings.
 fn settings(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(String, Setting)>> {
     let entries = at.entries("a map from names to strings", findings)?;
     let settings: Vec<_> = entries
@@ -228,7 +228,7 @@ fn setting(at: &Cursor<'_>, findings: &mut Findings) -> Option<Setting> {
     })
 }
 
-/// The tools of the ensemble, known before any agent is read: which have members of their own.
+/// The tools of the ensemble, read before the agents: which of them have tools of their own.
 pub(super) struct Tools<'a>(HashMap<&'a str, bool>);
 
 impl<'a> Tools<'a> {
@@ -241,7 +241,7 @@ impl<'a> Tools<'a> {
         Self(entries.iter().map(is_server).collect())
     }
 
-    /// Reads `tools` of an agent: names, or names with a server's own name for one of its tools.
+    /// Reads `tools` of an agent: names of tools, or of one tool of a server.
     pub(super) fn uses(&self, at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<ToolUse>> {
         let items = at.items("a list of tool names", findings)?;
         let uses: Vec<_> = items.iter().map(|item| self.one(item, findings)).collect();
