@@ -44,9 +44,6 @@ const STILL_CIRCULAR: &[&str] = &[
     "crates/agents/src/sandbox/engine.rs",
     "crates/agents/src/sandbox/variable.rs",
     "crates/agents/src/sandbox/view.rs",
-    "crates/core/src/conversation/standing.rs",
-    "crates/core/src/conversation/state/fold.rs",
-    "crates/core/src/conversation/state/mod.rs",
 ];
 
 /// A table of the document: for each row, the words of its second cell; `None`: everyone.

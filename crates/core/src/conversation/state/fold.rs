@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::turn::{OpenExecution, OpenTurn, Slot};
-use super::{AgentState, ConversationState};
+use super::{AGENT_REQUESTS, AgentState, ConversationState};
 use crate::conversation::event::{
     AttemptFailed, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested, Record, RunResumed,
     RunStarted, TurnFinished, TurnStarted,
@@ -16,9 +16,6 @@ use crate::conversation::standing::{Standing, standing};
 use ensemble_language::data::{Context, Failure, Usage, digest};
 use ensemble_language::ensemble::{AgentKind, Memory, OnError};
 use ensemble_language::plan::{AgentId, Plan};
-
-/// The key of an output with which an agent requests executions of other agents.
-pub const AGENT_REQUESTS: &str = "agent_requests";
 
 impl ConversationState {
     /// Applies a record. This is the only way to change the state.

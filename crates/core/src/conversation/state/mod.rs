@@ -20,8 +20,10 @@ use ensemble_language::data::{Context, Question, Request, Usage};
 use ensemble_language::ensemble::Ending;
 use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
 
-pub use fold::AGENT_REQUESTS;
 pub use turn::{OpenExecution, OpenTurn, Slot};
+
+/// The key of an output with which an agent requests executions of other agents.
+pub const AGENT_REQUESTS: &str = "agent_requests";
 
 /// The state of one agent.
 #[derive(Debug, Clone, Default)]
