@@ -101,7 +101,12 @@ fn a_journal_cut_anywhere_goes_on_to_the_same_end_and_repeats_nothing_that_had_e
         let resumed = workspace.run(["resume", &id, "--output", "json"]);
         let last = cut.lines().last().unwrap_or_default();
         let is_torn = !cut.ends_with('\n');
-        assert_eq!(resumed.stderr.contains("was incomplete and has been dropped"), is_torn, "{last}\n{}", resumed.stderr);
+        assert_eq!(
+            resumed.stderr.contains("was incomplete and has been dropped"),
+            is_torn,
+            "{last}\n{}",
+            resumed.stderr
+        );
         assert_eq!(essence(resumed.expect_code(0).json()), whole, "cut after {last}");
         let kept: Vec<&str> = cut.lines().collect();
         let performed = lines_of(&workspace.path().join("performed.txt"));

@@ -1,4 +1,4 @@
-//! What llm-orc has and this language has not: why it stays behind, and what to write instead.
+//! Keys of llm-orc that this language does not have: why they are not converted, and what to write instead.
 
 type Advice = (&'static str, &'static str, &'static str);
 
@@ -85,7 +85,7 @@ const OF_AGENTS: &[Advice] = &[
     ("config", "`parameters` is there as well", "keep one of them"),
 ];
 
-/// Keys that only tell llm-orc's server how to serve an ensemble.
+/// Keys that only tell llm-orc's server how to offer an ensemble.
 const SERVING: [&str; 8] = [
     "topaz_skill",
     "serves",
@@ -97,7 +97,7 @@ const SERVING: [&str; 8] = [
     "relative_path",
 ];
 
-/// About a key of an ensemble: why, and what instead.
+/// For a key of an ensemble: the reason, and the replacement.
 pub(super) fn ensemble(key: &str) -> (&'static str, &'static str) {
     if SERVING.contains(&key) {
         return ("it tells llm-orc's server how to serve the ensemble", "leave it out");
@@ -105,7 +105,7 @@ pub(super) fn ensemble(key: &str) -> (&'static str, &'static str) {
     find(OF_ENSEMBLES, key)
 }
 
-/// About a key of an agent.
+/// For a key of an agent: the reason, and the replacement.
 pub(super) fn agent(key: &str) -> (&'static str, &'static str) {
     find(OF_AGENTS, key)
 }

@@ -1,4 +1,4 @@
-//! The agents, key by key.
+//! Converts the agents, key by key.
 
 use serde_json::{Map as JsonMap, Value, json};
 
@@ -9,7 +9,7 @@ use super::{Task, advice, entries, is_text, names, profiles, span_of, text};
 use ensemble_language::loader::document::{Content, Entry, Node};
 use ensemble_language::source::Span;
 
-/// What an agent of llm-orc runs, by the key that says so; the first that is there counts.
+/// The keys that define what an agent of llm-orc runs; the first one that is present is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Script,
@@ -31,7 +31,7 @@ const KINDS: [(&str, Kind); 7] = [
     ("input", Kind::Input),
 ];
 
-/// llm-orc's own script that asks a person.
+/// The script of llm-orc that asks a person.
 const ASKS: &str = "get_user_input.py";
 
 impl Kind {
@@ -44,11 +44,11 @@ impl Kind {
     }
 }
 
-/// Keys that say how a model is asked, and that a profile holds here.
+/// Keys with model settings, which belong to a profile in this language.
 const SAMPLING: [&str; 5] = ["temperature", "max_tokens", "top_p", "seed", "options"];
 
 impl<'a> Task<'a> {
-    /// All agents, and one for the coordinator.
+    /// Converts all agents, and adds one for the coordinator.
     pub(super) fn agents(&mut self, list: &'a Node) -> Vec<(Shape, Option<Span>)> {
         let items = list.items().unwrap_or_default();
         let mut agents: Vec<(Shape, Option<Span>)> = Vec::new();
@@ -111,7 +111,7 @@ impl<'a> Task<'a> {
         let from = entry.key_span;
         match &*entry.key {
             "name" => {}
-            // What the agent runs says its type.
+            // The type follows from what the agent runs.
             "type" => agent.map.lines.push(Line::Pass(from)),
             "depends_on" | "dependencies" => match agent.dependencies.take() {
                 Some(line) => agent.map.lines.push(line),
@@ -119,7 +119,7 @@ impl<'a> Task<'a> {
             },
             "when" => self.when(agent, entry),
             key if KINDS.iter().any(|(word, _)| *word == key) => self.kind(agent, entry),
-            // The model that a provider belongs to says it.
+            // The provider is a part of the model key.
             "provider" if agent.kind == Kind::Llm && agent.node.get("model_profile").is_none() => {
                 agent.map.lines.push(Line::Pass(from));
             }
@@ -145,7 +145,7 @@ impl<'a> Task<'a> {
                 agent.map.entry("config", values::draft(&entry.value), from);
             }
             key if agent.kind == Kind::Llm && (SAMPLING.contains(&key) || key.starts_with("fallback_")) => {
-                // Part of the profile.
+                // This is part of the profile.
                 agent.map.lines.push(Line::Pass(from));
             }
             "fan_out" if !is_true(&entry.value) => {}
@@ -170,7 +170,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// The key that says what the agent runs, or another that would.
+    /// The key that defines what the agent runs, or another key that could.
     fn kind(&mut self, agent: &mut Agent<'a>, entry: &'a Entry) {
         let from = entry.key_span;
         let own = KINDS.iter().find(|(key, _)| *key == &*entry.key).map(|(_, kind)| *kind);
@@ -249,7 +249,7 @@ impl<'a> Task<'a> {
         agent.map.put(key, value, Some(entry.key_span));
     }
 
-    /// `loop`: the body listens to itself until its condition holds.
+    /// `loop`: the body depends on its own output until the condition is true.
     fn looped(&mut self, agent: &mut Agent<'a>, entry: &'a Entry) {
         let from = Some(entry.key_span);
         let Some(rounds) = Loop::of(&entry.value) else {
@@ -271,11 +271,11 @@ impl<'a> Task<'a> {
             agent.map.lose(lost);
         }
         agent.map.put("ensemble", rounds.body, from);
-        // That it listens to itself stands among its dependencies.
+        // The dependency on itself is part of its dependencies.
         agent.map.put("conversation", json!({"max_turns": rounds.most}), None);
     }
 
-    /// A model of one dependency is asked about one key of its output: that can be said in a prompt.
+    /// A model of one dependency reads one key of its output: this can be written in a prompt.
     fn prompt_of_key(&mut self, agent: &mut Agent<'a>, entry: &Entry) -> bool {
         let names = self.plain_dependencies(agent.node);
         let key = text_of(&entry.value);
@@ -297,7 +297,7 @@ impl<'a> Task<'a> {
         true
     }
 
-    /// `when` has become a condition, or is lost.
+    /// `when` is converted to a condition, or is dropped.
     fn when(&mut self, agent: &mut Agent<'a>, entry: &Entry) {
         if value_of(&entry.value) == Value::Null {
             return;
@@ -315,7 +315,7 @@ impl<'a> Task<'a> {
         agent.map.lose(lost);
     }
 
-    /// The agent runs a model that says that it was not carried over.
+    /// The agent gets a model that reports that it was not converted.
     fn placeholder(&mut self, map: &mut Map, from: Option<Span>) {
         self.profiles.need_placeholder();
         map.put("model_profile", profiles::PLACEHOLDER, from);
@@ -328,15 +328,15 @@ pub(super) struct Agent<'a> {
     name: String,
     kind: Kind,
     kind_written: bool,
-    /// Its dependencies, until they are written where the first of their keys stands.
+    /// Its dependencies, until they are written at the place of their first key.
     dependencies: Option<Line>,
     map: Map,
 }
 
-/// A `loop` that can be carried over.
+/// A `loop` that can be converted.
 pub(super) struct Loop {
     body: String,
-    /// The condition on the body's output that ends it.
+    /// The condition on the output of the body that ends the loop.
     pub(super) until: String,
     pub(super) most: u64,
 }

@@ -1,26 +1,26 @@
-//! The comments of the old file, handed out in its order.
+//! The comments of the old file, copied in their order.
 
 use super::draft::Remark;
 use ensemble_language::loader::document::{Content, Document, Node};
 use ensemble_language::source::Span;
 
-/// Comments that are not written yet.
+/// The comments that are not written yet.
 pub(super) struct Comments {
     list: Vec<Comment>,
     next: usize,
-    /// Stretches whose comments are shown elsewhere.
+    /// The ranges whose comments are shown elsewhere.
     skipped: Vec<Span>,
 }
 
 struct Comment {
     at: usize,
     text: String,
-    /// Said by the import, not by the old file.
+    /// Whether the import wrote the comment, not the old file.
     is_remark: bool,
 }
 
 impl Comments {
-    /// The file's own, and what is remarked about its places.
+    /// The comments of the file, and remarks about its places.
     pub(super) fn of(document: &Document, remarks: &[Remark]) -> Self {
         let text = document.source().text();
         let mut scalars = Vec::new();
@@ -40,7 +40,7 @@ impl Comments {
             let sign = line.match_indices('#').map(|(at, _)| at).find(begins);
             if let Some(at) = sign {
                 let words = line[at..].trim_end();
-                // An editor's line names another schema.
+                // A comment for editors may name another schema.
                 if !words
                     .trim_start_matches('#')
                     .trim_start()
@@ -71,12 +71,12 @@ impl Comments {
         }
     }
 
-    /// The comments of a stretch of the text are not handed out.
+    /// Drops the comments of a range of the text.
     pub(super) fn skip(&mut self, span: Span) {
         self.skipped.push(span);
     }
 
-    /// Those before a place that have not been handed out.
+    /// The comments before a place that were not copied yet.
     pub(super) fn until(&mut self, place: usize) -> Vec<String> {
         let mut taken = Vec::new();
         while let Some(comment) = self.list.get(self.next).filter(|comment| comment.at < place) {

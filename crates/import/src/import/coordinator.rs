@@ -1,4 +1,4 @@
-//! `coordinator`, with which older ensembles of llm-orc end: an agent that listens to all others.
+//! `coordinator` in older ensembles of llm-orc: becomes an agent that depends on all other agents.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use ensemble_language::source::Span;
 const KEYS: [&str; 2] = ["coordinator", "synthesis"];
 
 impl<'a> Task<'a> {
-    /// Does it say which model speaks?
+    /// Whether it defines a model.
     pub(super) fn is_coordinator(&self, node: &Node) -> bool {
         let first = KEYS
             .iter()

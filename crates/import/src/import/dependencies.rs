@@ -1,4 +1,4 @@
-//! Who listens to whom: `depends_on`, `dependencies`, `when`, and who waits for a loop.
+//! The dependencies: `depends_on`, `dependencies`, `when`, and the agents that wait for a loop.
 
 use std::collections::BTreeSet;
 
@@ -13,18 +13,18 @@ use super::{Task, entries, span_of};
 use ensemble_language::loader::document::{Content, Document, Node};
 use ensemble_language::source::Span;
 
-/// One edge of the new file.
+/// An edge of the new file.
 struct Edge {
-    /// Where the other agent stands in the list.
+    /// The index of the other agent in the list.
     other: usize,
     name: String,
-    /// Keys besides the name.
+    /// The keys besides the name.
     more: serde_json::Map<String, Value>,
     from: Span,
 }
 
 impl<'a> Task<'a> {
-    /// The line with an agent's dependencies, if it has any.
+    /// The line with the dependencies of an agent, if it has any.
     pub(super) fn dependencies(&mut self, index: usize, agent: &'a Node) -> Option<Line> {
         let mut edges = self.edges(agent);
         if let Some((other, condition)) = guard(&self.names, agent) {
@@ -81,7 +81,7 @@ impl<'a> Task<'a> {
         Some(Line::entry("dependencies", Shape::List(items.collect()), from))
     }
 
-    /// What stands in `depends_on` and `dependencies`; what names nobody is noted.
+    /// The entries of `depends_on` and `dependencies`; unknown names are reported.
     fn edges(&mut self, agent: &'a Node) -> Vec<Edge> {
         let mut edges: Vec<Edge> = Vec::new();
         for item in items(agent) {
@@ -103,7 +103,7 @@ impl<'a> Task<'a> {
                 });
             }
         }
-        // An agent stands in one of the lists, so what is said without a condition says nothing beside another.
+        // A dependency without a condition has no effect beside another one on the same agent.
         let conditional: BTreeSet<String> = edges
             .iter()
             .filter(|edge| !edge.more.is_empty())
@@ -113,19 +113,19 @@ impl<'a> Task<'a> {
         edges
     }
 
-    /// The new names of those that an agent depends on.
+    /// The new names of the agents that an agent depends on.
     pub(super) fn plain_dependencies(&self, agent: &Node) -> Vec<String> {
         let list = agent.get("depends_on").and_then(Node::items).unwrap_or_default();
         let names = list.iter().filter_map(|item| self.names.of_old(&named(item).0));
         names.map(str::to_owned).collect()
     }
 
-    /// Has `when` become a condition?
+    /// Whether `when` was converted to a condition.
     pub(super) fn is_guarded(&self, agent: &Node) -> bool {
         guard(&self.names, agent).is_some()
     }
 
-    /// Whoever depends on a loop waits for its last round.
+    /// An agent that depends on a loop waits for its last round.
     fn wait_for_loops(&self, agent: &Node, edges: &mut [Edge]) {
         let items = self
             .document
@@ -146,7 +146,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// llm-orc refuses circles. Here an edge back is a feedback dependency.
+    /// llm-orc does not allow cycles. Here a back edge is a feedback dependency.
     fn open_circles(&mut self, index: usize, edges: &mut [Edge]) {
         let own = self.names.at(index).1.to_owned();
         for edge in edges.iter_mut() {
@@ -164,7 +164,8 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// llm-orc runs an agent when one of its dependencies was not skipped. Here a dependency that never ran holds it back.
+    /// llm-orc runs an agent if one of its dependencies was not skipped. Here a dependency that never ran blocks the
+    /// agent.
     fn tell_of_skipped(&mut self, agent: &'a Node, edges: &[Edge]) {
         let skipped: Vec<&Edge> = edges.iter().filter(|edge| self.graph.skipped[edge.other]).collect();
         if skipped.is_empty() || skipped.len() == edges.len() {
@@ -178,11 +179,11 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Who depends on whom in the old file, by their places in the list.
+/// The dependencies in the old file, as indexes in the list.
 pub(super) struct Graph {
-    /// Without the edges that are opened already.
+    /// Without the edges that were already made feedback.
     listens: Vec<Vec<usize>>,
-    /// Agents that llm-orc may skip: by their own `when`, or with all that they depend on.
+    /// The agents that llm-orc may skip: because of their own `when`, or because all their dependencies are skipped.
     skipped: Vec<bool>,
 }
 
@@ -203,7 +204,7 @@ impl Graph {
         }
         let guarded = |agent: &Node| agent.get("when").is_some_and(|when| value_of(when) != Value::Null);
         let mut skipped: Vec<bool> = agents.iter().map(|agent| guarded(agent)).collect();
-        // What is skipped spreads until nothing changes.
+        // Skipping spreads until nothing changes.
         loop {
             let follows = |at: &usize| {
                 let others: &Vec<usize> = &listens[*at];
@@ -217,9 +218,9 @@ impl Graph {
         }
     }
 
-    /// Does the agent at `from` depend on the one at `index`, over agents that stand no further down?
+    /// Whether the agent at `from` depends on the agent at `index`, over agents that are not further down the list.
     ///
-    /// So a circle is opened once: at the agent of it that stands last.
+    /// So a cycle is broken once: at its last agent in the list.
     fn leads_back(&self, from: usize, index: usize) -> bool {
         let mut open = vec![from];
         let mut seen = BTreeSet::new();
@@ -235,7 +236,7 @@ impl Graph {
     }
 }
 
-/// The items of both lists; a lone name is a list of one.
+/// The items of both lists; a single name is a list of one item.
 fn items(agent: &Node) -> Vec<&Node> {
     let mut items: Vec<&Node> = Vec::new();
     for key in ["depends_on", "dependencies"] {
@@ -249,7 +250,7 @@ fn items(agent: &Node) -> Vec<&Node> {
     items
 }
 
-/// The agent that an item names, and what else it says.
+/// The agent that an item names, and the other keys of the item.
 fn named(item: &Node) -> (String, serde_json::Map<String, Value>) {
     let mut more = serde_json::Map::new();
     let mut name = text_of(item);
@@ -265,7 +266,7 @@ fn named(item: &Node) -> (String, serde_json::Map<String, Value>) {
     (name, more)
 }
 
-/// The agent that `when` looks at and the condition on its output.
+/// The agent that `when` reads, and the condition on its output.
 fn guard(names: &Names, agent: &Node) -> Option<(usize, String)> {
     let predicate = Predicate::read(&text_of(agent.get("when")?))?;
     Some((names.position(&predicate.head)?, predicate.on_agent()?))

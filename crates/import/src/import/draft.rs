@@ -1,4 +1,4 @@
-//! The new file before it is written: values with the places that they come from, and what was lost between them.
+//! The new file before it is written: values with their places in the old file, and the parts that were not converted.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ pub(super) struct Map {
     pub(super) lines: Vec<Line>,
 }
 
-/// What stands in a map.
+/// An entry of a map.
 #[derive(Debug, Clone)]
 pub(super) enum Line {
     /// A key and its value; `from` is the old key.
@@ -20,9 +20,9 @@ pub(super) enum Line {
         value: Shape,
         from: Option<Span>,
     },
-    /// What was not carried over.
+    /// A part that was not converted.
     Lost(Lost),
-    /// An old key that is written elsewhere; the comments above it stay here.
+    /// An old key that is written elsewhere; the comments above it are written here.
     Pass(Span),
 }
 
@@ -31,26 +31,26 @@ pub(super) enum Line {
 pub(super) enum Shape {
     Plain(Value),
     Map(Map),
-    /// Each item with the place that it comes from.
+    /// The items, each with its place in the old file.
     List(Vec<(Shape, Option<Span>)>),
 }
 
-/// A comment in the place of something.
+/// A comment in place of a part.
 #[derive(Debug, Clone)]
 pub(super) struct Lost {
     /// The old key.
     pub(super) from: Span,
-    /// What it covers in the old file: comments in there are part of what is shown.
+    /// The range of the old file that it covers; comments in this range are part of the text.
     pub(super) covers: Span,
     /// The lines of the comment.
     pub(super) lines: Vec<String>,
 }
 
 impl Lost {
-    /// A key that stays behind: why, what to write instead, and the key as it stood.
+    /// A key that is not converted: the reason, the replacement, and the text of the key.
     pub(super) fn of(source: &Source, entry: &Entry, why: &str, instead: &str) -> Self {
         let covers = Span::new(entry.key_span.start, entry.value.span.end.max(entry.key_span.end));
-        // An alias stands elsewhere than its value.
+        // An alias is at another place than its value.
         let covers = if entry.value.span.start < entry.key_span.end {
             entry.key_span
         } else {
@@ -70,10 +70,10 @@ impl Lost {
     }
 }
 
-/// Something to look at, as a comment near a place of the old file.
+/// A note, as a comment near a place of the old file.
 #[derive(Debug, Clone)]
 pub(super) struct Remark {
-    /// The byte of the old file; past its end for what stands elsewhere.
+    /// The byte in the old file; beyond its end for places in other files.
     pub(super) at: usize,
     pub(super) lines: Vec<String>,
 }
@@ -91,7 +91,7 @@ impl Remark {
     }
 }
 
-/// Without what would end the comment, or what no YAML file may hold.
+/// Removes characters that would end the comment, or that YAML does not allow.
 fn one_line(text: &str) -> String {
     let plain = |c: char| {
         !c.is_control()
@@ -126,7 +126,7 @@ impl Map {
         })
     }
 
-    /// Where a key stands.
+    /// The place of a key.
     pub(super) fn position(&self, name: &str) -> Option<usize> {
         self.lines
             .iter()

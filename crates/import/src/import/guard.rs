@@ -2,19 +2,19 @@
 
 use ensemble_language::condition::Condition;
 
-/// A predicate of llm-orc in parts.
+/// The parts of a predicate of llm-orc.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Predicate {
-    /// What stands before the first dot.
+    /// The name before the first dot.
     pub(super) head: String,
     /// The other keys.
     path: Vec<String>,
-    /// What it is compared with, as a condition writes it.
+    /// The value for the comparison, in the syntax of conditions.
     literal: Option<String>,
 }
 
 impl Predicate {
-    /// Reads one; `None` where it compares something else.
+    /// Parses a predicate; `None` for another kind of comparison.
     pub(super) fn read(text: &str) -> Option<Self> {
         let (left, literal) = match text.split_once("==") {
             Some((left, right)) => (left.trim(), Some(literal(right.trim())?)),
@@ -30,7 +30,7 @@ impl Predicate {
         sound.then_some(Self { head, path, literal })
     }
 
-    /// The condition on the output of the agent that it names first.
+    /// The condition on the output of the agent that is named first.
     pub(super) fn on_agent(&self) -> Option<String> {
         if self.path.is_empty() {
             return None;
@@ -38,7 +38,7 @@ impl Predicate {
         self.condition(&self.path)
     }
 
-    /// The condition on an output in which its first word is a key.
+    /// The condition on an output in which the first word is a key.
     pub(super) fn on_output(&self) -> Option<String> {
         let mut path = vec![self.head.clone()];
         path.extend(self.path.iter().cloned());

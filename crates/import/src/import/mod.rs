@@ -1,8 +1,8 @@
-//! From a plain llm-orc ensemble to this language, and to a list of what could not be carried over.
+//! Converts a simple ensemble of llm-orc to this language, and lists the parts that could not be converted.
 //!
-//! A `draft` of the new file is made key by key from the tree of the old one. What has no counterpart stays in it
-//! as a comment. The loader and the checks then judge the text, and whatever they refuse becomes a comment too, until
-//! nothing is left to refuse. **Invariant:** the text that comes out has no error.
+//! A `draft` of the new file is built key by key from the tree of the old file. Parts without a counterpart become
+//! comments. Then the loader and the checks examine the text, and everything that they report as an error becomes a
+//! comment too, until there are no errors. **Invariant:** the resulting text has no errors.
 
 mod advice;
 mod agents;
@@ -30,30 +30,30 @@ use draft::{Line, Lost, Map, Remark, Shape};
 use names::Names;
 use profiles::Profiles;
 
-/// What surrounds the file that is imported.
+/// The files around the file that is imported.
 pub struct Beside<'a> {
-    /// The name for an ensemble that has none: the file's.
+    /// The name for an ensemble without a name: that of the file.
     pub stem: &'a str,
-    /// llm-orc's configurations, the nearest first.
+    /// The configurations of llm-orc, the nearest first.
     pub configurations: &'a [Document],
-    /// How the new file writes a script, if it is found.
+    /// How the new file refers to a script, if the script is found.
     pub script: &'a dyn Fn(&str) -> Option<String>,
-    /// Is this ensemble there for the new file?
+    /// Whether the new file can use this ensemble.
     pub ensemble: &'a dyn Fn(&str) -> bool,
-    /// The schema that the first line names for editors.
+    /// The schema for editors, named in the first line.
     pub schema: Option<&'a str>,
 }
 
-/// What became of a file.
+/// The result of an import.
 #[derive(Debug)]
 pub struct Imported {
-    /// The new file; it has no error.
+    /// The new file; it has no errors.
     pub text: String,
-    /// What was not carried over, each at its place with what to write instead, in the order of the text.
+    /// The parts that were not converted, each with its place and its replacement, in the order of the text.
     pub lost: Vec<Diagnostic>,
 }
 
-/// Reads an ensemble of llm-orc and writes it anew; the error is that it is no such ensemble.
+/// Converts an ensemble of llm-orc; the error means that the text is not such an ensemble.
 pub fn import(source: &Source, beside: &Beside<'_>) -> Result<Imported, Vec<Diagnostic>> {
     let document = loader::parse(source)?;
     let agents = document.root().get("agents").and_then(Node::items);
@@ -89,19 +89,19 @@ pub fn import(source: &Source, beside: &Beside<'_>) -> Result<Imported, Vec<Diag
     Ok(Imported { text, lost })
 }
 
-/// The work on one file.
+/// The conversion of one file.
 struct Task<'a> {
     document: &'a Document,
     beside: &'a Beside<'a>,
     names: Names,
     graph: Graph,
     lost: Vec<Diagnostic>,
-    /// What stands in no comment of a key.
+    /// Findings that are not in a comment of a key.
     remarks: Vec<Remark>,
     profiles: Profiles<'a>,
 }
 
-/// Something said beside the rules, so it has no code.
+/// A finding that does not belong to a rule, so it has no code.
 fn said(source: &Source, span: Span, severity: Severity, message: &str, help: &str) -> Diagnostic {
     Diagnostic {
         severity,
@@ -176,7 +176,7 @@ impl<'a> Task<'a> {
         name
     }
 
-    /// Says something about a place of the file, there and in the new one.
+    /// Adds a finding about a place of the file, and a comment in the new file.
     fn note(&mut self, span: Span, message: &str, help: &str) {
         self.remarks.push(Remark::of(span.start, message, help));
         self.tell(span, message, help);
@@ -187,7 +187,7 @@ impl<'a> Task<'a> {
         self.lost.push(said(source, span, Severity::Warning, message, help));
     }
 
-    /// Says something about a place of a file of profiles.
+    /// Adds a finding about a place of a file with profiles.
     fn note_in(&mut self, source: &Source, span: Span, message: &str, help: &str) {
         if source.name() == self.document.source().name() {
             return self.note(span, message, help);
@@ -197,7 +197,7 @@ impl<'a> Task<'a> {
         self.lost.push(said(source, span, Severity::Warning, message, help));
     }
 
-    /// Notes that a key is not carried over, and gives the comment that stands in its place.
+    /// Reports that a key is not converted, and returns the comment that replaces it.
     fn lose(&mut self, entry: &Entry, why: &str, instead: &str) -> Lost {
         self.tell(
             entry.key_span,
@@ -208,7 +208,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// The keys of a map; none of anything else.
+/// The keys of a map; none for other values.
 fn entries(node: &Node) -> &[Entry] {
     match &node.content {
         Content::Mapping(entries) => entries,

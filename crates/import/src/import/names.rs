@@ -1,23 +1,23 @@
-//! Names, of which this language takes fewer.
+//! Names: this language allows fewer characters than llm-orc.
 
 use std::collections::{HashMap, HashSet};
 
 use super::values::text_of;
 use ensemble_language::loader::document::{Document, Node};
 
-/// What a name may be.
+/// The rule for names.
 pub(super) const HELP: &str =
     "a name starts with a letter or a digit, and contains only letters, digits, `_`, `.` and `-`";
 
-/// The agents' names, old and new, in the order of the file.
+/// The old and new names of the agents, in file order.
 pub(super) struct Names {
     pairs: Vec<(Option<String>, String)>,
-    /// Where an agent stands, by its old name; of several the first.
+    /// The index of an agent by its old name; of several, the first.
     old: HashMap<String, usize>,
 }
 
 impl Names {
-    /// Gives every agent a name that is its own.
+    /// Gives every agent a unique name.
     pub(super) fn of(document: &Document) -> Self {
         let mut taken = HashSet::new();
         let items = document.root().get("agents").and_then(Node::items).unwrap_or_default();
@@ -36,18 +36,18 @@ impl Names {
         Self { pairs, old: positions }
     }
 
-    /// The old and the new name of the agent at a place of the list.
+    /// The old and the new name of the agent at this index.
     pub(super) fn at(&self, index: usize) -> (Option<&str>, &str) {
         let (old, new) = &self.pairs[index];
         (old.as_deref(), new)
     }
 
-    /// The new name of an agent, by its old one.
+    /// The new name of an agent, by its old name.
     pub(super) fn of_old(&self, old: &str) -> Option<&str> {
         self.position(old).map(|at| self.pairs[at].1.as_str())
     }
 
-    /// Where an agent stands, by its old name.
+    /// The index of an agent, by its old name.
     pub(super) fn position(&self, old: &str) -> Option<usize> {
         self.old.get(old).copied()
     }
@@ -74,7 +74,7 @@ fn free(wanted: String, taken: &mut HashSet<String>) -> String {
     name
 }
 
-/// The name with what no name may hold made into dashes; `otherwise` if nothing is left.
+/// The name with invalid characters replaced by dashes; `otherwise` if nothing is left.
 pub(super) fn sound(name: &str, otherwise: &str) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     let name: String = name.trim().chars().map(|c| if word(c) { c } else { '-' }).collect();

@@ -1,4 +1,4 @@
-//! Model profiles: those that the agents use are written into the new file, so that it needs no other.
+//! Model profiles: the profiles that the agents use are written to the new file, so that it needs no other file.
 
 use serde_json::{Value, json};
 
@@ -8,14 +8,14 @@ use super::{Task, entries, is_text, text};
 use ensemble_language::loader::document::{Document, Entry, Node};
 use ensemble_language::source::Source;
 
-/// The profile of agents that were not carried over.
+/// The profile of agents that were not converted.
 pub(super) const PLACEHOLDER: &str = "not-carried-over";
 
-/// Where profiles are found, and which are used.
+/// The sources of profiles, and the profiles that are used.
 pub(super) struct Profiles<'a> {
-    /// The file itself first.
+    /// The sources; the file itself is first.
     places: Vec<&'a Document>,
-    /// In the order in which they were asked for.
+    /// The used profiles, in the order of their first use.
     used: Vec<(String, Shape)>,
     placeholder: bool,
 }
@@ -33,7 +33,7 @@ impl<'a> Profiles<'a> {
         self.placeholder = true;
     }
 
-    /// A profile by its name: one of a map, or a file that holds nothing else.
+    /// A profile by its name: from a map, or from a file that contains one profile.
     fn find(&self, name: &str) -> Option<(&'a Source, &'a Node)> {
         self.places.iter().find_map(|place| {
             let root = place.root();
@@ -47,18 +47,18 @@ impl<'a> Profiles<'a> {
     }
 }
 
-/// The profile that fails and says why.
+/// The profile that always fails, with the reason.
 pub(super) fn placeholder() -> Value {
     let error = "this agent was not carried over from llm-orc; the comments in the file say what to write instead";
     json!({"provider": "simulated", "replies": [{"error": error}]})
 }
 
-/// The line of an agent that has it.
+/// The line of an agent that uses it.
 pub(super) fn placeholder_line() -> Line {
     Line::entry("model_profile", Shape::Plain(json!(PLACEHOLDER)), None)
 }
 
-/// Adds the placeholder to a draft that does not have it yet.
+/// Adds the placeholder to a draft that does not contain it yet.
 pub(super) fn with_placeholder(draft: &mut Map) {
     if draft.get_mut("model_profiles").is_none() {
         draft
@@ -85,7 +85,7 @@ impl<'a> Task<'a> {
         all
     }
 
-    /// An agent uses a profile: gives the key and the value that say so.
+    /// Records that an agent uses a profile: returns the key and the value for the agent.
     pub(super) fn use_profile(
         &mut self,
         name: &str,
@@ -104,7 +104,7 @@ impl<'a> Task<'a> {
             }
             return ("model_profile", name.to_owned());
         };
-        // llm-orc lets an agent's system prompt stand in place of its profile's; here the two are put together.
+        // In llm-orc, an agent's system prompt replaces that of its profile; here the two would be combined.
         let replaced = own_prompt && is_text(node.get("system_prompt"));
         if overrides.is_empty() && !replaced {
             self.add_profile(name, source, node, &[], false);
@@ -115,7 +115,7 @@ impl<'a> Task<'a> {
         ("model_profile", derived)
     }
 
-    /// An agent names its model itself.
+    /// Records that an agent names its model itself.
     pub(super) fn use_model(
         &mut self,
         model: &str,
@@ -163,7 +163,7 @@ impl<'a> Task<'a> {
         if self.profiles.used.iter().any(|(known, _)| known == name) {
             return;
         }
-        // Its place is kept before what it falls back on.
+        // Its place in the order is before its fallbacks.
         let at = self.profiles.used.len();
         self.profiles.used.push((name.to_owned(), Shape::Map(Map::default())));
         let mut map = Map::default();
@@ -205,7 +205,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// One key of a profile; a later one takes the place of an earlier.
+    /// One key of a profile; a later one replaces an earlier one.
     fn setting(&mut self, map: &mut Map, source: &'a Source, entry: &'a Entry) {
         let value = value_of(&entry.value);
         let mut set = |key: &str, value: Value| {
@@ -243,7 +243,7 @@ impl<'a> Task<'a> {
                     }
                 }
             }
-            // What costs nothing is not worth a word.
+            // A price of 0 is not reported.
             ("cost_per_token", Value::Number(number)) if number.as_f64() == Some(0.0) => {}
             (key, _) => {
                 let message =
@@ -258,7 +258,7 @@ fn is_simulated(map: &mut Map) -> bool {
     matches!(map.get_mut("provider"), Some(Shape::Plain(provider)) if *provider == json!("simulated"))
 }
 
-/// Who has a model of this name.
+/// The agents that use a model with this name.
 fn provider_of(model: &str) -> &'static str {
     let makers = [
         ("anthropic", "anthropic"),
@@ -270,7 +270,7 @@ fn provider_of(model: &str) -> &'static str {
     found.map_or("ollama", |(_, provider)| provider)
 }
 
-/// A provider as it is called here, and what to say if it is not the same.
+/// The name of a provider in this language, and a message if it differs.
 fn provider_here(provider: &str) -> (&str, Option<&'static str>) {
     match provider {
         "anthropic-api" => ("anthropic", None),

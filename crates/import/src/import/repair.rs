@@ -1,4 +1,4 @@
-//! The last word is the loader's: what it refuses of the new file becomes a comment.
+//! Repairs the new file: everything that the loader reports as an error becomes a comment.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use ensemble_language::loader::{self, Loaded};
 use ensemble_language::plan::Plan;
 use ensemble_language::source::{Source, Span, Step};
 
-/// How often the new file is judged; each time at least one thing is taken out of every part that is wrong.
+/// The maximum number of checks of the new file; each time at least one entry is removed from every part with an error.
 const ROUNDS: usize = 100;
 
-/// Writes the draft until nothing is wrong with it.
+/// Writes the draft until there are no errors.
 pub(super) fn repair(
     draft: &mut Map,
     document: &Document,
@@ -36,7 +36,7 @@ pub(super) fn repair(
         let mut touched = HashSet::new();
         let mut mended = false;
         for error in &errors {
-            // One thing of each part: what is taken out moves what stands behind it.
+            // One entry of each part per round, because removing an entry moves the entries after it.
             if touched.insert(error.at.route.0.iter().take(2).cloned().collect::<Vec<_>>()) {
                 mended |= Mender {
                     document,
@@ -72,7 +72,7 @@ struct Mender<'a> {
 }
 
 impl Mender<'_> {
-    /// Takes out what the error is about.
+    /// Removes the entry that causes the error.
     fn mend(&mut self, draft: &mut Map, error: &Finding) -> bool {
         let steps = &error.at.route.0;
         let [Step::Key(top), rest @ ..] = &steps[..] else {
@@ -161,7 +161,7 @@ impl Mender<'_> {
         }
     }
 
-    /// A key becomes a comment.
+    /// Replaces a key by a comment.
     fn take(&mut self, map: &mut Map, key: &str, error: &Finding) -> bool {
         let Some(at) = map.position(key) else { return false };
         let Line::Entry { from, .. } = &map.lines[at] else {
@@ -184,7 +184,7 @@ impl Mender<'_> {
         true
     }
 
-    /// Says it, and has it said in the new file.
+    /// Adds a finding, and a comment in the new file.
     fn remark(&mut self, key: &str, from: Option<Span>, error: &Finding) {
         let message = format!("`{key}` is not carried over: {}", error.message);
         let help = error.help.as_deref().unwrap_or("leave it out");
@@ -205,7 +205,7 @@ impl Mender<'_> {
     }
 }
 
-/// The key that stands at a place.
+/// The key at this place.
 fn entry_at(node: &Node, span: Span) -> Option<&Entry> {
     match &node.content {
         Content::Scalar(_) => None,

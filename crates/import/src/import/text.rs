@@ -1,6 +1,6 @@
-//! Texts that llm-orc takes as they are, and that are templates here.
+//! Texts that llm-orc uses unchanged, and that are templates in this language.
 
-/// The text as a template that renders to it.
+/// Converts the text to a template that renders to the text.
 pub(super) fn literal(text: &str) -> String {
     if !["{{", "{%", "{#"].iter().any(|mark| text.contains(mark)) {
         return text.to_owned();

@@ -1,13 +1,14 @@
 //! Free-form values, as llm-orc reads them.
 //!
-//! llm-orc reads YAML 1.1, in which a bare `yes` is a truth value. Here it would be a text, so it is written as what it meant.
+//! llm-orc reads YAML 1.1, in which a plain `yes` is a boolean. YAML 1.2 reads it as a string, so it is written as a
+//! boolean.
 
 use serde_json::{Number, Value};
 
 use super::draft::{Line, Map, Shape};
 use ensemble_language::loader::document::{Content, Node, Scalar, ScalarValue};
 
-/// A value of any kind.
+/// Converts any value.
 pub(super) fn json(node: &Node) -> Value {
     match &node.content {
         Content::Scalar(scalar) => plain(node, scalar),
@@ -19,7 +20,7 @@ pub(super) fn json(node: &Node) -> Value {
     }
 }
 
-/// Likewise, with the places of keys and items, so that comments find theirs.
+/// The same, with the places of keys and items, so that comments stay at their places.
 pub(super) fn draft(node: &Node) -> Shape {
     match &node.content {
         Content::Mapping(entries) if !entries.is_empty() => Shape::Map(Map {
@@ -35,7 +36,7 @@ pub(super) fn draft(node: &Node) -> Shape {
     }
 }
 
-/// A scalar as text, as people would say it; nothing of anything else.
+/// A scalar as text; `None` for other values.
 pub(super) fn text_of(node: &Node) -> String {
     match &node.content {
         Content::Scalar(scalar) if scalar.value != ScalarValue::Null => scalar.text.to_string(),
@@ -43,7 +44,7 @@ pub(super) fn text_of(node: &Node) -> String {
     }
 }
 
-/// Is it switched on?
+/// Whether the value means true.
 pub(super) fn is_true(node: &Node) -> bool {
     json(node) == Value::Bool(true)
 }
@@ -59,7 +60,7 @@ fn plain(node: &Node, scalar: &Scalar) -> Value {
             None => Value::from(&*scalar.text),
         },
         ScalarValue::Text => {
-            // Quotes are part of the span, so what is as long as its text has none.
+            // Quotes are part of the span, so a scalar whose span has the length of its value is plain.
             let bare = node.span.end - node.span.start == scalar.text.len();
             match &*scalar.text {
                 "yes" | "Yes" | "YES" | "on" | "On" | "ON" if bare => Value::Bool(true),

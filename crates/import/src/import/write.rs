@@ -1,4 +1,4 @@
-//! The draft as YAML, with the old file's comments where their keys have gone.
+//! Writes the draft as YAML, with the comments of the old file at the new places of their keys.
 
 use serde_json::Value;
 
@@ -7,12 +7,12 @@ use super::draft::{Line, Lost, Map, Remark, Shape};
 use ensemble_language::loader::document::Document;
 use ensemble_language::source::Span;
 
-/// Longest list or text that stands on one line, in bytes.
+/// The longest list or string that is written on one line, in bytes.
 const WIDEST: usize = 90;
-/// Longest key that YAML takes without a mark before it, and then some.
+/// The longest key that YAML allows without a `?` mark, with a margin.
 const LONGEST_KEY: usize = 500;
 
-/// Writes the new file; `schema` is what its first line names for editors.
+/// Writes the new file; `schema` is the schema for editors, named in the first line.
 pub(super) fn write(map: &Map, document: &Document, remarks: &[Remark], schema: Option<&str>) -> String {
     let mut writer = Writer {
         out: schema.map_or_else(String::new, |schema| {
@@ -32,12 +32,12 @@ struct Writer<'a> {
     out: String,
     text: &'a str,
     comments: Comments,
-    /// A blank line comes before the next key of the ensemble.
+    /// Whether a blank line precedes the next key of the ensemble.
     apart: bool,
 }
 
 impl Writer<'_> {
-    /// `inline`: the first key stands on the line that is open, behind a dash.
+    /// `inline`: the first key is written on the current line, after a dash.
     fn map(&mut self, map: &Map, indent: usize, inline: bool) {
         let mut inline = inline;
         for line in &map.lines {
@@ -121,7 +121,7 @@ impl Writer<'_> {
                 }
             },
             Shape::Map(map) if has_entries(map) => {
-                // What was lost before the first key stands above the dash.
+                // Parts that were dropped before the first key are written above the dash.
                 let first = map.lines.iter().position(|line| matches!(line, Line::Entry { .. }));
                 let (before, rest) = map.lines.split_at(first.unwrap_or(0));
                 for line in before {
@@ -142,7 +142,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A value on its line, or a text below it.
+    /// A value on its line, or a string below it.
     fn scalar(&mut self, value: &Value, indent: usize) {
         match value {
             Value::String(text) if is_block(text) => {
@@ -211,7 +211,7 @@ fn has_entries(map: &Map) -> bool {
     map.lines.iter().any(|line| matches!(line, Line::Entry { .. }))
 }
 
-/// A plain value that needs several lines.
+/// A value that needs several lines.
 fn expanded(value: &Value) -> Option<Shape> {
     match value {
         Value::Object(map) if !map.is_empty() => Some(Shape::Map(Map {
@@ -247,7 +247,7 @@ fn flow(value: &Value) -> String {
     }
 }
 
-/// A text as it stands on a line: bare where nothing can be made of it but this text.
+/// A string on one line: plain if YAML reads it as this string, otherwise in quotes.
 fn scalar_text(text: &str, in_list: bool) -> String {
     if is_bare(text) && !(in_list && text.contains(',')) {
         return text.to_owned();
@@ -284,7 +284,7 @@ fn is_bare(text: &str) -> bool {
         && !WORDS.contains(&text.to_ascii_lowercase().as_str())
 }
 
-/// Is it one long line, which reads better on several?
+/// Whether it is one long line that is more readable on several lines.
 fn is_folded(text: &str) -> bool {
     let body = text.strip_suffix('\n').unwrap_or(text);
     let plain =
@@ -296,7 +296,7 @@ fn is_folded(text: &str) -> bool {
         && !body.contains("  ")
 }
 
-/// Does the text read better below its key, and can it stand there as it is?
+/// Whether the string is more readable below its key, and can be written there unchanged.
 fn is_block(text: &str) -> bool {
     let odd = |c: char| {
         (c.is_control() && !matches!(c, '\n' | '\t'))

@@ -1,7 +1,7 @@
 //! Standard output and standard error of a run, a spinner, and replies that are shown while they arrive.
 //!
-//! The lines of two replies that arrive at the same time would be mixed up, so only one reply is streamed at a time: the
-//! one that began first. Everything else is queued until that execution has ended.
+//! The lines of two replies that arrive at the same time would be mixed up, so only one reply is streamed at a time:
+//! the one that began first. Everything else is queued until that execution has ended.
 
 mod spinner;
 mod streaming;
@@ -67,17 +67,17 @@ enum Target {
     Err,
 }
 
-/// What of an execution was shown before it ended.
+/// The part of an execution that was shown before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Shown {
-    /// Its name.
+    /// The name of the agent.
     pub title: bool,
     /// The text of its last reply.
     pub text: bool,
 }
 
 impl ConsoleWriter {
-    /// Writes to these two streams.
+    /// Creates a writer for these two streams.
     pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>, options: ConsoleOptions) -> Self {
         Self(Arc::new(Mutex::new(ConsoleState {
             out,
@@ -246,14 +246,14 @@ impl ConsoleState {
             Target::Out => &mut self.out,
             Target::Err => &mut self.err,
         };
-        // A reader that has gone away must not stop the run: the journal has it all.
+        // A closed pipe must not stop the run; the journal contains everything.
         self.spinner.suspend(|| {
             let _ = stream.write_all(text.as_bytes());
             let _ = stream.flush();
         });
     }
 
-    /// To standard output, also while a reply is streamed; queued while a question is open.
+    /// Writes to standard output, also while a reply is streamed; queued while a question is open.
     fn write_out(&mut self, text: &str) {
         if self.question_open {
             self.pending.push((Target::Out, text.to_owned()));

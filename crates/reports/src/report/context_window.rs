@@ -1,11 +1,11 @@
-//! What an agent's model was not shown, since its context window is too small for its whole thread.
+//! The messages that an agent's model did not receive, because the context window is smaller than the thread.
 
 use serde_json::Value;
 
 use super::format::count;
 use ensemble_core::conversation::ExecutionFinished;
 
-/// One line, if anything was left out in this execution.
+/// One line, if this execution left out any messages.
 pub(super) fn line(finished: &ExecutionFinished) -> Option<String> {
     let mut iterations = finished.exchange.iter().rev();
     iterations
@@ -13,7 +13,7 @@ pub(super) fn line(finished: &ExecutionFinished) -> Option<String> {
         .map(told)
 }
 
-/// The note of an iteration in words.
+/// The note of an iteration, as text.
 fn told(note: &Value) -> String {
     let number = |key: &str| note[key].as_u64().unwrap_or_default();
     let about = if note["estimated"] == true { "about " } else { "" };

@@ -1,4 +1,4 @@
-//! Diagnostics for people and for programs.
+//! Diagnostics for users and for programs.
 //!
 //! Both forms count lines and columns from 1, columns in characters. The machine form gives half-open
 //! ranges: `end_line` and `end_column` name the place just after the last character.
@@ -12,14 +12,15 @@ use super::form::{CheckedFile, Form, Totals, listed, whole};
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::source::{Source, Span};
 
-/// Largest stretch of the text, in bytes, from which lines are picked; places further apart are shown apart.
+/// The largest part of the text, in bytes, from which lines are shown together. Places further apart are shown
+/// separately.
 const STRETCH: usize = 8000;
-/// Longest part of an overlong line that is shown, in bytes.
+/// The longest part of a long line that is shown, in bytes.
 const WIDEST: usize = 400;
 /// Width of the rendered text.
 const COLUMNS: usize = 100;
 
-/// As rustc shows them: message, place, the line with the part in question underlined, help.
+/// The form of rustc: message, place, the line with the marked part underlined, help.
 pub fn human(diagnostics: &[Diagnostic], color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.term_width(COLUMNS);
@@ -31,10 +32,10 @@ pub fn human(diagnostics: &[Diagnostic], color: bool) -> String {
     text
 }
 
-/// That, file by file.
+/// The same form, file by file.
 #[derive(Debug)]
 pub struct ForPeople {
-    /// With colours?
+    /// Whether to use colours.
     pub color: bool,
 }
 
@@ -66,7 +67,7 @@ fn one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
-/// Whole lines of a text and what is marked on them.
+/// Whole lines of a text, and the marks on them.
 struct Excerpt<'a> {
     text: Cow<'a, str>,
     line: usize,
@@ -74,15 +75,15 @@ struct Excerpt<'a> {
 }
 
 struct Mark<'a> {
-    /// In bytes of the excerpt.
+    /// The marks, in bytes of the excerpt.
     range: Range<usize>,
     label: Option<&'a str>,
 }
 
-/// A span cut to the line on which it starts: a map of thirty lines is recognised by its first.
+/// A span, cut to its first line: the first line is enough to recognize a map of thirty lines.
 struct OnLine {
     line: usize,
-    /// Bytes of the line in the source.
+    /// The bytes of the line in the source.
     whole: Range<usize>,
     marked: Range<usize>,
 }
@@ -103,7 +104,7 @@ impl OnLine {
     }
 }
 
-/// One excerpt with all places, where they stand near each other; else one for each.
+/// One excerpt with all places if they are close together; otherwise one excerpt for each place.
 fn excerpts(diagnostic: &Diagnostic) -> Vec<Excerpt<'_>> {
     let source = &diagnostic.source;
     let also = diagnostic
@@ -141,7 +142,7 @@ fn excerpts(diagnostic: &Diagnostic) -> Vec<Excerpt<'_>> {
     }]
 }
 
-/// One line. Of an overlong one only what is near the mark is kept; blanks keep the columns right.
+/// One line. Of a long line, only the part near the mark is shown; blanks keep the columns correct.
 fn alone<'a>(source: &'a Source, place: &OnLine, label: Option<&'a str>) -> Excerpt<'a> {
     let text: &str = source.text();
     let line = &text[place.whole.clone()];
@@ -190,12 +191,13 @@ struct Item<'a> {
     help: Option<&'a str>,
 }
 
-/// One JSON document: `{version, diagnostics: [{severity, code, message, file, line, column, end_line, end_column, help}]}`.
+/// One JSON document: `{version, diagnostics: [{severity, code, message, file, line, column, end_line, end_column,
+/// help}]}`.
 pub fn json(diagnostics: &[Diagnostic]) -> String {
     whole(&Json, diagnostics)
 }
 
-/// The document, file by file.
+/// The same document, file by file.
 #[derive(Debug)]
 pub struct Json;
 

@@ -1,4 +1,4 @@
-//! A run as its journal's lines, while they happen.
+//! A run as the lines of its journal, printed as they are committed.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Prints to this stream.
+    /// Creates a reporter that prints to this stream.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
         Self { out, line: Vec::new() }
     }
@@ -23,7 +23,7 @@ impl Reporter for Events {
     fn report(&mut self, record: &Record, _state: &ConversationState) {
         self.line.clear();
         encode(record, &mut self.line);
-        // A reader that has gone away must not stop the run: the journal has it all.
+        // A closed pipe must not stop the run; the journal contains everything.
         let _ = self.out.write_all(&self.line);
         let _ = self.out.flush();
     }

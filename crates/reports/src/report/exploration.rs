@@ -1,4 +1,4 @@
-//! What `check` has found, for people and as JSON.
+//! The result of `check`, for users and as JSON.
 
 use serde_json::{Value, json};
 
@@ -7,12 +7,12 @@ use ensemble_core::explore::{Assumed, Coverage, End, Exploration, Fate, Outlook,
 
 /// The version of the JSON document.
 const VERSION: u32 = 1;
-/// A longer way is told without its middle.
+/// A path with more turns is shown without its middle.
 const LONGEST_WAY: usize = 14;
-/// So many turns of a longer way are told at its beginning and at its end.
+/// The number of turns of a longer path that are shown at its beginning and at its end.
 const ENDS_OF_WAY: usize = 6;
 
-/// For people.
+/// The result for users.
 pub fn human(ensemble: &str, found: &Exploration) -> String {
     let mut text = format!("{ensemble}: {}\n\n", coverage(&found.coverage));
     let least = if found.coverage.is_complete() {

@@ -1,54 +1,54 @@
-//! A report of findings that is written file by file, so that nothing of a file is kept once it has been shown.
+//! Reports of findings that are written file by file, so that no file stays in memory after its report.
 
 use serde::Serialize;
 
 use ensemble_language::diagnostic::Diagnostic;
 
-/// What was found in one file, which may be nothing.
+/// The findings about one file; possibly none.
 #[derive(Debug)]
 pub struct CheckedFile {
-    /// The name under which it was read.
+    /// The name of the file.
     pub name: String,
-    /// In the order of the text.
+    /// The findings, in the order of the text.
     pub findings: Vec<Diagnostic>,
-    /// Does one of them make the command fail?
+    /// Whether one of them makes the command fail.
     pub fails: bool,
 }
 
-/// What came together.
+/// The totals of a report.
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// Files that were checked.
+    /// The number of checked files.
     pub files: usize,
-    /// Files that fail.
+    /// The number of files that fail.
     pub failed: usize,
-    /// Has no file added anything?
+    /// Whether no file has added anything.
     pub is_blank: bool,
 }
 
-/// How a report is spelled.
+/// The format of a report.
 pub trait Form: Sync {
-    /// What stands before everything else.
+    /// The text before everything else.
     fn begin(&self) -> String {
         String::new()
     }
-    /// What a file adds; blank where that is nothing.
+    /// The text for a file; empty if there is none.
     fn file(&self, file: &CheckedFile) -> String;
-    /// What stands between the parts of two files.
+    /// The text between two files.
     fn between(&self) -> &'static str {
         ""
     }
-    /// Does the report begin with totals, so that the parts must be held back until the end?
+    /// Whether the report begins with totals. Then the texts of all files must be kept until the end.
     fn is_held(&self) -> bool {
         false
     }
-    /// What stands after everything else, after the parts that were held back.
+    /// The text after everything else, including the texts that were kept.
     fn end(&self, _totals: &Totals, _held: &str) -> String {
         String::new()
     }
 }
 
-/// A report of one text.
+/// A report about one text.
 pub(super) fn whole(form: &dyn Form, diagnostics: &[Diagnostic]) -> String {
     let part = form.file(&CheckedFile {
         name: String::new(),
@@ -63,7 +63,7 @@ pub(super) fn whole(form: &dyn Form, diagnostics: &[Diagnostic]) -> String {
     format!("{}{part}{}", form.begin(), form.end(&totals, ""))
 }
 
-/// Items of a JSON list, each on lines of its own that begin with `indent`; the brackets are left to others.
+/// The items of a JSON list, each on its own lines with this indent; without the brackets.
 pub(super) fn listed<T: Serialize>(items: impl Iterator<Item = T>, indent: &str) -> String {
     let mut text = String::new();
     for item in items {

@@ -1,4 +1,4 @@
-//! Styles, and words for figures, that all reports for people share.
+//! Styles and the wording of numbers, for all reports for users.
 
 use anstyle::{AnsiColor, Style};
 
@@ -12,14 +12,14 @@ pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(super) const CAUTION: Style = AnsiColor::Yellow.on_default().bold();
 pub(super) const TURN: Style = AnsiColor::Cyan.on_default().bold();
 
-/// A text, and whether something of it was left out.
+/// A text, and whether it was shortened.
 #[derive(Debug, Default)]
 pub(super) struct Shortened {
     pub(super) text: String,
     pub(super) has_cut: bool,
 }
 
-/// An attempt that is not the last: the first line of its error, or all of them.
+/// A failed attempt that is not the last: the first line of its error, or all lines.
 pub(super) fn retry(failed: &AttemptFailed, whole: bool) -> Shortened {
     let error = failed.failure.error.trim_end();
     let has_cut = !whole && error.contains('\n');
@@ -37,7 +37,7 @@ pub(super) fn retry(failed: &AttemptFailed, whole: bool) -> Shortened {
     Shortened { text, has_cut }
 }
 
-/// Requests, tokens and what they cost, in a few words.
+/// Requests, tokens and cost, as short text.
 pub(super) fn used(usage: &Usage) -> String {
     let estimated = if usage.estimated { ", estimated" } else { "" };
     let cached = match usage.cached {

@@ -1,6 +1,6 @@
-//! Findings as GitHub's workflow commands, which become annotations at the lines of a pull request.
+//! Findings as GitHub workflow commands, which become annotations at the lines of a pull request.
 //!
-//! A command is one line, so line breaks are escaped, and in a property also what separates properties.
+//! A command is one line, so line breaks are escaped. In a property, separators are escaped too.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use ensemble_language::diagnostic::{Diagnostic, Severity};
 /// One command for each finding: `::error file=…,line=…,…,title=E021::message`.
 #[derive(Debug)]
 pub struct Github<'f> {
-    /// The folder from which files are named.
+    /// The folder to which file names are relative.
     pub folder: &'f Path,
 }
 
@@ -31,7 +31,7 @@ fn command(diagnostic: &Diagnostic, folder: &Path) -> String {
     let file = property(&relative(diagnostic.source.name(), folder));
     let start = diagnostic.source.place(diagnostic.span.start);
     let end = diagnostic.source.place(diagnostic.span.end);
-    // Columns of different lines are refused: they could not be shown.
+    // GitHub does not accept columns of different lines.
     let place = if start.line == end.line {
         format!(
             "line={},col={},endLine={},endColumn={}",

@@ -1,4 +1,4 @@
-//! A run as a person reads it: outputs go to standard output, everything about them to standard error.
+//! A run for users: outputs go to standard output, everything else to standard error.
 
 mod summary;
 
@@ -14,7 +14,7 @@ use ensemble_core::conversation::{
     AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, Record, RunEnded, TurnStarted,
 };
 
-/// How much is printed.
+/// The verbosity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Verbosity {
     /// The outputs of the last turn, and failures.
@@ -32,22 +32,22 @@ pub struct Human {
     out_width: LineWidth,
     err_width: LineWidth,
     verbosity: Verbosity,
-    /// In a chat the person has typed the message and sees the prompt: neither is printed again.
+    /// In a chat, the user has typed the message and sees the prompt: neither is printed again.
     in_chat: bool,
     running: Vec<String>,
     last_outputs: Vec<String>,
     begun: Option<chrono::DateTime<chrono::Utc>>,
-    /// Why agents did not run in a turn.
+    /// The reasons why agents did not run in a turn.
     reasons: Reasons,
-    /// Something was not shown whole.
+    /// Whether any text was shortened.
     has_cut: bool,
 }
 
-/// Columns before every row of an output.
+/// The indent of every row of an output.
 const INDENT: usize = 4;
 
 impl Human {
-    /// Prints with that writer.
+    /// Creates a reporter with this writer.
     pub fn new(console: ConsoleWriter, verbosity: Verbosity) -> Self {
         let (out_width, err_width) = console.widths();
         Self {
@@ -64,7 +64,7 @@ impl Human {
         }
     }
 
-    /// For a chat: no headings, no echo of the message, nothing about a normal end.
+    /// For a chat: no headings, no repetition of the message, no text about a normal end.
     #[must_use]
     pub fn for_chat(mut self) -> Self {
         self.in_chat = true;
@@ -75,12 +75,12 @@ impl Human {
         self.console.print(text);
     }
 
-    /// Sentences on standard error.
+    /// Prints our own sentences to standard error.
     fn print_err(&self, text: &str) {
         self.console.print_err(&self.err_width.sentences(text));
     }
 
-    /// An output or a message, for standard output.
+    /// Prints an output or a message to standard output.
     fn block(&self, text: &str) -> String {
         self.out_width.block(text, INDENT)
     }
@@ -169,11 +169,11 @@ impl Human {
         self.console.print_pending();
     }
 
-    /// What goes to standard error about an execution that has ended.
+    /// The text on standard error about a finished execution.
     fn print_notes(&self, finished: &ExecutionFinished) {
         let show_stderr = self.verbosity == Verbosity::Verbose && !finished.stderr.trim().is_empty();
         if show_stderr {
-            // As the script wrote it.
+            // The text of the script, unchanged.
             let text = format!("stderr:\n{}", finished.stderr.trim_end());
             let text = LineWidth::UNLIMITED.block(&text, INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
@@ -191,7 +191,7 @@ impl Human {
         self.verbosity == Verbosity::Verbose
     }
 
-    /// Is something of the execution not shown? Tools that were shown while they were called are always shortened.
+    /// Whether a part of the execution is not shown. Tools that were shown during their calls are always shortened.
     fn cuts(&self, finished: &ExecutionFinished, is_titled: bool) -> bool {
         let mut calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
         let cuts_calls = (is_titled || !self.is_whole()) && calls.any(is_long);
@@ -226,7 +226,7 @@ impl Human {
         }
         let text = self.summary(ended, record, state);
         self.print_err(&text);
-        // What is to be typed stays on one line.
+        // Text to be typed stays on one line.
         self.console.print_err(&self.commands(ended.completion_reason, state));
         self.has_cut = false;
     }
@@ -280,14 +280,14 @@ impl Reporter for Human {
     }
 }
 
-/// The terminal is left as it was found, also where a run ends in an error.
+/// Restores the terminal, also if the run ends with an error.
 impl Drop for Human {
     fn drop(&mut self) {
         self.console.finish();
     }
 }
 
-/// The tools that a model has called, a line each.
+/// The tools that a model has called, one on each line.
 fn tools_used(finished: &ExecutionFinished, whole: bool) -> String {
     let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
     let lines = calls.map(|call| {
@@ -297,7 +297,7 @@ fn tools_used(finished: &ExecutionFinished, whole: bool) -> String {
     lines.collect()
 }
 
-/// What an output holds beside the text that was shown while it came.
+/// The keys of an output besides the text that was already streamed.
 fn beside_text(output: &Value, whole: bool) -> String {
     let Some(object) = output.as_object() else {
         return String::new();

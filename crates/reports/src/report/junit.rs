@@ -1,4 +1,4 @@
-//! Findings as JUnit XML, which CI servers show as a table of tests: a file is a test case.
+//! Findings as JUnit XML, which CI servers show as a table of tests: each file is a test case.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use super::place::relative;
 use super::xml::escaped;
 use ensemble_language::diagnostic::{Diagnostic, Severity};
 
-/// One suite; a file fails when one of its findings is among those that fail.
+/// One suite; a file fails if one of its findings makes the command fail.
 pub struct Junit<'f> {
-    /// Does a finding make its file fail?
+    /// Whether a finding makes its file fail.
     pub fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
-    /// The folder from which files are named.
+    /// The folder to which file names are relative.
     pub folder: &'f Path,
 }
 
@@ -21,7 +21,7 @@ impl Form for Junit<'_> {
         case(&relative(&file.name, self.folder), &failing, &others)
     }
 
-    /// The suite begins with how many cases it has.
+    /// The suite begins with the number of its cases.
     fn is_held(&self) -> bool {
         true
     }
@@ -45,7 +45,7 @@ fn case(name: &str, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {
     }
     let mut text = format!("{open}>\n");
     if let [first, ..] = failing {
-        // Many readers take only the first failure of a case, so one failure holds them all.
+        // Many programs read only the first failure of a case, so one failure contains all findings.
         let message = match failing.len() {
             1 => first.message.clone(),
             count => format!("{count} findings, the first: {}", first.message),
@@ -63,7 +63,7 @@ fn case(name: &str, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {
     text + "    </testcase>\n"
 }
 
-/// `3:5 error[E021]: message`, each with its help below.
+/// `3:5 error[E021]: message`, each followed by its help.
 fn lines(findings: &[&Diagnostic]) -> String {
     let line = |finding: &&Diagnostic| {
         let place = finding.source.place(finding.span.start);

@@ -1,6 +1,6 @@
-//! How runs and problems are shown: the only rooms that put words on paper.
+//! Reports of runs and findings. Only this module formats them.
 //!
-//! **Invariant:** a reporter is told of an event after it has been committed, and changes nothing.
+//! **Invariant:** a reporter receives an event after it was committed, and changes nothing.
 
 mod console;
 mod context_window;

@@ -1,11 +1,11 @@
-//! Files as machine formats name them: relative to the caller's folder, with forward slashes.
+//! File names in machine formats: relative to the current folder, with forward slashes.
 //!
-//! A forge looks annotations up by the path in its repository, so `./a.yaml` and `/home/me/repo/a.yaml`
-//! must both come out as `a.yaml`.
+//! A code hosting site finds annotations by the path in the repository, so `./a.yaml` and `/home/me/repo/a.yaml` must
+//! both become `a.yaml`.
 
 use std::path::{Component, Path};
 
-/// The name of a source as seen from `folder`; what lies elsewhere keeps its full path.
+/// The name of a source relative to `folder`; a file outside of it keeps its full path.
 pub(super) fn relative(name: &str, folder: &Path) -> String {
     let path = Path::new(name);
     let path = path.strip_prefix(folder).unwrap_or(path);
@@ -20,7 +20,7 @@ pub(super) fn relative(name: &str, folder: &Path) -> String {
     parts.join("/")
 }
 
-/// The same as a URI: a relative reference, or `file:` for a full path.
+/// The same as a URI: relative, or `file:` for a full path.
 pub(super) fn uri(name: &str, folder: &Path) -> String {
     let path = relative(name, folder);
     let mut uri = if path.starts_with('/') {

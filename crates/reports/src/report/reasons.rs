@@ -1,4 +1,4 @@
-//! Why agents did not run in a turn: agents with the same reason together, and no reason twice.
+//! The reasons why agents did not run in a turn: grouped by reason, and each reason printed once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use ensemble_core::conversation::{TurnStarted, Waiting};
 use super::format::{DIM, Shortened};
 use super::values::shortened;
 
-/// Groups of agents that are shown unless all are wanted.
+/// The number of groups that are shown by default.
 const GROUPS: usize = 6;
 
 /// The reasons that were printed for earlier turns.
@@ -16,14 +16,14 @@ const GROUPS: usize = 6;
 pub(super) struct Reasons(HashMap<Arc<str>, String>);
 
 impl Reasons {
-    /// The lines of a turn that begins.
+    /// The lines for a turn that starts.
     pub(super) fn of_turn(&mut self, turn: &TurnStarted, whole: bool) -> Shortened {
         let starts: Vec<Arc<str>> = turn.starts.iter().map(|start| start.agent.clone()).collect();
         self.lines(&turn.waiting, &starts, whole)
     }
 
-    /// A line for each reason with the agents that share it; a reason that was printed in an earlier turn is not repeated,
-    /// unless the whole is wanted.
+    /// One line for each reason, with its agents. A reason that was printed in an earlier turn is not repeated, unless
+    /// the full text is requested.
     pub(super) fn lines(&mut self, waiting: &[Waiting], started: &[Arc<str>], whole: bool) -> Shortened {
         let is_known = |waiting: &&Waiting| self.0.get(&waiting.agent) == Some(&waiting.reason.to_string());
         let (known, new): (Vec<&Waiting>, Vec<&Waiting>) =
@@ -60,7 +60,7 @@ impl Reasons {
     }
 }
 
-/// Agents, and the reason that they share; reasons in the order of their first agent.
+/// Agents with the same reason; reasons in the order of their first agent.
 pub(super) fn grouped(waiting: &[&Waiting]) -> Vec<(Vec<Arc<str>>, String)> {
     let mut groups: Vec<(Vec<Arc<str>>, String)> = Vec::new();
     for one in waiting {

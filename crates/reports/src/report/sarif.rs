@@ -1,6 +1,6 @@
-//! Findings as SARIF 2.1.0, which code scanning services take in.
+//! Findings as SARIF 2.1.0, for code scanning services.
 //!
-//! Every code is a rule of the driver, whether it was found or not: a service shows what was looked for.
+//! Every code is a rule of the driver, with or without findings: a service shows which rules were checked.
 
 use std::path::Path;
 
@@ -11,23 +11,23 @@ use super::place::uri;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::source::{Source, Span};
 
-/// What a code is about.
+/// The description of a code.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// The code.
     pub code: Code,
-    /// In one line.
+    /// The title, on one line.
     pub title: &'static str,
-    /// At length, in Markdown.
+    /// The explanation, in Markdown.
     pub explanation: &'static str,
 }
 
-/// One log with one run.
+/// A log with one run.
 #[derive(Debug)]
 pub struct Sarif<'f> {
     /// Every code that a finding can have.
     pub rules: Vec<Rule>,
-    /// The folder from which files are named.
+    /// The folder to which file names are relative.
     pub folder: &'f Path,
 }
 
@@ -49,7 +49,7 @@ impl Form for Sarif<'_> {
             "runs": [run],
         });
         let text = serde_json::to_string_pretty(&log).expect("texts and numbers are always JSON");
-        // The results are the last list of the document, and go where it ends.
+        // The results are the last list of the document, and are written at its end.
         let end = text.rfind("[]").map_or(text.len(), |at| at + 1);
         text[..end].to_owned()
     }

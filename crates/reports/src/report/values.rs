@@ -1,10 +1,10 @@
-//! Outputs and their values as a person reads them.
+//! Outputs and their values, for users.
 
 use serde_json::Value;
 
 use super::format::DIM;
 
-/// Characters of a value that are shown unless the whole is wanted.
+/// The number of characters of a value that are shown by default.
 const MOST: usize = 160;
 
 /// An output: the response as text, other keys as `key: value`.
@@ -26,7 +26,7 @@ pub(super) fn output_text(output: &Value, whole: bool) -> String {
     text
 }
 
-/// Is something of the output left out if the whole of it is not wanted?
+/// Whether a part of the output is left out by default.
 pub(super) fn is_long(output: &Value) -> bool {
     let others = output
         .as_object()
@@ -38,20 +38,20 @@ pub(super) fn is_long(output: &Value) -> bool {
         .any(|(_, value)| full(value).chars().nth(MOST).is_some())
 }
 
-/// A response that is itself the object whose keys are shown is not shown again.
+/// If the response contains the same object as the other keys, it is not shown again.
 fn shows_response(output: &Value) -> bool {
     let response = output["response"].as_str();
     let has_more = output.as_object().is_some_and(|object| object.len() > 1);
     !(has_more && response.is_some_and(is_object))
 }
 
-/// Is the text itself the object whose keys are shown?
+/// Whether the text is the object whose keys are shown.
 pub(super) fn is_object(text: &str) -> bool {
     let text = text.trim();
     text.starts_with('{') && serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok()
 }
 
-/// One value, shortened unless the whole is wanted. A text is in quotes where it could be taken for something else.
+/// One value, shortened by default. A string is in quotes if it could be read as something else.
 pub(super) fn value_text(value: &Value, whole: bool) -> String {
     match whole {
         true => full(value),
@@ -75,8 +75,8 @@ fn full(value: &Value) -> String {
     }
 }
 
-/// Would the text alone be taken for a number, for `true`, `null`, a list or an object, for nothing at all, or for a text
-/// without the blanks around it? Several lines are never taken for anything else.
+/// Whether the string without quotes could be read as a number, as `true`, `null`, a list or an object, as nothing, or
+/// as a string without its surrounding blanks. This is never the case for several lines.
 fn needs_quotes(text: &str) -> bool {
     let line = text.trim_end_matches(['\n', '\r']);
     if line.contains('\n') {
@@ -116,7 +116,7 @@ mod tests {
             (json!([1, 2]), "[1,2]"),
             (json!("{\"a\": 1}"), "\"{\\\"a\\\": 1}\""),
             (json!("\"quoted\""), "\"\\\"quoted\\\"\""),
-            // As it is.
+            // Unchanged.
             (json!("good"), "good"),
             (json!("ends with a line feed\n"), "ends with a line feed"),
             (json!("two words"), "two words"),

@@ -1,21 +1,21 @@
 //! Lines of a terminal, broken between words, with a hanging indent.
 //!
-//! Only what goes to a terminal is wrapped: what is piped keeps the lines that it has, so that programs that read it see
-//! what they always saw. Preformatted lines are never changed: lines that begin with a blank, fenced code and tables.
+//! Only output to a terminal is wrapped. Output to a pipe keeps its lines, so that programs can rely on them.
+//! Preformatted lines are never changed: lines that begin with a blank, code blocks and tables.
 //! Texts arrive in pieces while a model writes, so the wrapper keeps the last, unfinished word until it is complete.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Lines are not longer than this, however wide the terminal is: long lines are hard to read.
+/// The maximum line length, even on a wider terminal: long lines are hard to read.
 const MOST_COLUMNS: usize = 80;
 
-/// Lines are not broken into pieces narrower than this.
+/// The minimum width of the parts of a line.
 const FEWEST_COLUMNS: usize = 20;
 
-/// How far the second and later rows of our own sentences stand behind the first.
+/// The additional indent of the second and later rows of our own sentences.
 const HANG: usize = 2;
 
-/// How long the lines of a stream may be.
+/// The maximum length of the lines of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineWidth(Option<usize>);
 
@@ -23,13 +23,13 @@ impl LineWidth {
     /// Lines are never broken: the stream is not a terminal.
     pub const UNLIMITED: Self = Self(None);
 
-    /// For a terminal with so many columns; a terminal that does not tell has 80.
+    /// The width for a terminal with this number of columns; 80 if the terminal does not report it.
     pub fn of_terminal(columns: Option<u16>) -> Self {
         let columns = columns.map_or(MOST_COLUMNS, usize::from);
         Self(Some(columns.clamp(FEWEST_COLUMNS, MOST_COLUMNS)))
     }
 
-    /// Lines of our own that begin with any number of blanks; later rows of a line stand two columns further in.
+    /// Our own lines, which may begin with blanks; the later rows of a line are indented by two more columns.
     pub fn sentences(self, text: &str) -> String {
         if self.0.is_none() {
             return text.to_owned();
@@ -45,7 +45,7 @@ impl LineWidth {
         wrapped
     }
 
-    /// A whole text that somebody else wrote, every line of it indented by so many columns and ended.
+    /// A whole text from elsewhere; every line is indented by this number of columns and ends with a line break.
     pub fn block(self, text: &str, indent: usize) -> String {
         if self.0.is_none() {
             let line = |line: &str| format!("{:indent$}{line}\n", "");
@@ -61,16 +61,16 @@ impl LineWidth {
     }
 }
 
-/// What a line is, which decides where its second row begins and whether there is one.
+/// The kind of a line, which decides whether it is wrapped, and the indent of its later rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Its first word has not been read.
+    /// The first word has not been read.
     Unknown,
     /// One of our own sentences.
     Sentence,
-    /// Words, which may be broken into rows.
+    /// Text, which may be wrapped.
     Words,
-    /// Preformatted: it stays as it is.
+    /// Preformatted text, which is not changed.
     Verbatim,
 }
 
@@ -78,23 +78,23 @@ enum Kind {
 #[derive(Debug)]
 pub(super) struct Wrapper {
     width: LineWidth,
-    /// Columns before every row.
+    /// The columns before every row.
     indent: usize,
-    /// Further columns before later rows of the same line.
+    /// The additional columns before later rows of the same line.
     hang: usize,
     kind: Kind,
-    /// The columns that the present row fills; 0: nothing of it is written.
+    /// The columns that the current row contains; 0: the row is empty.
     column: usize,
-    /// Blanks after the last word, written before the next one unless a new row begins there.
+    /// The blanks after the last word, written before the next word unless a new row begins there.
     blanks: String,
-    /// A word whose end has not come.
+    /// A word whose end has not been read.
     word: String,
-    /// The marks that opened the fenced code in which the text is.
+    /// The marks that opened the current code block.
     fence: Option<String>,
 }
 
 impl Wrapper {
-    /// A text whose rows begin with so many blanks.
+    /// A text whose rows begin with this number of blanks.
     pub(super) fn new(width: LineWidth, indent: usize) -> Self {
         Self {
             width,
@@ -108,7 +108,7 @@ impl Wrapper {
         }
     }
 
-    /// Takes a piece of the text, and writes what can be placed.
+    /// Adds a piece of the text, and writes all complete words.
     pub(super) fn push(&mut self, text: &str, out: &mut String) {
         if self.width.0.is_none() {
             for line in text.split_inclusive('\n') {
@@ -148,14 +148,14 @@ impl Wrapper {
         }
     }
 
-    /// Writes the word that was kept; what comes next begins a new line of the text.
+    /// Writes the last word; the next piece begins a new line of the text.
     pub(super) fn finish(&mut self, out: &mut String) {
         self.end_word(out);
         self.blanks.clear();
         self.kind = Kind::Unknown;
     }
 
-    /// Ends the present line, if there is one.
+    /// Ends the current line, if there is one.
     pub(super) fn close_line(&mut self, out: &mut String) {
         self.finish(out);
         if self.column > 0 {
@@ -171,7 +171,7 @@ impl Wrapper {
         self.kind = Kind::Unknown;
     }
 
-    /// Writes without a look at the width.
+    /// Writes without wrapping.
     fn write(&mut self, text: &str, out: &mut String) {
         if text.is_empty() {
             return;
@@ -217,7 +217,7 @@ impl Wrapper {
         self.column += columns;
     }
 
-    /// The first word of a line tells what the line is.
+    /// Determines the kind of the line from its first word.
     fn begin_line(&mut self, word: &str) {
         if self.kind == Kind::Sentence {
             self.hang = HANG;
@@ -241,7 +241,8 @@ impl Wrapper {
     }
 }
 
-/// Where later rows begin behind this first word: a list's rows stand under its text, those of `key: value` a bit in.
+/// The indent of later rows after this first word: for a list, below the text of the item; for `key: value`, a bit
+/// more.
 fn hang_behind(word: &str) -> usize {
     let is_bullet = matches!(word, "-" | "*" | "+" | "•" | "·" | "–" | ">");
     let digits = word.trim_end_matches(['.', ')']);
@@ -249,12 +250,13 @@ fn hang_behind(word: &str) -> usize {
     if is_bullet || (is_number && !digits.is_empty()) {
         return word.width() + 1;
     }
-    // A label of our own, in a style.
+    // Our own label, with a style.
     if word.starts_with('\u{1b}') { HANG } else { 0 }
 }
 
-/// May a row end between the word and this character, though no blank is there? Beside characters of two columns, as those
-/// of Chinese and Japanese, but not before a closing sign, and not inside one sign of several characters.
+/// Whether a row may end between the word and this character although there is no blank. This is allowed beside
+/// characters of two columns, such as Chinese and Japanese, but not before closing punctuation, and not inside a
+/// sequence of characters that are shown as one.
 fn may_part(word: &str, next: char) -> bool {
     let Some(last) = word.chars().next_back() else {
         return false;
@@ -266,7 +268,7 @@ fn may_part(word: &str, next: char) -> bool {
     (is_wide(last) || is_wide(next)) && !joins
 }
 
-/// The columns that a word takes on a terminal; colours take none.
+/// The columns of a word on a terminal; colours need none.
 pub(super) fn columns(word: &str) -> usize {
     if word.contains('\u{1b}') {
         return anstream::adapter::strip_str(word).to_string().width();
@@ -274,7 +276,7 @@ pub(super) fn columns(word: &str) -> usize {
     word.width()
 }
 
-/// The beginning of a text that is not wider than so many columns, with an ellipsis if something is left out.
+/// The beginning of a text, with at most this number of columns; an ellipsis shows that it was shortened.
 pub(super) fn cut(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();

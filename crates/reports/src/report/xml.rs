@@ -1,6 +1,6 @@
 //! Text inside XML.
 
-/// For contents and attributes; what XML cannot hold at all becomes a replacement character.
+/// Escapes text for contents and attributes; characters that XML does not allow become a replacement character.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,7 +1,7 @@
-//! Where two runs part: who ran, what was said, how it ended, what it left.
+//! Compares two runs: the agents that ran, their outputs, the outcomes, and the contexts.
 //!
-//! Executions are matched by agent and number, never by position. Times and ids differ between any two runs and are
-//! not compared; usage is told, and makes two runs no different.
+//! Executions are matched by agent and number, not by position. Times and ids always differ and are not compared. Usage
+//! is reported, but is not a difference.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,96 +17,96 @@ use ensemble_language::data::{Context, Usage};
 /// One of two runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
-    /// What happened in it.
+    /// The events of the run.
     pub story: &'a Story,
-    /// The context with which it ended, if it is known.
+    /// The context at the end, if it is known.
     pub context: Option<&'a Context>,
 }
 
-/// The same of both runs.
+/// The same property of both runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sides<T> {
-    /// Of the first.
+    /// Of the first run.
     pub a: T,
-    /// Of the second.
+    /// Of the second run.
     pub b: T,
 }
 
-/// How two runs compare.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Nothing that follows tells a difference, usage aside.
+    /// Whether there is no difference, apart from usage.
     pub same: bool,
-    /// The input, or the message after it, at which they differ first; from 0, the input.
+    /// The first input or message that differs; number 0 is the input.
     pub input: Option<Parting<Option<Arc<str>>>>,
-    /// Keys of the context that was given, where they differ.
+    /// The keys of the initial context that differ.
     pub given: Vec<ContextChange>,
-    /// The first turn in which others ran.
+    /// The first turn in which different agents ran.
     pub decision: Option<Decision>,
-    /// The first execution that both have and that ended otherwise.
+    /// The first execution that both runs have and whose results differ.
     pub output: Option<Difference>,
-    /// Executions that both have.
+    /// The number of executions that both runs have.
     pub shared_executions: usize,
-    /// Those that ended otherwise.
+    /// The number of these executions whose results differ.
     pub different_executions: usize,
-    /// How they ended, where that differs.
+    /// The outcomes, if they differ.
     pub outcome: Option<Sides<Outcome>>,
-    /// Keys of the last context, where they differ; `None`: one of the two contexts is not known.
+    /// The keys of the last context that differ; `None`: one of the contexts is not known.
     pub context: Option<Vec<ContextChange>>,
-    /// What they cost.
+    /// The usage of both runs.
     pub usage: Sides<Usage>,
 }
 
-/// The first of several at which the runs differ.
+/// The first of several texts that differs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parting<T> {
-    /// Which.
+    /// Its number.
     pub number: usize,
-    /// What each has there.
+    /// The text in each run.
     #[serde(flatten)]
     pub sides: Sides<T>,
 }
 
-/// The first turn in which others ran.
+/// The first turn in which different agents ran.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Decision {
-    /// The turn.
+    /// The number of the turn.
     pub turn: u32,
-    /// Who ran; `None`: there was no such turn.
+    /// The agents that ran; `None`: the run has no such turn.
     #[serde(flatten)]
     pub agents: Sides<Option<Vec<Arc<str>>>>,
-    /// Why those that ran in one run only did not in the other, in words, as far as it is recorded.
+    /// For agents that ran only in the other run: why they did not run in this run, as far as it is recorded.
     pub reasons: Sides<Vec<(Arc<str>, String)>>,
 }
 
-/// The first execution that ended otherwise.
+/// The first execution whose results differ.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
     /// The agent.
     pub agent: Arc<str>,
-    /// Which execution of the agent.
+    /// The number of the execution of the agent.
     pub execution: u32,
-    /// In which turn of each run.
+    /// The turn of the execution in each run.
     pub turn: Sides<u32>,
-    /// Where what it said differs; a failure stands under `failed`.
+    /// The differences of the outputs; a failure is under the key `failed`.
     pub changes: Vec<Change>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// `None`: it has no end.
+    /// The outcome; `None`: the run has not ended.
     pub completion_reason: Option<&'static str>,
-    /// In words.
+    /// The details, as text.
     pub detail: Option<String>,
 }
 
-/// A key of the context that differs.
+/// A key of the context whose values differ.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContextChange {
     /// The key.
     pub key: Arc<str>,
-    /// Where its values differ.
+    /// The differences of its values.
     pub changes: Vec<Change>,
 }
 
@@ -142,7 +142,7 @@ pub fn compare(a: Side, b: Side) -> Comparison {
     comparison
 }
 
-/// The input and every message after it.
+/// The input, and all messages after it.
 fn said(story: &Story) -> Vec<Arc<str>> {
     let input = story.started.iter().map(|started| started.input.clone());
     let messages = story.chapters.iter().filter_map(|chapter| match chapter {
@@ -190,12 +190,12 @@ fn in_order(turn: &Turn) -> Vec<Arc<str>> {
         .collect()
 }
 
-/// The order of the file may have changed; who ran has not, for that.
+/// The order of the agents in the file may differ; this is not a difference between the turns.
 fn ran(turn: &Turn) -> BTreeSet<Arc<str>> {
     in_order(turn).into_iter().collect()
 }
 
-/// Why those that ran in the other did not run here.
+/// The reasons why agents that ran in the other run did not run here.
 fn reasons(here: Option<&Turn>, there: Option<&Turn>) -> Vec<(Arc<str>, String)> {
     let (Some(here), Some(there)) = (here, there) else {
         return Vec::new();
@@ -207,7 +207,7 @@ fn reasons(here: Option<&Turn>, there: Option<&Turn>) -> Vec<(Arc<str>, String)>
         .collect()
 }
 
-/// How many executions both have, how many of them ended otherwise, and the first of those.
+/// The number of executions in both runs, the number of those that differ, and the first of those.
 fn outputs(a: &Story, b: &Story) -> (usize, usize, Option<Difference>) {
     let others: HashMap<(&str, u32), (u32, &Execution)> = b
         .executions()
@@ -239,7 +239,7 @@ fn outputs(a: &Story, b: &Story) -> (usize, usize, Option<Difference>) {
     (shared, different, first)
 }
 
-/// What the execution came to.
+/// The result of the execution.
 fn ending(execution: &Execution) -> Option<Value> {
     let finished = execution.finished.as_ref()?;
     Some(match &finished.end {

@@ -1,4 +1,4 @@
-//! How each record adds to the story.
+//! Adds records to a story.
 
 use chrono::{DateTime, Utc};
 
@@ -7,14 +7,14 @@ use ensemble_core::conversation::{AttemptFailed, Event, ExecutionFinished, Recor
 use ensemble_language::data::Usage;
 
 impl Story {
-    /// The story that these records tell.
+    /// The story of these records.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut story = Self::default();
         records.into_iter().for_each(|record| story.take(record));
         story
     }
 
-    /// Goes on with the next record.
+    /// Adds the next record.
     pub fn take(&mut self, record: &Record) {
         let at = record.at;
         self.pass_time(record);
@@ -78,7 +78,7 @@ impl Story {
         }
     }
 
-    /// Nobody drove the run before another process took it up, or somebody said something more.
+    /// Between the previous record and this one, no process executed the run.
     fn pass_time(&mut self, record: &Record) {
         let is_pause = matches!(record.event, Event::RunResumed(_) | Event::MessageAdded(_));
         if let (Some(latest), false) = (self.latest, is_pause) {
@@ -130,7 +130,7 @@ impl Story {
             .extend(warnings.iter().map(|warning| format!("{agent}: {warning}")));
     }
 
-    /// The turn that has not been closed.
+    /// The turn that has not finished.
     fn open_turn(&mut self) -> Option<&mut Turn> {
         let turns = self.chapters.iter_mut().rev().filter_map(|chapter| match chapter {
             Chapter::Turn(turn) => Some(&mut **turn),
@@ -143,7 +143,7 @@ impl Story {
         self.open_turn()?.execution_mut(agent)
     }
 
-    /// All attempts under way end so.
+    /// Ends all open attempts with this result.
     fn end_attempts(&mut self, end: AttemptEnd, at: Option<DateTime<Utc>>) {
         for execution in self.open_turn().into_iter().flat_map(|turn| &mut turn.executions) {
             execution.end_attempt(end.clone(), at);

@@ -1,8 +1,9 @@
-//! The story of a run: its records brought together by turn, execution and attempt.
+//! The story of a run: its records, grouped by turn, execution and attempt.
 //!
-//! A journal tells what happened in the order in which it happened. People ask otherwise: who ran in turn 3, how often
-//! was it tried, what came of it. [`Story`] is the fold of the records that answers. It needs no ensemble: events name
-//! agents, so a story outlives changes of the file. **Invariant:** a story is told from records alone, and never decides.
+//! A journal contains events in the order of time. Readers ask which agents ran in turn 3, how often an execution was
+//! tried, and what its result was. [`Story`] is computed from the records and answers this. It does not need the
+//! ensemble: events contain the names of agents, so a story stays valid when the file changes. **Invariant:** a story
+//! depends only on records, and makes no decisions.
 
 mod compare;
 mod fold;
@@ -27,63 +28,63 @@ pub use compare::{Comparison, ContextChange, Decision, Difference, Outcome, Part
 pub use paths::{Change, changes};
 pub use share::{Share, Shares, shares};
 
-/// What happened in a run, so far as its records tell.
+/// The events of a run, grouped, as far as its records contain them.
 #[derive(Debug, Clone, Default)]
 pub struct Story {
-    /// With what it was started; `None` before the first record.
+    /// The data with which the run was started; `None` before the first record.
     pub started: Option<RunStarted>,
-    /// When it was started.
+    /// When the run was started.
     pub begun: Option<DateTime<Utc>>,
     /// When the latest record was written.
     pub latest: Option<DateTime<Utc>>,
-    /// Everything in order.
+    /// All events, in order.
     pub chapters: Vec<Chapter>,
-    /// What all executions cost, those under way included.
+    /// The usage of all executions, including those in progress.
     pub usage: Usage,
-    /// Seconds in which a process drove the run; pauses before a resume or a message are left out.
+    /// The seconds in which a process executed the run, without pauses before a resume or a message.
     pub active: f64,
-    /// Everything the person who runs the ensemble should know.
+    /// All warnings for the user.
     pub warnings: Vec<String>,
-    /// The state of the process that drives it, as its records tell.
+    /// Whether the run has ended and was not continued, according to its records.
     ended: bool,
 }
 
-/// One thing after another.
+/// An event of a story.
 #[derive(Debug, Clone)]
 pub enum Chapter {
     /// A turn.
     Turn(Box<Turn>),
-    /// A user message opened the conversation again.
+    /// A user message continued the conversation.
     Message {
-        /// What was said.
+        /// The text.
         text: Arc<str>,
-        /// When.
+        /// The time.
         at: DateTime<Utc>,
     },
-    /// Whoever forked the run put these values into the context.
+    /// A fork added these values to the context.
     Given {
         /// The values.
         context: Context,
-        /// When.
+        /// The time.
         at: DateTime<Utc>,
     },
-    /// Something outside the conversation stopped it.
+    /// A cancellation or a time-out stopped the run.
     Interrupted {
-        /// What.
+        /// The cause.
         cause: Interruption,
-        /// When.
+        /// The time.
         at: DateTime<Utc>,
     },
-    /// Another process went on with it.
+    /// Another process continued the run.
     Resumed {
-        /// When.
+        /// The time.
         at: DateTime<Utc>,
     },
-    /// It ended; it may have been resumed or continued afterwards.
+    /// The run ended; it may have been resumed or continued afterwards.
     Ended {
-        /// How.
+        /// The outcome.
         ended: Box<RunEnded>,
-        /// When.
+        /// The time.
         at: DateTime<Utc>,
     },
 }
@@ -91,94 +92,94 @@ pub enum Chapter {
 /// One turn.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// Its number, from 1.
+    /// The number of the turn, from 1.
     pub turn: u32,
-    /// When it was decided.
+    /// When the turn started.
     pub started_at: DateTime<Utc>,
-    /// When it was closed; `None`: it stayed open.
+    /// When the turn finished; `None`: it is still open.
     pub finished_at: Option<DateTime<Utc>>,
-    /// Who ran, in declaration order.
+    /// The executions, in declaration order.
     pub executions: Vec<Execution>,
-    /// Who was looked at and did not.
+    /// The agents that were examined and did not run.
     pub waiting: Vec<Waiting>,
-    /// Requests for the next turn, by target.
+    /// The requests for the next turn, by target agent.
     pub requests: IndexMap<Arc<str>, Arc<Request>>,
-    /// What the person who runs the ensemble should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// One agent's part in a turn.
+/// An execution of an agent in a turn.
 #[derive(Debug, Clone)]
 pub struct Execution {
     /// The agent.
     pub agent: Arc<str>,
-    /// Which execution of the agent, from 1.
+    /// The number of the execution of the agent, from 1.
     pub execution: u32,
-    /// What it read: agents, and which of their executions.
+    /// The outputs that it read: the agent, and the number of its execution.
     pub reads: IndexMap<Arc<str>, u32>,
     /// The request that started it.
     pub request: Option<Arc<Request>>,
-    /// Agents whose failure it was started to handle.
+    /// The agents whose failure started it.
     pub handles: Vec<Arc<str>>,
-    /// Its attempts, the first one first.
+    /// Its attempts, in order.
     pub attempts: Vec<Attempt>,
-    /// The question that it asked and that has no answer.
+    /// The question that it asked and that is not answered.
     pub question: Option<Question>,
-    /// How it ended, without what was said to a model.
+    /// Its result, without the messages to a model.
     pub finished: Option<ExecutionFinished>,
-    /// The tools that its model has called.
+    /// The tool calls of its model.
     pub tool_calls: Vec<ToolCall>,
-    /// What its model was not shown, as the thread notes it.
+    /// The messages that its model did not receive, as the thread notes them.
     pub dropped: Option<Value>,
-    /// What all its attempts cost.
+    /// The usage of all attempts.
     pub usage: Option<Usage>,
 }
 
-/// One try of an execution.
+/// An attempt of an execution.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// From 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// When it began.
+    /// When it started.
     pub started_at: DateTime<Utc>,
-    /// When it ended, as far as somebody saw it.
+    /// When it ended, if this was observed.
     pub ended_at: Option<DateTime<Utc>>,
-    /// What became of it.
+    /// Its result.
     pub end: AttemptEnd,
 }
 
-/// What became of an attempt.
+/// The result of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttemptEnd {
-    /// Nothing yet.
+    /// The attempt has not ended.
     UnderWay,
-    /// It ended the execution.
+    /// The attempt ended the execution.
     Final,
-    /// It failed, and another followed.
+    /// The attempt failed, and another attempt followed.
     Failed {
-        /// Why.
+        /// The failure.
         failure: Failure,
-        /// The pause before the next, in seconds.
+        /// The pause before the next attempt, in seconds.
         pause: f64,
         /// The end of its stderr.
         stderr: String,
     },
-    /// It asked and got no answer.
+    /// The attempt asked a question, and there is no answer.
     Asked,
-    /// It was stopped with the run.
+    /// The attempt was stopped with the run.
     Stopped,
-    /// The process that drove the run died meanwhile.
+    /// The process that executed the run ended during the attempt.
     Lost,
 }
 
-/// What can be said of a run as a whole.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// It has ended for good.
+    /// The run has ended and cannot be resumed.
     Ended(CompletionReason),
-    /// It has stopped so, and `resume` goes on with it.
+    /// The run has stopped with this outcome, and `resume` can continue it.
     Stopped(CompletionReason),
-    /// It has no end: it is under way, or its process has died.
+    /// The run has no end: it is in progress, or its process has ended.
     Open,
 }
 
@@ -191,25 +192,25 @@ impl Story {
         })
     }
 
-    /// All executions with their turns, in turn and declaration order.
+    /// All executions with their turns, in order of turn and declaration.
     pub fn executions(&self) -> impl Iterator<Item = (u32, &Execution)> {
         self.turns()
             .flat_map(|turn| turn.executions.iter().map(|execution| (turn.turn, execution)))
     }
 
-    /// How many executions have ended.
+    /// The number of finished executions.
     pub fn execution_count(&self) -> usize {
         self.executions()
             .filter(|(_, execution)| execution.finished.is_some())
             .count()
     }
 
-    /// How many turns were closed.
+    /// The number of finished turns.
     pub fn turn_count(&self) -> usize {
         self.turns().filter(|turn| turn.finished_at.is_some()).count()
     }
 
-    /// How the run ended, if nothing came after it.
+    /// The end of the run, if no later event continued it.
     pub fn ended(&self) -> Option<&RunEnded> {
         self.chapters.iter().rev().find_map(|chapter| match chapter {
             Chapter::Ended { ended, .. } if self.ended => Some(&**ended),
@@ -217,7 +218,7 @@ impl Story {
         })
     }
 
-    /// How the run stands.
+    /// The progress of the run.
     pub fn progress(&self) -> Progress {
         match self.ended().map(|ended| ended.completion_reason) {
             Some(reason) if reason.is_resumable() => Progress::Stopped(reason),
@@ -226,7 +227,7 @@ impl Story {
         }
     }
 
-    /// The questions without an answer, each with the agent whose answer is wanted.
+    /// The questions without an answer, each with the agent that asks.
     pub fn questions(&self) -> Vec<(Arc<str>, &Question)> {
         let open = self.turns().filter(|turn| turn.finished_at.is_none());
         let executions = open.flat_map(|turn| &turn.executions);
@@ -241,7 +242,7 @@ impl Story {
 }
 
 impl Turn {
-    /// Wall clock from its start to its end, in seconds.
+    /// The time from start to end, in seconds.
     pub fn seconds(&self) -> Option<f64> {
         Some((self.finished_at? - self.started_at).as_seconds_f64())
     }
@@ -258,32 +259,32 @@ impl Turn {
 }
 
 impl Execution {
-    /// Wall clock of all attempts, in seconds: of those that ended, and of the last one as it was measured.
+    /// The duration of all attempts, in seconds: of those that ended; for the last one, the measured duration.
     pub fn seconds(&self) -> f64 {
         let earlier = self.attempts.iter().filter(|attempt| attempt.end != AttemptEnd::Final);
         let earlier: f64 = earlier.filter_map(Attempt::seconds).sum();
         earlier + self.finished.as_ref().map_or(0.0, |finished| finished.execution_time)
     }
 
-    /// How many of its attempts were tries of the work: asking a question that nobody answered is none.
+    /// The number of attempts, without attempts that only asked a question that was not answered.
     pub fn tries(&self) -> usize {
         let tries = self.attempts.iter().filter(|attempt| attempt.end != AttemptEnd::Asked);
         tries.count()
     }
 
-    /// What it said; `None` where it failed or has not ended.
+    /// The output; `None` if the execution failed or has not ended.
     pub fn output(&self) -> Option<&Arc<Value>> {
         self.finished.as_ref()?.output()
     }
 
-    /// Why it failed.
+    /// The failure.
     pub fn failure(&self) -> Option<&Failure> {
         self.finished.as_ref()?.failure()
     }
 }
 
 impl Attempt {
-    /// How long it took, in seconds.
+    /// The duration, in seconds.
     pub fn seconds(&self) -> Option<f64> {
         Some((self.ended_at? - self.started_at).as_seconds_f64())
     }

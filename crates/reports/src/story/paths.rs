@@ -1,21 +1,21 @@
-//! Where two JSON values differ, by path.
+//! The differences between two JSON values, by path.
 
 use serde_json::Value;
 
-/// One place at which two values differ.
+/// A place at which two values differ.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Change {
-    /// The way to it: `report.lines[2]`; empty for the whole value.
+    /// The path: `report.lines[2]`; empty for the whole value.
     pub path: String,
-    /// What the first has there, if anything.
+    /// The first value at this place, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a: Option<Value>,
-    /// What the second has there.
+    /// The second value at this place, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b: Option<Value>,
 }
 
-/// All places at which the values differ, in the order of the first, then what only the second has.
+/// All places at which the values differ: first in the order of the first value, then those that only the second has.
 pub fn changes(a: &Value, b: &Value) -> Vec<Change> {
     let mut found = Vec::new();
     collect(String::new(), Some(a), Some(b), &mut found);

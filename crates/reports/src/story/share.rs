@@ -1,4 +1,4 @@
-//! What each agent's part of a run came to: executions, attempts, requests, tokens, time.
+//! The usage of each agent in a run: executions, attempts, requests, tokens, time.
 
 use std::sync::Arc;
 
@@ -8,35 +8,35 @@ use serde::Serialize;
 use super::Story;
 use ensemble_language::data::Usage;
 
-/// What a run came to.
+/// The usage of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Shares {
-    /// Each agent that ran, in the order of its first execution.
+    /// The usage of each agent, in the order of first executions.
     pub agents: IndexMap<Arc<str>, Share>,
-    /// All of them together; its time adds up what ran side by side.
+    /// The total of all agents; the times of parallel executions are added.
     pub all: Share,
-    /// Turns that were closed.
+    /// The number of finished turns.
     pub turns: usize,
-    /// Wall clock in which a process drove the run, in seconds.
+    /// The time in which a process executed the run, in seconds.
     pub wall_seconds: f64,
 }
 
-/// What an agent's executions came to.
+/// The usage of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Share {
-    /// Executions that ended.
+    /// The number of finished executions.
     pub executions: u32,
-    /// Those that failed.
+    /// The number of failed executions.
     pub failed: u32,
-    /// Attempts that began.
+    /// The number of started attempts.
     pub attempts: u32,
     /// Requests and tokens.
     pub usage: Usage,
-    /// Wall clock of all attempts, in seconds.
+    /// The duration of all attempts, in seconds.
     pub seconds: f64,
 }
 
-/// What each agent's part of the story came to.
+/// The usage of each agent in the story.
 pub fn shares(story: &Story) -> Shares {
     let mut shares = Shares {
         turns: story.turn_count(),

@@ -1,7 +1,7 @@
-//! The spinner: one row of the terminal that shows who is at work, and of which nothing remains.
+//! The spinner: one row of the terminal with the running agents, which is removed afterwards.
 //!
-//! The row is short, and the cursor stands right behind it: a Ctrl-C that the terminal echoes (`^C`) stays on the row and
-//! is cleared with it, and a terminal that becomes narrower does not break the row into two, of which one would remain.
+//! The row is short, and the cursor is directly behind it. So the `^C` that a terminal prints after Ctrl-C stays on the
+//! row and is cleared with it, and a terminal that becomes narrower does not split the row in two.
 
 use std::io;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use crate::report::wrap::cut;
 
-/// Between two pictures of the spinner.
+/// The time between two frames of the spinner.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Columns that are left free at the end of the row, for what the terminal echoes.
+/// The columns that are left free at the end of the row, for characters that the terminal prints.
 const FREE: u16 = 8;
 
-/// Columns for the spinner and the time.
+/// The columns for the spinner and the time.
 const AROUND: u16 = 12;
 
-/// Shows a message and the time since it began, while nobody writes.
+/// Shows a message and the time since its start, while nothing else is written.
 pub(super) struct Spinner {
     bar: ProgressBar,
     message: String,
@@ -28,7 +28,7 @@ pub(super) struct Spinner {
 }
 
 impl Spinner {
-    /// On standard error, or nowhere.
+    /// The output: standard error, or none.
     pub(super) fn new(is_shown: bool) -> Self {
         let target = match is_shown {
             true => ProgressDrawTarget::term_like(Box::new(Row(Term::stderr()))),
@@ -45,7 +45,7 @@ impl Spinner {
         }
     }
 
-    /// Sets the message without options it; an empty one stops the spinner.
+    /// Sets the message without restarting the time; an empty message stops the spinner.
     pub(super) fn set_message(&mut self, message: String) {
         self.message = message;
         if self.message.is_empty() {
@@ -55,12 +55,12 @@ impl Spinner {
         }
     }
 
-    /// The time begins anew.
+    /// Restarts the time.
     pub(super) fn reset_time(&self) {
         self.bar.reset_elapsed();
     }
 
-    /// Turns from now on, if there is something to tell.
+    /// Starts the spinner, if there is a message.
     pub(super) fn start(&mut self) {
         if self.turns || self.message.is_empty() || self.bar.is_hidden() {
             return;
@@ -71,7 +71,7 @@ impl Spinner {
         self.bar.enable_steady_tick(TICK);
     }
 
-    /// Clears the row and stands still.
+    /// Clears the row and stops.
     pub(super) fn stop(&mut self) {
         if !std::mem::take(&mut self.turns) {
             return;
@@ -80,7 +80,7 @@ impl Spinner {
         self.bar.finish_and_clear();
     }
 
-    /// Clears the row while something else is written.
+    /// Clears the row while other output is written.
     pub(super) fn suspend(&self, write: impl FnOnce()) {
         if self.turns {
             self.bar.suspend(write);
@@ -98,7 +98,7 @@ impl Spinner {
     }
 }
 
-/// A terminal on which a row is not filled up with blanks.
+/// A terminal that does not pad a row with blanks.
 #[derive(Debug)]
 struct Row(Term);
 
@@ -132,7 +132,7 @@ impl TermLike for Row {
     }
 
     fn write_str(&self, text: &str) -> io::Result<()> {
-        // The filler, with which the cursor would stand at the end of the row.
+        // The padding would move the cursor to the end of the row.
         if text.bytes().all(|byte| byte == b' ') {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! The reply that is shown while it arrives.
+//! Shows a reply while it arrives.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use ensemble_core::thread::{Said, Speaker, ToolCall};
 const NAME: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 
-/// Columns before every row of a reply.
+/// The indent of every row of a reply.
 const INDENT: usize = 4;
 
-/// A reply that is being streamed, and how much of it is written.
+/// A reply that is being streamed, and the part of it that is written.
 pub(super) struct StreamedReply {
     pub(super) speaker: Speaker,
-    /// The line with the agent's name is written.
+    /// Whether the line with the agent's name is written.
     pub(super) title_printed: bool,
     /// The beginning of a reply, until it is known whether it is text.
     buffered: String,
     /// The reply is text and is being written.
     is_text: bool,
     wrapper: Wrapper,
-    /// Text of the last reply was written.
+    /// Whether text of the last reply was written.
     has_text: bool,
 }
 
@@ -83,7 +83,7 @@ impl ConsoleState {
         self.write(reply, buffered.trim_start());
     }
 
-    /// A line about a tool; the next text is another reply.
+    /// Writes a line about a tool; text after it belongs to another reply.
     fn line(&mut self, reply: &mut StreamedReply, line: &str) {
         self.data_replies.remove(&reply.speaker.agent);
         self.begin(reply);
@@ -117,7 +117,7 @@ impl ConsoleState {
         self.write_out(&shown);
     }
 
-    /// Ends the present line of the reply, if there is one.
+    /// Ends the current line of the reply, if there is one.
     pub(super) fn end_line(&mut self, reply: &mut StreamedReply) {
         let mut shown = String::new();
         reply.wrapper.close_line(&mut shown);
@@ -154,26 +154,26 @@ impl StreamedReply {
     }
 }
 
-/// A reply that begins so is an object, which is shown by its keys when it is whole.
+/// A reply with this beginning is a JSON object, which is shown by its keys when it is complete.
 fn looks_like_data(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with('{') || text.starts_with("```")
 }
 
-/// `name {"city": "Paris"}`, on one line, shortened unless the whole is wanted.
+/// `name {"city": "Paris"}`, on one line, shortened unless the full text is requested.
 pub(crate) fn call_line(call: &ToolCall, whole: bool) -> String {
     format!("{} {}", call.name, on_one_line(&call.arguments.to_string(), whole))
 }
 
-/// `name: 72`, likewise.
+/// `name: 72`, in the same way.
 pub(crate) fn result_line(call: &ToolCall, whole: bool) -> String {
     format!("{}: {}", call.name, on_one_line(&call.told(), whole))
 }
 
-/// Characters of what a tool takes or gives that are shown unless all are wanted.
+/// The number of characters of a tool's arguments or result that are shown by default.
 const MOST: usize = 120;
 
-/// Is the whole of the call longer than what is shown of it?
+/// Whether the call is longer than the part of it that is shown.
 pub(crate) fn is_long(call: &ToolCall) -> bool {
     let is_long = |text: &str| text.chars().nth(MOST).is_some();
     is_long(&call.arguments.to_string()) || is_long(&call.told())

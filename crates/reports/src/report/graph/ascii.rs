@@ -1,8 +1,8 @@
-//! Plain text: every agent, and below it whom it listens to.
+//! Plain text: every agent, with its dependencies below it.
 
 use super::{Arrow, Picture};
 
-/// The agents in declaration order, and below them what the arrows mean.
+/// The agents in declaration order, and then the meaning of the arrows.
 pub fn ascii(picture: &Picture) -> String {
     let mut text = format!("{}\n", picture.title);
     if let Some(subtitle) = &picture.subtitle {
@@ -34,7 +34,7 @@ fn head(arrow: &Arrow) -> &'static str {
     }
 }
 
-/// What the heads mean, for those that are there.
+/// The meaning of the arrow heads that occur.
 fn legend(arrows: &[Arrow]) -> String {
     let meanings = [
         ("<--", "listens to"),

@@ -2,7 +2,7 @@
 
 use super::{Arrow, Node, Picture, Shape};
 
-/// The graph; feedback edges do not take part in the layout, so that they point back.
+/// The graph. Feedback edges do not affect the layout, so they point back.
 pub fn dot(picture: &Picture) -> String {
     let mut text = format!("digraph \"{}\" {{\n", escaped(&picture.title));
     text.push_str("    node [fontname=\"sans-serif\"];\n    edge [fontname=\"sans-serif\", fontsize=10];\n");

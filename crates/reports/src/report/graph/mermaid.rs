@@ -1,4 +1,4 @@
-//! Mermaid: a flowchart in a text, which forges and editors draw.
+//! Mermaid: a flowchart as text, which code hosting sites and editors draw.
 
 use super::{Arrow, Node, Picture, Shape};
 
@@ -21,7 +21,7 @@ pub fn mermaid(picture: &Picture) -> String {
             arrow.to
         ));
     }
-    // Dashes, paleness and thickness look the same on light and on dark.
+    // Dashes, opacity and thickness look the same on light and on dark backgrounds.
     let nodes = |shown: fn(&Node) -> bool| numbers("n", &picture.nodes, shown);
     for (class, look, these) in [
         ("idle", "stroke-dasharray:4 4,opacity:0.6", nodes(Node::is_idle)),
@@ -78,7 +78,7 @@ fn label(arrow: &Arrow) -> String {
     format!("|\"{}\"|", lines.join("<br/>"))
 }
 
-/// Inside quotes: what would end them, or be taken for an entity, for HTML or for Markdown.
+/// Escapes characters that would end the quotes, or would be read as an entity, as HTML or as Markdown.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,7 +1,7 @@
-//! An ensemble as a picture: agents as shapes by their kind, and an arrow to each agent from whom it listens to.
+//! An ensemble as a picture: agents as shapes by kind, and an arrow to each agent from each of its dependencies.
 //!
-//! What is drawn is gathered once ([`Picture`]); each form only spells it. No form needs a program that is
-//! installed: Mermaid is drawn by the forges, DOT by Graphviz, SVG by every browser, and the plain text is read as it is.
+//! The content is collected once ([`Picture`]), and each format writes it. No format needs an installed program: code
+//! hosting sites draw Mermaid, Graphviz draws DOT, every browser draws SVG, and plain text is read directly.
 
 mod ascii;
 mod dot;
@@ -14,16 +14,16 @@ pub use dot::dot;
 pub use mermaid::mermaid;
 pub use svg::svg;
 
-/// What is drawn.
+/// The content of a picture.
 #[derive(Debug, Clone)]
 pub struct Picture {
-    /// The ensemble's name.
+    /// The name of the ensemble.
     pub title: String,
-    /// The run that is shown, and how it ended.
+    /// The run, with its outcome.
     pub subtitle: Option<String>,
     /// The agents, in declaration order.
     pub nodes: Vec<Node>,
-    /// Who listens to whom.
+    /// The dependencies.
     pub arrows: Vec<Arrow>,
 }
 
@@ -32,11 +32,11 @@ pub struct Picture {
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub shape: Shape,
-    /// What else is worth a line: its limits.
+    /// Further lines: its limits.
     pub notes: Vec<String>,
-    /// What became of it; `None`: no run is shown.
+    /// Its data in the run; `None`: no run is shown.
     pub fate: Option<Fate>,
 }
 
@@ -53,57 +53,57 @@ pub enum Shape {
     Ensemble,
 }
 
-/// What became of an agent in a run.
+/// The data of an agent in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// It had a part in it.
+    /// The agent was executed.
     Ran {
-        /// How often.
+        /// The number of executions.
         executions: usize,
-        /// How often in vain.
+        /// The number of failed executions.
         failed: usize,
     },
-    /// It had none.
+    /// The agent was not executed.
     Idle {
-        /// Why not; a run that goes on has not said so yet.
+        /// The reason; a run in progress has none yet.
         why: Option<String>,
     },
 }
 
-/// `to` listens to `from`.
+/// A dependency: `to` depends on `from`.
 #[derive(Debug, Clone)]
 pub struct Arrow {
-    /// The node that is listened to.
+    /// The node that is depended on.
     pub from: usize,
-    /// The node that listens.
+    /// The node that has the dependency.
     pub to: usize,
-    /// Which end of the other's executions it is about.
+    /// The result of executions that fulfils the dependency.
     pub ending: Ending,
-    /// The condition, as written.
+    /// The text of the condition.
     pub condition: Option<String>,
     /// How often it may start the agent.
     pub most: Option<u32>,
     /// Not needed before the first execution: drawn dashed.
     pub feedback: bool,
-    /// One of several of which one is enough: drawn with a ring for a head.
+    /// Whether one of several such dependencies is enough: drawn with a circle as head.
     pub any_of: bool,
     /// How often it started the agent; `None`: no run is shown.
     pub started: Option<usize>,
 }
 
-/// Which end of an execution an arrow is about.
+/// The result of executions that fulfils a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It succeeded.
+    /// The execution succeeded.
     Success,
-    /// It failed.
+    /// The execution failed.
     Failure,
-    /// Either.
+    /// Either result.
     Any,
 }
 
 impl Shape {
-    /// The word for the kind.
+    /// The name of the kind.
     fn word(self) -> &'static str {
         match self {
             Self::Script => "script",
@@ -124,12 +124,12 @@ impl Node {
             .chain(self.fate.iter().map(Fate::words))
     }
 
-    /// A run is shown, and the agent had no part in it.
+    /// Whether a run is shown in which the agent was not executed.
     fn is_idle(&self) -> bool {
         matches!(self.fate, Some(Fate::Idle { .. }))
     }
 
-    /// A run is shown in which the agent failed.
+    /// Whether a run is shown in which the agent failed.
     fn has_failed(&self) -> bool {
         matches!(self.fate, Some(Fate::Ran { failed: 1.., .. }))
     }
@@ -163,13 +163,13 @@ impl Arrow {
         self.most.map(|most| format!("at most {}", times(most as usize)))
     }
 
-    /// How often it did.
+    /// How often it started the agent.
     fn story(&self) -> Option<String> {
         let started = self.started.filter(|started| *started > 0)?;
         Some(format!("started {}", times(started)))
     }
 
-    /// A run is shown in which it started nobody.
+    /// Whether a run is shown in which it started no agent.
     fn is_idle(&self) -> bool {
         self.started == Some(0)
     }

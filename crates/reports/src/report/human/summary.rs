@@ -1,4 +1,4 @@
-//! What is printed when a run ends: the outcome, what it took, and what to type next.
+//! The text at the end of a run: the outcome, time and usage, and the next commands.
 
 use super::{Human, Verbosity};
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, count, duration, used};
@@ -42,13 +42,13 @@ impl Human {
         text
     }
 
-    /// What to type next.
+    /// The next commands.
     pub(super) fn commands(&self, reason: CompletionReason, state: &ConversationState) -> String {
         if self.verbosity == Verbosity::Quiet {
             return String::new();
         }
         let id = state.started().map_or("", |started| &*started.run_id);
-        // A run inside another is driven with that one.
+        // A run inside another run is executed with that run.
         if id.contains('/') || id.is_empty() {
             return String::new();
         }

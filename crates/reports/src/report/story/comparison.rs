@@ -1,4 +1,4 @@
-//! Where two runs part, for people and as JSON.
+//! The differences between two runs, for users and as JSON.
 
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
@@ -8,22 +8,22 @@ use crate::report::values::value_text;
 use crate::report::wrap::LineWidth;
 use crate::story::{Change, Comparison, ContextChange, Decision, Difference, Outcome, Sides, Story};
 
-/// Differences of one value that are shown; the JSON document has all.
+/// The number of differences of one value that are shown; the JSON document contains all.
 const CHANGES: usize = 12;
 
-/// Unchanged lines around a changed one.
+/// The number of unchanged lines around a changed line.
 const AROUND: usize = 2;
 
-/// A run with the words by which it was given.
+/// A run, with its name on the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
-    /// As it was typed.
+    /// The name as typed.
     pub given: &'a str,
-    /// What happened in it.
+    /// The events of the run.
     pub story: &'a Story,
 }
 
-/// The differences, for people.
+/// The differences, for users.
 pub fn comparison(compared: &Comparison, runs: &[Named; 2], width: LineWidth) -> String {
     let mut text = format!("a  {}\nb  {}\n", brief(&runs[0]), brief(&runs[1]));
     for (here, there, run) in [("a", "b", 0), ("b", "a", 1)] {
@@ -44,7 +44,7 @@ pub fn comparison(compared: &Comparison, runs: &[Named; 2], width: LineWidth) ->
             "{DIM}the final contexts are not compared: the ensemble of one run is not available{DIM:#}\n"
         ));
     }
-    // Values and lines of texts stay as they are.
+    // Values and lines of texts are not wrapped.
     let is_value = |line: &str| line.starts_with("    ") && !line.starts_with("     ");
     let lines = text.split_inclusive('\n').map(|line| match is_value(line) {
         true => line.to_owned(),
@@ -107,7 +107,7 @@ fn fork_of(here: &str, there: &str, run: &Named, other: &Named) -> String {
     }
 }
 
-/// Everything that differs; what came first in the runs comes first.
+/// All differences, in the order of the runs.
 fn parts(compared: &Comparison, runs: &[Named; 2]) -> String {
     let mut text = String::new();
     if let Some(input) = &compared.input {
@@ -196,7 +196,7 @@ fn difference(output: &Difference, compared: &Comparison, runs: &[Named; 2]) -> 
     text
 }
 
-/// The command that shows all of a run; a saved result is not shown by any.
+/// The command that shows the whole run; there is none for a saved result.
 fn shown_by(run: &Named) -> Option<String> {
     let id = &run.story.started.as_ref()?.run_id;
     let is_recorded = !id.is_empty() && !id.contains('/') && id.starts_with(run.given);
@@ -228,7 +228,7 @@ fn changed(changes: &[Change]) -> String {
     text
 }
 
-/// One change: two values on a line each, or the lines of a text that differ.
+/// One change: two values, each on a line, or the changed lines of a text.
 fn change(change: &Change) -> String {
     let path = if change.path.is_empty() {
         String::new()
@@ -258,7 +258,7 @@ fn change(change: &Change) -> String {
     text
 }
 
-/// The lines that differ, with a few around them.
+/// The changed lines, with a few lines around them.
 fn lines(a: &str, b: &str) -> String {
     let diff = TextDiff::from_lines(a, b);
     let mut text = String::new();
@@ -287,7 +287,7 @@ fn outcome(outcome: &Outcome) -> String {
     }
 }
 
-/// What both cost, where somebody asked a model and it was not the same.
+/// The usage of both runs, if a model was used and the usage differs.
 fn usage(compared: &Comparison) -> String {
     let Sides { a, b } = compared.usage;
     if a == b {

@@ -1,4 +1,4 @@
-//! What a run would take, told from what a recorded one took.
+//! The estimate of a run, from a recorded run.
 
 use std::sync::Arc;
 
@@ -8,38 +8,38 @@ use crate::report::format::{CAUTION, DIM, NAME, count, duration};
 use crate::report::wrap::LineWidth;
 use crate::story::{Share, Shares, Story};
 
-/// What is known before a run.
+/// The data of an estimate.
 #[derive(Debug)]
 pub struct Estimate<'a> {
-    /// The file that is to run.
+    /// The file to run.
     pub ensemble: &'a str,
-    /// The run that is taken for the estimate.
+    /// The recorded run.
     pub story: &'a Story,
-    /// The agents of the file in declaration order.
+    /// The agents of the file, in declaration order.
     pub agents: Vec<(Arc<str>, Known)>,
-    /// Agents that ran and that the file no longer has.
+    /// The agents that ran and are no longer in the file.
     pub gone: Vec<Arc<str>>,
-    /// What the recorded run came to.
+    /// The usage of the recorded run.
     pub recorded: &'a Shares,
-    /// The recorded ensemble is at hand, so that changed agents are known.
+    /// Whether the recorded ensemble is available, so that changed agents are known.
     pub compared: bool,
 }
 
-/// What a record says of an agent of the file.
+/// The recorded data of an agent of the file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Known {
-    /// It ran, and would run the same.
+    /// The agent ran, and has not changed.
     Ran(Share),
-    /// It had no part in the run.
+    /// The agent was not executed in the recorded run.
     Idle,
-    /// The file says something else of it now, so what it took says little.
+    /// The agent has changed in the file, so its recorded usage is not reliable.
     Changed(Share),
-    /// The recorded ensemble did not have it.
+    /// The recorded ensemble did not contain the agent.
     New,
 }
 
 impl Estimate<'_> {
-    /// What is known, all agents together.
+    /// The known usage of all agents together.
     fn total(&self) -> Share {
         let known = self.agents.iter().filter_map(|(_, known)| match known {
             Known::Ran(share) => Some(*share),
@@ -54,7 +54,7 @@ impl Estimate<'_> {
     }
 }
 
-/// For people.
+/// The estimate for users.
 pub fn estimate(estimate: &Estimate, width: LineWidth) -> String {
     let story = estimate.story;
     let run = story.started.as_ref().map_or("", |started| &*started.run_id);
@@ -106,7 +106,7 @@ pub fn estimate(estimate: &Estimate, width: LineWidth) -> String {
     )
 }
 
-/// What the tokens cost at the file's prices, and whose have none.
+/// The cost of the tokens at the prices of the file, and the agents without a price.
 fn cost(estimate: &Estimate, total: &Share) -> String {
     let Some(cost) = total.usage.cost else {
         return String::new();
@@ -151,7 +151,7 @@ fn notes(estimate: &Estimate, total: &Share) -> String {
     text
 }
 
-/// As one JSON document. Totals hold what is known: neither changed nor new agents.
+/// The estimate as one JSON document. Totals contain only known values: neither changed nor new agents.
 pub fn estimate_document(estimate: &Estimate) -> Value {
     let agents = estimate.agents.iter().map(|(name, known)| {
         let (state, share) = match known {
@@ -212,7 +212,7 @@ fn words(name: &str, words: &str) -> [String; 6] {
     [name.to_owned(), words.to_owned(), requests, input, output, time]
 }
 
-/// Columns side by side: names to the left, figures to the right; words instead of figures may run over.
+/// Columns: names left-aligned, numbers right-aligned. A text in place of numbers may be longer than its column.
 fn table(rows: &[[String; 6]]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter(|row| column == 0 || !row[2].is_empty());

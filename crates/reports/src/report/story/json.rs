@@ -1,4 +1,4 @@
-//! The story of a run as one JSON document, for programs that ask what happened in which turn.
+//! A run as one JSON document, for programs.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::story::{Attempt, AttemptEnd, Chapter, Execution, Progress, Story, Tur
 
 /// Version of the document.
 ///
-/// - 1: the first.
+/// - 1: the first version.
 const VERSION: u32 = 1;
 
-/// The document.
+/// Creates the document.
 pub fn document(story: &Story, driver: Driver) -> Value {
     let started = story.started.as_ref();
     let ended = story.ended();
@@ -128,7 +128,7 @@ fn attempt(attempt: &Attempt) -> Value {
     document
 }
 
-/// What became of an attempt, in a word.
+/// The result of an attempt, as one word.
 pub(super) fn word(end: &AttemptEnd) -> &'static str {
     match end {
         AttemptEnd::UnderWay => "under_way",

@@ -1,4 +1,4 @@
-//! Single lines of a run's story, as text.
+//! Single lines of the text report of a run.
 
 use chrono::Local;
 
@@ -10,10 +10,10 @@ use crate::story::{AttemptEnd, Execution, Story, Turn};
 use ensemble_core::conversation::{CompletionReason, Interruption, Record};
 use ensemble_language::data::Context;
 
-/// Columns before every row of an output.
+/// The indent of every row of an output.
 pub(super) const INDENT: usize = 4;
 
-/// What a run came to: turns and time, requests and tokens.
+/// The totals of a run: turns and time, requests and tokens.
 pub(super) fn totals(story: &Story) -> Vec<String> {
     let mut lines = vec![format!(
         "{} · {} · {}",
@@ -35,7 +35,7 @@ pub(super) fn totals(story: &Story) -> Vec<String> {
     lines
 }
 
-/// A cause as people say it.
+/// The cause of an interruption, as text.
 pub(super) fn words(cause: &Interruption) -> String {
     match cause {
         Interruption::Cancelled { by } => format!("stopped by {by}"),
@@ -52,12 +52,12 @@ pub(super) fn mark(reason: CompletionReason) -> (anstyle::Style, &'static str) {
     }
 }
 
-/// What a script wrote to stderr, as it wrote it.
+/// The text that a script wrote to stderr, unchanged.
 pub(super) fn as_written(stderr: &str) -> String {
     LineWidth::UNLIMITED.block(&format!("{DIM}stderr:{DIM:#}\n{stderr}"), INDENT)
 }
 
-/// Who was at work when the run was stopped.
+/// The agents that were running when the run was stopped.
 pub(super) fn stopped(turn: &Turn) -> String {
     let stopped = turn.executions.iter().filter(|execution| {
         let last = execution.attempts.last();
@@ -71,7 +71,7 @@ pub(super) fn stopped(turn: &Turn) -> String {
         .collect()
 }
 
-/// Who is at work, or was when the process died.
+/// The agents that are running, or were running when the process ended.
 pub(super) fn under_way(turn: &Turn, driver: Driver) -> String {
     let open = turn.executions.iter().filter(|execution| execution.finished.is_none());
     let tell = |execution: &Execution| {
@@ -94,7 +94,7 @@ pub(super) fn time(record: &Record) -> String {
     record.at.with_timezone(&Local).format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// Values that were put into a context, on one line.
+/// Values that were added to a context, on one line.
 pub(super) fn given(context: &Context, whole: bool) -> String {
     let pairs: Vec<String> = context
         .iter()

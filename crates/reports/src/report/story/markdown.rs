@@ -1,4 +1,4 @@
-//! The story as Markdown, as forges show it. What agents said stands in fences, so none of it becomes markup.
+//! A run as Markdown, for code hosting sites. Outputs are in code blocks, so none of them becomes markup.
 
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ use crate::report::reasons::grouped;
 use crate::report::values::is_object;
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};
 
-/// Lines of a text after which it is folded away.
+/// A text with more lines is collapsed.
 const LONG: usize = 24;
 
-/// The document; its graph is drawn by Mermaid.
+/// Creates the document, with its graph in Mermaid.
 pub fn markdown(run: &Exported) -> String {
     let story = run.story;
     let name = story.started.as_ref().map_or("", |started| &*started.ensemble);
@@ -51,7 +51,7 @@ pub fn markdown(run: &Exported) -> String {
     text + "## Context at the end\n\n" + &fenced(&format!("{context:#}"), "json")[..]
 }
 
-/// Turns by agents: how long each execution took.
+/// A table of turns and agents, with the duration of each execution.
 fn timeline(run: &Exported) -> String {
     let ran = |name: &str| run.story.executions().any(|(_, execution)| *execution.agent == *name);
     let agents: Vec<&str> = run
@@ -178,7 +178,7 @@ fn said(output: &Value) -> String {
     let mut others = object.clone();
     if let Some(Value::String(response)) = object.get("response") {
         others.shift_remove("response");
-        // A reply that was taken for an object is shown as that.
+        // A reply that was read as an object is shown as an object.
         if others.is_empty() || !is_object(response) {
             text.push_str(&fenced(response, "text"));
         }
@@ -189,7 +189,7 @@ fn said(output: &Value) -> String {
     text
 }
 
-/// A block that ends only where it ends; folded where it is long.
+/// A code block whose end marker does not occur in the text; collapsed if it is long.
 fn fenced(text: &str, language: &str) -> String {
     let text = text.trim_end();
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -202,7 +202,7 @@ fn fenced(text: &str, language: &str) -> String {
     format!("<details><summary>{lines} lines</summary>\n\n{block}</details>\n\n")
 }
 
-/// One line of text in which nothing is markup.
+/// One line of text, with markup escaped.
 fn inline(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut escaped = String::with_capacity(text.len());
@@ -218,7 +218,7 @@ fn inline(text: &str) -> String {
     escaped
 }
 
-/// As it is typed.
+/// A command as typed.
 fn code(command: &str) -> String {
     let longest = command.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);

@@ -1,5 +1,5 @@
-//! The story of a run for those who read it afterwards, or while it is driven elsewhere: on a terminal, as JSON, as
-//! Markdown, as a page; and where the stories of two runs part.
+//! Reports of a run for reading afterwards, or while another process executes it: as text, JSON, Markdown or HTML; and
+//! the differences between two runs.
 
 mod comparison;
 mod estimate;

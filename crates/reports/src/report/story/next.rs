@@ -1,9 +1,9 @@
-//! What somebody who has read a run's story may want to type.
+//! The next commands that a reader of a run may want to type.
 
 use crate::story::{Progress, Story};
 use ensemble_core::conversation::CompletionReason;
 
-/// Who drives a run.
+/// The process that executes a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
     /// The process with this id.
@@ -12,16 +12,16 @@ pub enum Driver {
     Nobody,
 }
 
-/// A command, and what for.
+/// A command and its purpose.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Next {
-    /// In a word or two.
+    /// The purpose, in one or two words.
     pub purpose: &'static str,
-    /// As it is typed.
+    /// The command as typed.
     pub command: String,
 }
 
-/// The commands that make sense now, the likeliest first. A run inside another is driven with that one.
+/// The commands that are useful now, the most likely first. A run inside another run is executed with that run.
 pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
     let Some(id) = story.started.as_ref().map(|started| &*started.run_id) else {
         return Vec::new();
@@ -61,7 +61,7 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
     }
 }
 
-/// As a shell takes it as one word.
+/// Quotes a text as one word for a shell.
 pub(super) fn quoted(text: &str) -> String {
     let is_word = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_-.,:/".contains(c));
     if is_word {
@@ -70,7 +70,7 @@ pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// The last turn before the first in which an agent failed.
+/// The last turn before the first failed execution.
 fn last_sound_turn(story: &Story) -> u32 {
     let mut sound = 0;
     for turn in story.turns().filter(|turn| turn.finished_at.is_some()) {

@@ -1,4 +1,4 @@
-//! A run for people, rendered record by record: a recorded run at once, a running one while it is in progress.
+//! A run for users, written record by record: a recorded run at once, a running one while it is in progress.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use ensemble_core::conversation::{
     Event, ExecutionEnd, ExecutionFinished, InputRequested, Interruption, Record, RunEnded,
 };
 
-/// Lines of an answer that are shown unless all are wanted.
+/// The number of lines of an output that are shown by default.
 const LINES: usize = 8;
 
 /// Renders a run for people.
 #[derive(Debug, Default)]
 pub struct StoryPrinter {
-    /// Nothing is shortened or left out.
+    /// Whether nothing is shortened or left out.
     whole: bool,
-    /// What the agents are: `llm`, `script`, …
+    /// The kinds of the agents: `llm`, `script`, …
     pub kinds: HashMap<Arc<str>, &'static str>,
-    /// The run as it was asked for; `None`: by its id.
+    /// The name of the run on the command line; `None`: its id.
     pub given: Option<String>,
     /// How long lines may be.
     pub width: LineWidth,
-    /// The run may be in progress, so the agents that are running are named too.
+    /// Whether the run may be in progress; then the running agents are named too.
     live: bool,
-    /// Why agents did not run.
+    /// The reasons why agents did not run.
     reasons: Reasons,
-    /// Something was not shown whole.
+    /// Whether any text was shortened.
     has_cut: bool,
 }
 
 impl StoryPrinter {
-    /// Shortens nothing if `whole`; names the agents that are running if `live`.
+    /// Creates a writer. `whole`: nothing is shortened; `live`: the running agents are named.
     pub fn new(whole: bool, live: bool) -> Self {
         Self {
             whole,
@@ -49,7 +49,7 @@ impl StoryPrinter {
         }
     }
 
-    /// What the record adds; `story` has taken it already.
+    /// The text for the record; `story` already contains it.
     pub fn render(&mut self, record: &Record, story: &Story) -> String {
         match &record.event {
             Event::RunStarted(started) => self.started(started, record),
@@ -88,7 +88,7 @@ impl StoryPrinter {
         }
     }
 
-    /// What remains to be said after the last record of a run that has no end, or could go on.
+    /// The text after the last record, if the run has no end or can continue.
     pub fn close(&self, story: &Story, driver: Driver) -> String {
         let mut text = String::new();
         if story.progress() == Progress::Open {
@@ -212,7 +212,7 @@ impl StoryPrinter {
         )
     }
 
-    /// Who asked for it, what it read, and the attempts before the last.
+    /// The request, the inputs, and the failed attempts of an execution.
     fn circumstances(&mut self, execution: &Execution) -> String {
         let mut text = String::new();
         if let Some(request) = &execution.request {
@@ -261,7 +261,7 @@ impl StoryPrinter {
         text
     }
 
-    /// Who did not run in the turn, and what it warned of.
+    /// The agents that did not run in the turn, and its warnings.
     fn closed(&mut self, turn: &Turn) -> String {
         let ran: Vec<Arc<str>> = turn.executions.iter().map(|one| one.agent.clone()).collect();
         let lines = self.reasons.lines(&turn.waiting, &ran, self.whole);
@@ -288,7 +288,7 @@ impl StoryPrinter {
         let reason = ended.completion_reason;
         let (style, mark) = mark(reason);
         let mut line = format!("\n{style}{mark} {reason}{style:#}");
-        // The questions stand above.
+        // The questions are shown above.
         let detail = ended
             .detail
             .as_ref()
@@ -298,7 +298,7 @@ impl StoryPrinter {
         }
         line.push('\n');
         text.push_str(&self.width.sentences(&line));
-        // Who has not run yet may run when it goes on.
+        // An agent that has not run yet may run when the run continues.
         let tells_all = self.whole || !reason.is_resumable();
         let not_run = ended.not_run.iter().filter(|_| tells_all);
         for NotRun { agent, reason } in not_run {

@@ -1,5 +1,5 @@
-//! Rows of cells. A cell is a box, or a bend of a link between two boxes; every link between cells leads from a row
-//! to the next.
+//! Rows of cells. A cell is a box, or a bend of a link between two boxes. Every link between cells connects
+//! neighbouring rows.
 
 use super::{Extent, Sketch};
 
@@ -8,64 +8,64 @@ use super::{Extent, Sketch};
 pub(super) struct Grid {
     /// The boxes, then the bends.
     pub cells: Vec<Cell>,
-    /// The cells of each row, from the first to the last.
+    /// The cells of each row, from first to last.
     pub rows: Vec<Vec<usize>>,
-    /// Every piece of a link.
+    /// All segments of links.
     pub pieces: Vec<Piece>,
-    /// For each link the way through the cells.
+    /// For each link, its path through the cells.
     pub chains: Vec<Chain>,
-    /// For each cell the pieces that lead to the row above.
+    /// For each cell, the segments to the row above.
     pub above: Vec<Vec<usize>>,
-    /// For each cell the pieces that lead to the row below.
+    /// For each cell, the segments to the row below.
     pub below: Vec<Vec<usize>>,
 }
 
 /// A box or a bend.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
-    /// Its size; a bend without a label has none.
+    /// Its size; a bend without a label has size 0.
     pub extent: Extent,
     /// Its row.
     pub row: usize,
-    /// What it is.
+    /// Its kind.
     pub kind: CellKind,
 }
 
-/// What a cell is.
+/// The kind of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CellKind {
     /// A box of the sketch.
     Box,
-    /// A place where a link passes a row.
+    /// A point where a link crosses a row.
     Bend,
-    /// A place where a link passes a row and bears its label.
+    /// A point where a link crosses a row, with the label of the link.
     Label,
 }
 
-/// A piece of a link between two rows.
+/// A segment of a link between two rows.
 #[derive(Debug, Clone)]
 pub(super) struct Piece {
     /// The cell in the upper row.
     pub upper: usize,
     /// The cell in the lower row.
     pub lower: usize,
-    /// It belongs to a link that gives way.
+    /// Whether its link has low priority.
     pub back: bool,
 }
 
-/// A link's way.
+/// The path of a link.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
-    /// From the upper box to the lower one; of two boxes in one row, over a bend below each of them.
+    /// The cells from the upper box to the lower one. For two boxes in one row, the path has a bend below each of them.
     pub cells: Vec<usize>,
-    /// The pieces between them.
+    /// The segments between the cells.
     pub pieces: Vec<usize>,
-    /// The link leads from the lower box to the upper one.
+    /// Whether the link goes from the lower box to the upper one.
     pub upwards: bool,
 }
 
 impl Grid {
-    /// Boxes stand in the even rows, so that there is a row for labels between any two of them.
+    /// Boxes are in even rows, so that there is a row for labels between any two rows of boxes.
     pub(super) fn new(sketch: &Sketch, rows: &[usize]) -> Self {
         let mut grid = Self {
             cells: Vec::new(),
@@ -151,7 +151,7 @@ impl Grid {
         }
     }
 
-    /// The place of each cell in its row.
+    /// The index of each cell in its row.
     pub(super) fn positions(&self) -> Vec<usize> {
         let mut positions = vec![0; self.cells.len()];
         for row in &self.rows {
@@ -163,7 +163,7 @@ impl Grid {
     }
 }
 
-/// Of the rows that can bear a label, the one with the least in it so far, and of equal ones the last.
+/// The row with the least content among those that can contain a label; the last one of several.
 fn roomiest(rows: impl Iterator<Item = usize>, labelled: &[f64]) -> usize {
     rows.fold(None, |best: Option<usize>, row| match best {
         Some(best) if labelled[best] < labelled[row] => Some(best),

@@ -1,12 +1,12 @@
-//! Where things stand in a drawn graph: a layered layout.
+//! The layout of a graph, in layers.
 //!
-//! Boxes stand in rows, one row for each step away from those that wait for nobody ([`rows`]). A link that passes
-//! rows bends in each of them, and its label is one of those bends, so that labels have room like boxes
-//! have ([`grid`]). Rows are put in an order with few crossings ([`order`]), and then spread out so that links
-//! run straight ([`place`]). Everything is decided by the sketch alone, so one ensemble gives one picture.
+//! Boxes are placed in rows, by their distance from the boxes without incoming links ([`rows`]). A link that crosses
+//! rows has a bend in each of them, and its label is one of these bends, so that labels have space like boxes
+//! ([`grid`]). The rows are ordered so that few links cross ([`order`]), and then spread out so that links are straight
+//! ([`place`]). Everything depends only on the sketch, so one ensemble always gives the same picture.
 //!
-//! The published layout crates give places for boxes only: they know nothing of labels, and keep to themselves
-//! where a long link bends.
+//! The published layout crates return only the positions of boxes: they do not support labels, and do not return the
+//! bends of long links.
 
 mod grid;
 mod order;
@@ -16,91 +16,91 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-/// What is to be laid out.
+/// The graph to be laid out.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sketch {
-    /// How large each box is.
+    /// The size of each box.
     pub boxes: Vec<Extent>,
-    /// Between which boxes there are links.
+    /// The links between boxes.
     pub links: Vec<Link>,
 }
 
 /// A link from a box to a box.
 #[derive(Debug, Clone)]
 pub(super) struct Link {
-    /// Where it starts.
+    /// The first box.
     pub from: usize,
-    /// Where its head is.
+    /// The box at its head.
     pub to: usize,
-    /// How large its label is.
+    /// The size of its label.
     pub label: Option<Extent>,
-    /// It decides nothing about rows, and gives way to the others.
+    /// Whether the link has low priority: it does not affect the rows.
     pub back: bool,
 }
 
 /// A size, in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Extent {
-    /// Along a row.
+    /// The size along a row.
     pub breadth: f64,
-    /// From row to row.
+    /// The size across rows.
     pub depth: f64,
 }
 
-/// A place, in pixels from the first corner.
+/// A position, in pixels from the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Spot {
-    /// Along a row.
+    /// The position along a row.
     pub across: f64,
-    /// From row to row.
+    /// The position across rows.
     pub along: f64,
 }
 
-/// Where everything stands.
+/// The result of the layout.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
-    /// The size of the whole.
+    /// The total size.
     pub extent: Extent,
-    /// Each box.
+    /// The boxes.
     pub boxes: Vec<Area>,
-    /// The way of each link.
+    /// The path of each link.
     pub routes: Vec<Route>,
 }
 
-/// A box that has its place.
+/// A box with its position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Area {
-    /// Its middle.
+    /// Its centre.
     pub middle: Spot,
-    /// Its size: as asked for, or broader where many links meet.
+    /// Its size: as requested, or wider if it has many links.
     pub extent: Extent,
 }
 
-/// The way of a link.
+/// The path of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Route {
     /// From the edge of the first box to the edge of the last one.
     pub way: Vec<Leg>,
-    /// The middle of its label.
+    /// The centre of its label.
     pub label: Option<Spot>,
 }
 
-/// A piece of a way; it begins where the one before ends.
+/// A segment of a path; it starts at the end of the previous segment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Leg {
-    /// The beginning.
+    /// The start of the path.
     From(Spot),
     /// A straight line.
     Line(Spot),
-    /// A curve that leaves and arrives across the rows.
+    /// A curve that starts and ends across the rows.
     Curve(Spot),
-    /// A curve that leaves across the rows and arrives along one.
+    /// A curve that starts across the rows and ends along one.
     Turn(Spot),
-    /// A curve that leaves along a row and arrives across the rows.
+    /// A curve that starts along a row and ends across the rows.
     TurnBack(Spot),
 }
 
-/// Lays a sketch out.
+/// Computes the layout of a sketch.
 pub(super) fn arrange(sketch: &Sketch) -> Layout {
     let rows = rows::of(sketch);
     let mut grid = grid::Grid::new(sketch, &rows);
@@ -109,7 +109,7 @@ pub(super) fn arrange(sketch: &Sketch) -> Layout {
 }
 
 impl Area {
-    /// Where its row begins.
+    /// The start of the row.
     pub(super) fn start(&self) -> Spot {
         Spot {
             across: self.middle.across - self.extent.breadth / 2.0,

@@ -1,11 +1,11 @@
-//! In which order the cells of a row stand, so that few links cross.
+//! The order of the cells in each row, so that few links cross.
 
 use super::grid::Grid;
 
-/// Sweeps up and down; more of them hardly ever find a better order.
+/// The number of sweeps up and down; more of them rarely find a better order.
 const SWEEPS: usize = 24;
 
-/// Puts every row in the best order that was found.
+/// Sets the best order that was found for every row.
 pub(super) fn reduce_crossings(grid: &mut Grid) {
     follow_links(grid);
     let mut best = grid.rows.clone();
@@ -29,7 +29,7 @@ pub(super) fn reduce_crossings(grid: &mut Grid) {
     grid.rows = best;
 }
 
-/// A first order: what is linked stands together.
+/// The initial order: linked cells are close together.
 pub(super) fn follow_links(grid: &mut Grid) {
     let mut seen = vec![false; grid.cells.len()];
     let mut rows = vec![Vec::new(); grid.rows.len()];
@@ -47,8 +47,8 @@ pub(super) fn follow_links(grid: &mut Grid) {
     grid.rows = rows;
 }
 
-/// Sorts a row by the middle of what each cell is linked with in the row before (going down) or after. A cell without
-/// links there keeps its place.
+/// Sorts a row by the average position of linked cells in the row before (going down) or after. A cell without links
+/// keeps its position.
 fn sort_row(grid: &mut Grid, row: usize, down: bool) {
     let positions = grid.positions();
     let middle = |cell: usize| -> Option<f64> {
@@ -73,7 +73,7 @@ fn sort_row(grid: &mut Grid, row: usize, down: bool) {
     }
 }
 
-/// Swaps neighbours as long as that saves a crossing.
+/// Swaps neighbours as long as this removes a crossing.
 fn swap_neighbours(grid: &mut Grid) {
     let mut positions = grid.positions();
     let mut improved = true;
@@ -95,7 +95,7 @@ fn swap_neighbours(grid: &mut Grid) {
     }
 }
 
-/// How many links of two neighbours cross when one stands left of the other.
+/// The number of crossings between the links of two neighbours, for one order of the two.
 fn between(grid: &Grid, positions: &[usize], left: usize, right: usize) -> usize {
     let above = |cell: usize| {
         grid.above[cell]
@@ -112,7 +112,7 @@ fn between(grid: &Grid, positions: &[usize], left: usize, right: usize) -> usize
     up.sum::<usize>() + down.sum::<usize>()
 }
 
-/// How many pieces cross in the whole grid.
+/// The number of crossings in the whole grid.
 pub(super) fn crossings(grid: &Grid) -> usize {
     let positions = grid.positions();
     let mut count = 0;
@@ -124,7 +124,7 @@ pub(super) fn crossings(grid: &Grid) -> usize {
             .map(|piece| (positions[piece.upper], positions[piece.lower]))
             .collect();
         ends.sort_unstable();
-        // A crossing is an inversion of the lower ends; `tree` counts those that stand further right.
+        // A crossing is an inversion of the lower ends; `tree` counts the ends further right.
         let width = ends.iter().map(|(_, lower)| lower + 1).max().unwrap_or(0);
         let mut tree = vec![0_usize; width + 1];
         for (seen, (_, lower)) in ends.iter().enumerate() {

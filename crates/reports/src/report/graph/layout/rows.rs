@@ -1,4 +1,4 @@
-//! In which row each box stands: the longest way to it, feedback aside.
+//! The row of each box: the length of the longest path to it, without feedback.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ pub(super) fn of(sketch: &Sketch) -> Vec<usize> {
     for link in forward {
         graph.update_edge(NodeIndex::new(link.from), NodeIndex::new(link.to), ());
     }
-    // Agents can wait for each other in a circle that another way enters. What closes the circle points back.
+    // Agents can form a cycle that starts elsewhere. The link that closes the cycle points back.
     let mut closing = HashSet::new();
     depth_first_search(&graph, graph.node_indices(), |event| {
         if let DfsEvent::BackEdge(from, to) = event {

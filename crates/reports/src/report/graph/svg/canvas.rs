@@ -1,8 +1,8 @@
-//! The paper: where the layout's places are on it.
+//! The drawing area: converts positions of the layout to positions in the picture.
 
 use super::super::layout::{Area, Extent, Leg, Route, Spot};
 
-/// Which way rows follow each other.
+/// The direction in which rows follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From top to bottom.
@@ -14,19 +14,19 @@ pub(super) enum Direction {
 /// A width and a height, in pixels.
 pub(super) type Size = (f64, f64);
 
-/// Where the layout begins on the paper, and which way it goes.
+/// The origin of the layout in the picture, and its direction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Canvas {
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// Pixels before it.
+    /// The pixels to the left.
     pub left: f64,
-    /// Pixels above it.
+    /// The pixels above.
     pub top: f64,
 }
 
 impl Direction {
-    /// A width and a height as a layout counts them.
+    /// A width and a height, in the axes of the layout.
     pub(super) fn extent(self, (width, height): Size) -> Extent {
         match self {
             Self::Down => Extent {
@@ -50,7 +50,7 @@ impl Direction {
 }
 
 impl Canvas {
-    /// A place on the paper.
+    /// A position in the picture.
     pub(super) fn point(&self, spot: Spot) -> (f64, f64) {
         let (x, y) = match self.direction {
             Direction::Down => (spot.across, spot.along),
@@ -64,7 +64,7 @@ impl Canvas {
         (self.point(area.start()), self.direction.size(area.extent))
     }
 
-    /// A way as path data, which ends `short` pixels before its end; and that end, with the unit step that leads to it.
+    /// A path as path data that ends `short` pixels before its end; and that end, with the direction of the last step.
     pub(super) fn path(&self, route: &Route, short: f64) -> (String, Spot, f64) {
         let mut data = String::new();
         let mut here = Spot::default();
@@ -115,8 +115,8 @@ fn spot(leg: &Leg) -> Spot {
     }
 }
 
-/// Half a pixel is near enough, and keeps the file small.
+/// Half a pixel is precise enough, and keeps the file small.
 pub(super) fn short(number: f64) -> f64 {
-    // Adding zero makes minus zero plain.
+    // Adding zero changes minus zero to zero.
     (number * 2.0).round() / 2.0 + 0.0
 }

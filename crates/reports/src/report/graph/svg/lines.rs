@@ -1,4 +1,4 @@
-//! An arrow as a line with a head, and what stands beside it.
+//! An arrow as a line with a head, and its label.
 
 use super::super::layout::{Route, Spot};
 use super::super::{Arrow, Ending, Picture};
@@ -10,7 +10,7 @@ const LINE: f64 = 15.0;
 const COLUMNS: usize = 30;
 const RING: f64 = 4.5;
 
-/// What stands beside an arrow, in lines.
+/// The label of an arrow, in lines.
 pub(super) struct Label {
     lines: Vec<(&'static str, String)>,
 }
@@ -33,7 +33,7 @@ impl Label {
         }
     }
 
-    /// How much room it takes; `None`: there is nothing to say.
+    /// Its size; `None`: it is empty.
     pub(super) fn size(&self) -> Option<Size> {
         let widths = self.lines.iter().map(|(class, line)| match *class {
             "condition" => words::width(line, 6.7),
@@ -44,7 +44,7 @@ impl Label {
         Some((width + 12.0, self.lines.len() as f64 * LINE + 4.0))
     }
 
-    /// Over its line, which it interrupts.
+    /// Draws it over its line, which it interrupts.
     pub(super) fn draw(&self, picture: &Picture, arrow: &Arrow, route: &Route, canvas: &Canvas) -> String {
         let (Some(middle), Some((width, height))) = (route.label, self.size()) else {
             return String::new();
@@ -100,7 +100,7 @@ pub(super) fn line(picture: &Picture, arrow: &Arrow, route: &Route, canvas: &Can
     )
 }
 
-/// A line of the legend: a short line of that look, and what it means.
+/// A line of the legend: a short line in this style, and its meaning.
 pub(super) fn sample(class: &str, meaning: &str, x: f64, y: f64) -> String {
     let (end, text) = (x + 36.0, x + 48.0);
     let head = if class.contains("any-of") {
@@ -135,7 +135,7 @@ fn classes(arrow: &Arrow) -> String {
     classes.join(" ")
 }
 
-/// The whole of it, which the label may have shortened.
+/// The full text, which the label may have shortened.
 fn told(picture: &Picture, arrow: &Arrow) -> String {
     let (from, to) = (&picture.nodes[arrow.from].name, &picture.nodes[arrow.to].name);
     let mut told = format!("{to} listens to {from}");

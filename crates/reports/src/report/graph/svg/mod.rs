@@ -1,7 +1,7 @@
-//! SVG: a picture that every browser shows, whole in itself.
+//! SVG: a picture for every browser, without other files.
 //!
-//! It names no font, picture or style outside, carries no script, and has no ids, so that several can stand in one
-//! page. Its style follows the reader's choice of light or dark.
+//! It refers to no external font, picture or style, contains no script, and has no ids, so that one page can contain
+//! several pictures. Its style follows the reader's choice of light or dark.
 
 mod canvas;
 mod lines;
@@ -19,7 +19,7 @@ use lines::Label;
 use shapes::Figure;
 
 const STYLE: &str = include_str!("style.css");
-/// Broader than this, in pixels, a picture goes from left to right if that makes it narrower.
+/// If a picture is wider than this number of pixels, it is drawn from left to right if that makes it narrower.
 const BROAD: f64 = 1400.0;
 const MARGIN: f64 = 20.0;
 const HEADING: f64 = 26.0;
@@ -68,7 +68,7 @@ pub fn svg(picture: &Picture) -> String {
     text + "</svg>\n"
 }
 
-/// From top to bottom, unless that is broad and from left to right is narrower.
+/// Chooses top to bottom, unless that is wide and left to right is narrower.
 fn best(figures: &[Figure], labels: &[Label], arrows: &[Arrow]) -> (Direction, Layout) {
     let laid_out = |direction: Direction| {
         arrange(&Sketch {
@@ -105,7 +105,7 @@ fn opening(picture: &Picture, width: f64, height: f64) -> String {
          <title>{title}: who listens to whom</title>\n<desc>{}</desc>\n<style>\n{STYLE}</style>\n\
          <rect class=\"ground\" width=\"{width}\" height=\"{height}\"/>\n\
          <text class=\"heading\" x=\"{MARGIN}\" y=\"{}\">{title}</text>\n",
-        // Spoken as it stands, so the lines stay lines.
+        // For screen readers; the lines stay separate.
         escaped(&ascii(picture)).replace("&#10;", "\n"),
         MARGIN + 14.0,
     );
@@ -119,7 +119,7 @@ fn opening(picture: &Picture, width: f64, height: f64) -> String {
     text
 }
 
-/// What is not plain, for what there is of it.
+/// The legend of the special shapes and lines that occur.
 fn legend(picture: &Picture) -> Vec<(&'static str, &'static str)> {
     let any = |shown: fn(&Arrow) -> bool| picture.arrows.iter().any(shown);
     let meanings = [

@@ -1,4 +1,4 @@
-//! An agent as a shape with its words inside.
+//! An agent as a shape with text.
 
 use super::super::layout::Area;
 use super::super::{Node, Shape};
@@ -9,11 +9,11 @@ use super::words;
 const NAME_LINE: f64 = 19.0;
 const NOTE_LINE: f64 = 15.5;
 const PADDING: (f64, f64) = (16.0, 9.0);
-/// How far the sides of a slanted shape lean.
+/// The slope of the sides of a slanted shape.
 const SLANT: f64 = 12.0;
 const COLUMNS: usize = 28;
 
-/// An agent's shape, before it has its place.
+/// The shape of an agent, without its position.
 pub(super) struct Figure<'a> {
     node: &'a Node,
     lines: Vec<(&'static str, String)>,
@@ -36,7 +36,7 @@ impl<'a> Figure<'a> {
         Self { node, lines }
     }
 
-    /// How much room it takes.
+    /// Its size.
     pub(super) fn size(&self) -> Size {
         let widths = self.lines.iter().map(|(class, line)| match *class {
             "name" => words::width(line, 9.3),
@@ -52,7 +52,7 @@ impl<'a> Figure<'a> {
         (width, height + 2.0 * PADDING.1)
     }
 
-    /// At its place.
+    /// Draws it at its position.
     pub(super) fn draw(&self, area: &Area, canvas: &Canvas) -> String {
         let ((x, y), (width, height)) = canvas.rectangle(area);
         let (x, y, width, height) = (short(x), short(y), short(width), short(height));

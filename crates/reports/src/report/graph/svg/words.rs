@@ -1,15 +1,15 @@
-//! How much room words take, and where they are broken.
+//! The width of text, and line breaks.
 //!
-//! No font is known where the picture is made, so widths are judged generously.
+//! The font is not known when the picture is made, so widths are estimated generously.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The width of a text, in pixels, of which an ordinary character takes `each`.
+/// The width of a text in pixels; `each` is the width of a normal character.
 pub(super) fn width(text: &str, each: f64) -> f64 {
     text.width() as f64 * each
 }
 
-/// At most `most` lines of at most `columns` characters; what does not fit ends in an ellipsis.
+/// At most `most` lines of at most `columns` characters; a longer text ends with an ellipsis.
 pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
@@ -40,7 +40,7 @@ struct Word {
     starts_a_word: bool,
 }
 
-/// A word, broken behind a sign where it is too long for a line, or anywhere.
+/// Splits a word that is too long for a line: after punctuation if possible, otherwise anywhere.
 fn pieces(word: &str, columns: usize) -> Vec<Word> {
     let mut pieces = Vec::new();
     let mut rest = word;

@@ -1,6 +1,6 @@
-//! HTML without surprises: every text that is not ours goes through [`escaped`].
+//! HTML output: every text from outside is passed through [`escaped`].
 
-/// For contents and attributes.
+/// Escapes text for contents and attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -11,7 +11,7 @@ pub(super) fn escaped(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             '\n' | '\t' => escaped.push(c),
-            // Among them carriage returns, and the marks that turn the direction of what follows.
+            // This includes carriage returns, and characters that change the text direction.
             c if c.is_control() || is_direction(c) => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
@@ -23,10 +23,10 @@ fn is_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A text as it was said: its lines are kept, long ones are wrapped, and a long one scrolls.
+/// A text with its line breaks; long lines are wrapped, and a long text scrolls.
 pub(super) fn block(text: &str, class: &str) -> String {
     let text = text.replace("\r\n", "\n");
-    // A scrolling block can be reached by key.
+    // A scrolling block can be reached with the keyboard.
     format!(
         "<pre class=\"{class}\" tabindex=\"0\">{}</pre>\n",
         escaped(text.trim_end())

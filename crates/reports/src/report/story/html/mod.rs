@@ -1,4 +1,4 @@
-//! The story as one page that needs nothing else: no script, no picture, style or font from elsewhere.
+//! A run as one HTML page without other files: no script, and no external picture, style or font.
 
 mod markup;
 mod timeline;
@@ -14,29 +14,29 @@ use markup::{block, escaped};
 
 const STYLE: &str = include_str!("style.css");
 
-/// A run as it is written into a document.
+/// The data of a document.
 #[derive(Debug, Clone, Copy)]
 pub struct Exported<'a> {
-    /// What happened.
+    /// The events of the run.
     pub story: &'a Story,
-    /// The agents in declaration order, and what they are.
+    /// The agents and their kinds, in declaration order.
     pub agents: &'a [(Arc<str>, &'static str)],
-    /// The context as it was last.
+    /// The last context.
     pub context: &'a Context,
-    /// Who drives it.
+    /// The process that executes the run.
     pub driver: Driver,
-    /// The graph in the document's form.
+    /// The graph in the format of the document.
     pub graph: &'a str,
 }
 
 impl Exported<'_> {
-    /// What the agent is.
+    /// The kind of the agent.
     pub fn kind(&self, agent: &str) -> Option<&'static str> {
         let found = self.agents.iter().find(|(name, _)| **name == *agent);
         found.map(|(_, kind)| *kind)
     }
 
-    /// `completed`, `waiting_for_input`, … and which colour it deserves.
+    /// `completed`, `waiting_for_input`, …, and its colour.
     pub fn outcome(&self) -> (String, &'static str) {
         let ended = self.story.ended().map(|ended| ended.completion_reason);
         match (self.driver, self.story.progress(), ended) {
@@ -52,12 +52,12 @@ impl Exported<'_> {
     }
 }
 
-/// Where the page tells of the execution.
+/// The anchor of the execution in the page.
 fn anchor(turn: u32, execution: &Execution) -> String {
     format!("turn-{turn}-{}", escaped(&execution.agent))
 }
 
-/// The page.
+/// Writes the page.
 pub fn html(run: &Exported) -> String {
     let started = run.story.started.as_ref();
     let name = started.map_or("", |started| &*started.ensemble);
@@ -90,7 +90,7 @@ fn section(title: &str, body: &str) -> String {
     format!("<section>\n<h2>{title}</h2>\n{body}</section>\n")
 }
 
-/// The name, how it ended, and the figures.
+/// The name, the outcome, and the numbers.
 fn head(run: &Exported, name: &str) -> String {
     let story = run.story;
     let (outcome, class) = run.outcome();
@@ -119,7 +119,7 @@ fn head(run: &Exported, name: &str) -> String {
     if let Some(given) = given.filter(|given| !given.is_empty()) {
         text.push_str(&format!("<p class=\"label\">given</p>\n{}", context(given)));
     }
-    // Who has not run yet may run when it goes on.
+    // An agent that has not run yet may run when the run continues.
     let ended = story.ended().filter(|ended| !ended.completion_reason.is_resumable());
     if let Some(ended) = ended.filter(|ended| !ended.not_run.is_empty()) {
         text.push_str("<ul class=\"idle\">\n");
@@ -145,7 +145,7 @@ fn head(run: &Exported, name: &str) -> String {
     text + "</header>\n"
 }
 
-/// What stands at the head of a document, by name.
+/// The entries at the head of a document, by name.
 pub(super) fn facts(run: &Exported) -> Vec<(&'static str, String)> {
     let story = run.story;
     let mut facts = Vec::new();

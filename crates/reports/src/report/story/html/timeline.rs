@@ -1,4 +1,4 @@
-//! Turns by agents: a bar for each execution, as long as it took.
+//! A table of turns and agents: a bar for each execution, with the length of its duration.
 
 use std::sync::Arc;
 

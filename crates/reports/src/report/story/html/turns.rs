@@ -1,4 +1,4 @@
-//! What happened, turn by turn.
+//! The events of the run, turn by turn.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::report::story::lines::{given, words};
 use crate::report::values::is_object;
 use crate::story::{AttemptEnd, Chapter, Execution, Turn};
 
-/// Everything in order.
+/// All events, in order.
 pub(super) fn chapters(run: &Exported) -> String {
     run.story.chapters.iter().map(|one| chapter(run, one)).collect()
 }
@@ -139,7 +139,7 @@ fn about(run: &Exported, execution: &Execution) -> Vec<String> {
     about
 }
 
-/// What started it, what it read, and the attempts before the last.
+/// The request, the inputs, and the failed attempts of an execution.
 fn circumstances(execution: &Execution) -> String {
     let mut text = String::new();
     if !execution.reads.is_empty() {
@@ -183,7 +183,7 @@ fn said(output: &Value) -> String {
         return value(output);
     };
     let mut text = String::new();
-    // A reply that was taken for an object is shown as that.
+    // A reply that was read as an object is shown as an object.
     let response = object.get("response").filter(|response| {
         let same = response
             .as_str()
@@ -202,7 +202,7 @@ fn said(output: &Value) -> String {
     text
 }
 
-/// A text as it is, anything else as JSON.
+/// A string unchanged, other values as JSON.
 pub(super) fn value(value: &Value) -> String {
     match value {
         Value::String(text) => block(text, "text"),
