@@ -42,7 +42,7 @@ pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, C
     options.listener = showing.listener;
     block_on(async {
         let mut ready = match &args.run {
-            Some(run) => go_on(run, &runs, options, surroundings).await?,
+            Some(run) => continue_run(run, &runs, options, surroundings).await?,
             None => begin(args, &runs, options, surroundings)?,
         };
         let simulated = if args.run.is_some() { &[] } else { ready.simulated() };
@@ -76,7 +76,12 @@ fn begin(
 }
 
 /// Prepares to continue a conversation that has ended.
-async fn go_on(run: &str, runs: &Runs, options: RunOptions, surroundings: &Surroundings) -> Result<Ready, CliError> {
+async fn continue_run(
+    run: &str,
+    runs: &Runs,
+    options: RunOptions,
+    surroundings: &Surroundings,
+) -> Result<Ready, CliError> {
     let held = runs.hold(run).await?;
     let recorded = held.recorded();
     if recorded.journal.is_torn {

@@ -25,7 +25,7 @@ pub(super) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, C
     block_on(async {
         let edited = args.ensemble.as_deref();
         let fork = runs.fork(&*args.run, args.at_turn, set, edited, options).await?;
-        tell(fork.edited.as_ref(), &args.showing, surroundings);
+        print_changes(fork.edited.as_ref(), &args.showing, surroundings);
         drive(fork.ready, QueuedMessages::default(), ending).await
     })
 }
@@ -46,7 +46,7 @@ pub(super) fn rerun(args: &RerunArgs, surroundings: &Surroundings) -> Result<u8,
     block_on(async {
         let edited = args.ensemble.as_deref();
         let fork = runs.rerun(&*args.run, agent, turn, edited, options).await?;
-        tell(fork.edited.as_ref(), &args.showing, surroundings);
+        print_changes(fork.edited.as_ref(), &args.showing, surroundings);
         let messages: QueuedMessages = fork.messages.into_iter().collect();
         drive(fork.ready, messages, ending).await
     })
@@ -60,7 +60,7 @@ fn place(given: &str) -> Result<(&str, u32), CliError> {
 }
 
 /// Prints the changes of an edited ensemble, and which changed agents ran before the fork.
-pub(super) fn tell(edited: Option<&EditedText>, showing: &ShowingArgs, surroundings: &Surroundings) {
+pub(super) fn print_changes(edited: Option<&EditedText>, showing: &ShowingArgs, surroundings: &Surroundings) {
     let Some(edited) = edited.filter(|_| !showing.quiet) else {
         return;
     };

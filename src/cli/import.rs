@@ -61,11 +61,11 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
         }
         None => surroundings.print(&imported.text),
     }
-    Ok(tell(&imported, surroundings))
+    Ok(report(&imported, surroundings))
 }
 
 /// Prints the number of parts that were not converted, and returns the exit code.
-fn tell(imported: &Imported, surroundings: &Surroundings) -> u8 {
+fn report(imported: &Imported, surroundings: &Surroundings) -> u8 {
     if imported.lost.is_empty() {
         return exit::SUCCESS;
     }

@@ -77,7 +77,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Import(args) => import::import(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),
         Command::Resume(args) => resume::resume(&args, surroundings),
-        Command::Continue(args) => resume::go_on(&args, surroundings),
+        Command::Continue(args) => resume::continue_run(&args, surroundings),
         Command::Fork(args) => fork::fork(&args, surroundings),
         Command::Rerun(args) => fork::rerun(&args, surroundings),
         Command::Estimate(args) => estimate::estimate(&args, surroundings),

@@ -124,7 +124,7 @@ fn named(args: &ModelsArgs, surroundings: &Surroundings) -> Result<Vec<Named>, C
             })),
             Err(error) => all.push(Named {
                 name: name_of(&choice),
-                link: Err(in_words(&error)),
+                link: Err(message_of(&error)),
             }),
         }
     }
@@ -160,7 +160,7 @@ fn name_of(choice: &ModelChoice) -> Arc<str> {
     }
 }
 
-fn in_words(error: &ProfileError) -> String {
+fn message_of(error: &ProfileError) -> String {
     match error.help() {
         Some(help) => format!("{error}; {help}"),
         None => error.to_string(),
@@ -169,24 +169,27 @@ fn in_words(error: &ProfileError) -> String {
 
 /// Sends a request for one word.
 async fn check(named: Named, network: &Network) -> Answer {
-    tried(named, network, async |remote: Remote, profile: Arc<Profile>| {
+    ask_model(named, network, async |remote: Remote, profile: Arc<Profile>| {
         let profile = Arc::new(Profile {
             max_tokens: Some(MAX_TOKENS),
             ..Profile::clone(&profile)
         });
-        remote.complete(tiny(profile), &|_| {}).await.map(|_| Found::Answers)
+        remote
+            .complete(test_request(profile), &|_| {})
+            .await
+            .map(|_| Found::Answers)
     })
     .await
 }
 
 async fn list(named: Named, network: &Network) -> Answer {
-    tried(named, network, async |remote: Remote, profile: Arc<Profile>| {
+    ask_model(named, network, async |remote: Remote, profile: Arc<Profile>| {
         remote.models(&profile).await.map(Found::Models)
     })
     .await
 }
 
-async fn tried(
+async fn ask_model(
     named: Named,
     network: &Network,
     ask: impl AsyncFnOnce(Remote, Arc<Profile>) -> Result<Found, ModelError>,
@@ -215,7 +218,7 @@ async fn tried(
     }
 }
 
-fn tiny(profile: Arc<Profile>) -> ModelRequest {
+fn test_request(profile: Arc<Profile>) -> ModelRequest {
     let prompt = "Answer with the word ok.";
     ModelRequest {
         messages: vec![Message::new(Role::User, prompt)],

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ensemble_core::conversation::Event;
 use ensemble_core::store::Journal;
 use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble};
-use ensemble_reports::report::graph::{Arrow, Ending, Fate, Node, Picture, Shape};
+use ensemble_reports::report::graph::{Arrow, Ending, Node, Picture, RunData, Shape};
 
 /// The picture of an ensemble without a run.
 pub(super) fn of_ensemble(ensemble: &Ensemble) -> Picture {
@@ -53,7 +53,7 @@ fn node(agent: &Agent, caps: &HashMap<&str, u32>) -> Node {
             AgentKind::Ensemble { .. } => Shape::Ensemble,
         },
         notes,
-        fate: None,
+        run_data: None,
     }
 }
 
@@ -108,12 +108,12 @@ pub(super) fn overlay(picture: &mut Picture, shown: &Ensemble, recorded: &Ensemb
     }
     picture.subtitle = Some(format!("run {id}: {end}"));
     for node in &mut picture.nodes {
-        node.fate = Some(match ran.get(node.name.as_str()) {
-            Some((executions, failed)) => Fate::Ran {
+        node.run_data = Some(match ran.get(node.name.as_str()) {
+            Some((executions, failed)) => RunData::Ran {
                 executions: *executions,
                 failed: *failed,
             },
-            None => Fate::Idle {
+            None => RunData::Idle {
                 why: reasons.get(node.name.as_str()).cloned(),
             },
         });

@@ -3,7 +3,7 @@
 use super::args::{ContinueArgs, ResumeArgs};
 use super::drive::{Ending, QueuedMessages, drive, warn_incomplete_record};
 use super::error::CliError;
-use super::fork::tell;
+use super::fork::print_changes;
 use super::given;
 use super::runtime::block_on;
 use super::shown::showing;
@@ -27,7 +27,7 @@ pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
         if let Some(file) = &args.ensemble {
             options.reporters.push(showing.reporter);
             let fork = runs.resume_edited(args.run.as_deref(), file, options).await?;
-            tell(fork.edited.as_ref(), &args.showing, surroundings);
+            print_changes(fork.edited.as_ref(), &args.showing, surroundings);
             return drive(fork.ready, QueuedMessages::default(), ending).await;
         }
         let held = runs.hold(args.run.as_deref()).await?;
@@ -48,7 +48,7 @@ pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
 }
 
 /// `ensemble continue`.
-pub(super) fn go_on(args: &ContinueArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(super) fn continue_run(args: &ContinueArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let showing = showing(&args.showing, surroundings);
     let runs = surroundings.runs_with(showing.operator);
     let mut options = given::options(&args.answering, &args.driving, surroundings)?;

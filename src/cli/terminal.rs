@@ -77,7 +77,7 @@ impl TerminalOperator {
     async fn decide(&self, requested: PermissionRequest) -> Decision {
         let _turn = self.turn.lock().await;
         let _pause = QuestionPause::on(self.console.as_ref());
-        let arguments = spelt_out(&requested.arguments);
+        let arguments = escaped(&requested.arguments);
         let (mut most, mut unclear) = (SHOWN, 0);
         while unclear < ASKED_AT_MOST {
             let (shown, is_cut) = beginning(&arguments, most);
@@ -128,7 +128,7 @@ fn beginning(arguments: &str, most: usize) -> (String, bool) {
 }
 
 /// The arguments in a form that is safe for a terminal: control characters are escaped.
-fn spelt_out(arguments: &JsonMap) -> String {
+fn escaped(arguments: &JsonMap) -> String {
     let mut text = String::new();
     for character in Value::Object(arguments.clone()).to_string().chars() {
         let turns_text =
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn what_a_terminal_would_obey_is_spelt_out() {
         let arguments = json!({"path": "a\u{1b}[2K\u{202e}b\u{9b}c\n"});
-        let text = spelt_out(arguments.as_object().expect("an object"));
+        let text = escaped(arguments.as_object().expect("an object"));
         assert_eq!(text, r#"{"path":"a\u001b[2K\u{202e}b\u{9b}c\n"}"#);
     }
 

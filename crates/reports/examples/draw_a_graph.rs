@@ -7,7 +7,7 @@ fn agent(name: &str, shape: Shape) -> Node {
         name: name.to_owned(),
         shape,
         notes: Vec::new(),
-        fate: None,
+        run_data: None,
     }
 }
 

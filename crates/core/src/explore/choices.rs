@@ -16,7 +16,7 @@ pub(super) struct Choices {
 struct Taken {
     prescribed: Row,
     /// The option that was taken, and the number of options.
-    ways: Vec<(u16, u16)>,
+    options: Vec<(u16, u16)>,
 }
 
 impl Choices {
@@ -25,23 +25,23 @@ impl Choices {
         Self {
             taken: RefCell::new(Taken {
                 prescribed,
-                ways: Vec::new(),
+                options: Vec::new(),
             }),
         }
     }
 
     /// Chooses one of this number of options. Option 0 is the default: a condition is true, an execution succeeds.
-    pub(super) fn choose(&self, ways: usize) -> usize {
-        let ways = u16::try_from(ways).unwrap_or(u16::MAX);
+    pub(super) fn choose(&self, options: usize) -> usize {
+        let options = u16::try_from(options).unwrap_or(u16::MAX);
         let mut taken = self.taken.borrow_mut();
-        let way = taken.prescribed.get(taken.ways.len()).copied().unwrap_or(0);
-        taken.ways.push((way, ways));
-        usize::from(way)
+        let option = taken.prescribed.get(taken.options.len()).copied().unwrap_or(0);
+        taken.options.push((option, options));
+        usize::from(option)
     }
 
     /// All options that were taken. With these options prescribed, the same step is repeated.
     pub(super) fn taken(&self) -> Row {
-        self.taken.borrow().ways.iter().map(|(way, _)| *way).collect()
+        self.taken.borrow().options.iter().map(|(option, _)| *option).collect()
     }
 }
 
@@ -67,9 +67,9 @@ impl Rows {
     /// Reports a sequence as tried. Other options after its prescribed part are added to the sequences to try.
     pub(super) fn gone(&mut self, choices: &Choices) {
         let taken = choices.taken.borrow();
-        for at in taken.prescribed.len()..taken.ways.len() {
-            for other in 1..taken.ways[at].1 {
-                let before = taken.ways[..at].iter().map(|(way, _)| *way);
+        for at in taken.prescribed.len()..taken.options.len() {
+            for other in 1..taken.options[at].1 {
+                let before = taken.options[..at].iter().map(|(option, _)| *option);
                 self.ahead.push_back(before.chain([other]).collect());
             }
         }

@@ -25,7 +25,7 @@ use ensemble_language::plan::Plan;
 
 pub use oracle::Assumed;
 use oracle::World;
-pub use step::{Fate, Ran, Told};
+pub use step::{ExecutionResult, ExploredExecution, StepReport};
 
 /// The limit of a walk.
 #[derive(Debug, Clone, Copy)]
@@ -51,11 +51,11 @@ pub struct Exploration {
     /// The highest number of executions of a conversation.
     pub executions: u32,
     /// All agents, in declaration order.
-    pub agents: Vec<Outlook>,
+    pub agents: Vec<AgentSummary>,
     /// The possible ends of conversations, each with a shortest path to it; `completed` first, the most serious last.
     pub ends: Vec<End>,
     /// Further possible outcomes, which the walk does not examine.
-    pub besides: Vec<Besides>,
+    pub besides: Vec<UnexploredOutcome>,
     /// Whether an agent may request other agents. The walk tries at most one request for each execution.
     pub requests: bool,
 }
@@ -75,7 +75,7 @@ pub struct Coverage {
 
 /// The possible executions of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outlook {
+pub struct AgentSummary {
     /// The agent.
     pub agent: Arc<str>,
     /// The highest number of its executions in a conversation; 0: it never runs.
@@ -100,12 +100,12 @@ pub struct End {
     /// The number of turns that finish on the path.
     pub turns: u32,
     /// The path. Its last element has no executions if the evaluation of a condition ends the conversation.
-    pub way: Vec<Told>,
+    pub path: Vec<StepReport>,
 }
 
 /// A possible outcome that the walk does not examine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Besides {
+pub struct UnexploredOutcome {
     /// The outcome.
     pub reason: CompletionReason,
     /// When it occurs.
@@ -127,9 +127,9 @@ pub fn explore(plan: &Arc<Plan>, budget: Budget) -> Exploration {
     walk.found(besides(plan, &world))
 }
 
-fn besides(plan: &Plan, world: &World) -> Vec<Besides> {
+fn besides(plan: &Plan, world: &World) -> Vec<UnexploredOutcome> {
     let mut besides = Vec::new();
-    let mut add = |reason, when: String| besides.push(Besides { reason, when });
+    let mut add = |reason, when: String| besides.push(UnexploredOutcome { reason, when });
     if world.claims().any(|reads: Sources| !reads.are_counts()) {
         add(
             CompletionReason::ConditionFailed,

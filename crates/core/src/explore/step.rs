@@ -35,24 +35,24 @@ pub(super) enum Next {
 
 /// A step in the form for reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct StepReport {
     /// The number of the turn, from 1.
     pub turn: u32,
     /// The assumed results of conditions that were not assumed before.
     pub assumed: Vec<Assumed>,
     /// The executions of the turn; none if the conversation ends without another turn.
-    pub runs: Vec<Ran>,
+    pub runs: Vec<ExploredExecution>,
 }
 
 /// An execution and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
+pub struct ExploredExecution {
     /// The agent.
     pub agent: Arc<str>,
     /// The number of the execution of the agent, from 1.
     pub execution: u32,
     /// The result of the execution.
-    pub fate: Fate,
+    pub result: ExecutionResult,
     /// The agent that it requested.
     pub requests: Option<Arc<str>>,
     /// Whether the execution used up the token budget.
@@ -61,7 +61,7 @@ pub struct Ran {
 
 /// The result of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum ExecutionResult {
     /// The execution succeeded.
     Succeeded,
     /// The execution failed.
@@ -98,12 +98,12 @@ impl Position {
     }
 
     /// Performs one step from this state, with these choices.
-    pub(super) fn step(&self, world: &World, choices: &Choices) -> (Next, Told) {
+    pub(super) fn step(&self, world: &World, choices: &Choices) -> (Next, StepReport) {
         let plan = &world.plan;
         let oracle = Oracle::new(world, &self.remembered, choices);
         let decision = decide_by(plan, &self.state, &oracle);
         let (mut remembered, assumed) = oracle.finish();
-        let mut told = Told {
+        let mut told = StepReport {
             turn: self.state.turn_count() + 1,
             assumed,
             runs: Vec::new(),
@@ -114,7 +114,7 @@ impl Position {
             Decision::Perform | Decision::FinishTurn(_) => unreachable!("no turn is open between two turns"),
         };
         let mut state = self.state.clone();
-        told.runs = live_through(plan, &mut state, turn, choices);
+        told.runs = perform_turn(plan, &mut state, turn, choices);
         let next = match decide_by(plan, &state, &Oracle::new(world, &remembered, choices)) {
             Decision::FinishTurn(finished) => {
                 apply(&mut state, Event::TurnFinished(finished));
@@ -130,7 +130,12 @@ impl Position {
 }
 
 /// Performs every execution of the turn with a chosen result.
-fn live_through(plan: &Plan, state: &mut ConversationState, turn: TurnStarted, choices: &Choices) -> Vec<Ran> {
+fn perform_turn(
+    plan: &Plan,
+    state: &mut ConversationState,
+    turn: TurnStarted,
+    choices: &Choices,
+) -> Vec<ExploredExecution> {
     let starts = turn.starts.clone();
     let number = turn.turn;
     apply(state, Event::TurnStarted(turn));
@@ -139,26 +144,26 @@ fn live_through(plan: &Plan, state: &mut ConversationState, turn: TurnStarted, c
     let mut runs = Vec::with_capacity(starts.len());
     for (start, id) in starts.iter().zip(&running) {
         let agent = plan.agent(*id);
-        let fate = match choices.choose(if may_stay_unanswered(agent) { 3 } else { 2 }) {
-            0 => Fate::Succeeded,
-            1 => Fate::Failed,
-            _ => Fate::Unanswered,
+        let result = match choices.choose(if may_stay_unanswered(agent) { 3 } else { 2 }) {
+            0 => ExecutionResult::Succeeded,
+            1 => ExecutionResult::Failed,
+            _ => ExecutionResult::Unanswered,
         };
-        let mut ran = Ran {
+        let mut ran = ExploredExecution {
             agent: start.agent.clone(),
             execution: start.execution,
-            fate,
+            result,
             requests: None,
             spends_budget: false,
         };
-        if fate == Fate::Succeeded && agent.conversation.triggers_conversation {
+        if result == ExecutionResult::Succeeded && agent.conversation.triggers_conversation {
             ran.requests = requested(plan, state, &running, choices);
         }
-        if fate != Fate::Unanswered && budget.is_some() && costs_tokens(agent) {
+        if result != ExecutionResult::Unanswered && budget.is_some() && costs_tokens(agent) {
             ran.spends_budget = choices.choose(2) == 1;
         }
         let tokens = if ran.spends_budget { budget.take() } else { None };
-        apply(state, result(number, start, &ran, tokens));
+        apply(state, result_event(number, start, &ran, tokens));
         runs.push(ran);
     }
     runs
@@ -173,12 +178,12 @@ fn requested(plan: &Plan, state: &ConversationState, running: &[AgentId], choice
     let targets: Vec<AgentId> = plan.ids().filter(may_run_again).collect();
     match choices.choose(targets.len() + 1) {
         0 => None,
-        way => targets.get(way - 1).map(|id| plan.name(*id).clone()),
+        option => targets.get(option - 1).map(|id| plan.name(*id).clone()),
     }
 }
 
-fn result(turn: u32, start: &Start, ran: &Ran, tokens: Option<u64>) -> Event {
-    if ran.fate == Fate::Unanswered {
+fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Option<u64>) -> Event {
+    if ran.result == ExecutionResult::Unanswered {
         return Event::InputRequested(InputRequested {
             turn,
             agent: start.agent.clone(),
@@ -199,8 +204,8 @@ fn result(turn: u32, start: &Start, ran: &Ran, tokens: Option<u64>) -> Event {
         agent: start.agent.clone(),
         execution: start.execution,
         attempt: 1,
-        end: match ran.fate {
-            Fate::Failed => ExecutionEnd::Failed(Failure::new(FailureKind::Reported, "as assumed")),
+        end: match ran.result {
+            ExecutionResult::Failed => ExecutionEnd::Failed(Failure::new(FailureKind::Reported, "as assumed")),
             _ => ExecutionEnd::Succeeded(Arc::new(output)),
         },
         execution_time: 0.0,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Budget, End, Exploration, Fate, Told, explore};
+use super::{Budget, End, ExecutionResult, Exploration, StepReport, explore};
 use crate::conversation::CompletionReason;
 use crate::resolver::tests::{Driver, plan_of};
 use crate::resolver::{Decision, decide};
@@ -32,7 +32,7 @@ fn ends(found: &Exploration) -> Vec<String> {
 }
 
 fn end(end: &End) -> String {
-    let turns = end.way.iter().filter(|told| !told.runs.is_empty());
+    let turns = end.path.iter().filter(|told| !told.runs.is_empty());
     let turns: Vec<String> = turns.map(turn).collect();
     let missing: Vec<&str> = end.not_run.iter().map(|one| &*one.agent).collect();
     let missing = if missing.is_empty() {
@@ -43,23 +43,23 @@ fn end(end: &End) -> String {
     format!("{} {}: {}{missing}", end.reason, end.turns, turns.join(" | "))
 }
 
-fn turn(told: &Told) -> String {
-    let sign = |fate| match fate {
-        Fate::Succeeded => "",
-        Fate::Failed => "!",
-        Fate::Unanswered => "?",
+fn turn(told: &StepReport) -> String {
+    let sign = |result| match result {
+        ExecutionResult::Succeeded => "",
+        ExecutionResult::Failed => "!",
+        ExecutionResult::Unanswered => "?",
     };
     let runs: Vec<String> = told
         .runs
         .iter()
-        .map(|ran| format!("{}{}", ran.agent, sign(ran.fate)))
+        .map(|ran| format!("{}{}", ran.agent, sign(ran.result)))
         .collect();
     runs.join(" ")
 }
 
 fn most(found: &Exploration, agent: &str) -> u32 {
-    let outlook = found.agents.iter().find(|outlook| &*outlook.agent == agent);
-    outlook.expect("an agent of the ensemble").most
+    let summary = found.agents.iter().find(|summary| &*summary.agent == agent);
+    summary.expect("an agent of the ensemble").most
 }
 
 #[test]
@@ -533,14 +533,14 @@ fn it_says_when_it_gives_up_and_what_it_has_seen() {
 }
 
 /// Drives the way with real outputs: `n` is what the next condition that asks for it is to find.
-fn drive(plan: &Arc<Plan>, way: &[Told]) -> (CompletionReason, Vec<Arc<str>>) {
+fn drive(plan: &Arc<Plan>, path: &[StepReport]) -> (CompletionReason, Vec<Arc<str>>) {
     let wanted = |from: usize| -> Option<Value> {
-        let said = way[from..].iter().flat_map(|told| &told.assumed).next()?;
+        let said = path[from..].iter().flat_map(|told| &told.assumed).next()?;
         Some(json!(if said.answer { 2 } else { 0 }))
     };
     let context = wanted(0).map(|n| ("n".into(), Arc::new(n)));
     let mut driver = Driver::with(plan, context.into_iter().collect::<Context>());
-    for (at, told) in way.iter().enumerate().filter(|(_, told)| !told.runs.is_empty()) {
+    for (at, told) in path.iter().enumerate().filter(|(_, told)| !told.runs.is_empty()) {
         let Decision::StartTurn(turn) = decide(plan, driver.state()) else {
             panic!("turn {} starts", told.turn);
         };
@@ -550,8 +550,8 @@ fn drive(plan: &Arc<Plan>, way: &[Told]) -> (CompletionReason, Vec<Arc<str>>) {
             .map(|start| (start.agent.clone(), start.execution))
             .collect();
         let expected: Vec<_> = told.runs.iter().map(|ran| (ran.agent.clone(), ran.execution)).collect();
-        assert_eq!(starts, expected, "turn {} of {way:#?}", told.turn);
-        let output = |ran: &super::Ran| {
+        assert_eq!(starts, expected, "turn {} of {path:#?}", told.turn);
+        let output = |ran: &super::ExploredExecution| {
             let mut output = json!({});
             if let Some(n) = wanted(at + 1) {
                 output["n"] = n;
@@ -559,7 +559,7 @@ fn drive(plan: &Arc<Plan>, way: &[Told]) -> (CompletionReason, Vec<Arc<str>>) {
             if let Some(target) = &ran.requests {
                 output["agent_requests"] = json!([{"target_agent": target}]);
             }
-            (ran.fate == Fate::Succeeded).then_some(output)
+            (ran.result == ExecutionResult::Succeeded).then_some(output)
         };
         let outputs: Vec<Option<Value>> = told.runs.iter().map(output).collect();
         driver.perform(&turn, &outputs);
@@ -573,7 +573,7 @@ fn drive(plan: &Arc<Plan>, way: &[Told]) -> (CompletionReason, Vec<Arc<str>>) {
             let never = ended.not_run.into_iter().map(|one| one.agent);
             (ended.completion_reason, never.collect())
         }
-        other => panic!("{way:#?} goes on: {other:?}"),
+        other => panic!("{path:#?} goes on: {other:?}"),
     }
 }
 
@@ -585,11 +585,11 @@ proptest! {
         let plan = Arc::new(strict(&plan, knobs));
         let found = explore(&plan, Budget { states: 60 });
         for end in &found.ends {
-            let (reason, never) = drive(&plan, &end.way);
+            let (reason, never) = drive(&plan, &end.path);
             prop_assert_eq!(reason, end.reason, "{:#?}", end);
             let told: Vec<Arc<str>> = end.not_run.iter().map(|one| one.agent.clone()).collect();
             prop_assert_eq!(never, told, "{:#?}", end);
-            let turns = end.way.iter().filter(|told| !told.runs.is_empty()).count();
+            let turns = end.path.iter().filter(|told| !told.runs.is_empty()).count();
             prop_assert_eq!(turns, end.turns as usize);
         }
     }

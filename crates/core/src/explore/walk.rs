@@ -8,8 +8,10 @@ use std::sync::Arc;
 use super::choices::{Choices, Row, Rows};
 use super::key::key;
 use super::oracle::World;
-use super::step::{Next, Position, Told};
-use super::{Besides, Budget, Coverage, End, Exploration, Outlook, STEPS_FROM_ONE_STATE, STEPS_PER_STATE};
+use super::step::{Next, Position, StepReport};
+use super::{
+    AgentSummary, Budget, Coverage, End, Exploration, STEPS_FROM_ONE_STATE, STEPS_PER_STATE, UnexploredOutcome,
+};
 use crate::conversation::{CompletionReason, ConversationState, RunEnded};
 use ensemble_language::plan::{AgentId, Plan};
 
@@ -183,10 +185,10 @@ impl<'w> Walk<'w> {
     }
 
     /// The result, with the shortest paths from the beginning.
-    pub(super) fn found(self, besides: Vec<Besides>) -> Exploration {
+    pub(super) fn found(self, besides: Vec<UnexploredOutcome>) -> Exploration {
         let plan = &self.world.plan;
         let ends = self.ends.values().filter_map(|end| self.tell(end)).collect();
-        let outlook = |id: AgentId| Outlook {
+        let summary = |id: AgentId| AgentSummary {
             agent: plan.name(id).clone(),
             most: self.most[id.index()],
             limit: plan.agent(id).conversation.max_turns.get(),
@@ -195,7 +197,7 @@ impl<'w> Walk<'w> {
         Exploration {
             turns: self.turns,
             executions: self.executions,
-            agents: plan.ids().map(outlook).collect(),
+            agents: plan.ids().map(summary).collect(),
             ends,
             besides,
             requests: plan.ids().any(|id| plan.agent(id).conversation.triggers_conversation),
@@ -212,15 +214,15 @@ impl<'w> Walk<'w> {
             at = *before;
         }
         let mut position = Position::start(self.world);
-        let mut way: Vec<Told> = Vec::with_capacity(rows.len());
+        let mut path: Vec<StepReport> = Vec::with_capacity(rows.len());
         for row in rows.into_iter().rev() {
             let (next, told) = position.step(self.world, &Choices::prescribed(row));
-            way.push(told);
+            path.push(told);
             match next {
                 Next::Turn(next) => position = *next,
                 Next::End(ended, inside) => {
                     let state = inside.as_deref().unwrap_or(&position.state);
-                    return Some(finished(&self.world.plan, ended, state, way));
+                    return Some(finished(&self.world.plan, ended, state, path));
                 }
             }
         }
@@ -228,12 +230,12 @@ impl<'w> Walk<'w> {
     }
 }
 
-fn finished(plan: &Arc<Plan>, ended: RunEnded, state: &ConversationState, mut way: Vec<Told>) -> End {
-    if way
+fn finished(plan: &Arc<Plan>, ended: RunEnded, state: &ConversationState, mut path: Vec<StepReport>) -> End {
+    if path
         .last()
         .is_some_and(|last| last.runs.is_empty() && last.assumed.is_empty())
     {
-        way.pop();
+        path.pop();
     }
     End {
         reason: ended.completion_reason,
@@ -241,7 +243,7 @@ fn finished(plan: &Arc<Plan>, ended: RunEnded, state: &ConversationState, mut wa
         not_run: ended.not_run,
         after_failure: has_failed(plan, state),
         turns: state.turn_count(),
-        way,
+        path,
     }
 }
 

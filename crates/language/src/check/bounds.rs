@@ -25,7 +25,7 @@ pub fn bounds(ensemble: &Ensemble) -> Bounds {
             .collect()
     };
     Bounds {
-        never_run: never::shut_out(&graph)
+        never_run: never::blocked_agents(&graph)
             .into_iter()
             .chain(too_late::unreached(&graph))
             .collect(),

@@ -11,7 +11,7 @@ use crate::loader::codes;
 const SHOWN: usize = 5;
 
 /// Agents with a dependency that can never be fulfilled, and that would run without their conditions.
-pub(super) fn shut_out(graph: &Graph<'_>) -> Vec<usize> {
+pub(super) fn blocked_agents(graph: &Graph<'_>) -> Vec<usize> {
     if !graph.all_edges().any(|(_, edge)| edge.never_holds()) {
         return Vec::new();
     }
@@ -27,8 +27,8 @@ pub(super) fn shut_out(graph: &Graph<'_>) -> Vec<usize> {
 
 /// Warns of the first agents that can never run, and names the agents that wait for them.
 pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
-    let never = shut_out(graph);
-    let is_shut_out = |agent: usize| never.binary_search(&agent).is_ok();
+    let never = blocked_agents(graph);
+    let is_blocked = |agent: usize| never.binary_search(&agent).is_ok();
     let mut findings = Vec::new();
     let mut others = Vec::new();
     for agent in never.iter().copied() {
@@ -39,7 +39,7 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     }
     if let Some(first) = findings.first_mut() {
         for agent in others.into_iter().take(SHOWN) {
-            let waits = graph.edges(agent).iter().find(|edge| is_shut_out(edge.from));
+            let waits = graph.edges(agent).iter().find(|edge| is_blocked(edge.from));
             let for_whom = waits.map_or("it", |edge| graph.name(edge.from));
             let label = format!(
                 "`{}` can never run either: it waits for `{for_whom}`",

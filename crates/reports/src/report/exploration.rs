@@ -3,14 +3,17 @@
 use serde_json::{Value, json};
 
 use super::count;
-use ensemble_core::explore::{Assumed, Coverage, End, Exploration, Fate, Outlook, Ran, STEPS_FROM_ONE_STATE, Told};
+use ensemble_core::explore::{
+    AgentSummary, Assumed, Coverage, End, ExecutionResult, Exploration, ExploredExecution, STEPS_FROM_ONE_STATE,
+    StepReport,
+};
 
 /// The version of the JSON document.
 const VERSION: u32 = 1;
 /// A path with more turns is shown without its middle.
-const LONGEST_WAY: usize = 14;
+const LONGEST_PATH: usize = 14;
 /// The number of turns of a longer path that are shown at its beginning and at its end.
-const ENDS_OF_WAY: usize = 6;
+const PATH_ENDS: usize = 6;
 
 /// The result for users.
 pub fn human(ensemble: &str, found: &Exploration) -> String {
@@ -27,11 +30,11 @@ pub fn human(ensemble: &str, found: &Exploration) -> String {
     text.push_str(&format!("at most {turns} and {executions}{least}\n\n"));
     let width = found.agents.iter().map(|one| one.agent.len()).max().unwrap_or(0);
     for one in &found.agents {
-        text.push_str(&format!("  {:width$}  {}\n", one.agent, outlook(one, &found.coverage)));
+        text.push_str(&format!("  {:width$}  {}\n", one.agent, summary(one, &found.coverage)));
     }
     for end in &found.ends {
         text.push_str(&format!("\n{}\n", headline(end)));
-        way(&end.way, &mut text);
+        path(&end.path, &mut text);
         for not_run in &end.not_run {
             text.push_str(&format!(
                 "  {:<8} {} never runs: {}\n",
@@ -70,7 +73,7 @@ fn coverage(coverage: &Coverage) -> String {
     }
 }
 
-fn outlook(one: &Outlook, coverage: &Coverage) -> String {
+fn summary(one: &AgentSummary, coverage: &Coverage) -> String {
     let left_out = one.left_out.as_deref();
     if one.most == 0 {
         let never = if coverage.is_complete() {
@@ -112,18 +115,18 @@ fn headline(end: &End) -> String {
     format!("{}{about}, {turns}", end.reason)
 }
 
-fn way(way: &[Told], text: &mut String) {
-    let skipped = if way.len() > LONGEST_WAY {
-        way.len() - 2 * ENDS_OF_WAY
+fn path(path: &[StepReport], text: &mut String) {
+    let skipped = if path.len() > LONGEST_PATH {
+        path.len() - 2 * PATH_ENDS
     } else {
         0
     };
-    for (at, told) in way.iter().enumerate() {
-        if skipped > 0 && at == ENDS_OF_WAY {
+    for (at, told) in path.iter().enumerate() {
+        if skipped > 0 && at == PATH_ENDS {
             let more = count(skipped as u64, "more turn");
             text.push_str(&format!("  …        {more} (--format json shows them)\n"));
         }
-        if skipped > 0 && (ENDS_OF_WAY..ENDS_OF_WAY + skipped).contains(&at) {
+        if skipped > 0 && (PATH_ENDS..PATH_ENDS + skipped).contains(&at) {
             continue;
         }
         let label = if told.runs.is_empty() {
@@ -144,15 +147,15 @@ fn way(way: &[Told], text: &mut String) {
     }
 }
 
-fn ran(ran: &Ran) -> String {
+fn ran(ran: &ExploredExecution) -> String {
     let mut text = ran.agent.to_string();
     if ran.execution > 1 {
         text.push_str(&format!(" #{}", ran.execution));
     }
-    match ran.fate {
-        Fate::Succeeded => {}
-        Fate::Failed => text.push_str(" fails"),
-        Fate::Unanswered => text.push_str(" gets no answer"),
+    match ran.result {
+        ExecutionResult::Succeeded => {}
+        ExecutionResult::Failed => text.push_str(" fails"),
+        ExecutionResult::Unanswered => text.push_str(" gets no answer"),
     }
     if let Some(target) = &ran.requests {
         text.push_str(&format!(" and asks for {target}"));
@@ -186,7 +189,7 @@ fn notes(found: &Exploration) -> Vec<&'static str> {
 /// One JSON document.
 pub fn json(ensemble: &str, found: &Exploration) -> String {
     let coverage = &found.coverage;
-    let agent = |one: &Outlook| {
+    let agent = |one: &AgentSummary| {
         json!({
             "agent": one.agent,
             "most_executions": one.most,
@@ -222,11 +225,11 @@ fn end_as_json(end: &End) -> Value {
         "turns": end.turns,
         "not_run": end.not_run,
         "after_failure": end.after_failure,
-        "way": end.way.iter().map(told_as_json).collect::<Vec<_>>(),
+        "way": end.path.iter().map(step_as_json).collect::<Vec<_>>(),
     })
 }
 
-fn told_as_json(told: &Told) -> Value {
+fn step_as_json(told: &StepReport) -> Value {
     let assumed = |one: &Assumed| {
         json!({
             "agent": one.agent,
@@ -236,14 +239,14 @@ fn told_as_json(told: &Told) -> Value {
             "answer": one.answer,
         })
     };
-    let ran = |one: &Ran| {
+    let ran = |one: &ExploredExecution| {
         json!({
             "agent": one.agent,
             "execution": one.execution,
-            "ended": match one.fate {
-                Fate::Succeeded => "succeeded",
-                Fate::Failed => "failed",
-                Fate::Unanswered => "unanswered",
+            "ended": match one.result {
+                ExecutionResult::Succeeded => "succeeded",
+                ExecutionResult::Failed => "failed",
+                ExecutionResult::Unanswered => "unanswered",
             },
             "requests": one.requests,
             "uses_up_tokens": one.spends_budget,

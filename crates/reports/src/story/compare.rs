@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::paths::{Change, changes};
-use super::{Chapter, Execution, Story, Turn};
+use super::{Execution, Story, StoryEvent, Turn};
 use ensemble_core::conversation::ExecutionEnd;
 use ensemble_language::data::{Context, Usage};
 
@@ -145,9 +145,9 @@ pub fn compare(a: Side, b: Side) -> Comparison {
 /// The input, and all messages after it.
 fn said(story: &Story) -> Vec<Arc<str>> {
     let input = story.started.iter().map(|started| started.input.clone());
-    let messages = story.chapters.iter().filter_map(|chapter| match chapter {
-        Chapter::Message { text, .. } => Some(text.clone()),
-        Chapter::Given { context, .. } => Some(format!("context: {}", serde_json::json!(context)).into()),
+    let messages = story.events.iter().filter_map(|event| match event {
+        StoryEvent::Message { text, .. } => Some(text.clone()),
+        StoryEvent::Given { context, .. } => Some(format!("context: {}", serde_json::json!(context)).into()),
         _ => None,
     });
     input.chain(messages).collect()

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Attempt, AttemptEnd, Chapter, Execution, Story, Turn};
+use super::{Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
 use ensemble_core::conversation::{AttemptFailed, Event, ExecutionFinished, Record, Start, TurnStarted};
 use ensemble_language::data::Usage;
 
@@ -26,18 +26,18 @@ impl Story {
             Event::RunResumed(_) => {
                 self.ended = false;
                 self.end_attempts(AttemptEnd::Lost, None);
-                self.chapters.push(Chapter::Resumed { at });
+                self.events.push(StoryEvent::Resumed { at });
             }
             Event::MessageAdded(message) => {
                 self.ended = false;
                 let text = message.text.clone();
-                self.chapters.push(Chapter::Message { text, at });
+                self.events.push(StoryEvent::Message { text, at });
             }
             Event::ContextSet(context) => {
                 let context = context.clone();
-                self.chapters.push(Chapter::Given { context, at });
+                self.events.push(StoryEvent::Given { context, at });
             }
-            Event::TurnStarted(turn) => self.chapters.push(Chapter::Turn(Box::new(opened(turn, at)))),
+            Event::TurnStarted(turn) => self.events.push(StoryEvent::Turn(Box::new(opened(turn, at)))),
             Event::ExecutionStarted(started) => {
                 if let Some(execution) = self.execution(&started.agent) {
                     execution.question = None;
@@ -59,7 +59,7 @@ impl Story {
             }
             Event::Interrupted(cause) => {
                 self.end_attempts(AttemptEnd::Stopped, Some(at));
-                self.chapters.push(Chapter::Interrupted {
+                self.events.push(StoryEvent::Interrupted {
                     cause: cause.clone(),
                     at,
                 });
@@ -73,7 +73,7 @@ impl Story {
             Event::RunEnded(ended) => {
                 self.ended = true;
                 let ended = Box::new(ended.clone());
-                self.chapters.push(Chapter::Ended { ended, at });
+                self.events.push(StoryEvent::Ended { ended, at });
             }
         }
     }
@@ -132,8 +132,8 @@ impl Story {
 
     /// The turn that has not finished.
     fn open_turn(&mut self) -> Option<&mut Turn> {
-        let turns = self.chapters.iter_mut().rev().filter_map(|chapter| match chapter {
-            Chapter::Turn(turn) => Some(&mut **turn),
+        let turns = self.events.iter_mut().rev().filter_map(|event| match event {
+            StoryEvent::Turn(turn) => Some(&mut **turn),
             _ => None,
         });
         turns.take(1).find(|turn| turn.finished_at.is_none())

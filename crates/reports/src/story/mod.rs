@@ -38,7 +38,7 @@ pub struct Story {
     /// When the latest record was written.
     pub latest: Option<DateTime<Utc>>,
     /// All events, in order.
-    pub chapters: Vec<Chapter>,
+    pub events: Vec<StoryEvent>,
     /// The usage of all executions, including those in progress.
     pub usage: Usage,
     /// The seconds in which a process executed the run, without pauses before a resume or a message.
@@ -51,7 +51,7 @@ pub struct Story {
 
 /// An event of a story.
 #[derive(Debug, Clone)]
-pub enum Chapter {
+pub enum StoryEvent {
     /// A turn.
     Turn(Box<Turn>),
     /// A user message continued the conversation.
@@ -186,8 +186,8 @@ pub enum Progress {
 impl Story {
     /// The turns in order.
     pub fn turns(&self) -> impl Iterator<Item = &Turn> {
-        self.chapters.iter().filter_map(|chapter| match chapter {
-            Chapter::Turn(turn) => Some(&**turn),
+        self.events.iter().filter_map(|event| match event {
+            StoryEvent::Turn(turn) => Some(&**turn),
             _ => None,
         })
     }
@@ -212,8 +212,8 @@ impl Story {
 
     /// The end of the run, if no later event continued it.
     pub fn ended(&self) -> Option<&RunEnded> {
-        self.chapters.iter().rev().find_map(|chapter| match chapter {
-            Chapter::Ended { ended, .. } if self.ended => Some(&**ended),
+        self.events.iter().rev().find_map(|event| match event {
+            StoryEvent::Ended { ended, .. } if self.ended => Some(&**ended),
             _ => None,
         })
     }

@@ -37,7 +37,7 @@ pub struct Node {
     /// Further lines: its limits.
     pub notes: Vec<String>,
     /// Its data in the run; `None`: no run is shown.
-    pub fate: Option<Fate>,
+    pub run_data: Option<RunData>,
 }
 
 /// The kinds of agent, each with a shape of its own.
@@ -55,7 +55,7 @@ pub enum Shape {
 
 /// The data of an agent in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum RunData {
     /// The agent was executed.
     Ran {
         /// The number of executions.
@@ -121,21 +121,21 @@ impl Node {
             .into_iter()
             .chain(self.notes.iter().map(String::as_str))
             .map(str::to_owned)
-            .chain(self.fate.iter().map(Fate::words))
+            .chain(self.run_data.iter().map(RunData::words))
     }
 
     /// Whether a run is shown in which the agent was not executed.
     fn is_idle(&self) -> bool {
-        matches!(self.fate, Some(Fate::Idle { .. }))
+        matches!(self.run_data, Some(RunData::Idle { .. }))
     }
 
     /// Whether a run is shown in which the agent failed.
     fn has_failed(&self) -> bool {
-        matches!(self.fate, Some(Fate::Ran { failed: 1.., .. }))
+        matches!(self.run_data, Some(RunData::Ran { failed: 1.., .. }))
     }
 }
 
-impl Fate {
+impl RunData {
     fn words(&self) -> String {
         match self {
             Self::Ran { executions, failed: 0 } => format!("ran {}", times(*executions)),

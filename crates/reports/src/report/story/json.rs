@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::next::{Driver, next};
-use crate::story::{Attempt, AttemptEnd, Chapter, Execution, Progress, Story, Turn};
+use crate::story::{Attempt, AttemptEnd, Execution, Progress, Story, StoryEvent, Turn};
 
 /// Version of the document.
 ///
@@ -45,19 +45,19 @@ pub fn document(story: &Story, driver: Driver) -> Value {
         "usage": story.usage,
         "simulated": started.map(|started| &started.simulated),
         "warnings": story.warnings,
-        "story": story.chapters.iter().map(chapter).collect::<Vec<_>>(),
+        "story": story.events.iter().map(event).collect::<Vec<_>>(),
         "next": next(story, driver),
     })
 }
 
-fn chapter(chapter: &Chapter) -> Value {
-    match chapter {
-        Chapter::Turn(turn) => of_turn(turn),
-        Chapter::Message { text, at } => json!({"what": "message", "at": at, "text": text}),
-        Chapter::Given { context, at } => json!({"what": "given", "at": at, "context": context}),
-        Chapter::Interrupted { cause, at } => json!({"what": "interrupted", "at": at, "cause": of_cause(cause)}),
-        Chapter::Resumed { at } => json!({"what": "resumed", "at": at}),
-        Chapter::Ended { ended, at } => json!({
+fn event(event: &StoryEvent) -> Value {
+    match event {
+        StoryEvent::Turn(turn) => of_turn(turn),
+        StoryEvent::Message { text, at } => json!({"what": "message", "at": at, "text": text}),
+        StoryEvent::Given { context, at } => json!({"what": "given", "at": at, "context": context}),
+        StoryEvent::Interrupted { cause, at } => json!({"what": "interrupted", "at": at, "cause": of_cause(cause)}),
+        StoryEvent::Resumed { at } => json!({"what": "resumed", "at": at}),
+        StoryEvent::Ended { ended, at } => json!({
             "what": "ended",
             "at": at,
             "completion_reason": ended.completion_reason,

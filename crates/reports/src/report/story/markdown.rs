@@ -8,7 +8,7 @@ use super::next::next;
 use crate::report::format::{count, duration, kind_of};
 use crate::report::reasons::grouped;
 use crate::report::values::is_object;
-use crate::story::{AttemptEnd, Chapter, Execution, Turn};
+use crate::story::{AttemptEnd, Execution, StoryEvent, Turn};
 
 /// A text with more lines is collapsed.
 const LONG: usize = 24;
@@ -37,8 +37,8 @@ pub fn markdown(run: &Exported) -> String {
     }
     text.push_str(&format!("## Graph\n\n```mermaid\n{}```\n\n", run.graph));
     text.push_str(&format!("## Timeline\n\n{}\n## What happened\n\n", timeline(run)));
-    for one in &story.chapters {
-        text.push_str(&chapter(run, one));
+    for one in &story.events {
+        text.push_str(&event(run, one));
     }
     if !story.warnings.is_empty() {
         text.push_str("## Warnings\n\n");
@@ -86,14 +86,14 @@ fn length(execution: &Execution) -> String {
     }
 }
 
-fn chapter(run: &Exported, chapter: &Chapter) -> String {
-    match chapter {
-        Chapter::Turn(one) => turn(run, one),
-        Chapter::Message { text, .. } => format!("### you\n\n{}", fenced(text, "text")),
-        Chapter::Given { context, at } => format!("*given at {}: {}*\n\n", time(at), inline(&given(context, true))),
-        Chapter::Interrupted { cause, at } => format!("*{} at {}*\n\n", words(cause), time(at)),
-        Chapter::Resumed { at } => format!("*resumed at {}*\n\n", time(at)),
-        Chapter::Ended { ended, at } => format!("*{} at {}*\n\n", ended.completion_reason, time(at)),
+fn event(run: &Exported, event: &StoryEvent) -> String {
+    match event {
+        StoryEvent::Turn(one) => turn(run, one),
+        StoryEvent::Message { text, .. } => format!("### you\n\n{}", fenced(text, "text")),
+        StoryEvent::Given { context, at } => format!("*given at {}: {}*\n\n", time(at), inline(&given(context, true))),
+        StoryEvent::Interrupted { cause, at } => format!("*{} at {}*\n\n", words(cause), time(at)),
+        StoryEvent::Resumed { at } => format!("*resumed at {}*\n\n", time(at)),
+        StoryEvent::Ended { ended, at } => format!("*{} at {}*\n\n", ended.completion_reason, time(at)),
     }
 }
 

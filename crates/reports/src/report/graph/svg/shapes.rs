@@ -24,14 +24,14 @@ impl<'a> Figure<'a> {
     pub(super) fn new(node: &'a Node) -> Self {
         let classed = |class: &'static str, lines: Vec<String>| lines.into_iter().map(move |line| (class, line));
         let notes = node.notes.iter().map(|note| words::wrapped(note, COLUMNS + 4, 2));
-        let fate = node
-            .fate
+        let run_data = node
+            .run_data
             .iter()
-            .map(|fate| words::wrapped(&fate.words(), COLUMNS + 4, 4));
+            .map(|run_data| words::wrapped(&run_data.words(), COLUMNS + 4, 4));
         let lines = classed("name", words::wrapped(&node.name, COLUMNS, 2))
             .chain(classed("note", vec![node.shape.word().to_owned()]))
             .chain(notes.flat_map(|lines| classed("note", lines)))
-            .chain(fate.flat_map(|lines| classed("fate", lines)))
+            .chain(run_data.flat_map(|lines| classed("fate", lines)))
             .collect();
         Self { node, lines }
     }

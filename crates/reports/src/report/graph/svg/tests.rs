@@ -1,6 +1,6 @@
 //! The element is sound, whole in itself, and says what there is to say.
 
-use super::super::{Fate, Node, Shape};
+use super::super::{Node, RunData, Shape};
 use super::*;
 
 fn node(name: &str, shape: Shape) -> Node {
@@ -8,7 +8,7 @@ fn node(name: &str, shape: Shape) -> Node {
         name: name.to_owned(),
         shape,
         notes: Vec::new(),
-        fate: None,
+        run_data: None,
     }
 }
 
@@ -61,7 +61,7 @@ fn what_a_file_says_is_text() {
     let mut hostile = arrow(0, 1);
     hostile.condition = Some("output.a < 1 && context[\"</svg><script>\"] > '&\u{1}'".to_owned());
     let mut nodes = vec![node("a", Shape::Script), node("b", Shape::Ensemble)];
-    nodes[1].fate = Some(Fate::Idle {
+    nodes[1].run_data = Some(RunData::Idle {
         why: Some("<b>".to_owned()),
     });
     let drawn = svg(&picture(nodes, vec![hostile]));
@@ -144,15 +144,15 @@ fn kinds_and_arrows_are_told_apart() {
 #[test]
 fn a_run_is_laid_over_it() {
     let mut nodes = vec![node("a", Shape::Script), node("b", Shape::Llm), node("c", Shape::Llm)];
-    nodes[0].fate = Some(Fate::Ran {
+    nodes[0].run_data = Some(RunData::Ran {
         executions: 3,
         failed: 1,
     });
-    nodes[1].fate = Some(Fate::Ran {
+    nodes[1].run_data = Some(RunData::Ran {
         executions: 1,
         failed: 0,
     });
-    nodes[2].fate = Some(Fate::Idle {
+    nodes[2].run_data = Some(RunData::Idle {
         why: Some("waiting for b".to_owned()),
     });
     let mut arrows = vec![arrow(0, 1), arrow(1, 2)];

@@ -74,7 +74,7 @@ pub fn html(run: &Exported) -> String {
     text.push_str(&head(run, name));
     text.push_str(&section("Graph", &format!("<figure>{}</figure>\n", run.graph)));
     text.push_str(&section("Timeline", &timeline::timeline(run)));
-    text.push_str(&section("What happened", &turns::chapters(run)));
+    text.push_str(&section("What happened", &turns::events(run)));
     if !run.story.warnings.is_empty() {
         let warnings = run.story.warnings.iter();
         let lines: String = warnings

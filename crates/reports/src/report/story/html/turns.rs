@@ -8,26 +8,26 @@ use crate::report::format::{count, duration, kind_of};
 use crate::report::reasons::grouped;
 use crate::report::story::lines::{given, words};
 use crate::report::values::is_object;
-use crate::story::{AttemptEnd, Chapter, Execution, Turn};
+use crate::story::{AttemptEnd, Execution, StoryEvent, Turn};
 
 /// All events, in order.
-pub(super) fn chapters(run: &Exported) -> String {
-    run.story.chapters.iter().map(|one| chapter(run, one)).collect()
+pub(super) fn events(run: &Exported) -> String {
+    run.story.events.iter().map(|one| event(run, one)).collect()
 }
 
-fn chapter(run: &Exported, chapter: &Chapter) -> String {
-    match chapter {
-        Chapter::Turn(one) => turn(run, one),
-        Chapter::Message { text, .. } => {
+fn event(run: &Exported, event: &StoryEvent) -> String {
+    match event {
+        StoryEvent::Turn(one) => turn(run, one),
+        StoryEvent::Message { text, .. } => {
             format!(
                 "<section class=\"said\"><h3>you</h3>{}</section>\n",
                 block(text, "text")
             )
         }
-        Chapter::Given { context, at } => mark(&format!("given: {}", given(context, true)), at),
-        Chapter::Interrupted { cause, at } => mark(&words(cause), at),
-        Chapter::Resumed { at } => mark("resumed", at),
-        Chapter::Ended { ended, at } => {
+        StoryEvent::Given { context, at } => mark(&format!("given: {}", given(context, true)), at),
+        StoryEvent::Interrupted { cause, at } => mark(&words(cause), at),
+        StoryEvent::Resumed { at } => mark("resumed", at),
+        StoryEvent::Ended { ended, at } => {
             let detail = ended.detail.as_ref().map(|detail| format!(": {detail}"));
             mark(
                 &format!("{}{}", ended.completion_reason, detail.unwrap_or_default()),
