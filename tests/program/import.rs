@@ -56,7 +56,7 @@ fn what_is_lost_is_told_with_its_place_and_the_exit_code_says_so() {
         imported.stdout
     );
     for words in [
-        "warning: `fan_out` is not carried over",
+        "warning: `fan_out` is not converted",
         ".llm-orc/ensembles/fan.yaml:8:5",
         "= help: let the agent work through the list",
         ".llm-orc/config.yaml:2:37",

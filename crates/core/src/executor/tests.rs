@@ -140,7 +140,7 @@ fn survives_a_journal(record: &Record) {
     assert_eq!(read, *record);
 }
 
-/// The result without what tells how long things took and which attempt it was.
+/// The result without durations and without the numbers of attempts.
 fn result(state: &ConversationState) -> Value {
     let mut result = serde_json::to_value(RunResult(state)).expect("results are JSON");
     for entry in result["conversation_history"].as_array_mut().expect("a history") {

@@ -1,5 +1,5 @@
-//! What the walk finds in small ensembles, and that every way it tells leads where it says, by the resolver itself
-//! with conditions that are really asked.
+//! The results of the walk for small ensembles. For every reported path, the resolver itself must reach the reported
+//! end when it evaluates the conditions.
 
 use std::sync::Arc;
 

@@ -21,17 +21,17 @@ const OF_ENSEMBLES: &[Advice] = &[
     ),
     (
         "coordinator",
-        "it names no model",
+        "it has no model",
         "add an agent that depends on the others",
     ),
     (
         "synthesis",
-        "it names no model",
+        "it has no model",
         "add an agent that depends on the others",
     ),
-    ("task", "`default_task` is there as well", "keep one of them"),
-    ("default_input", "`default_task` is there as well", "keep one of them"),
-    ("default_task", "it is not a text", "write a text"),
+    ("task", "`default_task` is present too", "keep one of them"),
+    ("default_input", "`default_task` is present too", "keep one of them"),
+    ("default_task", "it is not a string", "write a string"),
 ];
 
 /// Keys of an agent.
@@ -63,7 +63,7 @@ const OF_AGENTS: &[Advice] = &[
     ),
     (
         "ollama_format",
-        "a format is not passed on to the provider",
+        "a format is not sent to the provider",
         "describe the output with `output_schema`, a JSON Schema",
     ),
     (
@@ -76,13 +76,13 @@ const OF_AGENTS: &[Advice] = &[
         "nothing is cached between runs",
         "leave it out; `ensemble replay` answers from a recorded run",
     ),
-    ("provider", "the profile says it", "write it in the model profile"),
+    ("provider", "it is part of the profile", "write it in the model profile"),
     (
         "synthesis_timeout_seconds",
-        "nothing is timed but agents, turns and runs",
+        "only agents, turns and runs have time limits",
         "write `timeout_seconds` at the agent that synthesises",
     ),
-    ("config", "`parameters` is there as well", "keep one of them"),
+    ("config", "`parameters` is present too", "keep one of them"),
 ];
 
 /// Keys that only tell llm-orc's server how to offer an ensemble.
@@ -113,7 +113,7 @@ pub(super) fn agent(key: &str) -> (&'static str, &'static str) {
 fn find(advice: &[Advice], key: &str) -> (&'static str, &'static str) {
     let found = advice.iter().find(|(word, ..)| *word == key);
     found.map_or(
-        ("there is nothing like it here", "leave it out"),
+        ("there is no equivalent in this language", "leave it out"),
         |(_, why, instead)| (*why, *instead),
     )
 }

@@ -125,7 +125,7 @@ impl<'a> Task<'a> {
             }
             "system_prompt" | "role" if agent.kind == Kind::Llm && is_text(Some(&entry.value)) => {
                 if &*entry.key == "role" && agent.node.get("system_prompt").is_some() {
-                    let lost = self.lose(entry, "`system_prompt` is there as well", "keep one of them");
+                    let lost = self.lose(entry, "`system_prompt` is present too", "keep one of them");
                     return agent.map.lose(lost);
                 }
                 agent

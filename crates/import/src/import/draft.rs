@@ -56,7 +56,7 @@ impl Lost {
         } else {
             covers
         };
-        let mut lines = vec![format!("not carried over: {why}"), format!("  {instead}")];
+        let mut lines = vec![format!("not converted: {why}"), format!("  {instead}")];
         let column = source.place(covers.start).column - 1;
         for line in source.text()[covers.start..covers.end].trim_end().lines() {
             let blanks = line.chars().take_while(|c| *c == ' ').take(column).count();

@@ -127,7 +127,7 @@ impl<'a> Task<'a> {
                 "name" | "model_profiles" => {}
                 "description" => match entry.value.text() {
                     Some(text) => map.put("description", text.trim_end(), Some(entry.key_span)),
-                    None => map.lose(self.lose(entry, "it is not a text", "write a text")),
+                    None => map.lose(self.lose(entry, "it is not a string", "write a string")),
                 },
                 key if task == Some(&key) => {
                     let text = entry.value.text().map_or("", |text| text.trim_end());
@@ -201,7 +201,7 @@ impl<'a> Task<'a> {
     fn lose(&mut self, entry: &Entry, why: &str, instead: &str) -> Lost {
         self.tell(
             entry.key_span,
-            &format!("`{}` is not carried over: {why}", entry.key),
+            &format!("`{}` is not converted: {why}", entry.key),
             instead,
         );
         Lost::of(self.document.source(), entry, why, instead)

@@ -49,7 +49,7 @@ impl<'a> Profiles<'a> {
 
 /// The profile that always fails, with the reason.
 pub(super) fn placeholder() -> Value {
-    let error = "this agent was not carried over from llm-orc; the comments in the file say what to write instead";
+    let error = "this agent was not converted from llm-orc; the comments in the file say what to write instead";
     json!({"provider": "simulated", "replies": [{"error": error}]})
 }
 
@@ -99,7 +99,7 @@ impl<'a> Task<'a> {
             let help = "write it under `model_profiles` here, or in `.ensemble/config.yaml`";
             self.note(entry.value.span, &message, help);
             for one in overrides {
-                let message = format!("`{}` is not carried over: it belongs into the profile", one.key);
+                let message = format!("`{}` is not converted: it is part of the profile", one.key);
                 self.note(one.key_span, &message, "write it in the model profile");
             }
             return ("model_profile", name.to_owned());
@@ -131,7 +131,7 @@ impl<'a> Task<'a> {
             }
             _ => {
                 let guess = provider_of(model);
-                let message = format!("the model `{model}` has no provider; it is taken for one of {guess}");
+                let message = format!("the model `{model}` has no provider; it is read as a model of {guess}");
                 self.note(entry.value.span, &message, "write `model: provider/model`");
                 guess.to_owned()
             }
@@ -180,13 +180,13 @@ impl<'a> Task<'a> {
             self.setting(&mut map, own, one);
         }
         if map.position("provider").is_none() {
-            let message = format!("the model profile `{name}` names no provider; it is taken for one of ollama");
+            let message = format!("the model profile `{name}` has no provider; it is read as a model of ollama");
             self.note_in(source, node.span, &message, "write `provider`");
             map.lines
                 .insert(0, Line::entry("provider", Shape::Plain(json!("ollama")), None));
         }
         if map.position("model").is_none() && !is_simulated(&mut map) {
-            let message = format!("the model profile `{name}` names no model");
+            let message = format!("the model profile `{name}` has no model");
             self.note_in(source, node.span, &message, "write `model`");
             map.put("model", "unknown", None);
         }
@@ -236,7 +236,8 @@ impl<'a> Task<'a> {
                         "num_predict" => set("max_tokens", value_of(&option.value)),
                         "temperature" | "top_p" | "seed" => set(&option.key, value_of(&option.value)),
                         key => {
-                            let message = format!("the option `{key}` is not carried over: it is not passed on");
+                            let message =
+                                format!("the option `{key}` is not converted: it is not sent to the provider");
                             let help = "profiles have `temperature`, `top_p`, `max_tokens` and `seed`";
                             self.note_in(source, option.key_span, &message, help);
                         }
@@ -247,7 +248,7 @@ impl<'a> Task<'a> {
             ("cost_per_token", Value::Number(number)) if number.as_f64() == Some(0.0) => {}
             (key, _) => {
                 let message =
-                    format!("`{key}` of the model profile is not carried over: there is nothing like it here");
+                    format!("`{key}` of the model profile is not converted: there is no equivalent in this language");
                 self.note_in(source, entry.key_span, &message, "leave it out");
             }
         }

@@ -186,7 +186,7 @@ impl Mender<'_> {
 
     /// Adds a finding, and a comment in the new file.
     fn remark(&mut self, key: &str, from: Option<Span>, error: &Finding) {
-        let message = format!("`{key}` is not carried over: {}", error.message);
+        let message = format!("`{key}` is not converted: {}", error.message);
         let help = error.help.as_deref().unwrap_or("leave it out");
         let at = from.map_or(usize::MAX - 1, |span| span.start);
         self.remarks.push(Remark::of(at, &message, help));
@@ -198,7 +198,7 @@ impl Mender<'_> {
             let start = self.document.root().span.start;
             Span::new(start, start)
         });
-        let message = format!("`{key}` is not carried over: {}", error.message);
+        let message = format!("`{key}` is not converted: {}", error.message);
         let help = error.help.as_deref().unwrap_or("leave it out");
         let source = self.document.source();
         self.lost.push(said(source, span, Severity::Warning, &message, help));

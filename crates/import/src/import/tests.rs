@@ -133,8 +133,8 @@ fn what_is_not_carried_over_stands_as_a_comment_in_its_place() {
     let new = imported(old);
     let said = lost(&new);
     assert_eq!(said.len(), 2);
-    assert!(said[0].starts_with("5:5 `fan_out` is not carried over"), "{said:?}");
-    assert!(said[1].starts_with("6:5 `cache` is not carried over"), "{said:?}");
+    assert!(said[0].starts_with("5:5 `fan_out` is not converted"), "{said:?}");
+    assert!(said[1].starts_with("6:5 `cache` is not converted"), "{said:?}");
     let lines: Vec<&str> = new.text.lines().map(str::trim).collect();
     let at = |line: &str| {
         lines
@@ -250,7 +250,7 @@ fn guards_become_conditions() {
     );
     let (agent, said) = self::agent("    script: known.py\n    when: first is ready\n    depends_on: [first]\n");
     assert_eq!(agent["depends_on"], json!(["first"]));
-    assert!(said[0].contains("`when` is not carried over"), "{said:?}");
+    assert!(said[0].contains("`when` is not converted"), "{said:?}");
 }
 
 #[test]

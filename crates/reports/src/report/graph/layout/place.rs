@@ -1,25 +1,25 @@
-//! Where the cells of ordered rows stand, and how links run between them.
+//! The positions of the cells in ordered rows, and the lines of the links between them.
 
 use super::grid::{CellKind, Chain, Grid};
 use super::{Area, Extent, Layout, Leg, Route, Sketch, Spot};
 
-/// Between two boxes of a row.
+/// The space between two boxes of a row.
 const BOX_GAP: f64 = 34.0;
-/// Between a label and whatever stands beside it.
+/// The space between a label and its neighbour.
 const LABEL_GAP: f64 = 16.0;
-/// Between two links that pass.
+/// The space between two parallel links.
 const BEND_GAP: f64 = 16.0;
-/// Between rows, at least and at most.
+/// The smallest and the largest space between rows.
 const ROW_GAP: (f64, f64) = (30.0, 70.0);
-/// How far a link runs straight before it meets a box, so that there is room for its head.
+/// The length of the straight end of a link before a box, so that there is space for its head.
 const STUB: f64 = 11.0;
-/// Between two links that meet at a box, at least and at most.
+/// The smallest and the largest space between two links at one box.
 const PORT_GAP: (f64, f64) = (12.0, 26.0);
-/// Between two links that run along a row.
+/// The space between two links that run along a row.
 const TRACK: f64 = 9.0;
 const ROUNDS: usize = 40;
 
-/// Spreads the rows out and draws the ways.
+/// Spreads the rows out and computes the paths of the links.
 pub(super) fn place(sketch: &Sketch, grid: &Grid) -> Layout {
     let mut extents: Vec<Extent> = grid.cells.iter().map(|cell| cell.extent).collect();
     for (cell, extent) in extents.iter_mut().enumerate().take(sketch.boxes.len()) {
@@ -58,14 +58,14 @@ pub(super) fn place(sketch: &Sketch, grid: &Grid) -> Layout {
     }
 }
 
-/// How far from the middle of its cell each piece begins (`upper`) and ends (`lower`).
+/// For each segment, the distance of its start (`upper`) and end (`lower`) from the centre of its cell.
 struct Ports {
     upper: Vec<f64>,
     lower: Vec<f64>,
 }
 
 impl Ports {
-    /// The links of a box meet it side by side, in the order in which they come.
+    /// The links of a box end side by side, in the order in which they arrive.
     fn new(grid: &Grid, extents: &[Extent]) -> Self {
         let positions = grid.positions();
         let mut ports = Self {
@@ -93,8 +93,8 @@ impl Ports {
     }
 }
 
-/// The middle of each cell along its row. Row by row, every cell goes to where its links would be straight, as near as
-/// its neighbours let it.
+/// The centre of each cell along its row. Row by row, every cell moves to the position where its links are straight, as
+/// far as its neighbours allow it.
 fn spread(grid: &Grid, extents: &[Extent], ports: &Ports) -> Vec<f64> {
     let mut across = vec![0.0; grid.cells.len()];
     let gaps: Vec<Vec<f64>> = grid.rows.iter().map(|row| gaps(grid, row, extents)).collect();
@@ -109,7 +109,7 @@ fn spread(grid: &Grid, extents: &[Extent], ports: &Ports) -> Vec<f64> {
     for round in 0..ROUNDS {
         for at in 0..count {
             let row = if round % 2 == 0 { at } else { count - 1 - at };
-            // First from one side only, so that the shape goes through the whole graph; then between both.
+            // First from one side only, so that the shape spreads through the whole graph; then from both sides.
             let (look_up, look_down) = if round < ROUNDS / 2 {
                 (round % 2 == 0, round % 2 == 1)
             } else {
@@ -127,7 +127,7 @@ fn spread(grid: &Grid, extents: &[Extent], ports: &Ports) -> Vec<f64> {
     across
 }
 
-/// From middle to middle, for the neighbours of a row.
+/// The distance between the centres of neighbours in a row.
 fn gaps(grid: &Grid, row: &[usize], extents: &[Extent]) -> Vec<f64> {
     let gap = |ends: &[usize]| {
         let halves = (extents[ends[0]].breadth + extents[ends[1]].breadth) / 2.0;
@@ -142,7 +142,7 @@ fn gaps(grid: &Grid, row: &[usize], extents: &[Extent]) -> Vec<f64> {
     row.windows(2).map(gap).collect()
 }
 
-/// Where a cell would like to stand, and how much.
+/// The preferred position of a cell, and its weight.
 fn wish(grid: &Grid, ports: &Ports, across: &[f64], cell: usize, up: bool, down: bool) -> (f64, f64) {
     let weight = |piece: usize| {
         let piece = &grid.pieces[piece];
@@ -169,8 +169,8 @@ fn wish(grid: &Grid, ports: &Ports, across: &[f64], cell: usize, up: bool, down:
     }
 }
 
-/// The places nearest to the wishes (least squares, weighted) that keep the gaps: neighbours whose wishes
-/// conflict become a block, which stands where its members wish on average.
+/// The positions closest to the preferred ones (weighted least squares) that keep the spaces. Neighbours whose
+/// preferred positions conflict form a block, which is placed at the average of the preferred positions of its members.
 fn nearest(wishes: &[(f64, f64)], gaps: &[f64]) -> Vec<f64> {
     struct Block {
         sum: f64,
@@ -201,11 +201,11 @@ fn nearest(wishes: &[(f64, f64)], gaps: &[f64]) -> Vec<f64> {
     places.zip(offsets).map(|(place, offset)| place + offset).collect()
 }
 
-/// The way below a row, for links between two boxes of one row: each has a track of its own where it runs beside another.
+/// The space below a row, for links between two boxes of that row. Links that overlap have separate tracks.
 struct Tracks {
     /// For each link its track, from 0; links between rows have none.
     of_link: Vec<usize>,
-    /// How many tracks there are below the cells of each row.
+    /// The number of tracks below the cells of each row.
     counts: Vec<usize>,
 }
 
@@ -237,7 +237,7 @@ impl Tracks {
         tracks
     }
 
-    /// How much room the tracks of a row take.
+    /// The space that the tracks of a row need.
     fn depth(&self, row: usize) -> f64 {
         match self.counts[row] {
             0 => 0.0,
@@ -246,17 +246,17 @@ impl Tracks {
     }
 }
 
-/// A row's place.
+/// The position of a row.
 #[derive(Debug, Clone, Copy)]
 struct Band {
     start: f64,
-    /// Where its cells end.
+    /// The end of its cells.
     cells: f64,
-    /// Where its tracks end.
+    /// The end of its tracks.
     end: f64,
 }
 
-/// Where each row begins and ends. Rows between which links go far sideways stand further apart.
+/// The start and the end of each row. The space between rows is larger if links between them go far sideways.
 fn bands(grid: &Grid, extents: &[Extent], across: &[f64], ports: &Ports, tracks: &Tracks) -> Vec<Band> {
     let mut end = 0.0;
     let mut bands = Vec::with_capacity(grid.rows.len());
@@ -337,12 +337,12 @@ impl Drawing<'_> {
         way
     }
 
-    /// Nothing in the row must be passed.
+    /// No cell in the row is in the way.
     fn is_flat(&self, row: usize) -> bool {
         self.bands[row].start == self.bands[row].end
     }
 
-    /// Two boxes of one row: down from the bottom of one, along a track, and up to the bottom of the other.
+    /// Two boxes of one row: down from the bottom of one box, along a track, and up to the bottom of the other.
     fn round_below(&self, chain: &Chain, bends: [usize; 2], track: usize) -> Vec<Leg> {
         let band = self.bands[self.grid.cells[bends[0]].row];
         let along = band.cells + (track + 1) as f64 * TRACK;
@@ -365,7 +365,7 @@ impl Drawing<'_> {
         ]
     }
 
-    /// Where a piece begins at the lower edge of its cell, and where it leaves the row.
+    /// The start of a segment at the lower edge of its cell, and the point at which it leaves the row.
     fn leave(&self, piece: usize, cell: usize) -> (Spot, Spot) {
         let across = self.across[cell] + self.ports.upper[piece];
         let band = self.bands[self.grid.cells[cell].row];
@@ -380,7 +380,7 @@ impl Drawing<'_> {
     }
 }
 
-/// The same way from its end to its beginning.
+/// The same path in the opposite direction.
 fn reversed(way: &[Leg]) -> Vec<Leg> {
     let spot = |leg: &Leg| match *leg {
         Leg::From(spot) | Leg::Line(spot) | Leg::Curve(spot) | Leg::Turn(spot) | Leg::TurnBack(spot) => spot,

@@ -41,7 +41,7 @@ impl Exported<'_> {
         let ended = self.story.ended().map(|ended| ended.completion_reason);
         match (self.driver, self.story.progress(), ended) {
             (Driver::Process(pid), ..) => (format!("running (process {pid})"), "open"),
-            (_, Progress::Open, _) | (.., None) => ("no end: the process that drove it is gone".to_owned(), "failed"),
+            (_, Progress::Open, _) | (.., None) => ("no end: its process has ended".to_owned(), "failed"),
             (_, Progress::Stopped(reason), _) => (reason.to_string(), "open"),
             (_, Progress::Ended(reason), _) if reason.is_limit() => (reason.to_string(), "open"),
             (_, Progress::Ended(ensemble_core::conversation::CompletionReason::Completed), _) => {
