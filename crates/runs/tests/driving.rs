@@ -263,6 +263,27 @@ async fn the_clocks_of_a_run_stand_while_a_person_thinks() {
 }
 
 #[tokio::test]
+async fn a_subscription_ends_when_the_run_is_closed() {
+    let (_folder, runs) = runs(&[ASK, TWICE]);
+    let run = runs
+        .start("ask.yaml", RunOptions::default().answer("person", "3"))
+        .await
+        .expect("starts");
+    let (mut before, mut after) = (run.events(), run.events_from(1));
+    run.outcome().await.expect("ends");
+    let records = run.stored().read_all().await.expect("a log").records.len();
+    run.finish().await.expect("closes");
+    let mut seen = 0;
+    while before.next().await.expect("the log can be read").is_some() {
+        seen += 1;
+    }
+    while after.next().await.expect("the log can be read").is_some() {
+        seen += 1;
+    }
+    assert_eq!(seen, 2 * records - 1);
+}
+
+#[tokio::test]
 async fn a_run_goes_on_without_its_handle() {
     let (_folder, runs) = runs(&[ASK, TWICE]);
     let options = RunOptions::default().answer("person", "3");
@@ -299,7 +320,7 @@ async fn a_conversation_is_continued_resumed_and_forked_on_any_store() {
             runs.continue_with(&id, "more", options()).await,
             Err(RunError::NotEnded(_))
         ));
-        let mut run = runs.resume(&id, options()).await.expect("resumes");
+        let run = runs.resume(&id, options()).await.expect("resumes");
         assert_eq!(
             run.outcome().await.expect("ends").completion_reason,
             CompletionReason::Completed
