@@ -412,8 +412,16 @@ fn bytes(path: &Path) -> Vec<u8> {
 #[test]
 fn a_script_that_dies_of_the_same_ctrl_c_was_interrupted_and_did_not_fail() {
     let workspace = Workspace::new();
-    // What a terminal does: the signal goes to both, and the script is gone first.
-    workspace.write("both.sh", "kill -INT $PPID; kill -INT $$; sleep 300");
+    // What a terminal does: the signal goes to both. The script is gone before the program looks: it is stopped until then.
+    workspace.write(
+        "both.sh",
+        "run=$PPID; self=$$\n\
+         setsid sh -c \"until grep -q ') Z ' /proc/$self/stat; do :; done; kill -INT $run; kill -CONT $run\" \\\n\
+         \x20 </dev/null >/dev/null 2>&1 &\n\
+         kill -STOP $run\n\
+         kill -INT $$\n\
+         sleep 300\n",
+    );
     workspace.write("a.yaml", "name: a\nagents:\n  - {name: it, script: both.sh}\n");
     let outcome = workspace.run(["run", "a.yaml", "--output", "json"]);
     assert_eq!(outcome.code, 130, "{}", outcome.stderr);
