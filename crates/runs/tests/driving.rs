@@ -115,8 +115,10 @@ async fn every_subscriber_gets_every_record_once_from_wherever_it_asks() {
     let mut ready = runs.ready("loop.yaml", options).expect("ready");
     ready.set_input("go".into());
     let run = ready.begin().await.expect("starts");
-    // One that is there from the beginning, and one that does not read before the end.
-    let (early, slow) = (run.events(), run.events());
+    // One that is there from the beginning, and one that reads a record and then nothing before the end.
+    let (early, mut slow) = (run.events(), run.events());
+    let first = slow.next().await.expect("the log can be read").expect("a record");
+    let mut read = committed(&[first]);
     let early = tokio::spawn(until_the_end(early));
     tokio::time::timeout(Duration::from_secs(30), async {
         while run.stored().read_all().await.map_or(0, |journal| journal.records.len()) < 5_000 {
