@@ -68,4 +68,7 @@ pub mod dialogue {
 mod documents {
     #[doc = include_str!("../docs/library.md")]
     mod library {}
+
+    #[doc = include_str!("../README.md")]
+    mod readme {}
 }

@@ -54,7 +54,7 @@ pub(super) struct Ending<'a> {
 /// Starts the run, executes it to its end, prints the result, and returns the exit code.
 pub(super) async fn drive(ready: Ready, mut messages: impl Messages, ending: Ending<'_>) -> Result<u8, CliError> {
     let mut signals = signals::listen();
-    let mut run = ready.begin().await?;
+    let run = ready.begin().await?;
     signals.of_run(run.id());
     while let Some(ended) = ended(&run, &mut signals).await {
         let text = tokio::select! {

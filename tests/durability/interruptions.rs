@@ -408,3 +408,34 @@ fn the_sequence_of_the_journal_has_no_gaps_and_finished_runs_are_not_touched_by_
 fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).expect("the file")
 }
+
+#[test]
+fn a_script_that_dies_of_the_same_ctrl_c_was_interrupted_and_did_not_fail() {
+    let workspace = Workspace::new();
+    // What a terminal does: the signal goes to both. The script is gone before the program looks: it is stopped until then.
+    workspace.write(
+        "both.sh",
+        "run=$PPID; self=$$\n\
+         setsid sh -c \"until grep -q ') Z ' /proc/$self/stat; do :; done; kill -INT $run; kill -CONT $run\" \\\n\
+         \x20 </dev/null >/dev/null 2>&1 &\n\
+         kill -STOP $run\n\
+         kill -INT $$\n\
+         sleep 300\n",
+    );
+    workspace.write("a.yaml", "name: a\nagents:\n  - {name: it, script: both.sh}\n");
+    let outcome = workspace.run(["run", "a.yaml", "--output", "json"]);
+    assert_eq!(outcome.code, 130, "{}", outcome.stderr);
+    let journal = workspace.journal();
+    let events: Vec<&str> = journal.iter().filter_map(|record| record["event"].as_str()).collect();
+    assert!(!events.contains(&"execution_finished"), "{events:?}");
+    assert!(events.contains(&"interrupted"), "{events:?}");
+}
+
+#[test]
+fn a_script_that_dies_of_a_signal_of_its_own_has_failed() {
+    let workspace = Workspace::new();
+    workspace.write("own.sh", "kill -INT $$; sleep 300");
+    workspace.write("a.yaml", "name: a\nagents:\n  - {name: it, script: own.sh}\n");
+    let outcome = workspace.run(["run", "a.yaml", "--output", "json"]);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+}

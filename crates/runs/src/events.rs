@@ -86,7 +86,14 @@ struct Subscribers {
     outermost: OnceLock<RunId>,
     /// How many there are; without any, nothing is copied.
     count: AtomicUsize,
-    queues: Mutex<Vec<Weak<Queue>>>,
+    queues: Mutex<Queues>,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    open: Vec<Weak<Queue>>,
+    /// The run is closed: nothing more is sent.
+    are_closed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -128,31 +135,33 @@ impl Hub {
             kind: kind(),
         };
         let mut queues = lock(&self.0.queues);
-        queues.retain(|queue| {
+        queues.open.retain(|queue| {
             let queue = queue.upgrade();
             if let Some(queue) = &queue {
                 queue.push(event.clone());
             }
             queue.is_some()
         });
-        self.0.count.store(queues.len(), Ordering::Release);
+        self.0.count.store(queues.open.len(), Ordering::Release);
     }
 
     /// No more events come: subscribers end when they have read what there is.
     pub(crate) fn close(&self) {
-        for queue in lock(&self.0.queues).iter().filter_map(Weak::upgrade) {
+        let mut queues = lock(&self.0.queues);
+        queues.are_closed = true;
+        for queue in queues.open.iter().filter_map(Weak::upgrade) {
             lock(&queue.state).is_closed = true;
             queue.changed.notify_one();
         }
     }
 
     /// Events of the run from the record `from` on.
-    pub(crate) fn subscribe(&self, run: Arc<dyn StoredRun>, from: u64, is_over: bool) -> RunEvents {
+    pub(crate) fn subscribe(&self, run: Arc<dyn StoredRun>, from: u64) -> RunEvents {
         let queue = Arc::new(Queue::default());
-        lock(&queue.state).is_closed = is_over;
         let mut queues = lock(&self.0.queues);
-        queues.push(Arc::downgrade(&queue));
-        self.0.count.store(queues.len(), Ordering::Release);
+        lock(&queue.state).is_closed = queues.are_closed;
+        queues.open.push(Arc::downgrade(&queue));
+        self.0.count.store(queues.open.len(), Ordering::Release);
         drop(queues);
         RunEvents {
             queue,

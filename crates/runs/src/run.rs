@@ -118,7 +118,7 @@ impl Run {
 
     /// All events from the record `seq` on.
     pub fn events_from(&self, seq: u64) -> RunEvents {
-        self.hub.subscribe(self.stored.clone(), seq, self.task.is_finished())
+        self.hub.subscribe(self.stored.clone(), seq)
     }
 
     /// The questions that wait for an answer, the oldest first.
@@ -203,15 +203,16 @@ impl Run {
     ///
     /// # Errors
     /// The conversation waits for input, was interrupted, or its log failed.
-    pub async fn say(&mut self, text: impl Into<Arc<str>>) -> Result<(), RunError> {
+    pub async fn say(&self, text: impl Into<Arc<str>>) -> Result<(), RunError> {
         let ended = self.outcome().await?;
         if ended.completion_reason.is_resumable() {
             return Err(RunError::NotEnded(self.id().clone()));
         }
-        self.leg.mark_unchanged();
+        let mut leg = self.leg.clone();
+        leg.mark_unchanged();
         self.says.send(text.into()).map_err(|_| RunError::Closed)?;
         // The driver has taken the message when the leg is open again, or has failed to.
-        self.leg.changed().await.map_err(|_| RunError::Closed)
+        leg.changed().await.map_err(|_| RunError::Closed)
     }
 
     /// Waits for the end of the conversation, closes the run, and gives its last state.

@@ -28,6 +28,20 @@ enum Step {
     Paused(AgentId),
 }
 
+impl Step {
+    /// Did a signal end the attempt?
+    fn was_killed(&self) -> bool {
+        let Self::Ended(ended) = self else { return false };
+        match &ended.observed {
+            Observed::Finished(observation) => {
+                let failure = observation.result.as_ref().err();
+                failure.is_some_and(|failure| failure.kind == FailureKind::Signal)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// The end of an attempt.
 struct Ended {
     agent: AgentId,
@@ -81,9 +95,20 @@ impl Executor<'_> {
             self.log.sync(SyncPoint::Commit).await?;
             match self.wait(&mut running, pace, &turn, limits.turn_timeout).await {
                 Wake::Step(step) => {
-                    self.step(plan, state, step, &mut running).await?;
+                    let mut steps = vec![step];
                     while let Some(Some(step)) = running.futures.next().now_or_never() {
+                        steps.push(step);
+                    }
+                    let interruption = self.interruption_behind(&steps).await;
+                    if interruption.is_some() {
+                        steps.retain(|step| !step.was_killed());
+                    }
+                    for step in steps {
                         self.step(plan, state, step, &mut running).await?;
+                    }
+                    if let (Some(cause), None) = (interruption, state.interrupted()) {
+                        drop(running);
+                        return self.commit(state, Event::Interrupted(cause)).await;
                     }
                     if state.interrupted().is_some() {
                         return Ok(());
@@ -99,6 +124,17 @@ impl Executor<'_> {
                 }
             }
         }
+    }
+
+    /// A terminal sends Ctrl-C to every process of its group, so a child that is only just being started may die of it
+    /// before the program itself has received the signal. Such an execution was interrupted and did not fail.
+    async fn interruption_behind(&mut self, steps: &[Step]) -> Option<Interruption> {
+        const GRACE: Duration = Duration::from_millis(50);
+        if !steps.iter().any(Step::was_killed) {
+            return None;
+        }
+        let interruption = tokio::time::timeout(GRACE, self.interruptions.recv()).await;
+        interruption.ok().flatten()
     }
 
     /// Waits for the next result or interruption. Results that are available have precedence.
