@@ -10,9 +10,9 @@ use ensemble_agents::agent::llm::BuildError;
 use ensemble_agents::agent::process::{Bounds, Watchdog};
 use ensemble_agents::agent::script::Places;
 use ensemble_agents::agent::sub_ensemble::Conversations;
-use ensemble_agents::agent::tool::Permits;
+use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
-use ensemble_agents::agent::window::{AgentWindow, Outside};
+use ensemble_agents::agent::window::{AgentWindow, WindowResources};
 use ensemble_agents::model::{Cache, Model, Network, Override, ProfileError, Profiles};
 use ensemble_core::operator::Operator;
 use ensemble_core::store::Durability;
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     /// Subscribers of the run.
     pub(crate) hub: Hub,
     /// Which tools may be called.
-    pub(crate) permits: Arc<Permits>,
+    pub(crate) permissions: Arc<ToolPermissions>,
     /// Servers of tools.
     pub(crate) servers: Arc<Servers>,
     /// Overrides of models.
@@ -133,7 +133,7 @@ impl Parts<'_> {
             return Ok(None);
         };
         let link = model.profiles().next();
-        let outside = Outside {
+        let outside = WindowResources {
             model: &llm.model,
             model_name: link.map_or("", |link| &link.profile.model),
             load: &self.load(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use ensemble_agents::agent::process::{Watchdog, kill_leftovers};
-use ensemble_agents::agent::tool::Permits;
+use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
 use ensemble_core::executor::Clock;
@@ -107,7 +107,7 @@ impl Making<'_> {
         let watchdog = host.watchdog().map(|command| Arc::new(Watchdog::new(command.clone())));
         let shared = Shared {
             answers: Arc::new(options.answers),
-            permits: Arc::new(Permits::new(Arc::clone(&operator), options.allowed_tools)),
+            permissions: Arc::new(ToolPermissions::new(Arc::clone(&operator), options.allowed_tools)),
             servers: Arc::new(Servers::new(watchdog.clone())),
             operator,
             listener: Arc::new(HubListener {

@@ -43,7 +43,7 @@ pub struct InputRunner {
 }
 
 /// What an input agent needs from outside.
-pub struct Wiring<'a> {
+pub struct InputOptions<'a> {
     /// Answers given with the run.
     pub answers: Arc<Answers>,
     /// Who is asked.
@@ -70,7 +70,7 @@ enum End {
 
 impl InputRunner {
     /// Compiles the question and readies whoever answers in the person's place.
-    pub fn new(agent: &Agent, spec: &InputSpec, wiring: Wiring<'_>) -> Result<Self, BuildError> {
+    pub fn new(agent: &Agent, spec: &InputSpec, options: InputOptions<'_>) -> Result<Self, BuildError> {
         let prompt = Template::compile(&spec.prompt).map_err(|error| BuildError::Template {
             which: "input.prompt".to_owned(),
             error,
@@ -82,10 +82,10 @@ impl InputRunner {
             default: spec.default.clone(),
             timeout: spec.timeout,
             responder: responder
-                .map(|responses| Responder::new(responses, &wiring))
+                .map(|responses| Responder::new(responses, &options))
                 .transpose()?,
-            answers: wiring.answers,
-            operator: wiring.operator,
+            answers: options.answers,
+            operator: options.operator,
             listens_to: listens_to(agent),
         })
     }

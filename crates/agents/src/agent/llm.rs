@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::dialogue::{Cause, Dialogue, NoTools, Opening, Tools, Window};
+use super::dialogue::{Cause, Dialogue, NoTools, RoundRequest, Tools, Window};
 use super::repair::{correction, mismatch};
 use super::reply::{checked, output_of};
 use super::schema::Schema;
@@ -29,7 +29,7 @@ use ensemble_language::template::{Template, TemplateError, task_text};
 /// Performs the executions of an LLM agent.
 pub struct LlmRunner {
     dialogue: Dialogue,
-    toolbox: Option<Arc<dyn Toolbox>>,
+    tool_source: Option<Arc<dyn ToolSource>>,
     listener: Arc<dyn Listener>,
     prompt: Option<Template>,
     system_prompt: Option<Template>,
@@ -44,29 +44,29 @@ pub struct LlmRunner {
 }
 
 /// The tools of an agent, for one of its executions.
-pub trait Toolbox: Send + Sync {
+pub trait ToolSource: Send + Sync {
     /// The tools as they are for that execution.
-    fn within<'a>(&'a self, execution: &'a Execution) -> Box<dyn Tools + 'a>;
+    fn for_execution<'a>(&'a self, execution: &'a Execution) -> Box<dyn Tools + 'a>;
 }
 
 /// What an LLM agent is given from outside.
-pub struct Wiring {
+pub struct LlmOptions {
     /// Who answers.
     pub model: Model,
     /// What the model may call.
-    pub toolbox: Option<Arc<dyn Toolbox>>,
+    pub tool_source: Option<Arc<dyn ToolSource>>,
     /// What keeps its thread within the model's context window.
     pub window: Option<Arc<dyn Window>>,
     /// Who hears it speak.
     pub listener: Arc<dyn Listener>,
 }
 
-impl Wiring {
+impl LlmOptions {
     /// A model, and nothing else.
     pub fn of(model: Model) -> Self {
         Self {
             model,
-            toolbox: None,
+            tool_source: None,
             window: None,
             listener: Arc::new(Silence),
         }
@@ -108,8 +108,8 @@ struct Task {
 
 impl LlmRunner {
     /// Compiles what the agent and the model's profiles have written.
-    pub fn new(agent: &Agent, llm: &Llm, wiring: Wiring) -> Result<Self, BuildError> {
-        let model = wiring.model;
+    pub fn new(agent: &Agent, llm: &Llm, options: LlmOptions) -> Result<Self, BuildError> {
+        let model = options.model;
         let profile_prompt = |link: &Link| {
             let which = format!("system_prompt of model profile `{}`", link.name);
             template(&which, link.profile.system_prompt.as_deref())
@@ -129,9 +129,9 @@ impl LlmRunner {
             max_tries: agent.retry.max_attempts.get(),
             max_iterations: llm.max_iterations.get(),
             listens_to: listens_to(agent),
-            toolbox: wiring.toolbox,
-            listener: wiring.listener,
-            dialogue: Dialogue::new(model).with_window(wiring.window),
+            tool_source: options.tool_source,
+            listener: options.listener,
+            dialogue: Dialogue::new(model).with_window(options.window),
         })
     }
 
@@ -190,8 +190,8 @@ impl LlmRunner {
             Memory::Conversation => Arc::clone(&execution.thread),
             Memory::None => Arc::default(),
         };
-        let tools: Box<dyn Tools + '_> = match &self.toolbox {
-            Some(toolbox) => toolbox.within(execution),
+        let tools: Box<dyn Tools + '_> = match &self.tool_source {
+            Some(tool_source) => tool_source.for_execution(execution),
             None => Box::new(NoTools),
         };
         let mut text = with_rejection(&task.user, execution);
@@ -217,8 +217,8 @@ impl LlmRunner {
         }
     }
 
-    fn opening(&self, execution: &Execution, task: &Task, thread: Thread, text: String, spent: Usage) -> Opening {
-        Opening {
+    fn opening(&self, execution: &Execution, task: &Task, thread: Thread, text: String, spent: Usage) -> RoundRequest {
+        RoundRequest {
             thread: Arc::new(thread),
             text,
             systems: task.systems.clone(),
@@ -238,7 +238,7 @@ impl LlmRunner {
     /// One round, with what it cost booked and what it warned of passed on.
     async fn round(
         &self,
-        opening: Opening,
+        opening: RoundRequest,
         tools: &dyn Tools,
         execution: &Execution,
         spent: &mut Usage,

@@ -6,7 +6,6 @@
 pub mod dialogue;
 #[cfg(test)]
 mod fixtures;
-pub mod guarded;
 pub mod input;
 pub mod llm;
 pub mod output;
@@ -15,6 +14,7 @@ mod repair;
 pub mod reply;
 pub mod rhai_script;
 pub mod schema;
+pub mod schema_checked;
 mod scope;
 pub mod script;
 pub mod sub_ensemble;

@@ -34,7 +34,7 @@ use self::group::Group;
 pub use self::leftovers::kill_leftovers;
 pub use self::tail::KEPT as STDERR_KEPT;
 use self::tail::Tail;
-pub use self::watchdog::{Watchdog, keep_watch};
+pub use self::watchdog::{Watchdog, run_watchdog};
 use super::{Execution, Observation, Observed, output};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 
@@ -84,7 +84,7 @@ async fn perform(
 ) -> Result<JsonMap, Failure> {
     let started = start(invocation, folder, bounds, execution).await;
     let running = started.map_err(|error| fault::not_started(invocation, folder, &error))?;
-    running.attend(execution, bounds.output_cap).await
+    running.serve(execution, bounds.output_cap).await
 }
 
 /// A process with its pipes.
@@ -138,24 +138,24 @@ impl Running {
     }
 
     /// Serves the pipes until the child ends.
-    async fn attend(self, execution: &Execution, output_cap: usize) -> Result<JsonMap, Failure> {
+    async fn serve(self, execution: &Execution, output_cap: usize) -> Result<JsonMap, Failure> {
         let Self {
             mut group,
             stdin,
             mut stdout,
             mut stderr,
         } = self;
-        let mut said = Said::new(output_cap);
-        let mut heard = Tail::new(&execution.notes);
+        let mut stdout_buffer = StdoutBuffer::new(output_cap);
+        let mut stderr_tail = Tail::new(&execution.notes);
 
-        let talk = async {
-            tokio::join!(payload::write(stdin, execution), heard.follow(&mut stderr));
+        let pipes = async {
+            tokio::join!(payload::write(stdin, execution), stderr_tail.follow(&mut stderr));
             pending::<Infallible>().await
         };
         let end = tokio::select! {
             status = group.end() => End::Exited(status),
-            () = said.outgrow(&mut stdout) => End::TooLarge,
-            never = talk => match never {},
+            () = stdout_buffer.read_until_too_large(&mut stdout) => End::TooLarge,
+            never = pipes => match never {},
         };
         let status = match end {
             End::Exited(status) => status,
@@ -164,17 +164,22 @@ impl Running {
                 group.end().await
             }
         };
-        group::drain(&stdout, |bytes| said.extend(bytes));
-        group::drain(&stderr, |bytes| heard.extend(bytes));
-        judge(status, &said, &heard.text(), execution)
+        group::drain(&stdout, |bytes| stdout_buffer.extend(bytes));
+        group::drain(&stderr, |bytes| stderr_tail.extend(bytes));
+        result_of(status, &stdout_buffer, &stderr_tail.text(), execution)
     }
 }
 
-fn judge(status: io::Result<ExitStatus>, said: &Said, stderr: &str, execution: &Execution) -> Result<JsonMap, Failure> {
+fn result_of(
+    status: io::Result<ExitStatus>,
+    stdout_buffer: &StdoutBuffer,
+    stderr: &str,
+    execution: &Execution,
+) -> Result<JsonMap, Failure> {
     match status {
-        _ if said.is_too_large() => Err(fault::too_large(said.cap)),
-        Ok(status) if status.success() => output::from_bytes(&said.bytes, &execution.notes),
-        Ok(status) => Err(fault::ended(status, &said.bytes, stderr)),
+        _ if stdout_buffer.is_too_large() => Err(fault::too_large(stdout_buffer.cap)),
+        Ok(status) if status.success() => output::from_bytes(&stdout_buffer.bytes, &execution.notes),
+        Ok(status) => Err(fault::ended(status, &stdout_buffer.bytes, stderr)),
         Err(error) => Err(Failure::new(
             FailureKind::Exit,
             format!("cannot learn how the script ended: {error}"),
@@ -183,12 +188,12 @@ fn judge(status: io::Result<ExitStatus>, said: &Said, stderr: &str, execution: &
 }
 
 /// What came on stdout so far.
-struct Said {
+struct StdoutBuffer {
     bytes: Vec<u8>,
     cap: usize,
 }
 
-impl Said {
+impl StdoutBuffer {
     fn new(cap: usize) -> Self {
         Self { bytes: Vec::new(), cap }
     }
@@ -198,7 +203,7 @@ impl Said {
     }
 
     /// Listens, and returns once it is too much; the end of the stream is no reason to return.
-    async fn outgrow(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
+    async fn read_until_too_large(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
         while !self.is_too_large() {
             self.bytes.reserve(self.bytes.len().clamp(4 * 1024, 64 * 1024));
             if let Ok(0) | Err(_) = stream.read_buf(&mut self.bytes).await {

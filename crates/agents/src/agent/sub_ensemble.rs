@@ -9,7 +9,7 @@ use ensemble_core::conversation::{CompletionReason, ConversationState};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
 
 /// Keys under which an inner conversation finds what its agent has read, and by what it was asked for.
-const HANDED_IN: [&str; 2] = ["dependencies", "request"];
+const INPUT_KEYS: [&str; 2] = ["dependencies", "request"];
 
 /// Holds whole conversations; the driving rooms, seen from here.
 pub trait Conversations: Send + Sync {
@@ -48,9 +48,9 @@ fn context(execution: &Execution) -> Context {
         .iter()
         .map(|(name, output)| (name.to_string(), Value::clone(output)))
         .collect();
-    context.insert(HANDED_IN[0].into(), Arc::new(Value::Object(outputs)));
+    context.insert(INPUT_KEYS[0].into(), Arc::new(Value::Object(outputs)));
     if let Some(request) = &execution.request {
-        context.insert(HANDED_IN[1].into(), Arc::new(json!(request)));
+        context.insert(INPUT_KEYS[1].into(), Arc::new(json!(request)));
     }
     context
 }
@@ -99,7 +99,7 @@ fn observed(execution: &Execution, state: &ConversationState) -> Observed {
 fn final_state(state: &ConversationState) -> JsonMap {
     let given = state.started().map(|started| &started.context);
     let is_only_given = |key: &str, value: &Arc<Value>| {
-        HANDED_IN.contains(&key)
+        INPUT_KEYS.contains(&key)
             && given
                 .and_then(|given| given.get(key))
                 .is_some_and(|given| given == value)

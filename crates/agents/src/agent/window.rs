@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use self::tokens::TokenCounter;
 use super::BoxFuture;
-use super::dialogue::{Fitted, Sending, Unfitted, Window};
+use super::dialogue::{Window, WindowError, WindowInput, WindowOutput};
 use super::llm::BuildError;
 use crate::model::{LoadScript, Model, ProfileError, describe};
 use crate::sandbox::{Script, ScriptFailure, Variable};
@@ -40,7 +40,7 @@ enum How {
 }
 
 /// What a window needs from outside.
-pub struct Outside<'a> {
+pub struct WindowResources<'a> {
     /// The agent's own model.
     pub model: &'a ModelChoice,
     /// The name that its provider gives it.
@@ -53,7 +53,7 @@ pub struct Outside<'a> {
 
 /// A thread with the size of each of its messages.
 struct Measured<'a> {
-    sending: Sending<'a>,
+    sending: WindowInput<'a>,
     system: Option<u64>,
     tokens: Vec<u64>,
 }
@@ -63,7 +63,7 @@ impl AgentWindow {
     ///
     /// # Errors
     /// There is no such script or profile.
-    pub fn new(window: &ContextWindow, outside: &Outside<'_>) -> Result<Self, BuildError> {
+    pub fn new(window: &ContextWindow, outside: &WindowResources<'_>) -> Result<Self, BuildError> {
         let turns = |count: std::num::NonZeroU32| usize::try_from(count.get()).unwrap_or(usize::MAX);
         let how = match &window.strategy {
             Strategy::OldestFirst | Strategy::MiddleOut | Strategy::RecentTurnsOnly(_) => How::Rules,
@@ -101,7 +101,7 @@ impl AgentWindow {
         matches!(&self.how, How::Summary(model) if model.is_simulated())
     }
 
-    async fn measured<'a>(&self, mut sending: Sending<'a>) -> Measured<'a> {
+    async fn measured<'a>(&self, mut sending: WindowInput<'a>) -> Measured<'a> {
         let messages = std::mem::take(&mut sending.messages);
         let system = sending.system.map(str::to_owned);
         let counter = Arc::clone(&self.counter);
@@ -121,19 +121,19 @@ impl AgentWindow {
         };
         let (system, tokens, messages) = counted;
         Measured {
-            sending: Sending { messages, ..sending },
+            sending: WindowInput { messages, ..sending },
             system,
             tokens,
         }
     }
 
-    async fn fitted(&self, sending: Sending<'_>) -> Result<Fitted, Unfitted> {
+    async fn fitted(&self, sending: WindowInput<'_>) -> Result<WindowOutput, WindowError> {
         let measured = self.measured(sending).await;
         match &self.how {
             How::Rules => Ok(self.by_rules(measured)),
             How::Custom { path, script } => {
                 let fitted = self.by_script(script, measured).await;
-                fitted.map_err(|error| Unfitted {
+                fitted.map_err(|error| WindowError {
                     error: format!("context_window: {path}: {error}"),
                     usage: Usage::default(),
                 })
@@ -142,26 +142,26 @@ impl AgentWindow {
         }
     }
 
-    fn by_rules(&self, measured: Measured<'_>) -> Fitted {
+    fn by_rules(&self, measured: Measured<'_>) -> WindowOutput {
         let cut = measured.cut(&self.rules);
         let dropped = self.note(&measured, &cut.dropped.clone().collect::<Vec<_>>(), !cut.system);
         let mut messages = measured.sending.messages;
         messages.drain(cut.dropped.clone());
-        Fitted {
+        WindowOutput {
             messages,
             drops_system: !cut.system,
             dropped,
             warnings: self.too_much(&cut).into_iter().collect(),
-            ..Fitted::default()
+            ..WindowOutput::default()
         }
     }
 
-    async fn by_script(&self, script: &Arc<Script>, measured: Measured<'_>) -> Result<Fitted, String> {
+    async fn by_script(&self, script: &Arc<Script>, measured: Measured<'_>) -> Result<WindowOutput, String> {
         let limits = self.rules.limits;
         if limits != Limits::default() && limits.allow(measured.whole()) {
-            return Ok(Fitted {
+            return Ok(WindowOutput {
                 messages: measured.sending.messages,
-                ..Fitted::default()
+                ..WindowOutput::default()
             });
         }
         let json = |value: Value| Variable::Json(Arc::new(value));
@@ -194,11 +194,11 @@ impl AgentWindow {
             amount(sent),
             most(limits)
         );
-        Ok(Fitted {
+        Ok(WindowOutput {
             messages,
             dropped,
             warnings: (!limits.allow(sent)).then_some(too_much).into_iter().collect(),
-            ..Fitted::default()
+            ..WindowOutput::default()
         })
     }
 
@@ -238,7 +238,7 @@ impl AgentWindow {
 }
 
 impl Window for AgentWindow {
-    fn fit<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Fitted, Unfitted>> {
+    fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
         Box::pin(self.fitted(sending))
     }
 }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::entry::{Entry, Problem, asked, differences};
-use super::{BoxFuture, Heard, Model, ModelError, ModelReply, ModelRequest, Provider};
+use super::{BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnText, Provider};
 use ensemble_language::data::digest;
 use ensemble_language::ensemble::SIMULATED;
 
@@ -103,13 +103,13 @@ impl Cached {
         }
     }
 
-    async fn answer(&self, request: ModelRequest, heard: &Heard<'_>) -> Result<ModelReply, ModelError> {
+    async fn answer(&self, request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
         let mut warnings = Vec::new();
         let found = self.find(&request, &mut warnings);
         let place = match (found, self.without_schema(&request)) {
             (Found::Reply(path, reply), _) | (Found::Nothing(_), Some((path, reply))) => {
                 self.used().insert(path);
-                heard(&reply.text);
+                on_text(&reply.text);
                 return Ok(ModelReply {
                     cached: true,
                     warnings,
@@ -123,7 +123,7 @@ impl Cached {
             (Found::Nothing(place), None) => place,
         };
         let entry = (asked(&request), request.request_number);
-        let mut reply = self.inner.complete(request, heard).await?;
+        let mut reply = self.inner.complete(request, on_text).await?;
         let entry = Entry::new(entry.0, entry.1, &reply);
         match entry.write(&place) {
             Ok(()) => drop(self.used().insert(place)),
@@ -228,9 +228,9 @@ impl Provider for Cached {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        heard: &'a Heard<'a>,
+        on_text: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.answer(request, heard))
+        Box::pin(self.answer(request, on_text))
     }
 }
 

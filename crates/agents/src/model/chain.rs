@@ -19,10 +19,10 @@ use ensemble_language::ensemble::{self, ModelChoice, Price, Profile, Retry};
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
 
 /// A provider that asks to be left alone for longer is not waited for, if there is a fallback.
-const PATIENCE_WITH_FALLBACK: Duration = Duration::from_secs(60);
+const MAX_PAUSE_WITH_FALLBACK: Duration = Duration::from_secs(60);
 
 /// Nor is one that asks for longer than this, if there is none.
-const PATIENCE: Duration = Duration::from_secs(300);
+const MAX_PAUSE: Duration = Duration::from_secs(300);
 
 /// A pause that is worth a word.
 const LONG_PAUSE: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ pub struct Model {
 
 /// What is asked, whoever answers.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct ModelQuery {
     /// The system message for each profile of the chain; profiles may have instructions of their own.
     pub systems: Vec<Option<String>>,
     /// Everything after the system message; the last one is the user's.
@@ -56,7 +56,7 @@ pub struct Ask {
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct ModelAnswer {
     /// The reply, or why nobody gave one.
     pub result: Result<ModelReply, ModelError>,
     /// Requests that were made for it, failed ones included.
@@ -105,14 +105,14 @@ impl Model {
     /// # Errors
     /// The profile cannot be used: a script where no file may be read.
     pub fn of(profile: Profile) -> Result<Self, ProfileError> {
-        Self::reached(profile, &Network::default())
+        Self::with_network(profile, &Network::default())
     }
 
     /// Likewise, with a way to keys and to providers.
     ///
     /// # Errors
     /// The profile cannot be used: a script where no file may be read.
-    pub fn reached(profile: Profile, network: &Network) -> Result<Self, ProfileError> {
+    pub fn with_network(profile: Profile, network: &Network) -> Result<Self, ProfileError> {
         let link = Link {
             name: "model".into(),
             profile: Arc::new(profile),
@@ -157,23 +157,23 @@ impl Model {
     }
 
     /// Asks until someone answers, or nobody is left. `listener` hears the reply as it comes.
-    pub async fn ask(&self, ask: Ask, listener: &dyn Listener) -> Asked {
-        let mut asking = Asking {
+    pub async fn ask(&self, ask: ModelQuery, listener: &dyn Listener) -> ModelAnswer {
+        let mut query = Query {
             ask: &ask,
             network: &self.network,
-            voice: Voice::new(&ask.speaker, listener),
+            replies: ReplyListener::new(&ask.speaker, listener),
             warnings: Vec::new(),
         };
         let made = || ask.made.load(Ordering::Relaxed);
         let mut failed: Vec<(&Link, ModelError)> = Vec::new();
         for (at, (link, provider)) in self.links.iter().enumerate() {
             let is_last = at + 1 == self.links.len();
-            match asking.retried(at, link, &**provider, is_last).await {
+            match query.retried(at, link, &**provider, is_last).await {
                 Ok(mut reply) => {
                     let mut warnings = fell_back(&failed, link);
-                    warnings.append(&mut asking.warnings);
+                    warnings.append(&mut query.warnings);
                     warnings.append(&mut reply.warnings);
-                    return Asked {
+                    return ModelAnswer {
                         result: Ok(reply),
                         requests: made(),
                         warnings,
@@ -183,10 +183,10 @@ impl Model {
                 Err(error) => failed.push((link, error)),
             }
         }
-        Asked {
-            result: Err(nobody(failed)),
+        ModelAnswer {
+            result: Err(all_failed(failed)),
             requests: made(),
-            warnings: asking.warnings,
+            warnings: query.warnings,
             price: None,
         }
     }
@@ -216,7 +216,7 @@ fn fell_back(failed: &[(&Link, ModelError)], answered: &Link) -> Vec<String> {
     failed.iter().map(tell).collect()
 }
 
-fn nobody(mut failed: Vec<(&Link, ModelError)>) -> ModelError {
+fn all_failed(mut failed: Vec<(&Link, ModelError)>) -> ModelError {
     if failed.len() == 1 {
         return failed.remove(0).1;
     }
@@ -243,14 +243,14 @@ fn missing_key(link: &Link, network: &Network) -> Option<ProfileError> {
 }
 
 /// A question on its way through the chain.
-struct Asking<'a> {
-    ask: &'a Ask,
+struct Query<'a> {
+    ask: &'a ModelQuery,
     network: &'a Network,
-    voice: Voice<'a>,
+    replies: ReplyListener<'a>,
     warnings: Vec<String>,
 }
 
-impl Asking<'_> {
+impl Query<'_> {
     /// One profile, as often as its `retry` allows.
     async fn retried(
         &mut self,
@@ -266,11 +266,11 @@ impl Asking<'_> {
             let number = self.ask.requests_made + self.ask.made.fetch_add(1, Ordering::Relaxed) + 1;
             let mut request = request(self.ask, at, link, number);
             request.output_schema = request.output_schema.filter(|_| with_schema);
-            let error = match once(link, provider, request, &self.voice).await {
+            let error = match once(link, provider, request, &self.replies).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            let was_heard = self.voice.again();
+            let was_heard = self.replies.restart();
             if error.refused_schema && with_schema {
                 let name = &link.name;
                 self.warnings.push(format!(
@@ -287,7 +287,7 @@ impl Asking<'_> {
             if was_heard || pause >= LONG_PAUSE {
                 self.warn(link, &error, was_heard, pause);
             }
-            self.voice.pauses(pause, &error);
+            self.replies.retrying(pause, &error);
             tokio::time::sleep(pause).await;
             attempt += 1;
         }
@@ -295,9 +295,9 @@ impl Asking<'_> {
 
     /// How long to wait before the next attempt; nothing if that would be too long.
     fn pause(&self, retry: &Retry, attempt: u32, link: &Link, error: &ModelError, is_last: bool) -> Option<Duration> {
-        let patience = if is_last { PATIENCE } else { PATIENCE_WITH_FALLBACK };
+        let max_pause = if is_last { MAX_PAUSE } else { MAX_PAUSE_WITH_FALLBACK };
         match error.retry_after {
-            Some(told) => (told <= patience).then_some(told),
+            Some(told) => (told <= max_pause).then_some(told),
             None if &*link.profile.provider == ensemble::SIMULATED => Some(retry.pause_after(attempt)),
             None => Some(self.network.jittered(retry.pause_after(attempt))),
         }
@@ -339,13 +339,13 @@ async fn once(
     link: &Link,
     provider: &dyn Provider,
     request: ModelRequest,
-    voice: &Voice<'_>,
+    replies: &ReplyListener<'_>,
 ) -> Result<ModelReply, ModelError> {
-    let heard = |text: &str| voice.hear(text);
+    let on_text = |text: &str| replies.text(text);
     let Some(limit) = link.profile.timeout else {
-        return provider.complete(request, &heard).await;
+        return provider.complete(request, &on_text).await;
     };
-    let timed = tokio::time::timeout(limit, provider.complete(request, &heard)).await;
+    let timed = tokio::time::timeout(limit, provider.complete(request, &on_text)).await;
     timed.unwrap_or_else(|_| {
         let seconds = limit.as_secs_f64();
         Err(ModelError::passing(format!("no reply within {seconds} s")))
@@ -353,13 +353,13 @@ async fn once(
 }
 
 /// Passes pieces of a reply on, and knows whether there were any.
-struct Voice<'a> {
+struct ReplyListener<'a> {
     speaker: &'a Speaker,
     listener: &'a dyn Listener,
     was_heard: AtomicBool,
 }
 
-impl<'a> Voice<'a> {
+impl<'a> ReplyListener<'a> {
     fn new(speaker: &'a Speaker, listener: &'a dyn Listener) -> Self {
         Self {
             speaker,
@@ -368,13 +368,13 @@ impl<'a> Voice<'a> {
         }
     }
 
-    fn hear(&self, text: &str) {
+    fn text(&self, text: &str) {
         self.was_heard.store(true, Ordering::Relaxed);
         self.listener.hear(self.speaker, Said::Text(text));
     }
 
     /// The reply so far does not count; whoever has heard of it is told. Had anything been heard?
-    fn again(&self) -> bool {
+    fn restart(&self) -> bool {
         let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
         if was_heard {
             self.listener.hear(self.speaker, Said::Again);
@@ -383,14 +383,14 @@ impl<'a> Voice<'a> {
     }
 
     /// Tells that the model is asked again after a pause.
-    fn pauses(&self, pause: Duration, error: &ModelError) {
+    fn retrying(&self, pause: Duration, error: &ModelError) {
         let error = error.to_string();
         self.listener
             .hear(self.speaker, Said::Retrying { pause, error: &error });
     }
 }
 
-fn request(ask: &Ask, at: usize, link: &Link, number: u64) -> ModelRequest {
+fn request(ask: &ModelQuery, at: usize, link: &Link, number: u64) -> ModelRequest {
     let system = ask.systems.get(at).cloned().flatten();
     let system = system.map(|content| Message::new(Role::System, content));
     let prompt = ask.messages.iter().rev().find(|message| message.role == Role::User);

@@ -14,7 +14,7 @@ mod script;
 mod simulated;
 
 pub use cache::Cache;
-pub use chain::{Ask, Asked, Model};
+pub use chain::{Model, ModelAnswer, ModelQuery};
 pub use network::{Environment, Network};
 pub use profiles::{Link, Override, ProfileError, Profiles, Resolved};
 pub use remote::{Remote, key_variable};
@@ -33,7 +33,7 @@ use ensemble_language::ensemble::Profile;
 pub use ensemble_core::runner::BoxFuture;
 
 /// Is told every piece of a reply's text as it comes.
-pub type Heard<'a> = dyn Fn(&str) + Send + Sync + 'a;
+pub type OnText<'a> = dyn Fn(&str) + Send + Sync + 'a;
 
 /// Answers requests. One per profile.
 pub trait Provider: Send + Sync {
@@ -42,7 +42,7 @@ pub trait Provider: Send + Sync {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        heard: &'a Heard<'a>,
+        on_text: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
 }
 

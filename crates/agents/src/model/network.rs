@@ -15,9 +15,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The way to providers; clones share one HTTP client. Nothing is read, built or connected before it is needed.
 #[derive(Clone)]
-pub struct Network(Arc<Outside>);
+pub struct Network(Arc<NetworkParts>);
 
-struct Outside {
+struct NetworkParts {
     environment: Box<Environment>,
     now: Box<dyn Fn() -> DateTime<Utc> + Send + Sync>,
     chance: Box<dyn Fn() -> f64 + Send + Sync>,
@@ -32,7 +32,7 @@ impl Network {
         now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static,
         chance: impl Fn() -> f64 + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(Outside {
+        Self(Arc::new(NetworkParts {
             environment: Box::new(environment),
             now: Box::new(now),
             chance: Box::new(chance),

@@ -22,9 +22,9 @@
 //! closures have captured, so a chain of closures, each holding the one before it, is bounded only by the
 //! number of operations.
 
-mod at_once;
 mod convert;
 mod engine;
+mod inline;
 mod known;
 mod literal;
 #[cfg(test)]
@@ -49,7 +49,7 @@ pub struct Script {
     ast: AST,
     words: Words,
     /// Is it begun where it is asked for? No longer once that was not enough.
-    at_once: AtomicBool,
+    inline: AtomicBool,
 }
 
 /// Every word of a text, as far as it may be a name.
@@ -101,7 +101,7 @@ impl Script {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let words: Words = words.map(Into::into).collect();
         Ok(Self {
-            at_once: at_once::is_fit(&ast, &words).into(),
+            inline: inline::is_fit(&ast, &words).into(),
             ast,
             words,
         })
@@ -117,11 +117,11 @@ impl Script {
     /// # Errors
     /// It failed, or ran past a limit.
     pub async fn run(self: &Arc<Self>, variables: Vec<(&'static str, Variable)>) -> Result<Value, ScriptFailure> {
-        if self.at_once.load(Ordering::Relaxed) {
-            if let Some(ended) = at_once::run(&self.ast, &self.words, &variables) {
+        if self.inline.load(Ordering::Relaxed) {
+            if let Some(ended) = inline::run(&self.ast, &self.words, &variables) {
                 return ended;
             }
-            self.at_once.store(false, Ordering::Relaxed);
+            self.inline.store(false, Ordering::Relaxed);
         }
         let (script, stop) = (Arc::clone(self), StopOnDrop::default());
         let flag = Arc::clone(&stop.0);

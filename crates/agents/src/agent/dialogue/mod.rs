@@ -70,13 +70,13 @@ mod window;
 pub use error::{Cause, DialogueError};
 pub use function::ToolError;
 pub(in crate::agent) use round::count;
-pub use round::{Conversed, Ended, Opening, Progress};
+pub use round::{Ended, Progress, RoundOutcome, RoundRequest};
 pub use step::{Calls, Step};
 pub use stream::{DialogueStream, Piece};
 pub use tools::{NoTools, Tools};
 #[cfg(feature = "typed")]
 pub use typed::{Answer, MAX_CORRECTIONS};
-pub use window::{Fitted, Sending, Unfitted, Window};
+pub use window::{Window, WindowError, WindowInput, WindowOutput};
 
 pub use crate::model::ToolSpec;
 pub use ensemble_core::thread::{Message, Role, StopReason, Thread, ThreadError, ToolCall, ToolEnd};
@@ -294,8 +294,8 @@ impl Dialogue {
     }
 
     /// What a round of this dialogue alone begins with.
-    fn opening(&self, thread: Thread, text: String, max_requests: u32) -> Opening {
-        Opening {
+    fn opening(&self, thread: Thread, text: String, max_requests: u32) -> RoundRequest {
+        RoundRequest {
             requests_made: round::requests(&thread),
             thread: Arc::new(thread),
             text,

@@ -42,7 +42,7 @@ impl Dialogue {
     /// # Errors
     /// The provider does not exist, or its key is not in the environment.
     pub fn with_profile(profile: Profile) -> Result<Self, ProfileError> {
-        let model = Model::reached(profile, &Network::of_process())?;
+        let model = Model::with_network(profile, &Network::of_process())?;
         model.check_keys()?;
         Ok(Self::new(model))
     }

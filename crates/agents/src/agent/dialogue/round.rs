@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use super::super::Notes;
 use super::tools::perform;
-use super::{Cause, Dialogue, Fitted, Sending, Tools};
-use crate::model::{Ask, ModelReply, ToolSpec, estimate_tokens};
+use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
+use crate::model::{ModelQuery, ModelReply, ToolSpec, estimate_tokens};
 use ensemble_core::thread::{Iteration, Listener, Message, Speaker, StopReason, Thread, ToolCall};
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
 
 /// What a round begins with.
 #[derive(Debug, Clone)]
-pub struct Opening {
+pub struct RoundRequest {
     /// What was said before.
     pub thread: Arc<Thread>,
     /// What is said now.
@@ -52,7 +52,7 @@ pub struct Ended {
 
 /// What a round has come to, whether it ended or not.
 #[derive(Debug, Clone, Default)]
-pub struct Conversed {
+pub struct RoundOutcome {
     /// What this round has added to the thread.
     pub exchange: Thread,
     /// What it has cost.
@@ -66,7 +66,7 @@ pub struct Conversed {
 impl Dialogue {
     /// Holds one round with these tools. `progress` is kept up to date, so that whoever drops the future finds there
     /// what was said until then.
-    pub async fn hold(&self, opening: Opening, tools: &dyn Tools, listener: &dyn Listener, progress: &Progress) {
+    pub async fn hold(&self, opening: RoundRequest, tools: &dyn Tools, listener: &dyn Listener, progress: &Progress) {
         let end = self.rounds(&opening, tools, listener, progress).await;
         let reason = end
             .as_ref()
@@ -79,11 +79,11 @@ impl Dialogue {
     /// dropped.
     pub(in crate::agent) async fn booked(
         &self,
-        opening: Opening,
+        opening: RoundRequest,
         tools: &dyn Tools,
         listener: &dyn Listener,
         notes: &Notes,
-    ) -> Conversed {
+    ) -> RoundOutcome {
         let booked = Booked {
             progress: Progress::default(),
             notes,
@@ -94,7 +94,7 @@ impl Dialogue {
 
     async fn rounds(
         &self,
-        opening: &Opening,
+        opening: &RoundRequest,
         tools: &dyn Tools,
         listener: &dyn Listener,
         progress: &Progress,
@@ -123,7 +123,7 @@ impl Dialogue {
     /// One request, its reply added to the exchange; with the tools that the model was told of.
     pub(super) async fn replied(
         &self,
-        opening: &Opening,
+        opening: &RoundRequest,
         tools: &dyn Tools,
         listener: &dyn Listener,
         progress: &Progress,
@@ -141,7 +141,7 @@ impl Dialogue {
     /// One request, with what the window lets through.
     async fn request(
         &self,
-        opening: &Opening,
+        opening: &RoundRequest,
         specs: &Arc<[ToolSpec]>,
         listener: &dyn Listener,
         progress: &Progress,
@@ -158,7 +158,7 @@ impl Dialogue {
             false => (fitted.messages, systems, system),
             true => (fitted.messages, vec![None; systems.len()], None),
         };
-        let ask = Ask {
+        let ask = ModelQuery {
             systems,
             messages: messages.clone(),
             speaker: opening.speaker.clone(),
@@ -182,20 +182,20 @@ impl Dialogue {
 
     async fn fitted(
         &self,
-        opening: &Opening,
+        opening: &RoundRequest,
         system: Option<&str>,
         messages: Vec<Message>,
         progress: &Progress,
-    ) -> Result<Fitted, Cause> {
+    ) -> Result<WindowOutput, Cause> {
         let Some(window) = &self.window else {
-            return Ok(Fitted {
+            return Ok(WindowOutput {
                 messages,
-                ..Fitted::default()
+                ..WindowOutput::default()
             });
         };
         let sending = {
             let conversed = progress.lock();
-            Sending {
+            WindowInput {
                 system,
                 messages,
                 speaker: &opening.speaker,
@@ -303,14 +303,14 @@ impl Drop for Booked<'_> {
 
 /// A round while it is held, for whoever holds it and whoever may stop it.
 #[derive(Debug, Clone, Default)]
-pub struct Progress(Arc<Mutex<Conversed>>);
+pub struct Progress(Arc<Mutex<RoundOutcome>>);
 
 impl Progress {
     /// Of a round that has begun with that.
     pub(super) fn of(exchange: Thread) -> Self {
-        Self(Arc::new(Mutex::new(Conversed {
+        Self(Arc::new(Mutex::new(RoundOutcome {
             exchange,
-            ..Conversed::default()
+            ..RoundOutcome::default()
         })))
     }
 
@@ -324,7 +324,7 @@ impl Progress {
     }
 
     /// What it has come to; nothing is left behind.
-    pub fn take(&self) -> Conversed {
+    pub fn take(&self) -> RoundOutcome {
         std::mem::take(&mut self.lock())
     }
 
@@ -346,7 +346,7 @@ impl Progress {
         conversed.exchange = change(std::mem::take(&mut conversed.exchange));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Conversed> {
+    fn lock(&self) -> MutexGuard<'_, RoundOutcome> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,7 +9,7 @@ use futures_util::{Stream, StreamExt};
 
 use super::error::{UNKNOWN_FATE, closed};
 use super::round::continued;
-use super::{BoxFuture, Cause, Conversed, Dialogue, DialogueError, Ended, Progress};
+use super::{BoxFuture, Cause, Dialogue, DialogueError, Ended, Progress, RoundOutcome};
 use ensemble_core::thread::{Listener, Message, Role, Said, Speaker, StopReason, Thread, ToolCall};
 
 /// What comes out of a stream.
@@ -56,16 +56,16 @@ pub struct DialogueStream<'a> {
     round: Option<BoxFuture<'a, ()>>,
     progress: Progress,
     earlier: Thread,
-    heard: Arc<Heard>,
-    conversed: Option<Conversed>,
+    heard: Arc<StreamListener>,
+    conversed: Option<RoundOutcome>,
 }
 
 /// What was heard.
 #[derive(Default)]
-struct Heard(Mutex<Sayings>);
+struct StreamListener(Mutex<StreamState>);
 
 #[derive(Default)]
-struct Sayings {
+struct StreamState {
     /// Not yet told.
     pieces: VecDeque<Piece>,
     /// The text of the reply that is under way.
@@ -74,13 +74,13 @@ struct Sayings {
     ended: Vec<ToolCall>,
 }
 
-impl Heard {
-    fn lock(&self) -> MutexGuard<'_, Sayings> {
+impl StreamListener {
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Listener for Heard {
+impl Listener for StreamListener {
     fn hear(&self, _: &Speaker, said: Said<'_>) {
         let mut heard = self.lock();
         match said {
@@ -109,7 +109,7 @@ impl Listener for Heard {
 impl<'a> DialogueStream<'a> {
     pub(super) fn new(dialogue: &'a Dialogue, thread: Thread, text: String, max_requests: u32) -> Self {
         let earlier = closed(thread, UNKNOWN_FATE);
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(StreamListener::default());
         let opening = dialogue.opening(earlier.clone(), text, max_requests);
         let listener = Arc::clone(&heard);
         let progress = Progress::default();
@@ -185,7 +185,7 @@ impl<'a> DialogueStream<'a> {
             self.progress.close((self.dialogue.now)(), Some(StopReason::Cancelled));
             self.conversed = Some(self.progress.take());
         }
-        let Conversed { exchange, usage, .. } = self.conversed.unwrap_or_default();
+        let RoundOutcome { exchange, usage, .. } = self.conversed.unwrap_or_default();
         closed(continued(self.earlier, exchange.into_iterations(), usage), UNKNOWN_FATE)
     }
 

@@ -170,8 +170,8 @@ async fn a_model_that_never_stops_calling_is_stopped() {
     assert_eq!(fake.asked.lock().unwrap().len(), 2);
 }
 
-fn opening(remaining: Remaining) -> Opening {
-    Opening {
+fn opening(remaining: Remaining) -> RoundRequest {
+    RoundRequest {
         thread: Arc::default(),
         text: "go".into(),
         systems: Vec::new(),
@@ -245,7 +245,7 @@ async fn a_request_that_nobody_waits_for_counts() {
     assert_eq!(notes.take_usage(), Some(made));
 }
 
-async fn held(dialogue: &Dialogue, tools: &dyn Tools, opening: Opening) -> Conversed {
+async fn held(dialogue: &Dialogue, tools: &dyn Tools, opening: RoundRequest) -> RoundOutcome {
     let progress = Progress::default();
     dialogue
         .hold(opening, tools, &ensemble_core::thread::Silence, &progress)
@@ -296,13 +296,13 @@ impl Tools for Dear {
 struct Narrow(Mutex<Vec<u64>>);
 
 impl Window for Narrow {
-    fn fit<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Fitted, Unfitted>> {
+    fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
         self.0.lock().unwrap().push(sending.requests_made);
         Box::pin(async move {
-            Ok(Fitted {
+            Ok(WindowOutput {
                 messages: sending.messages,
                 drops_system: true,
-                ..Fitted::default()
+                ..WindowOutput::default()
             })
         })
     }

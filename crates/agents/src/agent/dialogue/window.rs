@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Dialogue;
 use crate::agent::BoxFuture;
 use crate::agent::llm::BuildError;
-use crate::agent::window::{AgentWindow, Outside};
+use crate::agent::window::{AgentWindow, WindowResources};
 use crate::model::Model;
 use ensemble_core::thread::{Message, Speaker};
 use ensemble_language::data::Usage;
@@ -16,12 +16,12 @@ use ensemble_language::ensemble::{ContextWindow, ModelChoice};
 /// Keeps what is sent within the model's context window.
 pub trait Window: Send + Sync {
     /// What of it is sent.
-    fn fit<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Fitted, Unfitted>>;
+    fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>>;
 }
 
 /// What would be sent without a window.
 #[derive(Debug, Clone)]
-pub struct Sending<'a> {
+pub struct WindowInput<'a> {
     /// The instructions; they are sent beside the messages, and count.
     pub system: Option<&'a str>,
     /// The thread, the present user message included.
@@ -36,7 +36,7 @@ pub struct Sending<'a> {
 
 /// What is sent, and what is not.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Fitted {
+pub struct WindowOutput {
     /// What is sent, in order.
     pub messages: Vec<Message>,
     /// Are the instructions left out?
@@ -51,7 +51,7 @@ pub struct Fitted {
 
 /// Why nothing can be sent.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Unfitted {
+pub struct WindowError {
     /// In words.
     pub error: String,
     /// What it has cost to learn that.
@@ -87,7 +87,7 @@ impl Dialogue {
     pub fn context_window(self, window: ContextWindow) -> Result<Self, BuildError> {
         let own = ModelChoice::Profile("".into());
         let model = self.model.profiles().next().map(|link| Arc::clone(&link.profile.model));
-        let outside = Outside {
+        let outside = WindowResources {
             model: &own,
             model_name: model.as_deref().unwrap_or_default(),
             load: &|_| Err("a dialogue without an ensemble has no scripts; implement `Window`".to_owned()),

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Booked, Wiring};
+use super::{Booked, InputOptions};
 use crate::agent::Execution;
-use crate::agent::dialogue::{Cause, Dialogue, NoTools, Opening};
+use crate::agent::dialogue::{Cause, Dialogue, NoTools, RoundRequest};
 use crate::agent::llm::{BuildError, template};
 use crate::agent::scope::variables;
 use crate::model::describe;
@@ -39,12 +39,12 @@ pub(super) enum Responder {
 }
 
 impl Responder {
-    pub(super) fn new(responses: &Responses, wiring: &Wiring<'_>) -> Result<Self, BuildError> {
+    pub(super) fn new(responses: &Responses, options: &InputOptions<'_>) -> Result<Self, BuildError> {
         Ok(match responses {
             Responses::List(answers) => Self::List(answers.clone()),
-            Responses::Script(path) => Self::Script(compile(path, wiring)?),
+            Responses::Script(path) => Self::Script(compile(path, options)?),
             Responses::Profile(name) => {
-                let model = (wiring.connect)(name)?;
+                let model = (options.connect)(name)?;
                 let prompts = model.profiles().map(|link| {
                     let which = format!("system_prompt of model profile `{}`", link.name);
                     template(&which, link.profile.system_prompt.as_deref())
@@ -90,12 +90,12 @@ impl Responder {
     }
 }
 
-fn compile(path: &str, wiring: &Wiring<'_>) -> Result<Arc<Script>, BuildError> {
+fn compile(path: &str, options: &InputOptions<'_>) -> Result<Arc<Script>, BuildError> {
     let failed = |message: String| BuildError::Script {
         path: path.to_owned(),
         message,
     };
-    let text = (wiring.load)(path).map_err(failed)?;
+    let text = (options.load)(path).map_err(failed)?;
     Script::compile(&text).map_err(|error| failed(describe(&ScriptFailure::Reported(error))))
 }
 
@@ -122,7 +122,7 @@ async fn imagined(
     execution: &Execution,
     booked: &mut Booked,
 ) -> Result<Value, Failure> {
-    let opening = Opening {
+    let opening = RoundRequest {
         thread: Arc::default(),
         text: asked,
         systems,

@@ -84,13 +84,16 @@ impl Setup {
         let someone = Arc::new(Someone::default());
         someone.answers.lock().unwrap().extend(self.person.iter().cloned());
         let agent = fixtures::agent("asker", AgentKind::Input(self.spec.clone()), &["writer"]);
-        let wiring = Wiring {
+        let options = InputOptions {
             answers: Arc::new(answers),
             operator: someone.clone(),
             load: &|_| Ok(self.script.to_owned()),
             connect: &|name| self.connect(name),
         };
-        (InputRunner::new(&agent, &self.spec, wiring).expect("is sound"), someone)
+        (
+            InputRunner::new(&agent, &self.spec, options).expect("is sound"),
+            someone,
+        )
     }
 
     fn connect(&self, name: &Arc<str>) -> Result<Model, ProfileError> {

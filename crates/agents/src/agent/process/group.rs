@@ -30,7 +30,7 @@ pub(super) fn lead(command: &mut Command) {
 /// again.
 pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) -> io::Result<Child> {
     if let Some(watchdog) = watchdog {
-        watchdog.ready();
+        watchdog.ensure_started();
     }
     let (mut tries, pause) = BUSY;
     loop {
@@ -48,12 +48,12 @@ pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) ->
 /// can have its number.
 pub(super) struct Group {
     // Dropped in this order.
-    members: Members,
+    members: GroupMembers,
     child: Child,
 }
 
 /// The group as long as it has not been killed.
-struct Members {
+struct GroupMembers {
     leader: Option<Pid>,
     watchdog: Option<Arc<Watchdog>>,
 }
@@ -69,7 +69,7 @@ impl Group {
             notes.warn(warning);
         }
         Self {
-            members: Members { leader, watchdog },
+            members: GroupMembers { leader, watchdog },
             child,
         }
     }
@@ -93,7 +93,7 @@ impl Group {
     }
 }
 
-impl Members {
+impl GroupMembers {
     /// Kills those whose leader has ended but is not reaped yet, so that the group's number is still its own.
     ///
     /// `Child::wait` reaps only once the reactor has told it of the end. Where the reactor shares our thread,
@@ -120,7 +120,7 @@ impl Members {
     }
 }
 
-impl Drop for Members {
+impl Drop for GroupMembers {
     fn drop(&mut self) {
         self.kill();
     }

@@ -18,10 +18,10 @@ use super::{Invocation, RUN_ID, STDERR_KEPT, Watchdog};
 use crate::agent::Notes;
 
 /// How long a service may take to end by itself once nobody speaks to it any more.
-const FAREWELL: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the rest of its stderr is waited for when it has ended.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A child process and what it says on stderr.
 pub(in crate::agent) struct Service {
@@ -36,7 +36,7 @@ pub(in crate::agent) struct Service {
 pub(in crate::agent) struct Stderr(Arc<Mutex<Vec<u8>>>);
 
 /// Where and for whom a service runs.
-pub(in crate::agent) struct Setting<'a> {
+pub(in crate::agent) struct ServiceSettings<'a> {
     /// The folder.
     pub folder: &'a Path,
     /// Variables beside our own.
@@ -55,7 +55,7 @@ pub(in crate::agent) struct Setting<'a> {
 /// In words: why it cannot be started.
 pub(in crate::agent) async fn start(
     invocation: &Invocation,
-    setting: Setting<'_>,
+    setting: ServiceSettings<'_>,
 ) -> Result<(Service, ChildStdin, ChildStdout), String> {
     let mut command = Command::new(&invocation.program);
     command
@@ -92,14 +92,14 @@ impl Service {
     }
 
     /// Waits a moment for the end of stderr, of a service that has ended or is about to.
-    pub(in crate::agent) async fn last_words(&self) {
+    pub(in crate::agent) async fn wait_for_stderr(&self) {
         let mut open = self.open.clone();
-        let _closed_or_held_by_others = tokio::time::timeout(LAST_WORDS, open.changed()).await;
+        let _closed_or_held_by_others = tokio::time::timeout(STDERR_TIMEOUT, open.changed()).await;
     }
 
     /// Waits a moment for its end, and kills what is left of it. Its stdin has to be closed before.
     pub(in crate::agent) async fn end(mut self) {
-        let _killed_otherwise = tokio::time::timeout(FAREWELL, self.group.end()).await;
+        let _killed_otherwise = tokio::time::timeout(END_TIMEOUT, self.group.end()).await;
     }
 }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{AgentWindow, Fitted, Measured, Sending, Unfitted, in_place};
+use super::{AgentWindow, Measured, WindowError, WindowInput, WindowOutput, in_place};
 use crate::agent::dialogue::count;
-use crate::model::{Ask, Model};
+use crate::model::{Model, ModelQuery};
 use ensemble_core::thread::window::{Limits, Rules, Size, turns};
 use ensemble_core::thread::{Message, Role, Silence, StopReason};
 use ensemble_language::data::{Usage, digest};
@@ -37,7 +37,11 @@ struct Summary {
 }
 
 impl AgentWindow {
-    pub(super) async fn with_summary(&self, model: &Model, measured: Measured<'_>) -> Result<Fitted, Unfitted> {
+    pub(super) async fn with_summary(
+        &self,
+        model: &Model,
+        measured: Measured<'_>,
+    ) -> Result<WindowOutput, WindowError> {
         let without = measured.cut(&self.rules);
         if without.dropped.is_empty() {
             return Ok(self.by_rules(measured));
@@ -57,7 +61,7 @@ impl AgentWindow {
         let text = self
             .summed_up(model, &measured, known, dropped.end, place, &mut usage)
             .await;
-        let text = text.map_err(|error| Unfitted {
+        let text = text.map_err(|error| WindowError {
             error: format!("context_window: there is no summary: {error}"),
             usage,
         })?;
@@ -155,7 +159,7 @@ impl AgentWindow {
     }
 
     /// The thread with the summary in place of its beginning.
-    fn shown(&self, measured: Measured<'_>, summary: &Summary, usage: Usage) -> Fitted {
+    fn shown(&self, measured: Measured<'_>, summary: &Summary, usage: Usage) -> WindowOutput {
         let size = self.size_of(&summary.text);
         let left_out: Vec<usize> = (0..summary.messages).collect();
         let rest = Size::of(&measured.tokens[summary.messages..]);
@@ -174,7 +178,7 @@ impl AgentWindow {
         };
         let rest = measured.sending.messages.into_iter().skip(summary.messages);
         let first = in_place(format!("{HEADING}{}", summary.text));
-        Fitted {
+        WindowOutput {
             messages: std::iter::once(first).chain(rest).collect(),
             drops_system,
             dropped: note,
@@ -192,7 +196,7 @@ fn recent(rules: &Rules, messages: &[Message]) -> usize {
 }
 
 /// The summary that the thread has of its own beginning.
-fn known(sending: &Sending<'_>) -> Option<Summary> {
+fn known(sending: &WindowInput<'_>) -> Option<Summary> {
     let note = sending.before.as_ref()?;
     let count = usize::try_from(note["messages"].as_u64()?).ok()?;
     let summed_up = sending.messages.get(..count)?;
@@ -214,7 +218,7 @@ async fn asked(
     before: &str,
     messages: &[Message],
     words: u64,
-    sending: &Sending<'_>,
+    sending: &WindowInput<'_>,
     usage: &mut Usage,
 ) -> Result<String, String> {
     let before = match before {
@@ -227,7 +231,7 @@ async fn asked(
         if before.is_empty() { "" } else { " after that" }
     );
     let messages = vec![Message::new(Role::User, text)];
-    let ask = Ask {
+    let ask = ModelQuery {
         made: Arc::default(),
         systems: model.profiles().map(|_| Some(INSTRUCTIONS.to_owned())).collect(),
         messages: messages.clone(),

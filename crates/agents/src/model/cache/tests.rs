@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Ask, Asked, Link, Tokens, ToolSpec};
+use crate::model::{Link, ModelAnswer, ModelQuery, Tokens, ToolSpec};
 use ensemble_core::thread::{Message, Role, Said, Silence, Speaker, StopReason, ToolCall, ToolEnd};
 use ensemble_language::ensemble::Profile;
 
@@ -13,7 +13,7 @@ impl Provider for Counting {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        _: &'a Heard<'a>,
+        _: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         *self.0.lock().unwrap() += 1;
         let count = *self.0.lock().unwrap();
@@ -57,8 +57,8 @@ fn model(cache: &Cache) -> (Model, Counting) {
     model_of(profile(), cache)
 }
 
-fn ask(text: &str, requests_made: u64) -> Ask {
-    Ask {
+fn ask(text: &str, requests_made: u64) -> ModelQuery {
+    ModelQuery {
         made: Arc::default(),
         systems: vec![Some("Be brief.".into())],
         messages: vec![Message::new(Role::User, text)],
@@ -74,7 +74,7 @@ fn ask(text: &str, requests_made: u64) -> Ask {
     }
 }
 
-async fn said(model: &Model, ask: Ask) -> String {
+async fn said(model: &Model, ask: ModelQuery) -> String {
     model
         .ask(ask, &Silence)
         .await
@@ -117,7 +117,7 @@ async fn a_reply_is_kept_and_given_again_as_it_was() {
     }
     let ear = Ear::default();
     let (second, counting) = model(&Cache::only(path.clone()).unwrap());
-    let Asked {
+    let ModelAnswer {
         result,
         requests,
         warnings,
@@ -149,7 +149,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
             tool_calls: vec![call],
             ..Message::new(Role::Assistant, "")
         };
-        Ask {
+        ModelQuery {
             made: Arc::default(),
             messages: vec![Message::new(Role::User, "Hello"), reply],
             ..base.clone()
@@ -179,7 +179,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         (profile(), ask("Hello!", 0), false),
         (
             profile(),
-            Ask {
+            ModelQuery {
                 made: Arc::default(),
                 systems: vec![None],
                 ..base.clone()
@@ -188,7 +188,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         ),
         (
             profile(),
-            Ask {
+            ModelQuery {
                 made: Arc::default(),
                 tools: [tool].into(),
                 ..base.clone()
@@ -197,7 +197,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         ),
         (
             profile(),
-            Ask {
+            ModelQuery {
                 made: Arc::default(),
                 output_schema: Some(Arc::new(json!({}))),
                 ..base.clone()
@@ -319,7 +319,7 @@ async fn a_cache_alone_says_what_it_lacks_and_what_is_nearest() {
 async fn a_reply_that_was_given_without_the_schema_is_found() {
     let (_guard, path) = folder();
     said(&model(&Cache::filled(path.clone()).unwrap()).0, ask("Hello", 0)).await;
-    let with_schema = Ask {
+    let with_schema = ModelQuery {
         output_schema: Some(Arc::new(json!({"type": "object"}))),
         ..ask("Hello", 0)
     };

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::*;
-use crate::model::{BoxFuture, Heard};
+use crate::model::{BoxFuture, OnText};
 use ensemble_core::thread::Silence;
 use ensemble_language::ensemble::{Backoff, Profile};
 
@@ -20,13 +20,13 @@ impl Provider for Fake {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        heard: &'a Heard<'a>,
+        on_text: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             tokio::time::sleep(self.delay).await;
             let number = request.request_number;
             let text = format!("{} {number}", request.profile.model);
-            heard(&text);
+            on_text(&text);
             self.seen.lock().unwrap().push(request);
             match self.fails.iter().find(|(fails, _)| *fails == number) {
                 Some((_, retryable)) => Err(ModelError {
@@ -73,8 +73,8 @@ fn setup(links: Vec<Spec>) -> Setup {
     }
 }
 
-fn ask(requests_made: u64) -> Ask {
-    Ask {
+fn ask(requests_made: u64) -> ModelQuery {
+    ModelQuery {
         made: Arc::default(),
         systems: vec![Some("first system".into()), Some("second system".into())],
         messages: vec![Message::new(Role::User, "the task")],
@@ -90,7 +90,7 @@ fn ask(requests_made: u64) -> Ask {
     }
 }
 
-fn text(asked: &Asked) -> Result<&str, &str> {
+fn text(asked: &ModelAnswer) -> Result<&str, &str> {
     let result = asked.result.as_ref();
     result
         .map(|reply| reply.text.as_str())

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use super::failure::Broken;
-use super::frames::MOST;
-use crate::model::{Heard, ModelReply, Tokens};
+use super::failure::ReplyError;
+use super::frames::MAX_EVENT_BYTES;
+use crate::model::{ModelReply, OnText, Tokens};
 use ensemble_core::thread::{StopReason, ToolCall};
 
 /// What has come so far.
 pub(super) struct Assembly<'h> {
-    heard: &'h Heard<'h>,
+    on_text: &'h OnText<'h>,
     text: String,
     calls: Vec<Call>,
     size: usize,
@@ -35,9 +35,9 @@ pub(super) struct Call {
 }
 
 impl<'h> Assembly<'h> {
-    pub(super) fn new(heard: &'h Heard<'h>) -> Self {
+    pub(super) fn new(on_text: &'h OnText<'h>) -> Self {
         Self {
-            heard,
+            on_text,
             text: String::new(),
             calls: Vec::new(),
             size: 0,
@@ -49,18 +49,18 @@ impl<'h> Assembly<'h> {
     }
 
     /// The next piece of the text; an empty one is none.
-    pub(super) fn say(&mut self, piece: &str) -> Result<(), Broken> {
+    pub(super) fn say(&mut self, piece: &str) -> Result<(), ReplyError> {
         if piece.is_empty() {
             return Ok(());
         }
         self.grow(piece.len())?;
         self.text.push_str(piece);
-        (self.heard)(piece);
+        (self.on_text)(piece);
         Ok(())
     }
 
     /// The call with that index, new if there is none.
-    pub(super) fn call(&mut self, index: u64) -> Result<&mut Call, Broken> {
+    pub(super) fn call(&mut self, index: u64) -> Result<&mut Call, ReplyError> {
         let at = match self.calls.iter().position(|call| call.index == index) {
             Some(at) => at,
             None => {
@@ -76,7 +76,12 @@ impl<'h> Assembly<'h> {
     }
 
     /// A call that comes in one piece.
-    pub(super) fn whole_call(&mut self, id: Option<&str>, name: &str, arguments: &Value) -> Result<&mut Call, Broken> {
+    pub(super) fn whole_call(
+        &mut self,
+        id: Option<&str>,
+        name: &str,
+        arguments: &Value,
+    ) -> Result<&mut Call, ReplyError> {
         let index = self.calls.len() as u64;
         let arguments = arguments.to_string();
         self.grow(arguments.len())?;
@@ -88,21 +93,21 @@ impl<'h> Assembly<'h> {
     }
 
     /// The next piece of a call's arguments.
-    pub(super) fn argue(&mut self, index: u64, piece: &str) -> Result<(), Broken> {
+    pub(super) fn argue(&mut self, index: u64, piece: &str) -> Result<(), ReplyError> {
         self.grow(piece.len())?;
         self.call(index)?.arguments.push_str(piece);
         Ok(())
     }
 
-    fn grow(&mut self, by: usize) -> Result<(), Broken> {
+    fn grow(&mut self, by: usize) -> Result<(), ReplyError> {
         self.size += by;
-        (self.size <= MOST).then_some(()).ok_or(Broken::TooLarge)
+        (self.size <= MAX_EVENT_BYTES).then_some(()).ok_or(ReplyError::TooLarge)
     }
 
     /// The reply. Calls without an id get one that is the same whenever the request is made again.
-    pub(super) fn finish(self, request_number: u64) -> Result<ModelReply, Broken> {
+    pub(super) fn finish(self, request_number: u64) -> Result<ModelReply, ReplyError> {
         let Some(stop_reason) = self.stop.or(self.ended.then_some(StopReason::EndTurn)) else {
-            return Err(Broken::Cut);
+            return Err(ReplyError::Cut);
         };
         let calls = self.calls.into_iter().filter(|call| !call.name.is_empty());
         let call = |(at, call): (usize, Call)| {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::{Heard, Network};
+use crate::model::{Network, OnText};
 use ensemble_language::ensemble::{HeaderText, Profile, Provider};
 
 /// What is shorter guards nothing (`none`, `ollama`), and striking it out would maim texts.
@@ -86,31 +86,31 @@ impl Credentials {
 
 /// A reply that is heard in pieces, without secrets: what may be the beginning of one is held back until the next piece
 /// tells.
-pub(super) struct Scrubbed<'a> {
+pub(super) struct SecretFilter<'a> {
     credentials: &'a Credentials,
-    heard: &'a Heard<'a>,
+    on_text: &'a OnText<'a>,
     held: Mutex<String>,
 }
 
-impl<'a> Scrubbed<'a> {
-    pub(super) fn new(credentials: &'a Credentials, heard: &'a Heard<'a>) -> Self {
+impl<'a> SecretFilter<'a> {
+    pub(super) fn new(credentials: &'a Credentials, on_text: &'a OnText<'a>) -> Self {
         Self {
             credentials,
-            heard,
+            on_text,
             held: Mutex::default(),
         }
     }
 
-    pub(super) fn hear(&self, piece: &str) {
+    pub(super) fn push(&self, piece: &str) {
         if self.credentials.secrets.is_empty() {
-            return (self.heard)(piece);
+            return (self.on_text)(piece);
         }
         let mut held = self.held();
         held.push_str(piece);
         let mut text = self.credentials.scrub(std::mem::take(&mut held));
         *held = text.split_off(text.len() - self.credentials.begun_in(&text));
         if !text.is_empty() {
-            (self.heard)(&text);
+            (self.on_text)(&text);
         }
     }
 
@@ -118,7 +118,7 @@ impl<'a> Scrubbed<'a> {
     pub(super) fn end(&self) {
         let held = std::mem::take(&mut *self.held());
         if !held.is_empty() {
-            (self.heard)(&held);
+            (self.on_text)(&held);
         }
     }
 
@@ -203,12 +203,12 @@ mod tests {
         let said = format!("It is {KEY} and sk-other, sk-{KEY}; s");
         for (first, second) in (0..=said.len()).flat_map(|one| (one..=said.len()).map(move |two| (one, two))) {
             let heard = Mutex::new(String::new());
-            let ear = |piece: &str| heard.lock().expect("one thread").push_str(piece);
-            let scrubbed = Scrubbed::new(&given, &ear);
+            let on_text = |piece: &str| heard.lock().expect("one thread").push_str(piece);
+            let filter = SecretFilter::new(&given, &on_text);
             for piece in [&said[..first], &said[first..second], &said[second..]] {
-                scrubbed.hear(piece);
+                filter.push(piece);
             }
-            scrubbed.end();
+            filter.end();
             let expected = "It is [secret] and sk-other, sk-[secret]; s";
             assert_eq!(*heard.lock().expect("one thread"), expected, "{first} {second}");
         }
@@ -219,11 +219,11 @@ mod tests {
         let openai = Provider::named("openai").expect("is known");
         let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
         let pieces = Mutex::new(Vec::new());
-        let ear = |piece: &str| pieces.lock().expect("one thread").push(piece.to_owned());
-        let scrubbed = Scrubbed::new(&given, &ear);
+        let on_text = |piece: &str| pieces.lock().expect("one thread").push(piece.to_owned());
+        let filter = SecretFilter::new(&given, &on_text);
         ["one ", "two s", "k ", "three"]
             .iter()
-            .for_each(|piece| scrubbed.hear(piece));
+            .for_each(|piece| filter.push(piece));
         assert_eq!(*pieces.lock().expect("one thread"), ["one ", "two ", "sk ", "three"]);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::assembly::Assembly;
-use super::failure::Broken;
+use super::failure::ReplyError;
 use super::frames::Framing;
 use super::{anthropic, gemini, ollama, openai};
 use crate::model::ModelRequest;
@@ -12,13 +12,13 @@ use ensemble_language::ensemble::{self, Profile};
 /// One way of speaking to a provider.
 pub(super) trait Dialect: Sync {
     /// What stands at the end of a base URL by convention; it is added where a base URL has no path at all.
-    fn path(&self) -> &'static str;
+    fn default_path(&self) -> &'static str;
 
     /// Where a model is asked, after the base URL.
-    fn ask_at(&self, model: &str) -> String;
+    fn chat_path(&self, model: &str) -> String;
 
     /// Where it is told which models there are, after the base URL.
-    fn list_at(&self) -> &'static str;
+    fn models_path(&self) -> &'static str;
 
     /// The header that carries the key, with it, and headers that every request needs.
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)>;
@@ -32,7 +32,7 @@ pub(super) trait Dialect: Sync {
     }
 
     /// Takes one event of a reply, or the whole of a reply that does not stream.
-    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), Broken>;
+    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError>;
 
     /// Text that is no JSON and ends a stream.
     fn is_end(&self, _event: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Why there was no reply, in words that say what to do, and whether asking again may help.
+//! Why there was no reply, in words that say what to do, and whether a retry may help.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::model::ModelError;
 use ensemble_language::ensemble::{Dialect, Profile, Provider};
 
 /// Most characters of what a provider says that are repeated.
-const MOST_SAID: usize = 400;
+const MAX_QUOTED: usize = 400;
 
 /// Who was asked, for those who tell what went wrong.
 pub(super) struct Target<'a> {
@@ -28,7 +28,7 @@ pub(super) struct Target<'a> {
 
 /// What can be wrong with a reply that has begun.
 #[derive(Debug, PartialEq)]
-pub(super) enum Broken {
+pub(super) enum ReplyError {
     /// More than may be held.
     TooLarge,
     /// It is not what a model says.
@@ -48,7 +48,7 @@ pub(super) enum Broken {
 
 impl Target<'_> {
     /// The provider, and where it is if that is not its own address.
-    fn who(&self) -> String {
+    fn provider_name(&self) -> String {
         match self.profile.base_url {
             Some(_) => format!("{} at {}", self.provider.name, self.base_url),
             None => self.provider.name.to_owned(),
@@ -89,27 +89,27 @@ impl Target<'_> {
     }
 
     /// A reply that began and cannot be used.
-    pub(super) fn broken(&self, broken: Broken) -> ModelError {
-        let who = self.who();
+    pub(super) fn reply_error(&self, broken: ReplyError) -> ModelError {
+        let who = self.provider_name();
         match broken {
-            Broken::TooLarge => {
-                let most = super::frames::MOST >> 20;
+            ReplyError::TooLarge => {
+                let most = super::frames::MAX_EVENT_BYTES >> 20;
                 self.error(format!("the reply of {who} has more than {most} MiB"), false)
             }
-            Broken::Malformed(what) => {
+            ReplyError::Malformed(what) => {
                 self.error(format!("the reply of {who} makes no sense: {}", shortened(&what)), true)
             }
-            Broken::Cut => self.error(format!("the reply of {who} broke off before its end"), true),
-            Broken::Lost(cause) => self.error(format!("the reply of {who} broke off: {}", shortened(&cause)), true),
-            Broken::Reported { message, retryable } => {
+            ReplyError::Cut => self.error(format!("the reply of {who} broke off before its end"), true),
+            ReplyError::Lost(cause) => self.error(format!("the reply of {who} broke off: {}", shortened(&cause)), true),
+            ReplyError::Reported { message, retryable } => {
                 self.error(format!("{who} failed: {}", shortened(&message)), retryable)
             }
         }
     }
 
     /// An answer that is something else than a reply.
-    pub(super) fn strange(&self, content_type: &str, start: &str) -> ModelError {
-        let (who, start) = (self.who(), shortened(start));
+    pub(super) fn unexpected_content_type(&self, content_type: &str, start: &str) -> ModelError {
+        let (who, start) = (self.provider_name(), shortened(start));
         let message = format!("{who} answered with {content_type} instead of a reply: {start}; is `base_url` right?");
         self.error(message, false)
     }
@@ -123,7 +123,7 @@ impl Target<'_> {
         now: DateTime<Utc>,
     ) -> ModelError {
         let said = said(body);
-        let mut message = format!("{} answered {status}", self.who());
+        let mut message = format!("{} answered {status}", self.provider_name());
         if let Some(said) = &said {
             message.push_str(": ");
             message.push_str(&shortened(said));
@@ -227,13 +227,13 @@ fn said(body: &str) -> Option<String> {
 }
 
 /// What an error in a stream says, and whether another try may help.
-pub(super) fn reported(error: &Value) -> Broken {
+pub(super) fn reported(error: &Value) -> ReplyError {
     let message = error.get("message").unwrap_or(error);
     let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
     let code = ["code", "status"].iter().find_map(|key| error.get(key)?.as_u64());
     let kind = error.get("type").and_then(Value::as_str).unwrap_or_default();
     let client_fault = code.is_some_and(|code| (400..500).contains(&code) && !matches!(code, 408 | 409 | 429));
-    Broken::Reported {
+    ReplyError::Reported {
         message,
         retryable: !client_fault && !kind.contains("invalid") && !kind.contains("authentication"),
     }
@@ -250,8 +250,8 @@ fn shortened(text: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.chars().count() > MOST_SAID {
-            line = line.chars().take(MOST_SAID).collect();
+        if line.chars().count() > MAX_QUOTED {
+            line = line.chars().take(MAX_QUOTED).collect();
             line.push('…');
             break;
         }

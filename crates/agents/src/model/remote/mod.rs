@@ -27,21 +27,21 @@ use serde_json::Value;
 
 use self::assembly::Assembly;
 pub use self::credentials::key_variable;
-use self::credentials::{Credentials, Scrubbed};
+use self::credentials::{Credentials, SecretFilter};
 use self::dialect::Dialect;
-use self::failure::{Broken, Target, causes};
+use self::failure::{ReplyError, Target, causes};
 use self::frames::{Frames, Framing};
-use super::{BoxFuture, Heard, ModelError, ModelReply, ModelRequest, Network, Provider};
+use super::{BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider};
 use ensemble_language::ensemble::{self, Profile};
 
 /// Most bytes of an answer that is not a reply.
-const MOST_OF_REFUSAL: usize = 64 << 10;
+const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// Most bytes of a reply with all that surrounds its text: a gibibyte.
-const MOST_IN_ALL: usize = 1 << 30;
+const MAX_RESPONSE_BYTES: usize = 1 << 30;
 
 /// How long a server may take to end a reply that is complete, so that the connection can be used again.
-const GOODBYE: Duration = Duration::from_millis(20);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// One provider, for one profile.
 #[derive(Debug)]
@@ -62,26 +62,29 @@ impl Remote {
     /// The list cannot be had; the words say why.
     pub async fn models(&self, profile: &Profile) -> Result<Vec<String>, ModelError> {
         let dialect = dialect::of(self.provider.dialect);
-        let asking = self.asking(profile, dialect)?;
-        let target = asking.target(self.provider, profile, false);
+        let endpoint = self.endpoint(profile, dialect)?;
+        let target = endpoint.target(self.provider, profile, false);
         let client = self.network.client().await.map_err(ModelError::fatal)?;
-        let request = client.get(format!("{}{}", asking.base_url, dialect.list_at()));
-        let mut response = self.answer(asking.headed(request, dialect), &target).await?;
+        let request = client.get(format!("{}{}", endpoint.base_url, dialect.models_path()));
+        let mut response = self.answer(endpoint.headed(request, dialect), &target).await?;
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| target.unreachable(&error))? {
             bytes.extend_from_slice(&chunk);
-            if bytes.len() > frames::MOST {
-                return Err(target.broken(Broken::TooLarge));
+            if bytes.len() > frames::MAX_EVENT_BYTES {
+                return Err(target.reply_error(ReplyError::TooLarge));
             }
         }
-        let list: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| target.broken(Broken::Malformed(format!("the list of models is no JSON ({error})"))))?;
+        let list: Value = serde_json::from_slice(&bytes).map_err(|error| {
+            target.reply_error(ReplyError::Malformed(format!(
+                "the list of models is no JSON ({error})"
+            )))
+        })?;
         Ok(dialect.models(&list))
     }
 
-    fn asking(&self, profile: &Profile, dialect: &dyn Dialect) -> Result<Asking, ModelError> {
+    fn endpoint(&self, profile: &Profile, dialect: &dyn Dialect) -> Result<Endpoint, ModelError> {
         let credentials = Credentials::gather(profile, self.provider, &self.network).map_err(ModelError::fatal)?;
-        Ok(Asking {
+        Ok(Endpoint {
             base_url: base_url(profile, self.provider, dialect, &self.network),
             credentials,
         })
@@ -99,32 +102,32 @@ impl Remote {
         Err(target.refusal(status, &headers, &body, self.network.now()))
     }
 
-    async fn ask(&self, request: ModelRequest, heard: &Heard<'_>) -> Result<ModelReply, ModelError> {
+    async fn ask(&self, request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
         let dialect = dialect::of(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
-        let asking = self.asking(&profile, dialect)?;
+        let endpoint = self.endpoint(&profile, dialect)?;
         let schema = request.output_schema.as_deref();
-        let target = asking.target(self.provider, &profile, schema.is_some());
+        let target = endpoint.target(self.provider, &profile, schema.is_some());
         let client = self.network.client().await.map_err(ModelError::fatal)?;
-        let url = format!("{}{}", asking.base_url, dialect.ask_at(&profile.model));
+        let url = format!("{}{}", endpoint.base_url, dialect.chat_path(&profile.model));
         let post = client.post(url).json(&dialect.body(&request, schema));
         let request_number = request.request_number;
         // The messages may be long, and the reply may be long in coming.
         drop(request);
-        let mut response = self.answer(asking.headed(post, dialect), &target).await?;
+        let mut response = self.answer(endpoint.headed(post, dialect), &target).await?;
         let Some(framing) = framing(&response, dialect.framing()) else {
             let content_type = content_type(&response).unwrap_or_default();
             let start = beginning(&mut response).await;
-            return Err(target.strange(&content_type, &start));
+            return Err(target.unexpected_content_type(&content_type, &start));
         };
-        let scrubbed = Scrubbed::new(&asking.credentials, heard);
-        let hear = |piece: &str| scrubbed.hear(piece);
-        let mut reply = Assembly::new(&hear);
+        let filter = SecretFilter::new(&endpoint.credentials, on_text);
+        let on_text = |piece: &str| filter.push(piece);
+        let mut reply = Assembly::new(&on_text);
         let read = read(response, framing, dialect, &mut reply).await;
-        scrubbed.end();
+        filter.end();
         let reply = read.and_then(|()| reply.finish(request_number));
-        let reply = reply.map_err(|broken| target.broken(broken))?;
-        Ok(without_secrets(reply, &asking.credentials))
+        let reply = reply.map_err(|broken| target.reply_error(broken))?;
+        Ok(without_secrets(reply, &endpoint.credentials))
     }
 }
 
@@ -132,19 +135,19 @@ impl Provider for Remote {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        heard: &'a Heard<'a>,
+        on_text: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.ask(request, heard))
+        Box::pin(self.ask(request, on_text))
     }
 }
 
 /// Where a request goes, and what goes with it.
-struct Asking {
+struct Endpoint {
     base_url: String,
     credentials: Credentials,
 }
 
-impl Asking {
+impl Endpoint {
     fn target<'a>(
         &'a self,
         provider: &'static ensemble::Provider,
@@ -190,7 +193,7 @@ fn base_url(profile: &Profile, provider: &ensemble::Provider, dialect: &dyn Dial
     };
     let given = given.trim_end_matches('/');
     let has_path = given.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
-    let path = if has_path { "" } else { dialect.path() };
+    let path = if has_path { "" } else { dialect.default_path() };
     format!("{given}{path}")
 }
 
@@ -200,7 +203,7 @@ async fn read(
     framing: Framing,
     dialect: &dyn Dialect,
     reply: &mut Assembly<'_>,
-) -> Result<(), Broken> {
+) -> Result<(), ReplyError> {
     let mut frames = Frames::new(framing);
     let mut size = 0;
     loop {
@@ -208,25 +211,25 @@ async fn read(
             Ok(chunk) => chunk,
             // Whoever has said all may go without saying goodbye.
             Err(_) if reply.stop.is_some() => return Ok(()),
-            Err(error) => return Err(Broken::Lost(causes(&error))),
+            Err(error) => return Err(ReplyError::Lost(causes(&error))),
         };
         let mut take = |event: &str| take(event, dialect, reply);
         let Some(chunk) = chunk else {
             return frames.end(&mut take);
         };
         size += chunk.len();
-        if size > MOST_IN_ALL {
-            return Err(Broken::TooLarge);
+        if size > MAX_RESPONSE_BYTES {
+            return Err(ReplyError::TooLarge);
         }
         frames.feed(&chunk, &mut take)?;
         if reply.ended {
-            let _ = tokio::time::timeout(GOODBYE, response.chunk()).await;
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, response.chunk()).await;
             return Ok(());
         }
     }
 }
 
-fn take(event: &str, dialect: &dyn Dialect, reply: &mut Assembly<'_>) -> Result<(), Broken> {
+fn take(event: &str, dialect: &dyn Dialect, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
     if reply.ended {
         return Ok(());
     }
@@ -236,7 +239,7 @@ fn take(event: &str, dialect: &dyn Dialect, reply: &mut Assembly<'_>) -> Result<
     }
     let value: Value = serde_json::from_str(event).map_err(|error| {
         let start: String = event.chars().take(80).collect();
-        Broken::Malformed(format!("`{start}` is no JSON ({error})"))
+        ReplyError::Malformed(format!("`{start}` is no JSON ({error})"))
     })?;
     dialect.take(&value, reply)
 }
@@ -265,11 +268,11 @@ async fn beginning(response: &mut Response) -> String {
     let mut bytes = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         bytes.extend_from_slice(&chunk);
-        if bytes.len() > MOST_OF_REFUSAL {
+        if bytes.len() > MAX_ERROR_BYTES {
             break;
         }
     }
-    bytes.truncate(MOST_OF_REFUSAL);
+    bytes.truncate(MAX_ERROR_BYTES);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

@@ -12,7 +12,7 @@ use rmcp::service::{NotificationContext, RoleClient, RunningService, ServiceErro
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Address, Offered, content, http, stdio};
+use super::{Address, ServerTool, content, http, stdio};
 use crate::agent::process::Watchdog;
 use crate::agent::process::service::{Service, Stderr};
 use crate::agent::{Execution, Notes};
@@ -24,14 +24,14 @@ const MOST_PAGES: usize = 100;
 const MOST_TOOLS: usize = 1000;
 
 /// How long the polite part of a farewell may take.
-const FAREWELL: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection, and the child process behind it if there is one.
 pub(super) struct Connection {
     running: RunningService<RoleClient, Client>,
     /// Dropped after the connection, which closes its stdin.
     child: Option<Service>,
-    listed: Mutex<Option<Arc<[Offered]>>>,
+    listed: Mutex<Option<Arc<[ServerTool]>>>,
     /// The server has said that its tools are others now.
     is_stale: Arc<AtomicBool>,
 }
@@ -77,7 +77,7 @@ impl Connection {
                 let running = match shaken {
                     Ok(Ok(running)) => running,
                     Ok(Err(error)) => {
-                        child.last_words().await;
+                        child.wait_for_stderr().await;
                         child.end().await;
                         return Err(said(format!("the server does not speak the protocol: {error}")));
                     }
@@ -108,14 +108,14 @@ impl Connection {
     }
 
     /// The server's tools, all pages of them.
-    pub(super) async fn tools(&self, deadline: Instant) -> Result<Arc<[Offered]>, String> {
+    pub(super) async fn tools(&self, deadline: Instant) -> Result<Arc<[ServerTool]>, String> {
         if !self.is_stale.swap(false, Ordering::Relaxed)
             && let Some(listed) = self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
         {
             return Ok(listed);
         }
         let listed = tokio::time::timeout_at(deadline, self.list()).await;
-        let listed: Arc<[Offered]> = match listed {
+        let listed: Arc<[ServerTool]> = match listed {
             Ok(Ok(listed)) => listed.into(),
             Ok(Err(error)) => return Err(self.lost(format!("the server does not list its tools: {error}")).await),
             Err(_) => return Err("the server did not list its tools in time".to_owned()),
@@ -124,12 +124,12 @@ impl Connection {
         Ok(listed)
     }
 
-    async fn list(&self) -> Result<Vec<Offered>, ServiceError> {
+    async fn list(&self) -> Result<Vec<ServerTool>, ServiceError> {
         let mut tools = Vec::new();
         let mut page: Option<PaginatedRequestParams> = None;
         for _ in 0..MOST_PAGES {
             let answer = self.running.list_tools(page).await?;
-            tools.extend(answer.tools.into_iter().map(|tool| Offered {
+            tools.extend(answer.tools.into_iter().map(|tool| ServerTool {
                 name: tool.name.as_ref().into(),
                 description: tool.description.map(|text| text.into_owned()).unwrap_or_default(),
                 parameters: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
@@ -167,7 +167,7 @@ impl Connection {
     /// Says goodbye: stdin is closed, or the session ended, and then what is left is killed.
     pub(super) async fn close(self) {
         let Self { mut running, child, .. } = self;
-        let _gone_anyway = running.close_with_timeout(FAREWELL).await;
+        let _gone_anyway = running.close_with_timeout(END_TIMEOUT).await;
         drop(running);
         if let Some(child) = child {
             child.end().await;
@@ -178,7 +178,7 @@ impl Connection {
     async fn lost(&self, error: String) -> String {
         match &self.child {
             Some(child) => {
-                child.last_words().await;
+                child.wait_for_stderr().await;
                 with_stderr(error, child.stderr())
             }
             None => error,

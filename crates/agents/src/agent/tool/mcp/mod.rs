@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use self::connection::Connection;
-use super::hand::out_of_time;
+use super::session::timeout_message;
 use crate::agent::Execution;
 use crate::agent::process::Watchdog;
 use crate::agent::script::Places;
@@ -75,7 +75,7 @@ struct State {
 
 /// A tool as its server describes it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Offered {
+pub(super) struct ServerTool {
     /// The server's name for it.
     pub name: Arc<str>,
     /// What it is for.
@@ -116,7 +116,7 @@ impl Servers {
 
 impl Server {
     /// Its tools as they are now. It is started for that if need be.
-    pub(super) async fn tools(&self, limit: Duration, execution: &Execution) -> Result<Arc<[Offered]>, String> {
+    pub(super) async fn tools(&self, limit: Duration, execution: &Execution) -> Result<Arc<[ServerTool]>, String> {
         let deadline = Instant::now() + limit;
         let connection = self.connection(deadline, execution).await?;
         let listed = connection.tools(deadline).await;
@@ -133,7 +133,7 @@ impl Server {
         };
         let end = tokio::time::timeout_at(deadline, connection.call(tool, arguments)).await;
         connection.pass_on(&execution.notes);
-        end.unwrap_or_else(|_| ToolEnd::Error(out_of_time(limit)))
+        end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)))
     }
 
     /// The connection, made now if there is none or it was lost.

@@ -13,7 +13,7 @@ use tokio::process::{ChildStdin, ChildStdout};
 use super::Address;
 use crate::agent::Execution;
 use crate::agent::process::Watchdog;
-use crate::agent::process::service::{self, Service, Setting};
+use crate::agent::process::service::{self, Service, ServiceSettings};
 use crate::agent::script::{Resolved, resolve, resolve_words};
 use ensemble_language::ensemble::CommandLine;
 
@@ -46,7 +46,7 @@ pub(super) async fn start(
         Resolved::Process(invocation) => invocation,
         Resolved::Rhai(_) => return Err("a Rhai script cannot be a server".to_owned()),
     };
-    let setting = Setting {
+    let setting = ServiceSettings {
         folder,
         env,
         run_id: &execution.run_id,

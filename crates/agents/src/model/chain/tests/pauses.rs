@@ -9,7 +9,7 @@ use ensemble_core::thread::Listener;
 struct Failing(ModelError);
 
 impl Provider for Failing {
-    fn complete<'a>(&'a self, _: ModelRequest, _: &'a Heard<'a>) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+    fn complete<'a>(&'a self, _: ModelRequest, _: &'a OnText<'a>) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(std::future::ready(Err(self.0.clone())))
     }
 }
@@ -25,11 +25,11 @@ fn link(provider: &str) -> Link {
     }
 }
 
-fn asking<'a>(ask: &'a Ask, network: &'a Network) -> Asking<'a> {
-    Asking {
+fn query<'a>(ask: &'a ModelQuery, network: &'a Network) -> Query<'a> {
+    Query {
         ask,
         network,
-        voice: Voice::new(&ask.speaker, &Silence),
+        replies: ReplyListener::new(&ask.speaker, &Silence),
         warnings: Vec::new(),
     }
 }
@@ -51,7 +51,7 @@ fn a_provider_is_waited_for_longer_where_there_is_no_fallback() {
         (301, false, false),
     ] {
         let waits = |is_last| {
-            let pause = asking(&ask, &network).pause(&Retry::default(), 1, &link, &busy(Some(seconds)), is_last);
+            let pause = query(&ask, &network).pause(&Retry::default(), 1, &link, &busy(Some(seconds)), is_last);
             pause.map(|pause| pause.as_secs())
         };
         assert_eq!(waits(false), with_fallback.then_some(seconds));
@@ -73,7 +73,7 @@ fn pauses_before_real_providers_are_spread() {
         (1.0, "simulated", 4.0),
     ] {
         let network = Network::new(|_| None, || chrono::DateTime::UNIX_EPOCH, move || chance);
-        let pause = asking(&ask, &network).pause(&retry, 1, &link(provider), &busy(None), true);
+        let pause = query(&ask, &network).pause(&retry, 1, &link(provider), &busy(None), true);
         assert_eq!(pause.map(|pause| pause.as_secs_f64()), Some(expected), "{provider}");
     }
 }
@@ -85,11 +85,11 @@ async fn a_long_pause_is_told_before_it_begins() {
         (4, vec![]),
         (5, vec!["model profile `a` was asked again after 5 s (busy)"]),
     ] {
-        let mut asking = asking(&ask, &network);
+        let mut query = query(&ask, &network);
         let provider = Failing(busy(Some(seconds)));
-        let waits = asking.retried(0, &link, &provider, true).now_or_never();
+        let waits = query.retried(0, &link, &provider, true).now_or_never();
         assert_eq!(waits, None);
-        assert_eq!(asking.warnings, told);
+        assert_eq!(query.warnings, told);
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! **Invariant:** what this gives is what the full engine gives. So every limit that is narrower here must end the
 //! attempt for sure: a script cannot catch them, and is not begun if it may call a native function that passes over errors
-//! of a comparer (`sort`). What is read of large values is counted by an [`Allowance`] that remembers.
+//! of a comparer (`sort`). What is read of large values is counted by a [`ReadBudget`] that remembers.
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +32,7 @@ const ITEM_LIMIT: usize = 1_000;
 /// Statements and expressions within each other, as they stand in the text.
 const DEPTH_LIMIT: usize = 16;
 /// Values, and texts of 64 bytes, that may be handed to the script.
-const ALLOWANCE: usize = 2_000;
+const READ_BUDGET: usize = 2_000;
 
 /// With it a script makes functions of names, so nobody can tell which functions it calls.
 const MAKES_FUNCTIONS: &str = "Fn";
@@ -131,15 +131,15 @@ pub(super) fn run(
     words: &Words,
     variables: &[(&'static str, Variable)],
 ) -> Option<Result<Value, ScriptFailure>> {
-    let allowance = Arc::new(Allowance::new());
-    let scope = scope(variables, words, |variable| variable.within(&allowance));
-    if allowance.is_spent() {
+    let budget = Arc::new(ReadBudget::new());
+    let scope = scope(variables, words, |variable| variable.within(&budget));
+    if budget.is_spent() {
         return None;
     }
     let attempt = AssertUnwindSafe(|| evaluate(&ENGINE, ast, scope));
     let ended = catch_unwind(attempt).unwrap_or_else(|_| Ok(Err(super::broken())));
     match ended {
-        _ if allowance.is_spent() => None,
+        _ if budget.is_spent() => None,
         Err(error) if is_limit(&error) => None,
         Err(error) => Some(Err(super::explain(*error, rhai::Position::NONE))),
         Ok(ended) => Some(ended),
@@ -156,15 +156,15 @@ fn is_limit(error: &EvalAltResult) -> bool {
 
 /// How much the script may be handed. Once it is spent it stays so.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(super) struct ReadBudget {
     left: AtomicUsize,
     spent: AtomicBool,
 }
 
-impl Allowance {
+impl ReadBudget {
     fn new() -> Self {
         Self {
-            left: AtomicUsize::new(ALLOWANCE),
+            left: AtomicUsize::new(READ_BUDGET),
             spent: AtomicBool::new(false),
         }
     }

@@ -8,14 +8,14 @@ use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use ensemble_language::data::{Failure, FailureKind};
 
 /// Turns outputs that do not match into failures of kind `schema`.
-pub struct Guarded {
+pub struct SchemaCheckedRunner {
     inner: Arc<dyn Runner>,
     schema: Schema,
     /// Replies keep their full text beside the keys that the schema is about.
     is_reply: bool,
 }
 
-impl Guarded {
+impl SchemaCheckedRunner {
     /// Guards `inner`; `is_reply` for LLM agents.
     pub fn new(inner: Arc<dyn Runner>, schema: Schema, is_reply: bool) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Guarded {
     }
 }
 
-impl Runner for Guarded {
+impl Runner for SchemaCheckedRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
         Box::pin(async move {
             match self.inner.execute(execution).await {
