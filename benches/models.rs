@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ensemble_agents::agent::llm::{LlmOptions, LlmRunner};
 use ensemble_agents::model::{Model, ModelRequest, Network, OnText, Provider, Remote};
 use ensemble_core::runner::Runner;
-use ensemble_core::thread::{Listener, Message, Role, Said, Speaker};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
 use ensemble_language::ensemble::AgentKind;
 use serde_json::json;
 
@@ -178,7 +178,7 @@ fn many(agents: usize) {
             panic!("an LLM")
         };
         let options = LlmOptions {
-            listener: heard.clone(),
+            live_output: heard.clone(),
             ..LlmOptions::of(Model::with_network(profile.clone(), &network).expect("a model"))
         };
         Arc::new(LlmRunner::new(agent, llm, options).expect("a runner"))
@@ -202,8 +202,8 @@ fn many(agents: usize) {
 #[derive(Default)]
 struct Counts(AtomicU64);
 
-impl Listener for Counts {
-    fn hear(&self, _: &Speaker, _: Said<'_>) {
+impl LiveOutput for Counts {
+    fn receive(&self, _: &ExecutionRef, _: LiveUpdate<'_>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -113,7 +113,7 @@ impl Maker<'_> {
                 let agent_tools = toolset_of(llm, parts, self.open, &|agent| self.made(agent))?;
                 let wiring = llm::LlmOptions {
                     tool_source: agent_tools.toolset.map(|toolset| toolset as Arc<dyn llm::ToolSource>),
-                    listener: shared.listener.clone(),
+                    live_output: shared.live_output.clone(),
                     window: window.map(|window| Arc::new(window) as Arc<dyn Window>),
                     ..llm::LlmOptions::of(model)
                 };

@@ -16,7 +16,7 @@ use ensemble_agents::agent::window::{AgentWindow, WindowResources};
 use ensemble_agents::model::{Cache, Model, Network, Override, ProfileError, Profiles};
 use ensemble_core::operator::Operator;
 use ensemble_core::store::Durability;
-use ensemble_core::thread::Listener;
+use ensemble_core::thread::LiveOutput;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice};
 use ensemble_language::loader::codes::NOT_READY;
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     /// Who is asked.
     pub(crate) operator: Arc<dyn Operator>,
     /// Who gets live pieces.
-    pub(crate) listener: Arc<dyn Listener>,
+    pub(crate) live_output: Arc<dyn LiveOutput>,
     /// Subscribers of the run.
     pub(crate) hub: Hub,
     /// Which tools may be called.

@@ -21,7 +21,7 @@ use ensemble_language::ensemble::Agent;
 use crate::agents::{ReadyAgents, ready_agents};
 use crate::desk::Desk;
 use crate::error::RunError;
-use crate::events::{Hub, HubListener};
+use crate::events::{Hub, HubLiveOutput};
 use crate::given;
 use crate::host::Host;
 use crate::inner::{Outermost, PROGRAM, opener};
@@ -110,9 +110,9 @@ impl Making<'_> {
             permissions: Arc::new(ToolPermissions::new(Arc::clone(&operator), options.allowed_tools)),
             servers: Arc::new(Servers::new(watchdog.clone())),
             operator,
-            listener: Arc::new(HubListener {
+            live_output: Arc::new(HubLiveOutput {
                 hub: hub.clone(),
-                listener: options.listener,
+                live_output: options.live_output,
             }),
             hub,
             overrides: given::overrides(models)?,

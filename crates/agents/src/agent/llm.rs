@@ -21,7 +21,7 @@ use super::schema::Schema;
 use super::scope::{listens_to, scope};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{Link, Model, ProfileError};
-use ensemble_core::thread::{Iteration, Listener, Role, Silence, Speaker, StopReason, Thread};
+use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, NoLiveOutput, Role, StopReason, Thread};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
 use ensemble_language::template::{Template, TemplateError, task_text};
@@ -30,7 +30,7 @@ use ensemble_language::template::{Template, TemplateError, task_text};
 pub struct LlmRunner {
     dialogue: Dialogue,
     tool_source: Option<Arc<dyn ToolSource>>,
-    listener: Arc<dyn Listener>,
+    live_output: Arc<dyn LiveOutput>,
     prompt: Option<Template>,
     system_prompt: Option<Template>,
     /// The instructions of each profile of the model's chain.
@@ -58,7 +58,7 @@ pub struct LlmOptions {
     /// What keeps its thread within the model's context window.
     pub window: Option<Arc<dyn Window>>,
     /// Who hears it speak.
-    pub listener: Arc<dyn Listener>,
+    pub live_output: Arc<dyn LiveOutput>,
 }
 
 impl LlmOptions {
@@ -68,7 +68,7 @@ impl LlmOptions {
             model,
             tool_source: None,
             window: None,
-            listener: Arc::new(Silence),
+            live_output: Arc::new(NoLiveOutput),
         }
     }
 }
@@ -130,7 +130,7 @@ impl LlmRunner {
             max_iterations: llm.max_iterations.get(),
             listens_to: listens_to(agent),
             tool_source: options.tool_source,
-            listener: options.listener,
+            live_output: options.live_output,
             dialogue: Dialogue::new(model).with_window(options.window),
         })
     }
@@ -222,7 +222,7 @@ impl LlmRunner {
             thread: Arc::new(thread),
             text,
             systems: task.systems.clone(),
-            speaker: Speaker {
+            source: ExecutionRef {
                 run: execution.run_id.clone(),
                 agent: Arc::clone(&execution.agent_name),
                 execution: execution.execution,
@@ -243,7 +243,9 @@ impl LlmRunner {
         execution: &Execution,
         spent: &mut Usage,
     ) -> (Result<String, Failure>, Thread) {
-        let held = self.dialogue.booked(opening, tools, &*self.listener, &execution.notes);
+        let held = self
+            .dialogue
+            .booked(opening, tools, &*self.live_output, &execution.notes);
         let conversed = held.await;
         *spent = *spent + conversed.usage;
         for warning in conversed.warnings {

@@ -12,7 +12,7 @@ use super::{
     Simulator, ToolSpec, key_variable,
     profiles::{Link, exists},
 };
-use ensemble_core::thread::{Listener, Message, Role, Said, Speaker};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
 use ensemble_language::ensemble::{self, ModelChoice, Price, Profile, Retry};
 
 /// Attempts of one request to a real provider where the profile has no `retry`.
@@ -43,7 +43,7 @@ pub struct ModelQuery {
     /// Everything after the system message; the last one is the user's.
     pub messages: Vec<Message>,
     /// Who asks.
-    pub speaker: Speaker,
+    pub source: ExecutionRef,
     /// Requests that the agent has made before.
     pub requests_made: u64,
     /// The schema that the reply has to match.
@@ -156,12 +156,12 @@ impl Model {
         self.links.iter().map(|(link, _)| link)
     }
 
-    /// Asks until someone answers, or nobody is left. `listener` hears the reply as it comes.
-    pub async fn ask(&self, ask: ModelQuery, listener: &dyn Listener) -> ModelAnswer {
+    /// Asks until someone answers, or all have failed. `live_output` receives the reply as it arrives.
+    pub async fn ask(&self, ask: ModelQuery, live_output: &dyn LiveOutput) -> ModelAnswer {
         let mut query = Query {
             ask: &ask,
             network: &self.network,
-            replies: ReplyListener::new(&ask.speaker, listener),
+            replies: ReplyForwarder::new(&ask.source, live_output),
             warnings: Vec::new(),
         };
         let made = || ask.made.load(Ordering::Relaxed);
@@ -246,7 +246,7 @@ fn missing_key(link: &Link, network: &Network) -> Option<ProfileError> {
 struct Query<'a> {
     ask: &'a ModelQuery,
     network: &'a Network,
-    replies: ReplyListener<'a>,
+    replies: ReplyForwarder<'a>,
     warnings: Vec<String>,
 }
 
@@ -339,7 +339,7 @@ async fn once(
     link: &Link,
     provider: &dyn Provider,
     request: ModelRequest,
-    replies: &ReplyListener<'_>,
+    replies: &ReplyForwarder<'_>,
 ) -> Result<ModelReply, ModelError> {
     let on_text = |text: &str| replies.text(text);
     let Some(limit) = link.profile.timeout else {
@@ -353,31 +353,31 @@ async fn once(
 }
 
 /// Passes pieces of a reply on, and knows whether there were any.
-struct ReplyListener<'a> {
-    speaker: &'a Speaker,
-    listener: &'a dyn Listener,
+struct ReplyForwarder<'a> {
+    source: &'a ExecutionRef,
+    live_output: &'a dyn LiveOutput,
     was_heard: AtomicBool,
 }
 
-impl<'a> ReplyListener<'a> {
-    fn new(speaker: &'a Speaker, listener: &'a dyn Listener) -> Self {
+impl<'a> ReplyForwarder<'a> {
+    fn new(source: &'a ExecutionRef, live_output: &'a dyn LiveOutput) -> Self {
         Self {
-            speaker,
-            listener,
+            source,
+            live_output,
             was_heard: AtomicBool::new(false),
         }
     }
 
     fn text(&self, text: &str) {
         self.was_heard.store(true, Ordering::Relaxed);
-        self.listener.hear(self.speaker, Said::Text(text));
+        self.live_output.receive(self.source, LiveUpdate::Text(text));
     }
 
     /// The reply so far does not count; whoever has heard of it is told. Had anything been heard?
     fn restart(&self) -> bool {
         let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
         if was_heard {
-            self.listener.hear(self.speaker, Said::Again);
+            self.live_output.receive(self.source, LiveUpdate::Restarted);
         }
         was_heard
     }
@@ -385,8 +385,8 @@ impl<'a> ReplyListener<'a> {
     /// Tells that the model is asked again after a pause.
     fn retrying(&self, pause: Duration, error: &ModelError) {
         let error = error.to_string();
-        self.listener
-            .hear(self.speaker, Said::Retrying { pause, error: &error });
+        self.live_output
+            .receive(self.source, LiveUpdate::Retrying { pause, error: &error });
     }
 }
 
@@ -400,9 +400,9 @@ fn request(ask: &ModelQuery, at: usize, link: &Link, number: u64) -> ModelReques
             .unwrap_or_default()
             .into(),
         messages: system.into_iter().chain(ask.messages.iter().cloned()).collect(),
-        agent_name: Arc::clone(&ask.speaker.agent),
+        agent_name: Arc::clone(&ask.source.agent),
         request_number: number,
-        execution: ask.speaker.execution,
+        execution: ask.source.execution,
         output_schema: ask.output_schema.clone(),
         tools: Arc::clone(&ask.tools),
         profile: Arc::clone(&link.profile),

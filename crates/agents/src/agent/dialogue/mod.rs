@@ -93,7 +93,7 @@ use serde_json::Value;
 use self::function::Functions;
 use super::BoxFuture;
 use crate::model::Model;
-use ensemble_core::thread::Speaker;
+use ensemble_core::thread::ExecutionRef;
 use ensemble_language::data::Remaining;
 use ensemble_language::ensemble::{SIMULATED, Simulated};
 
@@ -300,7 +300,7 @@ impl Dialogue {
             thread: Arc::new(thread),
             text,
             systems: Vec::new(),
-            speaker: Speaker {
+            source: ExecutionRef {
                 run: "".into(),
                 agent: "assistant".into(),
                 execution: 1,

@@ -10,7 +10,7 @@ use super::super::Notes;
 use super::tools::perform;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
 use crate::model::{ModelQuery, ModelReply, ToolSpec, estimate_tokens};
-use ensemble_core::thread::{Iteration, Listener, Message, Speaker, StopReason, Thread, ToolCall};
+use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, Message, StopReason, Thread, ToolCall};
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
 
@@ -24,7 +24,7 @@ pub struct RoundRequest {
     /// The instructions for each profile of the model's chain, in place of the dialogue's own.
     pub systems: Vec<Option<String>>,
     /// Who asks.
-    pub speaker: Speaker,
+    pub source: ExecutionRef,
     /// Requests that were made of the model before.
     pub requests_made: u64,
     /// Most requests of this round.
@@ -66,8 +66,14 @@ pub struct RoundOutcome {
 impl Dialogue {
     /// Holds one round with these tools. `progress` is kept up to date, so that whoever drops the future finds there
     /// what was said until then.
-    pub async fn hold(&self, opening: RoundRequest, tools: &dyn Tools, listener: &dyn Listener, progress: &Progress) {
-        let end = self.rounds(&opening, tools, listener, progress).await;
+    pub async fn hold(
+        &self,
+        opening: RoundRequest,
+        tools: &dyn Tools,
+        live_output: &dyn LiveOutput,
+        progress: &Progress,
+    ) {
+        let end = self.rounds(&opening, tools, live_output, progress).await;
         let reason = end
             .as_ref()
             .map_or_else(Cause::stop_reason, |(_, reason)| Some(*reason));
@@ -81,14 +87,14 @@ impl Dialogue {
         &self,
         opening: RoundRequest,
         tools: &dyn Tools,
-        listener: &dyn Listener,
+        live_output: &dyn LiveOutput,
         notes: &Notes,
     ) -> RoundOutcome {
         let booked = Booked {
             progress: Progress::default(),
             notes,
         };
-        self.hold(opening, tools, listener, &booked.progress).await;
+        self.hold(opening, tools, live_output, &booked.progress).await;
         booked.progress.lock().clone()
     }
 
@@ -96,17 +102,17 @@ impl Dialogue {
         &self,
         opening: &RoundRequest,
         tools: &dyn Tools,
-        listener: &dyn Listener,
+        live_output: &dyn LiveOutput,
         progress: &Progress,
     ) -> Result<(String, StopReason), Cause> {
         let said = vec![Message::new(ensemble_core::thread::Role::User, opening.text.clone())];
         progress.change(|exchange| exchange.opened(said, (self.now)()));
         loop {
-            let (specs, reply) = self.replied(opening, tools, listener, progress).await?;
+            let (specs, reply) = self.replied(opening, tools, live_output, progress).await?;
             if reply.tool_calls.is_empty() {
                 return Ok((reply.text, reply.stop_reason));
             }
-            let results = perform(tools, &specs, reply.tool_calls, &opening.speaker, listener).await;
+            let results = perform(tools, &specs, reply.tool_calls, &opening.source, live_output).await;
             progress.book(tools.take_usage());
             let is_last = progress.lock().exchange.exceeded_max_iterations(opening.max_requests);
             progress.change(|exchange| exchange.add_tool_results(results, (self.now)()));
@@ -125,12 +131,12 @@ impl Dialogue {
         &self,
         opening: &RoundRequest,
         tools: &dyn Tools,
-        listener: &dyn Listener,
+        live_output: &dyn LiveOutput,
         progress: &Progress,
     ) -> Result<(Arc<[ToolSpec]>, ModelReply), Cause> {
         // Asked each time: a server may have changed its tools.
         let specs = tools.specs().await.map_err(Cause::Tools)?;
-        let reply = self.request(opening, &specs, listener, progress).await?;
+        let reply = self.request(opening, &specs, live_output, progress).await?;
         progress.change(|exchange| exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone()));
         match reply.stop_reason {
             StopReason::Refusal => Err(Cause::Refused(reply.text)),
@@ -143,7 +149,7 @@ impl Dialogue {
         &self,
         opening: &RoundRequest,
         specs: &Arc<[ToolSpec]>,
-        listener: &dyn Listener,
+        live_output: &dyn LiveOutput,
         progress: &Progress,
     ) -> Result<ModelReply, Cause> {
         let mut messages = opening.thread.to_messages();
@@ -161,7 +167,7 @@ impl Dialogue {
         let ask = ModelQuery {
             systems,
             messages: messages.clone(),
-            speaker: opening.speaker.clone(),
+            source: opening.source.clone(),
             requests_made: opening.requests_made + progress.lock().usage.own_requests(),
             output_schema: opening.output_schema.clone(),
             tools: Arc::clone(specs),
@@ -171,7 +177,7 @@ impl Dialogue {
             requests: Arc::clone(&ask.made),
             progress,
         };
-        let asked = self.model.ask(ask, listener).await;
+        let asked = self.model.ask(ask, live_output).await;
         drop(made);
         let mut conversed = progress.lock();
         conversed.warnings.extend(asked.warnings);
@@ -198,7 +204,7 @@ impl Dialogue {
             WindowInput {
                 system,
                 messages,
-                speaker: &opening.speaker,
+                source: &opening.source,
                 requests_made: opening.requests_made + conversed.usage.own_requests(),
                 before: last_dropped(&conversed.exchange).or_else(|| last_dropped(&opening.thread)),
             }

@@ -6,7 +6,7 @@ use super::error::{NOT_MADE, UNKNOWN_FATE, closed};
 use super::round::{continued, with_ends};
 use super::tools::perform;
 use super::{Cause, Dialogue, DialogueError, Ended, Progress, Tools};
-use ensemble_core::thread::{Iteration, Message, Role, Silence, StopReason, Thread, ToolCall, ToolEnd};
+use ensemble_core::thread::{Iteration, Message, NoLiveOutput, Role, StopReason, Thread, ToolCall, ToolEnd};
 use ensemble_language::data::Usage;
 
 /// What [`Dialogue::step`] has come to, and what the next step does.
@@ -153,7 +153,7 @@ impl Dialogue {
         let earlier = Thread::of(iterations).completed((self.now)());
         let progress = Progress::of(exchange);
         let opening = self.opening(earlier.clone(), String::new(), 1);
-        let replied = self.replied(&opening, &self.tools, &Silence, &progress).await;
+        let replied = self.replied(&opening, &self.tools, &NoLiveOutput, &progress).await;
         if !matches!(&replied, Ok((_, reply)) if !reply.tool_calls.is_empty()) {
             let reason = match &replied {
                 Ok((_, reply)) => Some(reply.stop_reason),
@@ -193,7 +193,7 @@ impl Dialogue {
             Err(error) => return Err(failed(Cause::Tools(error), thread)),
         };
         let opening = self.opening(Thread::default(), String::new(), 1);
-        let ended = perform(&self.tools, &specs, calls, &opening.speaker, &Silence).await;
+        let ended = perform(&self.tools, &specs, calls, &opening.source, &NoLiveOutput).await;
         let thread = with_ends(thread, ended).completed((self.now)());
         let last = thread.iterations().last();
         Ok(Step::AskModel(Calls {

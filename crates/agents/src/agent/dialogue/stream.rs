@@ -10,7 +10,7 @@ use futures_util::{Stream, StreamExt};
 use super::error::{UNKNOWN_FATE, closed};
 use super::round::continued;
 use super::{BoxFuture, Cause, Dialogue, DialogueError, Ended, Progress, RoundOutcome};
-use ensemble_core::thread::{Listener, Message, Role, Said, Speaker, StopReason, Thread, ToolCall};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason, Thread, ToolCall};
 
 /// What comes out of a stream.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,13 +56,13 @@ pub struct DialogueStream<'a> {
     round: Option<BoxFuture<'a, ()>>,
     progress: Progress,
     earlier: Thread,
-    heard: Arc<StreamListener>,
+    heard: Arc<StreamOutput>,
     conversed: Option<RoundOutcome>,
 }
 
 /// What was heard.
 #[derive(Default)]
-struct StreamListener(Mutex<StreamState>);
+struct StreamOutput(Mutex<StreamState>);
 
 #[derive(Default)]
 struct StreamState {
@@ -74,34 +74,34 @@ struct StreamState {
     ended: Vec<ToolCall>,
 }
 
-impl StreamListener {
+impl StreamOutput {
     fn lock(&self) -> MutexGuard<'_, StreamState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Listener for StreamListener {
-    fn hear(&self, _: &Speaker, said: Said<'_>) {
+impl LiveOutput for StreamOutput {
+    fn receive(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
         let mut heard = self.lock();
-        match said {
-            Said::Text(text) => {
+        match update {
+            LiveUpdate::Text(text) => {
                 heard.reply.push_str(text);
                 heard.pieces.push_back(Piece::Text(text.to_owned()));
             }
-            Said::ToolEnded(call) => {
+            LiveUpdate::ToolEnded(call) => {
                 heard.ended.push(call.clone());
                 heard.pieces.push_back(Piece::Tool(call.clone()));
             }
-            Said::Again => {
+            LiveUpdate::Restarted => {
                 heard.reply.clear();
                 heard.pieces.push_back(Piece::Again);
             }
-            Said::ToolCalled(call) => {
+            LiveUpdate::ToolStarted(call) => {
                 // The reply is in the thread now. A provider may give the ids of one reply to the calls of the next.
                 heard.reply.clear();
                 heard.ended.retain(|ended| ended.id != call.id);
             }
-            Said::Retrying { .. } => {}
+            LiveUpdate::Retrying { .. } => {}
         }
     }
 }
@@ -109,13 +109,13 @@ impl Listener for StreamListener {
 impl<'a> DialogueStream<'a> {
     pub(super) fn new(dialogue: &'a Dialogue, thread: Thread, text: String, max_requests: u32) -> Self {
         let earlier = closed(thread, UNKNOWN_FATE);
-        let heard = Arc::new(StreamListener::default());
+        let heard = Arc::new(StreamOutput::default());
         let opening = dialogue.opening(earlier.clone(), text, max_requests);
-        let listener = Arc::clone(&heard);
+        let live_output = Arc::clone(&heard);
         let progress = Progress::default();
         let told = progress.clone();
         let round = Box::pin(async move {
-            dialogue.hold(opening, &dialogue.tools, &*listener, &told).await;
+            dialogue.hold(opening, &dialogue.tools, &*live_output, &told).await;
         });
         Self {
             dialogue,

@@ -175,7 +175,7 @@ fn opening(remaining: Remaining) -> RoundRequest {
         thread: Arc::default(),
         text: "go".into(),
         systems: Vec::new(),
-        speaker: ensemble_core::thread::Speaker {
+        source: ensemble_core::thread::ExecutionRef {
             run: "".into(),
             agent: "a".into(),
             execution: 1,
@@ -213,7 +213,7 @@ async fn what_the_run_may_use_ends_the_calls() {
         let replies = vec![calls("long enough", &[("1", "double", json!({"n": 1}))]), says("x")];
         let (dialogue, fake, _) = priced(replies, Some(price));
         let progress = Progress::default();
-        let silence = ensemble_core::thread::Silence;
+        let silence = ensemble_core::thread::NoLiveOutput;
         let held = dialogue.hold(opening(remaining), &dialogue.tools, &silence, &progress);
         held.await;
         let conversed = progress.take();
@@ -235,7 +235,7 @@ async fn what_the_run_may_use_ends_the_calls() {
 async fn a_request_that_nobody_waits_for_counts() {
     let (dialogue, ..) = dialogue(vec![says("It is 42.")]);
     let notes = Notes::default();
-    let silence = ensemble_core::thread::Silence;
+    let silence = ensemble_core::thread::NoLiveOutput;
     let held = dialogue.booked(opening(Remaining::default()), &dialogue.tools, &silence, &notes);
     assert!(held.now_or_never().is_none(), "it is in the middle of its reply");
     let made = Usage {
@@ -248,7 +248,7 @@ async fn a_request_that_nobody_waits_for_counts() {
 async fn held(dialogue: &Dialogue, tools: &dyn Tools, opening: RoundRequest) -> RoundOutcome {
     let progress = Progress::default();
     dialogue
-        .hold(opening, tools, &ensemble_core::thread::Silence, &progress)
+        .hold(opening, tools, &ensemble_core::thread::NoLiveOutput, &progress)
         .await;
     progress.take()
 }

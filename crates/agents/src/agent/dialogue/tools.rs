@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
 use crate::model::ToolSpec;
-use ensemble_core::thread::{Listener, Said, Speaker, ToolCall, ToolEnd};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd};
 use ensemble_language::data::Usage;
 
 /// Tools that a model may call.
@@ -48,18 +48,18 @@ pub(super) async fn perform(
     tools: &dyn Tools,
     specs: &[ToolSpec],
     calls: Vec<ToolCall>,
-    speaker: &Speaker,
-    listener: &dyn Listener,
+    source: &ExecutionRef,
+    live_output: &dyn LiveOutput,
 ) -> Vec<ToolCall> {
     let one = async |call: ToolCall| {
-        listener.hear(speaker, Said::ToolCalled(&call));
+        live_output.receive(source, LiveUpdate::ToolStarted(&call));
         let begun = tokio::time::Instant::now();
         let mut ended = match objection(specs, &call) {
             Some(error) => call.ended(ToolEnd::Error(error), 0.0),
             None => tools.call(call).await,
         };
         ended.duration = begun.elapsed().as_secs_f64();
-        listener.hear(speaker, Said::ToolEnded(&ended));
+        live_output.receive(source, LiveUpdate::ToolEnded(&ended));
         ended
     };
     join_all(calls.into_iter().map(one)).await

@@ -14,7 +14,7 @@ use super::{Cause, Dialogue, DialogueError, Progress, ToolError};
 use crate::agent::repair::{correction, mismatch};
 use crate::agent::reply::{checked, output_of};
 use crate::agent::schema::Schema;
-use ensemble_core::thread::{Iteration, Role, Silence, StopReason, Thread};
+use ensemble_core::thread::{Iteration, NoLiveOutput, Role, StopReason, Thread};
 use ensemble_language::data::Usage;
 
 /// How often a reply that is no value of the wanted type is sent back where nothing else is said.
@@ -172,7 +172,7 @@ impl Dialogue {
             };
             opening.systems = self.systems().into_iter().map(with_schema).collect();
             let progress = Progress::default();
-            self.hold(opening, &self.tools, &Silence, &progress).await;
+            self.hold(opening, &self.tools, &NoLiveOutput, &progress).await;
             let conversed = progress.take();
             exchange.said = std::mem::take(&mut exchange.said).followed_by(conversed.exchange.into_iterations());
             exchange.usage = exchange.usage + conversed.usage;

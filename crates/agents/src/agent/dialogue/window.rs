@@ -9,7 +9,7 @@ use crate::agent::BoxFuture;
 use crate::agent::llm::BuildError;
 use crate::agent::window::{AgentWindow, WindowResources};
 use crate::model::Model;
-use ensemble_core::thread::{Message, Speaker};
+use ensemble_core::thread::{ExecutionRef, Message};
 use ensemble_language::data::Usage;
 use ensemble_language::ensemble::{ContextWindow, ModelChoice};
 
@@ -27,7 +27,7 @@ pub struct WindowInput<'a> {
     /// The thread, the present user message included.
     pub messages: Vec<Message>,
     /// Who asks.
-    pub speaker: &'a Speaker,
+    pub source: &'a ExecutionRef,
     /// Requests that the agent has made before.
     pub requests_made: u64,
     /// What was left out of the last request that left something out, as the thread keeps it.

@@ -16,7 +16,7 @@ use crate::agent::llm::{BuildError, template};
 use crate::agent::scope::variables;
 use crate::model::describe;
 use crate::sandbox::{Script, ScriptFailure, Variable};
-use ensemble_core::thread::{Role, Silence, Speaker, Thread};
+use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, Question};
 use ensemble_language::ensemble::Responses;
 use ensemble_language::template::{Scope, Template, output_text};
@@ -126,7 +126,7 @@ async fn imagined(
         thread: Arc::default(),
         text: asked,
         systems,
-        speaker: Speaker {
+        source: ExecutionRef {
             run: execution.run_id.clone(),
             agent: Arc::clone(&execution.agent_name),
             execution: execution.execution,
@@ -137,7 +137,9 @@ async fn imagined(
         remaining: execution.remaining,
         output_schema: None,
     };
-    let conversed = dialogue.booked(opening, &NoTools, &Silence, &execution.notes).await;
+    let conversed = dialogue
+        .booked(opening, &NoTools, &NoLiveOutput, &execution.notes)
+        .await;
     booked.usage = conversed.usage;
     conversed
         .warnings

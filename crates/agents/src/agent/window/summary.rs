@@ -13,7 +13,7 @@ use super::{AgentWindow, Measured, WindowError, WindowInput, WindowOutput, in_pl
 use crate::agent::dialogue::count;
 use crate::model::{Model, ModelQuery};
 use ensemble_core::thread::window::{Limits, Rules, Size, turns};
-use ensemble_core::thread::{Message, Role, Silence, StopReason};
+use ensemble_core::thread::{Message, NoLiveOutput, Role, StopReason};
 use ensemble_language::data::{Usage, digest};
 
 /// Most tokens of a summary, and its share of the window.
@@ -235,12 +235,12 @@ async fn asked(
         made: Arc::default(),
         systems: model.profiles().map(|_| Some(INSTRUCTIONS.to_owned())).collect(),
         messages: messages.clone(),
-        speaker: sending.speaker.clone(),
+        source: sending.source.clone(),
         requests_made: sending.requests_made + usage.requests,
         output_schema: None,
         tools: std::sync::Arc::default(),
     };
-    let asked = model.ask(ask, &Silence).await;
+    let asked = model.ask(ask, &NoLiveOutput).await;
     usage.requests += asked.requests;
     let reply = asked.result.map_err(|error| error.message)?;
     count(&reply, asked.price, Some(INSTRUCTIONS), &messages, usage);

@@ -3,7 +3,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::model::{Link, ModelError, ModelReply, ModelRequest, OnText, Provider};
-use ensemble_core::thread::{Role, Speaker, ToolCall, ToolEnd};
+use ensemble_core::thread::{ExecutionRef, Role, ToolCall, ToolEnd};
 use ensemble_language::ensemble::Profile;
 
 /// Answers every request alike, and keeps what it was asked.
@@ -70,7 +70,7 @@ fn talk(turns: usize) -> Vec<Message> {
 }
 
 async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>) -> Result<WindowOutput, WindowError> {
-    let speaker = Speaker {
+    let source = ExecutionRef {
         run: "".into(),
         agent: "a".into(),
         execution: 1,
@@ -79,7 +79,7 @@ async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>
     let sending = WindowInput {
         system: Some("Be brief please."),
         messages,
-        speaker: &speaker,
+        source: &source,
         requests_made: 4,
         before,
     };

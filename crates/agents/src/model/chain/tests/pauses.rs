@@ -3,7 +3,7 @@
 use futures_util::FutureExt;
 
 use super::*;
-use ensemble_core::thread::Listener;
+use ensemble_core::thread::LiveOutput;
 
 /// Always fails so, at once.
 struct Failing(ModelError);
@@ -29,7 +29,7 @@ fn query<'a>(ask: &'a ModelQuery, network: &'a Network) -> Query<'a> {
     Query {
         ask,
         network,
-        replies: ReplyListener::new(&ask.speaker, &Silence),
+        replies: ReplyForwarder::new(&ask.source, &NoLiveOutput),
         warnings: Vec::new(),
     }
 }
@@ -97,11 +97,11 @@ async fn a_long_pause_is_told_before_it_begins() {
 async fn whoever_listens_is_told_that_the_reply_begins_anew() {
     #[derive(Default)]
     struct Ear(Mutex<Vec<String>>);
-    impl Listener for Ear {
-        fn hear(&self, _: &Speaker, said: Said<'_>) {
-            let heard = match said {
-                Said::Text(text) => text.to_owned(),
-                Said::Retrying { error, .. } => format!("pause: {error}"),
+    impl LiveOutput for Ear {
+        fn receive(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
+            let heard = match update {
+                LiveUpdate::Text(text) => text.to_owned(),
+                LiveUpdate::Retrying { error, .. } => format!("pause: {error}"),
                 _ => "again".to_owned(),
             };
             self.0.lock().unwrap().push(heard);
@@ -137,7 +137,7 @@ async fn an_answer_has_the_price_of_the_profile_that_gave_it() {
     };
     let links = |fails| vec![("a", 1, fails, priced(1.0)), ("b", 1, vec![], priced(2.0))];
     for (fails, expected) in [(vec![], 1.0), (vec![(1, false)], 2.0)] {
-        let asked = setup(links(fails)).model.ask(ask(0), &Silence).await;
+        let asked = setup(links(fails)).model.ask(ask(0), &NoLiveOutput).await;
         assert_eq!(asked.price.map(|price| price.input_per_million), Some(expected));
     }
 }
