@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ensemble_agents::agent::build_error::BuildError;
 use ensemble_agents::agent::input::Answers;
-use ensemble_agents::agent::llm::BuildError;
 use ensemble_agents::agent::process::{Bounds, Watchdog};
 use ensemble_agents::agent::script::Places;
 use ensemble_agents::agent::sub_ensemble::Conversations;

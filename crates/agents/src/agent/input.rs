@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use self::answers::Injected;
 use self::responder::Responder;
-use super::llm::BuildError;
+use super::build_error::BuildError;
 use super::reply::{object, without_last_newline};
 use super::scope::{listens_to, scope};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};

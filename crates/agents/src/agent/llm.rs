@@ -14,13 +14,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::build_error::{BuildError, compile_template};
 use super::dialogue::{Cause, Dialogue, NoTools, RoundRequest, Tools, Window};
 use super::repair::{correction, mismatch};
 use super::reply::{checked, output_of};
 use super::schema::Schema;
 use super::scope::{listens_to, scope};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
-use crate::model::{Link, Model, ProfileError};
+use crate::model::{Link, Model};
 use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, NoLiveOutput, Role, StopReason, Thread};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
@@ -73,33 +74,6 @@ impl LlmOptions {
     }
 }
 
-/// Why there can be no runner for an agent.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
-    /// A template is none.
-    #[error("{which}: {error}")]
-    Template {
-        /// `prompt`, `system_prompt`, `input.prompt`, or of which profile.
-        which: String,
-        /// What is wrong.
-        error: TemplateError,
-    },
-    /// `output_schema` is no JSON Schema.
-    #[error("output_schema: {0}")]
-    Schema(String),
-    /// A script cannot be read or compiled.
-    #[error("{path}: {message}")]
-    Script {
-        /// As the ensemble names it.
-        path: String,
-        /// What is wrong.
-        message: String,
-    },
-    /// No model can answer in a person's place.
-    #[error(transparent)]
-    Profile(#[from] ProfileError),
-}
-
 /// The messages of an attempt, rendered.
 struct Task {
     systems: Vec<Option<String>>,
@@ -112,12 +86,12 @@ impl LlmRunner {
         let model = options.model;
         let profile_prompt = |link: &Link| {
             let which = format!("system_prompt of model profile `{}`", link.name);
-            template(&which, link.profile.system_prompt.as_deref())
+            compile_template(&which, link.profile.system_prompt.as_deref())
         };
         let schema = |value: &Value| Schema::compile(value).map(|schema| (schema, Arc::new(value.clone())));
         Ok(Self {
-            prompt: template("prompt", llm.prompt.as_deref())?,
-            system_prompt: template("system_prompt", llm.system_prompt.as_deref())?,
+            prompt: compile_template("prompt", llm.prompt.as_deref())?,
+            system_prompt: compile_template("system_prompt", llm.system_prompt.as_deref())?,
             profile_prompts: model.profiles().map(profile_prompt).collect::<Result<_, _>>()?,
             memory: llm.memory,
             schema: agent
@@ -276,15 +250,6 @@ impl Runner for LlmRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
         Box::pin(self.attempt(execution))
     }
-}
-
-/// A template of the agent, if there is one.
-pub(super) fn template(which: &str, text: Option<&str>) -> Result<Option<Template>, BuildError> {
-    let compiled = text.map(Template::compile).transpose();
-    compiled.map_err(|error| BuildError::Template {
-        which: which.to_owned(),
-        error,
-    })
 }
 
 /// The task; after a mismatch in the attempt before, with what was wrong with it.

@@ -3,6 +3,7 @@
 //! A runner is handed all it may know, tells what it observed, and decides nothing about the conversation.
 //! **Invariant:** dropping the future of [`Runner::execute`] stops the execution and leaves nothing running.
 
+pub mod build_error;
 pub mod dialogue;
 #[cfg(test)]
 mod fixtures;

@@ -13,6 +13,7 @@ mod fault;
 mod group;
 mod leftovers;
 mod payload;
+mod pipe;
 pub(in crate::agent) mod service;
 mod tail;
 #[cfg(test)]
@@ -164,8 +165,8 @@ impl Running {
                 group.end().await
             }
         };
-        group::drain(&stdout, |bytes| stdout_buffer.extend(bytes));
-        group::drain(&stderr, |bytes| stderr_tail.extend(bytes));
+        pipe::drain(&stdout, |bytes| stdout_buffer.extend(bytes));
+        pipe::drain(&stderr, |bytes| stderr_tail.extend(bytes));
         result_of(status, &stdout_buffer, &stderr_tail.text(), execution)
     }
 }

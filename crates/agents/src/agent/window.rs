@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use self::tokens::TokenCounter;
 use super::BoxFuture;
+use super::build_error::BuildError;
 use super::dialogue::{Window, WindowError, WindowInput, WindowOutput};
-use super::llm::BuildError;
 use crate::model::{LoadScript, Model, ProfileError, describe};
 use crate::sandbox::{Script, ScriptFailure, Variable};
 use ensemble_core::thread::Message;

@@ -13,7 +13,7 @@ use rhai::{
     Array, Dynamic, Engine, EvalAltResult, FuncRegistration, INT, ImmutableString, Map, Module, Position, Shared,
 };
 
-use super::{convert, view};
+use super::{convert, to_json, view};
 
 /// Steps of the engine in one run.
 pub(super) const OPERATION_LIMIT: u64 = 50_000_000;
@@ -95,7 +95,7 @@ fn own() -> Module {
             .map_err(|error| throw(format!("the text is no JSON: {error}")))
     });
     FuncRegistration::new("to_json").set_into_module(&mut module, |value: Dynamic| {
-        convert::to_json(value)
+        to_json::to_json(value)
             .map(|value| ImmutableString::from(value.to_string()))
             .map_err(|message| throw(format!("the value {message}")))
     });

@@ -13,12 +13,12 @@ mod tests;
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, Stmt};
 use serde_json::Value;
 
+use super::budget::ReadBudget;
 use super::{ScriptFailure, Variable, Words, engine, evaluate, scope};
 
 /// Steps of the engine: about a tenth of a millisecond.
@@ -31,8 +31,6 @@ const STRING_LIMIT: usize = 64 << 10;
 const ITEM_LIMIT: usize = 1_000;
 /// Statements and expressions within each other, as they stand in the text.
 const DEPTH_LIMIT: usize = 16;
-/// Values, and texts of 64 bytes, that may be handed to the script.
-const READ_BUDGET: usize = 2_000;
 
 /// With it a script makes functions of names, so nobody can tell which functions it calls.
 const MAKES_FUNCTIONS: &str = "Fn";
@@ -151,54 +149,5 @@ fn is_limit(error: &EvalAltResult) -> bool {
     match error {
         EvalAltResult::ErrorInFunctionCall(_, _, inner, _) => is_limit(inner),
         error => error.is_system_exception(),
-    }
-}
-
-/// How much the script may be handed. Once it is spent it stays so.
-#[derive(Debug)]
-pub(super) struct ReadBudget {
-    left: AtomicUsize,
-    spent: AtomicBool,
-}
-
-impl ReadBudget {
-    fn new() -> Self {
-        Self {
-            left: AtomicUsize::new(READ_BUDGET),
-            spent: AtomicBool::new(false),
-        }
-    }
-
-    pub(super) fn is_spent(&self) -> bool {
-        self.spent.load(Ordering::Relaxed)
-    }
-
-    /// Takes so much of it; `false` if there is not enough.
-    pub(super) fn take(&self, amount: usize) -> bool {
-        let left = self.left.load(Ordering::Relaxed);
-        let rest = left.checked_sub(amount);
-        self.left.store(rest.unwrap_or(0), Ordering::Relaxed);
-        self.spent.fetch_or(rest.is_none(), Ordering::Relaxed);
-        !self.is_spent()
-    }
-
-    /// Takes what a text of so many bytes weighs.
-    pub(super) fn take_text(&self, bytes: usize) -> bool {
-        self.take(1 + bytes / 64)
-    }
-
-    /// Takes what the value weighs, and looks at no more of it than there is left.
-    pub(super) fn take_value(&self, value: &Value) -> bool {
-        match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => self.take(1),
-            Value::String(text) => self.take_text(text.len()),
-            Value::Array(items) => self.take(1) && items.iter().all(|item| self.take_value(item)),
-            Value::Object(entries) => {
-                self.take(1)
-                    && entries
-                        .iter()
-                        .all(|(key, value)| self.take_text(key.len()) && self.take_value(value))
-            }
-        }
     }
 }

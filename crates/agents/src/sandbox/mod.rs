@@ -22,6 +22,7 @@
 //! closures have captured, so a chain of closures, each holding the one before it, is bounded only by the
 //! number of operations.
 
+mod budget;
 mod convert;
 mod engine;
 mod inline;
@@ -29,6 +30,7 @@ mod known;
 mod literal;
 #[cfg(test)]
 mod tests;
+mod to_json;
 mod variable;
 mod view;
 mod workers;
@@ -169,7 +171,7 @@ fn evaluate(
     mut scope: Scope<'static>,
 ) -> Result<Result<Value, ScriptFailure>, Box<EvalAltResult>> {
     let value: Dynamic = engine.eval_ast_with_scope(&mut scope, ast)?;
-    Ok(convert::to_json(value).map_err(|message| {
+    Ok(to_json::to_json(value).map_err(|message| {
         ScriptFailure::Reported(ScriptError::at(
             format!("the script's result {message}"),
             Position::NONE,
@@ -236,7 +238,7 @@ fn limit(what: String, position: Position) -> ScriptFailure {
 
 /// What a script threw, in words: a text, `#{error: text}`, or else JSON.
 fn thrown(value: Dynamic) -> String {
-    let value = match convert::to_json(value) {
+    let value = match to_json::to_json(value) {
         Ok(Value::Object(mut map)) => map.remove("error").unwrap_or(Value::Object(map)),
         Ok(value) => value,
         Err(_) => Value::from("the script threw a value that is no JSON"),

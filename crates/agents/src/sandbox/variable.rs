@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rhai::{Dynamic, INT};
 use serde_json::Value;
 
-use super::inline::ReadBudget;
+use super::budget::ReadBudget;
 use super::{convert, view};
 use ensemble_language::data::{Context, JsonMap};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rhai::{Array, Dynamic, FuncRegistration, Module};
 use serde_json::Value;
 
+use super::budget::ReadBudget;
 use super::convert;
-use super::inline::ReadBudget;
 use ensemble_language::data::Context;
 
 /// A script's `context`.

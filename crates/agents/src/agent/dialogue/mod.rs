@@ -53,6 +53,7 @@
 //!
 //! LLM agents of an ensemble are held on the same loop.
 
+mod context_window;
 mod error;
 mod function;
 #[cfg(feature = "process")]

@@ -1,17 +1,10 @@
 //! What of a long thread is sent.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
-use super::Dialogue;
 use crate::agent::BoxFuture;
-use crate::agent::llm::BuildError;
-use crate::agent::window::{AgentWindow, WindowResources};
-use crate::model::Model;
 use ensemble_core::thread::{ExecutionRef, Message};
 use ensemble_language::data::Usage;
-use ensemble_language::ensemble::{ContextWindow, ModelChoice};
 
 /// Keeps what is sent within the model's context window.
 pub trait Window: Send + Sync {
@@ -56,53 +49,4 @@ pub struct WindowError {
     pub error: String,
     /// What it has cost to learn that.
     pub usage: Usage,
-}
-
-impl Dialogue {
-    /// With a context window: what of a long thread is sent. The thread itself stays whole. `Strategy::Summarize` asks
-    /// this dialogue's model, or the one that it names (`PROVIDER/MODEL`). There are no scripts here: whoever wants rules of
-    /// their own gives a [`Window`] to [`with_window`](Self::with_window).
-    ///
-    /// ```
-    /// use ensemble_agents::agent::dialogue::{ContextWindow, Dialogue, Strategy, Thread};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let dialogue = Dialogue::simulated(["One.", "Two.", "Three."]).context_window(ContextWindow {
-    ///     max_messages: Some(3),
-    ///     min_recent_turns: 1.try_into()?,
-    ///     strategy: Strategy::OldestFirst,
-    ///     ..ContextWindow::default()
-    /// })?;
-    /// let all = dialogue.in_sequence(Thread::default(), ["1?", "2?", "3?"]).await?;
-    /// let last = &all[2].thread;
-    /// assert_eq!(last.to_messages().len(), 6, "the thread is whole");
-    /// assert_eq!(last.iterations()[2].metadata["dropped"]["messages"], 2, "the first question and its answer");
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// The strategy needs a script, or a model that cannot be asked.
-    pub fn context_window(self, window: ContextWindow) -> Result<Self, BuildError> {
-        let own = ModelChoice::Profile("".into());
-        let model = self.model.profiles().next().map(|link| Arc::clone(&link.profile.model));
-        let outside = WindowResources {
-            model: &own,
-            model_name: model.as_deref().unwrap_or_default(),
-            load: &|_| Err("a dialogue without an ensemble has no scripts; implement `Window`".to_owned()),
-            connect: &|choice| match choice {
-                ModelChoice::Profile(name) if *choice != own => Model::named(name, self.model.network()),
-                _ => Ok(self.model.clone()),
-            },
-        };
-        let window = AgentWindow::new(&window, &outside)?;
-        Ok(self.with_window(Some(Arc::new(window))))
-    }
-
-    /// With a context window of one's own.
-    #[must_use]
-    pub fn with_window(self, window: Option<Arc<dyn Window>>) -> Self {
-        Self { window, ..self }
-    }
 }

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Booked, InputOptions};
 use crate::agent::Execution;
+use crate::agent::build_error::{BuildError, compile_template};
 use crate::agent::dialogue::{Cause, Dialogue, NoTools, RoundRequest};
-use crate::agent::llm::{BuildError, template};
 use crate::agent::scope::variables;
 use crate::model::describe;
 use crate::sandbox::{Script, ScriptFailure, Variable};
@@ -47,7 +47,7 @@ impl Responder {
                 let model = (options.connect)(name)?;
                 let prompts = model.profiles().map(|link| {
                     let which = format!("system_prompt of model profile `{}`", link.name);
-                    template(&which, link.profile.system_prompt.as_deref())
+                    compile_template(&which, link.profile.system_prompt.as_deref())
                 });
                 Self::Model {
                     profile_prompts: prompts.collect::<Result<_, _>>()?,

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use rustix::io::Errno;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::Invocation;
-use super::group::signal_name;
 use crate::agent::output;
 use ensemble_language::data::{Failure, FailureKind};
 
@@ -108,6 +108,32 @@ pub(super) fn is_busy(error: &io::Error) -> bool {
     error.kind() == ErrorKind::ExecutableFileBusy
 }
 
+/// The names of the signals that end a process.
+fn signal_name(number: i32) -> String {
+    let names = [
+        (Signal::HUP, "SIGHUP"),
+        (Signal::INT, "SIGINT"),
+        (Signal::QUIT, "SIGQUIT"),
+        (Signal::ILL, "SIGILL"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::FPE, "SIGFPE"),
+        (Signal::KILL, "SIGKILL"),
+        (Signal::USR1, "SIGUSR1"),
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::USR2, "SIGUSR2"),
+        (Signal::PIPE, "SIGPIPE"),
+        (Signal::ALARM, "SIGALRM"),
+        (Signal::TERM, "SIGTERM"),
+        (Signal::XCPU, "SIGXCPU"),
+        (Signal::XFSZ, "SIGXFSZ"),
+        (Signal::SYS, "SIGSYS"),
+    ];
+    let known = names.iter().find(|(signal, _)| signal.as_raw() == number);
+    known.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,5 +170,12 @@ mod tests {
             "{}",
             words(Errno::AGAIN)
         );
+    }
+
+    #[test]
+    fn signals_have_the_names_that_people_know() {
+        assert_eq!(signal_name(9), "SIGKILL");
+        assert_eq!(signal_name(15), "SIGTERM");
+        assert_eq!(signal_name(63), "signal 63");
     }
 }

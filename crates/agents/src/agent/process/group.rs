@@ -5,7 +5,6 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::AsFd;
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -123,85 +122,5 @@ impl GroupMembers {
 impl Drop for GroupMembers {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-/// What is in the pipe at this instant, handed on piece by piece, without ever waiting for more.
-///
-/// A child that has ended has put all it wrote into the pipe, so this is everything it said, whoever else
-/// may still hold the other end open and go on writing.
-pub(super) fn drain(pipe: &impl AsFd, mut take: impl FnMut(&[u8])) {
-    let mut left = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
-    let mut buffer = [0_u8; 8192];
-    while left > 0 {
-        let wanted = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        match rustix::io::read(pipe, &mut buffer[..wanted]) {
-            Ok(0) => return,
-            Ok(count) => {
-                take(&buffer[..count]);
-                left -= count as u64;
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return,
-        }
-    }
-}
-
-/// The names of the signals that end a process.
-pub(super) fn signal_name(number: i32) -> String {
-    let names = [
-        (Signal::HUP, "SIGHUP"),
-        (Signal::INT, "SIGINT"),
-        (Signal::QUIT, "SIGQUIT"),
-        (Signal::ILL, "SIGILL"),
-        (Signal::TRAP, "SIGTRAP"),
-        (Signal::ABORT, "SIGABRT"),
-        (Signal::BUS, "SIGBUS"),
-        (Signal::FPE, "SIGFPE"),
-        (Signal::KILL, "SIGKILL"),
-        (Signal::USR1, "SIGUSR1"),
-        (Signal::SEGV, "SIGSEGV"),
-        (Signal::USR2, "SIGUSR2"),
-        (Signal::PIPE, "SIGPIPE"),
-        (Signal::ALARM, "SIGALRM"),
-        (Signal::TERM, "SIGTERM"),
-        (Signal::XCPU, "SIGXCPU"),
-        (Signal::XFSZ, "SIGXFSZ"),
-        (Signal::SYS, "SIGSYS"),
-    ];
-    let known = names.iter().find(|(signal, _)| signal.as_raw() == number);
-    known.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use super::*;
-
-    #[test]
-    fn what_comes_while_the_pipe_is_drained_is_left_in_it() {
-        let (reader, mut writer) = io::pipe().expect("a pipe");
-        writer.write_all(b"first").expect("written");
-        let mut read = Vec::new();
-        drain(&reader, |bytes| {
-            read.extend_from_slice(bytes);
-            assert!(read.len() < 100, "it goes on for ever");
-            writer.write_all(b"more").expect("written");
-        });
-        assert_eq!(read, b"first");
-    }
-
-    #[test]
-    fn an_empty_pipe_is_not_waited_for() {
-        let (reader, _writer) = io::pipe().expect("a pipe");
-        drain(&reader, |bytes| panic!("{bytes:?}"));
-    }
-
-    #[test]
-    fn signals_have_the_names_that_people_know() {
-        assert_eq!(signal_name(9), "SIGKILL");
-        assert_eq!(signal_name(15), "SIGTERM");
-        assert_eq!(signal_name(63), "signal 63");
     }
 }

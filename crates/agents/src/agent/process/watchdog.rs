@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Invocation;
-use super::group::drain;
+use super::pipe::drain;
 
 /// How often the watchdog is started: once, and once more when it was lost.
 const STARTS: u8 = 2;

@@ -1,5 +1,7 @@
 //! What a tool has come to, as the model is told and the record keeps it.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::agent::{Observation, Observed};
@@ -60,6 +62,11 @@ fn cut(text: &str, most: usize) -> Option<String> {
             kept.len()
         )
     })
+}
+
+/// The error of a tool call that has reached its time limit.
+pub(super) fn timeout_message(limit: Duration) -> String {
+    format!("the tool had not ended after {} s and was stopped", limit.as_secs_f64())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::mcp::{Server, ServerTool};
 use super::names::Names;
-use super::result::{capped, end_of};
+use super::result::{capped, end_of, timeout_message};
 use super::{ToolEntry, ToolRunner, ToolSettings, Toolset, agent, ensemble, script};
 use crate::agent::dialogue::Tools;
 use crate::agent::{BoxFuture, Execution, Notes, Observed, Runner};
@@ -204,10 +204,6 @@ impl<'a> ToolSession<'a> {
     fn state(&self) -> MutexGuard<'_, State<'a>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-pub(super) fn timeout_message(limit: Duration) -> String {
-    format!("the tool had not ended after {} s and was stopped", limit.as_secs_f64())
 }
 
 impl Tools for ToolSession<'_> {

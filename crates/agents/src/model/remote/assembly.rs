@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::failure::ReplyError;
 use super::frames::MAX_EVENT_BYTES;
+use super::reply_error::ReplyError;
 use crate::model::{ModelReply, OnText, Tokens};
 use ensemble_core::thread::{StopReason, ToolCall};
 

@@ -3,11 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::assembly::Assembly;
-use super::failure::ReplyError;
 use super::frames::Framing;
-use super::{anthropic, gemini, ollama, openai};
+use super::reply_error::ReplyError;
 use crate::model::ModelRequest;
-use ensemble_language::ensemble::{self, Profile};
+use ensemble_language::ensemble::Profile;
 
 /// One way of speaking to a provider.
 pub(super) trait Dialect: Sync {
@@ -42,15 +41,6 @@ pub(super) trait Dialect: Sync {
     /// The names of models in a list.
     fn models(&self, list: &Value) -> Vec<String> {
         names(list, "data", "id")
-    }
-}
-
-pub(super) fn of(dialect: ensemble::Dialect) -> &'static dyn Dialect {
-    match dialect {
-        ensemble::Dialect::OpenAi => &openai::OpenAi,
-        ensemble::Dialect::Anthropic => &anthropic::Anthropic,
-        ensemble::Dialect::Gemini => &gemini::Gemini,
-        ensemble::Dialect::Ollama => &ollama::Ollama,
     }
 }
 

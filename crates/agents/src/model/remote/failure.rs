@@ -9,6 +9,7 @@ use reqwest::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
 use serde_json::Value;
 
 use super::credentials::{Credentials, key_variable};
+use super::reply_error::ReplyError;
 use crate::model::ModelError;
 use ensemble_language::ensemble::{Dialect, Profile, Provider};
 
@@ -24,26 +25,6 @@ pub(super) struct Target<'a> {
     pub(super) base_url: &'a str,
     /// Was a schema sent that the reply has to match?
     pub(super) has_schema: bool,
-}
-
-/// What can be wrong with a reply that has begun.
-#[derive(Debug, PartialEq)]
-pub(super) enum ReplyError {
-    /// More than may be held.
-    TooLarge,
-    /// It is not what a model says.
-    Malformed(String),
-    /// It ended before its end.
-    Cut,
-    /// The provider says so itself.
-    Reported {
-        /// In its words.
-        message: String,
-        /// May another try help?
-        retryable: bool,
-    },
-    /// The connection broke off.
-    Lost(String),
 }
 
 impl Target<'_> {

@@ -1,6 +1,6 @@
 //! From bytes as they come to the events of a stream. What may be held at once is bounded.
 
-use super::failure::ReplyError;
+use super::reply_error::ReplyError;
 
 /// Most bytes of one event, and of a reply's text: 10 MiB.
 pub(super) const MAX_EVENT_BYTES: usize = 10 << 20;

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::assembly::Assembly;
 use super::dialect::{Dialect, names, sampling};
-use super::failure::{ReplyError, reported};
+use super::failure::reported;
+use super::reply_error::ReplyError;
 use crate::model::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};
 

@@ -14,6 +14,7 @@ mod frames;
 mod gemini;
 mod ollama;
 mod openai;
+mod reply_error;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -29,8 +30,9 @@ use self::assembly::Assembly;
 pub use self::credentials::key_variable;
 use self::credentials::{Credentials, SecretFilter};
 use self::dialect::Dialect;
-use self::failure::{ReplyError, Target, causes};
+use self::failure::{Target, causes};
 use self::frames::{Frames, Framing};
+use self::reply_error::ReplyError;
 use super::{BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider};
 use ensemble_language::ensemble::{self, Profile};
 
@@ -42,6 +44,16 @@ const MAX_RESPONSE_BYTES: usize = 1 << 30;
 
 /// How long a server may take to end a reply that is complete, so that the connection can be used again.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// The implementation of a dialect.
+fn dialect_of(dialect: ensemble::Dialect) -> &'static dyn Dialect {
+    match dialect {
+        ensemble::Dialect::OpenAi => &openai::OpenAi,
+        ensemble::Dialect::Anthropic => &anthropic::Anthropic,
+        ensemble::Dialect::Gemini => &gemini::Gemini,
+        ensemble::Dialect::Ollama => &ollama::Ollama,
+    }
+}
 
 /// One provider, for one profile.
 #[derive(Debug)]
@@ -61,7 +73,7 @@ impl Remote {
     /// # Errors
     /// The list cannot be had; the words say why.
     pub async fn models(&self, profile: &Profile) -> Result<Vec<String>, ModelError> {
-        let dialect = dialect::of(self.provider.dialect);
+        let dialect = dialect_of(self.provider.dialect);
         let endpoint = self.endpoint(profile, dialect)?;
         let target = endpoint.target(self.provider, profile, false);
         let client = self.network.client().await.map_err(ModelError::fatal)?;
@@ -103,7 +115,7 @@ impl Remote {
     }
 
     async fn ask(&self, request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
-        let dialect = dialect::of(self.provider.dialect);
+        let dialect = dialect_of(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
         let endpoint = self.endpoint(&profile, dialect)?;
         let schema = request.output_schema.as_deref();

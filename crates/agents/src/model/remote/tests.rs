@@ -60,7 +60,7 @@ fn request(provider: &str) -> ModelRequest {
 
 fn body(provider: &str) -> Value {
     let known = ensemble::Provider::named(provider).expect("is known");
-    dialect::of(known.dialect).body(&request(provider), None)
+    dialect_of(known.dialect).body(&request(provider), None)
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn gemini_is_told() {
         ],
     });
     assert_eq!(body("gemini"), expected);
-    let at = |model: &str| dialect::of(ensemble::Dialect::Gemini).chat_path(model);
+    let at = |model: &str| dialect_of(ensemble::Dialect::Gemini).chat_path(model);
     assert_eq!(at("g"), "/models/g:streamGenerateContent?alt=sse");
     assert_eq!(at("tunedModels/g"), "/tunedModels/g:streamGenerateContent?alt=sse");
 }
@@ -170,7 +170,7 @@ fn a_schema_is_said_in_each_providers_way() {
         if !tools {
             request.tools = Arc::default();
         }
-        dialect::of(known.dialect).body(&request, Some(&schema))
+        dialect_of(known.dialect).body(&request, Some(&schema))
     };
     let format = json!({"type": "json_schema", "json_schema": {"name": "output", "schema": schema, "strict": false}});
     assert_eq!(said("openai", true)["response_format"], format);
@@ -193,7 +193,7 @@ fn reply(provider: &str, events: &[Value]) -> (Result<ModelReply, ReplyError>, V
     let heard = Mutex::new(Vec::new());
     let on_text = |piece: &str| heard.lock().expect("unpoisoned").push(piece.to_owned());
     let mut assembly = Assembly::new(&on_text);
-    let dialect = dialect::of(known.dialect);
+    let dialect = dialect_of(known.dialect);
     let taken = events.iter().try_for_each(|event| {
         let text = event.as_str().map_or_else(|| event.to_string(), str::to_owned);
         take(&text, dialect, &mut assembly)
@@ -456,5 +456,5 @@ fn addresses_are_completed() {
 }
 
 fn base_url_of(profile: &Profile, provider: &ensemble::Provider, network: &Network) -> String {
-    base_url(profile, provider, dialect::of(provider.dialect), network)
+    base_url(profile, provider, dialect_of(provider.dialect), network)
 }

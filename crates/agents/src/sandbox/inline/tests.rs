@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use super::super::budget::READ_BUDGET;
 use super::super::{Script, broken};
 use super::*;
 use ensemble_language::data::Context;

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use self::connection::Connection;
-use super::session::timeout_message;
+use super::result::timeout_message;
 use crate::agent::Execution;
 use crate::agent::process::Watchdog;
 use crate::agent::script::Places;

@@ -3,7 +3,7 @@
 use super::*;
 
 fn of(provider: &str) -> &'static dyn Dialect {
-    dialect::of(ensemble::Provider::named(provider).expect("is known").dialect)
+    dialect_of(ensemble::Provider::named(provider).expect("is known").dialect)
 }
 
 fn calls(provider: &str, event: Value) -> Vec<ToolCall> {
