@@ -6,26 +6,26 @@ use ensemble_language::template::{Template, TemplateError};
 /// Why no runner can be built for an agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// A template is none.
+    /// A template is not valid.
     #[error("{which}: {error}")]
     Template {
-        /// `prompt`, `system_prompt`, `input.prompt`, or of which profile.
+        /// The name of the template: `prompt`, `system_prompt`, `input.prompt`, or that of a profile.
         which: String,
-        /// What is wrong.
+        /// The reason.
         error: TemplateError,
     },
-    /// `output_schema` is no JSON Schema.
+    /// `output_schema` is not a valid JSON Schema.
     #[error("output_schema: {0}")]
     Schema(String),
     /// A script cannot be read or compiled.
     #[error("{path}: {message}")]
     Script {
-        /// As the ensemble names it.
+        /// The path in the ensemble.
         path: String,
-        /// What is wrong.
+        /// The reason.
         message: String,
     },
-    /// No model can answer in a person's place.
+    /// A model profile cannot be used.
     #[error(transparent)]
     Profile(#[from] ProfileError),
 }

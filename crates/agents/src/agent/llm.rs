@@ -1,14 +1,13 @@
-//! LLM agents: a system message, the thread, a task; a reply that becomes an output.
+//! LLM agents: a request with a system message, the thread and a task; the reply becomes the output.
 //!
-//! The requests and the tools between them are a round of a [`Dialogue`]; here stand what is said, what its end means
-//! for the execution, and what is remembered.
+//! A [`Dialogue`] makes the requests and calls the tools of a round. This module renders the messages, converts the end
+//! of the round to an observation, and selects what the agent remembers.
 //!
-//! **Repairs.** With an `output_schema`, a reply that does not match is sent back with the errors, up to
-//! `retry.max_attempts` requests in one attempt. A failure of kind `schema` from this runner therefore means that
-//! repairing has been tried: the executor must not make another attempt for it. It may for every other kind.
+//! **Corrections.** With an `output_schema`, a reply that does not match goes back to the model with the errors, up to
+//! `retry.max_attempts` requests in one attempt. So after a failure of kind `schema` from this runner, the executor
+//! must not make another attempt. After every other kind of failure it may.
 //!
-//! Nothing is remembered between executions but what [`Execution`] brings: the thread, and how many requests have
-//! been made.
+//! The runner keeps no state between executions: [`Execution`] carries the thread and the number of earlier requests.
 
 use std::sync::Arc;
 
@@ -34,36 +33,36 @@ pub struct LlmRunner {
     live_output: Arc<dyn LiveOutput>,
     prompt: Option<Template>,
     system_prompt: Option<Template>,
-    /// The instructions of each profile of the model's chain.
+    /// The `system_prompt` of each profile in the chain of the model.
     profile_prompts: Vec<Option<Template>>,
     memory: Memory,
     schema: Option<(Schema, Arc<Value>)>,
-    /// Replies that may be sent back because they do not match, and the last one.
+    /// The maximum number of replies in one attempt, including those that do not match the schema.
     max_tries: u32,
     max_iterations: u32,
     listens_to: Arc<[Arc<str>]>,
 }
 
-/// The tools of an agent, for one of its executions.
+/// Gives the tools of an agent for one execution.
 pub trait ToolSource: Send + Sync {
-    /// The tools as they are for that execution.
+    /// The tools for this execution.
     fn for_execution<'a>(&'a self, execution: &'a Execution) -> Box<dyn Tools + 'a>;
 }
 
-/// What an LLM agent is given from outside.
+/// The parts from which an LLM runner is built.
 pub struct LlmOptions {
-    /// Who answers.
+    /// The model.
     pub model: Model,
-    /// What the model may call.
+    /// The tools that the model may call.
     pub tool_source: Option<Arc<dyn ToolSource>>,
-    /// What keeps its thread within the model's context window.
+    /// Keeps the thread within the context window of the model.
     pub window: Option<Arc<dyn Window>>,
-    /// Who hears it speak.
+    /// Receives the live output of the model and its tools.
     pub live_output: Arc<dyn LiveOutput>,
 }
 
 impl LlmOptions {
-    /// A model, and nothing else.
+    /// A model without tools, context window and live output.
     pub fn of(model: Model) -> Self {
         Self {
             model,
@@ -74,14 +73,14 @@ impl LlmOptions {
     }
 }
 
-/// The messages of an attempt, rendered.
+/// The rendered messages of an attempt.
 struct Task {
     systems: Vec<Option<String>>,
     user: String,
 }
 
 impl LlmRunner {
-    /// Compiles what the agent and the model's profiles have written.
+    /// Compiles the templates and the schema of the agent and the templates of the model profiles.
     pub fn new(agent: &Agent, llm: &Llm, options: LlmOptions) -> Result<Self, BuildError> {
         let model = options.model;
         let profile_prompt = |link: &Link| {
@@ -109,7 +108,7 @@ impl LlmRunner {
         })
     }
 
-    /// Does a simulated model take part?
+    /// Is the model simulated?
     pub fn is_simulated(&self) -> bool {
         self.dialogue.model().is_simulated()
     }
@@ -152,7 +151,7 @@ impl LlmRunner {
         })
     }
 
-    /// Asks, and asks again while the reply does not match the schema.
+    /// Requests a reply, and requests corrections until the reply matches the schema.
     async fn converse(
         &self,
         execution: &Execution,
@@ -209,7 +208,7 @@ impl LlmRunner {
         }
     }
 
-    /// One round, with what it cost booked and what it warned of passed on.
+    /// Runs one round; its usage and warnings go into the notes of the execution.
     async fn round(
         &self,
         opening: RoundRequest,
@@ -252,7 +251,7 @@ impl Runner for LlmRunner {
     }
 }
 
-/// The task; after a mismatch in the attempt before, with what was wrong with it.
+/// The task; if the output of the last attempt did not match the schema, with the errors.
 fn with_rejection(task: &str, execution: &Execution) -> String {
     let rejected = execution.last_failure.as_ref();
     match rejected.filter(|failure| failure.kind == FailureKind::Schema) {
@@ -261,8 +260,8 @@ fn with_rejection(task: &str, execution: &Execution) -> String {
     }
 }
 
-/// What of it stays in the agent's thread: the task as it was meant, tools, and the last word. What was sent back and
-/// mended is not remembered.
+/// The part of the exchange that stays in the thread of the agent: the original task, the tool calls and the final
+/// reply. Rejected replies and corrections are removed.
 fn remembered_of(said: Thread, task: String) -> Thread {
     let mut iterations = said.into_iterations();
     let is_round = |iteration: &Iteration| iteration.messages.first().is_some_and(|first| first.role == Role::User);

@@ -1,12 +1,13 @@
 //! Child processes: one JSON object in, one JSON value or text out.
 //!
-//! A script may do anything: ignore its stdin, flood stderr, leave children behind, never end. None of it may
-//! stop the conversation, fill our memory or outlive the execution. So the three pipes are served side by
-//! side, what is kept has a bound, and the script's whole process group dies with the future that runs it.
+//! A script may ignore its stdin, write without end to stderr, leave child processes running, or never end. None of
+//! this may stop the conversation, exhaust the memory or outlive the execution. So the three pipes are served
+//! concurrently, the output that is kept is limited, and the process group of the script is killed when the future is
+//! dropped.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "this room starts programs and finds those that were left"
+    reason = "this module starts programs and finds those that were left running"
 )]
 
 mod fault;
@@ -42,31 +43,31 @@ use ensemble_language::data::{Failure, FailureKind, JsonMap};
 #[cfg(not(unix))]
 compile_error!("scripts are run in process groups, which only Unix has");
 
-/// How many bytes a script may write to stdout, unless told otherwise.
+/// The default limit for the stdout of a script, in bytes.
 pub const DEFAULT_OUTPUT_CAP: usize = 10 * 1024 * 1024;
 
-/// The environment variable by which a run's processes are known.
+/// The environment variable that marks the processes of a run.
 pub const RUN_ID: &str = "ENSEMBLE_RUN_ID";
 
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Invocation {
-    /// A path, or a name to be found on PATH.
+    /// A path, or a name that is searched on PATH.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments of the program.
     pub arguments: Vec<OsString>,
 }
 
-/// What no child process of a run may exceed.
+/// The limits of every child process of a run.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    /// How many bytes it may write to stdout.
+    /// The limit for stdout, in bytes.
     pub output_cap: usize,
-    /// Who kills it should the run be killed; nobody, if it may live on.
+    /// The watchdog that kills the process if the run is killed; `None`: the process continues to run.
     pub watchdog: Option<Arc<Watchdog>>,
 }
 
-/// Runs the program in `folder`, within the bounds, and reads what it says.
+/// Runs the program in `folder`, within the bounds, and reads its output.
 ///
 /// Dropping the future kills the program and all of its process group at once.
 pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> Observed {
@@ -96,7 +97,7 @@ struct Running {
     stderr: ChildStderr,
 }
 
-/// Why we stopped listening.
+/// Why the output is no longer read.
 enum End {
     Exited(io::Result<ExitStatus>),
     TooLarge,
@@ -188,7 +189,7 @@ fn result_of(
     }
 }
 
-/// What came on stdout so far.
+/// The stdout of the process so far.
 struct StdoutBuffer {
     bytes: Vec<u8>,
     cap: usize,
@@ -203,7 +204,7 @@ impl StdoutBuffer {
         self.bytes.len() > self.cap
     }
 
-    /// Listens, and returns once it is too much; the end of the stream is no reason to return.
+    /// Reads the stream and returns when the limit is exceeded. At the end of the stream it does not return.
     async fn read_until_too_large(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
         while !self.is_too_large() {
             self.bytes.reserve(self.bytes.len().clamp(4 * 1024, 64 * 1024));

@@ -11,12 +11,12 @@ use ensemble_language::data::{Failure, FailureKind};
 pub struct SchemaCheckedRunner {
     inner: Arc<dyn Runner>,
     schema: Schema,
-    /// Replies keep their full text beside the keys that the schema is about.
+    /// The output is the reply of a model, which has the full text in an additional key.
     is_reply: bool,
 }
 
 impl SchemaCheckedRunner {
-    /// Guards `inner`; `is_reply` for LLM agents.
+    /// Checks the outputs of `inner`; `is_reply` is true for LLM agents.
     pub fn new(inner: Arc<dyn Runner>, schema: Schema, is_reply: bool) -> Self {
         Self {
             inner,

@@ -1,7 +1,7 @@
-//! The context window of an LLM agent: how its thread is cut before each request.
+//! The context window of an LLM agent: it selects the messages of the thread for each request.
 //!
-//! What is left out is decided by the pure part in [`ensemble_core::thread::window`], unless a script decides. Here stands
-//! what that needs from outside: a tokenizer, the script, and a model that sums up.
+//! [`ensemble_core::thread::window`] has the rules, without access to the outside. This module adds a tokenizer,
+//! scripts that select messages, and a model that writes summaries.
 
 mod summary;
 #[cfg(test)]
@@ -23,7 +23,7 @@ use ensemble_core::thread::window::{Cut, Keep, Limits, Rules, Size, cut, selecte
 use ensemble_language::data::Usage;
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, Strategy};
 
-/// Cuts the thread of one agent.
+/// The context window of one agent.
 pub struct AgentWindow {
     rules: Rules,
     how: How,
@@ -31,27 +31,27 @@ pub struct AgentWindow {
 }
 
 enum How {
-    /// By the rules alone.
+    /// The rules select the messages.
     Rules,
-    /// By a script.
+    /// A script selects the messages.
     Custom { path: String, script: Arc<Script> },
-    /// By the rules, and with a summary of this model in place of what is left out.
+    /// The rules select the messages, and a summary by this model replaces the others.
     Summary(Model),
 }
 
-/// What a window needs from outside.
+/// The parts from which a context window is built.
 pub struct WindowResources<'a> {
-    /// The agent's own model.
+    /// The model of the agent.
     pub model: &'a ModelChoice,
-    /// The name that its provider gives it.
+    /// The name of the model at its provider.
     pub model_name: &'a str,
     /// Reads scripts.
     pub load: &'a LoadScript,
-    /// Readies a model that sums up.
+    /// Connects a model that writes summaries.
     pub connect: &'a dyn Fn(&ModelChoice) -> Result<Model, ProfileError>,
 }
 
-/// A thread with the size of each of its messages.
+/// The input of the window, with the number of tokens of each message.
 struct Measured<'a> {
     sending: WindowInput<'a>,
     system: Option<u64>,
@@ -59,10 +59,10 @@ struct Measured<'a> {
 }
 
 impl AgentWindow {
-    /// Compiles the script, or readies the model that sums up.
+    /// Compiles the script, or connects the model that writes summaries.
     ///
     /// # Errors
-    /// There is no such script or profile.
+    /// The script or profile does not exist or cannot be used.
     pub fn new(window: &ContextWindow, outside: &WindowResources<'_>) -> Result<Self, BuildError> {
         let turns = |count: std::num::NonZeroU32| usize::try_from(count.get()).unwrap_or(usize::MAX);
         let how = match &window.strategy {
@@ -96,7 +96,7 @@ impl AgentWindow {
         })
     }
 
-    /// Does a simulated model sum up?
+    /// Does a simulated model write the summaries?
     pub fn is_simulated(&self) -> bool {
         matches!(&self.how, How::Summary(model) if model.is_simulated())
     }
@@ -202,7 +202,7 @@ impl AgentWindow {
         })
     }
 
-    /// What the thread keeps of it; nothing where nothing is left out.
+    /// The record of dropped messages for the thread; `None` if no message is dropped.
     fn note(&self, measured: &Measured<'_>, left_out: &[usize], drops_system: bool) -> Option<Value> {
         let drops_system = drops_system && measured.system.is_some();
         if left_out.is_empty() && !drops_system {
@@ -219,7 +219,7 @@ impl AgentWindow {
         Some(note)
     }
 
-    /// What to tell where the limits cannot be held.
+    /// The warning if the limits cannot be kept.
     fn too_much(&self, cut: &Cut) -> Option<String> {
         let turns = match self.rules.min_recent_turns {
             1 => "the present turn is".to_owned(),
@@ -258,7 +258,7 @@ impl Measured<'_> {
         size.unwrap_or_default()
     }
 
-    /// The instructions, if they are always sent.
+    /// The size of the instructions, if they are always sent.
     fn instructions(&self, rules: &Rules) -> Size {
         match rules.keeps_system {
             true => self.system_size(),
@@ -291,7 +291,7 @@ fn most(limits: Limits) -> String {
     format!("at most {}", both.join(" and "))
 }
 
-/// A message that nobody said, for the model to know what was said before.
+/// An additional message that contains the summary.
 fn in_place(text: String) -> Message {
     Message::new(ensemble_core::thread::Role::User, text)
 }

@@ -1,4 +1,4 @@
-//! One question put to a chain of profiles: retries first, then the fallback.
+//! Requests to a chain of profiles: first the retries, then the fallback.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use super::{
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
 use ensemble_language::ensemble::{self, ModelChoice, Price, Profile, Retry};
 
-/// Attempts of one request to a real provider where the profile has no `retry`.
+/// The number of attempts of a request to a real provider if the profile has no `retry`.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
 
-/// A provider that asks to be left alone for longer is not waited for, if there is a fallback.
+/// The maximum pause that a provider may ask for if there is a fallback.
 const MAX_PAUSE_WITH_FALLBACK: Duration = Duration::from_secs(60);
 
-/// Nor is one that asks for longer than this, if there is none.
+/// The maximum pause that a provider may ask for if there is no fallback.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
 
-/// A pause that is worth a word.
+/// The minimum pause that causes a warning.
 const LONG_PAUSE: Duration = Duration::from_secs(5);
 
 /// A model that can be asked: profiles with their providers. Clones share the providers.
@@ -35,40 +35,40 @@ pub struct Model {
     network: Network,
 }
 
-/// What is asked, whoever answers.
+/// A query, independent of the profile that answers.
 #[derive(Debug, Clone)]
 pub struct ModelQuery {
     /// The system message for each profile of the chain; profiles may have instructions of their own.
     pub systems: Vec<Option<String>>,
     /// Everything after the system message; the last one is the user's.
     pub messages: Vec<Message>,
-    /// Who asks.
+    /// The execution that makes the query.
     pub source: ExecutionRef,
-    /// Requests that the agent has made before.
+    /// The number of earlier requests of the agent.
     pub requests_made: u64,
-    /// The schema that the reply has to match.
+    /// The schema that the reply must match.
     pub output_schema: Option<Arc<Value>>,
     /// The tools that the model may call.
     pub tools: Arc<[ToolSpec]>,
-    /// Counts the requests as they are made, from 0, for whoever no longer waits for the end.
+    /// Counts the requests when they are made, from 0, so that the number is known even if the future is dropped.
     pub made: Arc<AtomicU64>,
 }
 
-/// What came of it.
+/// The result of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelAnswer {
-    /// The reply, or why nobody gave one.
+    /// The reply, or the error of all profiles.
     pub result: Result<ModelReply, ModelError>,
-    /// Requests that were made for it, failed ones included.
+    /// The number of requests that were made, including failed ones.
     pub requests: u64,
-    /// What the person who runs the ensemble should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// What the tokens of the profile that answered cost, if it says.
+    /// The price of tokens of the profile that answered, if it has one.
     pub price: Option<Price>,
 }
 
 impl Model {
-    /// Readies the providers of a chain. A provider does its costly work when it is first asked, not here.
+    /// Creates the providers of a chain. A provider does expensive work only at its first request.
     pub fn connect(resolved: &Resolved, load: &LoadScript, network: &Network) -> Result<Self, ProfileError> {
         let connect = |link: &Link| -> Result<(Link, Arc<dyn Provider>), ProfileError> {
             exists(link)?;
@@ -90,17 +90,17 @@ impl Model {
         })
     }
 
-    /// Is there a key for anyone in the chain?
+    /// Checks that at least one profile of the chain has its key.
     ///
     /// # Errors
-    /// All of them need one, and the environment has none of these; the error is of the first.
+    /// All profiles need a key, and the environment has none of the keys; the error is that of the first profile.
     pub fn check_keys(&self) -> Result<(), ProfileError> {
         let missing = self.profiles().map(|link| missing_key(link, &self.network));
         let first = missing.reduce(|first, next| first.filter(|_| next.is_some()));
         first.flatten().map_or(Ok(()), Err)
     }
 
-    /// A model without an ensemble: one profile, and no fallback. It has no way to keys.
+    /// A model without an ensemble: one profile without a fallback and without access to keys.
     ///
     /// # Errors
     /// The profile cannot be used: a script where no file may be read.
@@ -108,7 +108,7 @@ impl Model {
         Self::with_network(profile, &Network::default())
     }
 
-    /// Likewise, with a way to keys and to providers.
+    /// A model of one profile without a fallback, with access to keys and providers through `network`.
     ///
     /// # Errors
     /// The profile cannot be used: a script where no file may be read.
@@ -121,10 +121,10 @@ impl Model {
         Self::connect(&resolved, &no_scripts, network)
     }
 
-    /// The model of that name, `PROVIDER/MODEL` or `simulated`, with a way to keys and to providers.
+    /// The model of this name, `PROVIDER/MODEL` or `simulated`, with access to keys and providers through `network`.
     ///
     /// # Errors
-    /// The name is none, the provider does not exist, or `network` has no key for it.
+    /// The name is not valid, the provider does not exist, or `network` has no key for it.
     pub fn named(name: &str, network: &Network) -> Result<Self, ProfileError> {
         let resolved = Profiles::default().resolve(&choice(name)?)?;
         let model = Self::connect(&resolved, &no_scripts, network)?;
@@ -132,12 +132,12 @@ impl Model {
         Ok(model)
     }
 
-    /// The way to keys and to providers.
+    /// The access to keys and providers.
     pub(crate) fn network(&self) -> &Network {
         &self.network
     }
 
-    /// A chain with providers of one's own, asked in this order.
+    /// A chain of other providers, which are asked in this order.
     pub fn with_providers(links: Vec<(Link, Arc<dyn Provider>)>) -> Self {
         Self {
             links,
@@ -146,7 +146,7 @@ impl Model {
         }
     }
 
-    /// Does a simulated model take part?
+    /// Is a profile of the chain simulated?
     pub fn is_simulated(&self) -> bool {
         self.simulated
     }
@@ -196,7 +196,7 @@ fn no_scripts(path: &str) -> Result<String, String> {
     Err(format!("{path}: a model without an ensemble has no scripts"))
 }
 
-/// The model that a name of one's own stands for.
+/// The model choice for a name.
 fn choice(name: &str) -> Result<ModelChoice, ProfileError> {
     match name.split_once('/') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok(ModelChoice::Model {
@@ -242,7 +242,7 @@ fn missing_key(link: &Link, network: &Network) -> Option<ProfileError> {
     })
 }
 
-/// A question on its way through the chain.
+/// A query while the chain answers it.
 struct Query<'a> {
     ask: &'a ModelQuery,
     network: &'a Network,
@@ -251,7 +251,7 @@ struct Query<'a> {
 }
 
 impl Query<'_> {
-    /// One profile, as often as its `retry` allows.
+    /// Asks one profile, with the retries that its `retry` allows.
     async fn retried(
         &mut self,
         at: usize,
@@ -293,7 +293,7 @@ impl Query<'_> {
         }
     }
 
-    /// How long to wait before the next attempt; nothing if that would be too long.
+    /// The pause before the next attempt; `None` if it would be too long.
     fn pause(&self, retry: &Retry, attempt: u32, link: &Link, error: &ModelError, is_last: bool) -> Option<Duration> {
         let max_pause = if is_last { MAX_PAUSE } else { MAX_PAUSE_WITH_FALLBACK };
         match error.retry_after {
@@ -352,7 +352,7 @@ async fn once(
     })
 }
 
-/// Passes pieces of a reply on, and knows whether there were any.
+/// Forwards the pieces of a reply as live output, and records whether there were any.
 struct ReplyForwarder<'a> {
     source: &'a ExecutionRef,
     live_output: &'a dyn LiveOutput,
@@ -373,7 +373,7 @@ impl<'a> ReplyForwarder<'a> {
         self.live_output.receive(self.source, LiveUpdate::Text(text));
     }
 
-    /// The reply so far does not count; whoever has heard of it is told. Had anything been heard?
+    /// Marks the reply so far as void; returns whether any text was forwarded.
     fn restart(&self) -> bool {
         let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
         if was_heard {
@@ -382,7 +382,7 @@ impl<'a> ReplyForwarder<'a> {
         was_heard
     }
 
-    /// Tells that the model is asked again after a pause.
+    /// Reports that the model is asked again after a pause.
     fn retrying(&self, pause: Duration, error: &ModelError) {
         let error = error.to_string();
         self.live_output

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-/// Values, and texts of 64 bytes, that may be handed to the script.
+/// The maximum number of values, and of blocks of 64 bytes of text, that an inline script may read.
 pub(super) const READ_BUDGET: usize = 2_000;
 
-/// How much the script may be handed. Once it is spent it stays so.
+/// Limits what a script may read. Once it is spent, it stays spent.
 #[derive(Debug)]
 pub(super) struct ReadBudget {
     left: AtomicUsize,
@@ -26,7 +26,7 @@ impl ReadBudget {
         self.spent.load(Ordering::Relaxed)
     }
 
-    /// Takes so much of it; `false` if there is not enough.
+    /// Subtracts `amount`; `false` if not enough is left.
     pub(super) fn take(&self, amount: usize) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         let rest = left.checked_sub(amount);
@@ -35,12 +35,12 @@ impl ReadBudget {
         !self.is_spent()
     }
 
-    /// Takes what a text of so many bytes weighs.
+    /// Subtracts the weight of a text of this number of bytes.
     pub(super) fn take_text(&self, bytes: usize) -> bool {
         self.take(1 + bytes / 64)
     }
 
-    /// Takes what the value weighs, and looks at no more of it than there is left.
+    /// Subtracts the weight of the value; it visits no more of the value than the budget allows.
     pub(super) fn take_value(&self, value: &Value) -> bool {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => self.take(1),

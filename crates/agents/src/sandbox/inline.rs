@@ -1,12 +1,12 @@
-//! Short scripts, run where they are asked for.
+//! Inline execution: short scripts run on the calling thread.
 //!
-//! To hand a script to another thread takes longer than most scripts run. A script reaches nothing outside and gives
-//! the same value whenever it is run, so it may be begun on the spot with little room, and begun again on a thread of
-//! its own if that was not enough. What is given up here leaves no trace.
+//! Passing a script to another thread takes longer than most scripts run. A script has no side effects and is
+//! deterministic. So it is first run on the calling thread with narrow limits, and run again on a worker thread if it
+//! exceeds them.
 //!
-//! **Invariant:** what this gives is what the full engine gives. So every limit that is narrower here must end the
-//! attempt for sure: a script cannot catch them, and is not begun if it may call a native function that passes over errors
-//! of a comparer (`sort`). What is read of large values is counted by a [`ReadBudget`] that remembers.
+//! **Invariant:** the result is that of the full engine. So every narrower limit must end the attempt: a script cannot
+//! catch these errors, and a script is not run inline if it may call a native function that ignores errors of a
+//! callback (`sort`). A [`ReadBudget`] counts what the script reads of large values.
 
 #[cfg(test)]
 mod tests;
@@ -32,11 +32,12 @@ const ITEM_LIMIT: usize = 1_000;
 /// Statements and expressions within each other, as they stand in the text.
 const DEPTH_LIMIT: usize = 16;
 
-/// With it a script makes functions of names, so nobody can tell which functions it calls.
+/// With `Fn` a script creates functions from names, so the functions that it calls are not known.
 const MAKES_FUNCTIONS: &str = "Fn";
 
-/// What a script with functions or closures of its own may call here: functions that call nobody back, and those that
-/// pass on the errors of whom they call. Others (`sort`, `order`, `dedup`) pass over errors, limits included.
+/// The functions that a script with its own functions or closures may call inline: functions without callbacks, and
+/// functions that return the errors of their callbacks. Others (`sort`, `order`, `dedup`) ignore errors, including
+/// limits.
 const PASS_ON_ERRORS: [&str; 44] = [
     "abs",
     "all",
@@ -95,7 +96,7 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     engine
 });
 
-/// May the script be begun here? Its depth bounds the stack that it takes.
+/// May the script run inline? The limit of its nesting depth limits its use of the stack.
 pub(super) fn is_fit(ast: &AST, words: &Words) -> bool {
     let own: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     let mut fit = !words.contains(MAKES_FUNCTIONS);
@@ -118,12 +119,12 @@ fn called<'a>(node: &'a ASTNode<'_>) -> Option<&'a str> {
     }
 }
 
-/// Operators call nobody back.
+/// Operators have no callbacks.
 fn passes_on_errors(name: &str) -> bool {
     !name.starts_with(|first: char| first.is_alphanumeric() || first == '_') || PASS_ON_ERRORS.contains(&name)
 }
 
-/// The script's end; `None`: it needs more room or time than there is here.
+/// Runs the script; `None`: it exceeded the limits of inline execution.
 pub(super) fn run(
     ast: &AST,
     words: &Words,
@@ -144,7 +145,7 @@ pub(super) fn run(
     }
 }
 
-/// Is it one of the limits, some of which are narrower here?
+/// Is the error one of the limits, some of which are narrower here?
 fn is_limit(error: &EvalAltResult) -> bool {
     match error {
         EvalAltResult::ErrorInFunctionCall(_, _, inner, _) => is_limit(inner),

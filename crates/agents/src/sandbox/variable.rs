@@ -1,4 +1,4 @@
-//! What scripts are handed, in the form in which the caller has it; only what a script names is converted.
+//! The variables of scripts, in the form of the caller; only variables that a script names are converted.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The context as scripts see it: read in place, and converted only where they look.
+//! The context for scripts: it is read in place, and only the values that a script reads are converted.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl ContextView {
     }
 }
 
-/// What scripts can ask of it.
+/// Registers the functions of `context`.
 pub(super) fn register(module: &mut Module) {
     FuncRegistration::new_index_getter().set_into_module(module, |view: &mut ContextView, key: &str| {
         view.get(key).unwrap_or_default()

@@ -9,9 +9,9 @@ use crate::model::Model;
 use ensemble_language::ensemble::{ContextWindow, ModelChoice};
 
 impl Dialogue {
-    /// With a context window: what of a long thread is sent. The thread itself stays whole. `Strategy::Summarize` asks
-    /// this dialogue's model, or the one that it names (`PROVIDER/MODEL`). There are no scripts here: whoever wants rules of
-    /// their own gives a [`Window`] to [`with_window`](Self::with_window).
+    /// Sets a context window, which selects the messages of a long thread that are sent. The thread itself stays
+    /// complete. `Strategy::Summarize` asks the model of this dialogue or the named model (`PROVIDER/MODEL`). Scripts
+    /// are not supported here; [`with_window`](Self::with_window) takes another implementation of [`Window`].
     ///
     /// ```
     /// use ensemble_agents::agent::dialogue::{ContextWindow, Dialogue, Strategy, Thread};
@@ -33,7 +33,7 @@ impl Dialogue {
     /// ```
     ///
     /// # Errors
-    /// The strategy needs a script, or a model that cannot be asked.
+    /// The strategy needs a script or a model that cannot be used.
     pub fn context_window(self, window: ContextWindow) -> Result<Self, BuildError> {
         let own = ModelChoice::Profile("".into());
         let model = self.model.profiles().next().map(|link| Arc::clone(&link.profile.model));
@@ -50,7 +50,7 @@ impl Dialogue {
         Ok(self.with_window(Some(Arc::new(window))))
     }
 
-    /// With a context window of one's own.
+    /// Sets another implementation of a context window.
     #[must_use]
     pub fn with_window(self, window: Option<Arc<dyn Window>>) -> Self {
         Self { window, ..self }

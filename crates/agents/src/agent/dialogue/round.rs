@@ -1,4 +1,4 @@
-//! One round of a dialogue: from something said to the model's last word.
+//! One round of a dialogue: from a user message to the final reply of the model.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,58 +14,58 @@ use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, Message, StopRe
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
 
-/// What a round begins with.
+/// The parameters of a round.
 #[derive(Debug, Clone)]
 pub struct RoundRequest {
-    /// What was said before.
+    /// The thread before the round.
     pub thread: Arc<Thread>,
-    /// What is said now.
+    /// The new user message.
     pub text: String,
-    /// The instructions for each profile of the model's chain, in place of the dialogue's own.
+    /// The system message for each profile in the chain of the model. If this is empty, that of the dialogue is used.
     pub systems: Vec<Option<String>>,
-    /// Who asks.
+    /// The execution that makes the requests.
     pub source: ExecutionRef,
-    /// Requests that were made of the model before.
+    /// The number of requests before this round.
     pub requests_made: u64,
-    /// Most requests of this round.
+    /// The maximum number of requests in this round.
     pub max_requests: u32,
-    /// What this round may use; when it is used up, the model is not asked again with what tools have given.
+    /// The budget of this round. When it is used up, the results of tools are not sent to the model.
     pub remaining: Remaining,
-    /// The schema that the last word has to match, for providers that can enforce it.
+    /// The schema that the final reply must match, for providers that can enforce it.
     pub output_schema: Option<Arc<Value>>,
 }
 
-/// The end of a round.
+/// The result of a round that has ended normally.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// The last word.
+    /// The text of the final reply.
     pub text: String,
     /// Why the model stopped: [`StopReason::EndTurn`], or [`StopReason::MaxTokens`] if the text is cut off.
     pub stop_reason: StopReason,
-    /// All that was said, this round included; it can be continued.
+    /// The thread including this round; it can be continued.
     pub thread: Thread,
-    /// What the round has cost.
+    /// The usage of the round.
     pub usage: Usage,
-    /// What the person who listens should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// What a round has come to, whether it ended or not.
+/// The outcome of a round so far, whether it has ended or not.
 #[derive(Debug, Clone, Default)]
 pub struct RoundOutcome {
-    /// What this round has added to the thread.
+    /// The iterations that this round has added to the thread.
     pub exchange: Thread,
-    /// What it has cost.
+    /// The usage of the round so far.
     pub usage: Usage,
-    /// What the person who listens should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// The last word and why it is the last; nothing while the round is under way.
+    /// The final reply with its stop reason, or the error; `None` while the round is running.
     pub end: Option<Result<(String, StopReason), Cause>>,
 }
 
 impl Dialogue {
-    /// Holds one round with these tools. `progress` is kept up to date, so that whoever drops the future finds there
-    /// what was said until then.
+    /// Runs one round with these tools. `progress` is always up to date, so that it has the outcome so far if the
+    /// future is dropped.
     pub async fn hold(
         &self,
         opening: RoundRequest,
@@ -81,7 +81,7 @@ impl Dialogue {
         progress.lock().end = Some(end);
     }
 
-    /// Holds one round for an execution. What it has cost is in the execution's notes too, also if the future is
+    /// Runs one round for an execution. The usage is also added to the notes of the execution, even if the future is
     /// dropped.
     pub(in crate::agent) async fn booked(
         &self,
@@ -126,7 +126,7 @@ impl Dialogue {
         }
     }
 
-    /// One request, its reply added to the exchange; with the tools that the model was told of.
+    /// Makes one request and adds the reply to the exchange. Returns the reply and the tools of the request.
     pub(super) async fn replied(
         &self,
         opening: &RoundRequest,
@@ -144,7 +144,7 @@ impl Dialogue {
         }
     }
 
-    /// One request, with what the window lets through.
+    /// Makes one request with the messages that the window selects.
     async fn request(
         &self,
         opening: &RoundRequest,
@@ -230,7 +230,7 @@ impl Dialogue {
     }
 }
 
-/// The exchange, in which those of its open calls have ended.
+/// The exchange with the ends of these calls.
 pub(super) fn with_ends(exchange: Thread, ended: Vec<ToolCall>) -> Thread {
     let mut iterations = exchange.into_iterations();
     if let Some(last) = iterations.last_mut() {
@@ -244,7 +244,7 @@ pub(super) fn with_ends(exchange: Thread, ended: Vec<ToolCall>) -> Thread {
     Thread::of(iterations)
 }
 
-/// The thread with what a round has added to it.
+/// The thread with the iterations of a round added.
 pub(super) fn continued(earlier: Thread, exchange: Vec<Iteration>, usage: Usage) -> Thread {
     let iterations = exchange.len() as u64;
     let thread = earlier.followed_by(exchange);
@@ -257,7 +257,7 @@ pub(super) fn continued(earlier: Thread, exchange: Vec<Iteration>, usage: Usage)
     }
 }
 
-/// How many requests were made for it.
+/// The number of requests that were made for the thread.
 pub(super) fn requests(thread: &Thread) -> u64 {
     let iterations = thread.iterations();
     iterations.len() as u64 + iterations.iter().map(further_requests).sum::<u64>()
@@ -271,11 +271,10 @@ fn further_requests(iteration: &Iteration) -> u64 {
         .unwrap_or_default()
 }
 
-/// Under which an iteration notes requests that have no iteration: those that failed after tools, were made again, or
-/// summed up.
+/// The metadata key for the number of requests without an iteration: failed requests, retries and summaries.
 const FURTHER_REQUESTS: &str = "further_requests";
 
-/// Under which an iteration notes what its request left out.
+/// The metadata key for the messages that were dropped from the request.
 const DROPPED: &str = "dropped";
 
 fn last_dropped(thread: &Thread) -> Option<Value> {
@@ -283,7 +282,7 @@ fn last_dropped(thread: &Thread) -> Option<Value> {
     iterations.find_map(|iteration| iteration.metadata.get(DROPPED).cloned())
 }
 
-/// Requests that are being made. They count even if nobody waits for the reply any more.
+/// Counts requests while they are made, so that they count even if the future is dropped.
 struct Made<'p> {
     requests: Arc<AtomicU64>,
     progress: &'p Progress,
@@ -295,7 +294,7 @@ impl Drop for Made<'_> {
     }
 }
 
-/// Books what a round has cost at its end, whichever that is.
+/// Adds the usage of a round to the notes when it is dropped.
 struct Booked<'n> {
     progress: Progress,
     notes: &'n Notes,
@@ -307,12 +306,12 @@ impl Drop for Booked<'_> {
     }
 }
 
-/// A round while it is held, for whoever holds it and whoever may stop it.
+/// The shared progress of a round that is running.
 #[derive(Debug, Clone, Default)]
 pub struct Progress(Arc<Mutex<RoundOutcome>>);
 
 impl Progress {
-    /// Of a round that has begun with that.
+    /// The progress of a round that starts with this exchange.
     pub(super) fn of(exchange: Thread) -> Self {
         Self(Arc::new(Mutex::new(RoundOutcome {
             exchange,
@@ -320,7 +319,7 @@ impl Progress {
         })))
     }
 
-    /// Adds what a round had come to when it was stopped: the beginning of a reply, or some of the calls of the last one.
+    /// Adds the partial results of a round that was stopped: the beginning of a reply, and the calls that have ended.
     pub(super) fn add_cut_off(&self, text: String, ended: Vec<ToolCall>) {
         self.change(|exchange| match text.is_empty() {
             true => exchange,
@@ -329,7 +328,7 @@ impl Progress {
         self.change(|exchange| with_ends(exchange, ended));
     }
 
-    /// What it has come to; nothing is left behind.
+    /// Takes the outcome so far and leaves an empty one.
     pub fn take(&self) -> RoundOutcome {
         std::mem::take(&mut self.lock())
     }
@@ -339,7 +338,7 @@ impl Progress {
         conversed.usage = conversed.usage + usage;
     }
 
-    /// Closes what is under way.
+    /// Marks the current iteration as completed.
     pub(super) fn close(&self, at: DateTime<Utc>, reason: Option<StopReason>) {
         self.change(|exchange| match reason {
             Some(reason) => exchange.completed(at).noted("stop_reason", json!(reason)),
@@ -357,7 +356,8 @@ impl Progress {
     }
 }
 
-/// Books a reply: what the provider counted, else an estimate, and what that costs unless it comes from a cache.
+/// Adds the usage of a reply to `spent`: the tokens that the provider counted or an estimate, and their cost unless the
+/// reply comes from a cache.
 pub(in crate::agent) fn count(
     reply: &ModelReply,
     price: Option<Price>,

@@ -1,4 +1,4 @@
-//! What of a long thread is sent.
+//! The trait of context windows, with its input and output.
 
 use serde_json::Value;
 
@@ -6,47 +6,47 @@ use crate::agent::BoxFuture;
 use ensemble_core::thread::{ExecutionRef, Message};
 use ensemble_language::data::Usage;
 
-/// Keeps what is sent within the model's context window.
+/// Selects the messages of a request so that they fit the context window of the model.
 pub trait Window: Send + Sync {
-    /// What of it is sent.
+    /// Selects the messages that are sent.
     fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>>;
 }
 
-/// What would be sent without a window.
+/// The request without a context window.
 #[derive(Debug, Clone)]
 pub struct WindowInput<'a> {
-    /// The instructions; they are sent beside the messages, and count.
+    /// The system message. It is sent in addition to the messages and counts.
     pub system: Option<&'a str>,
-    /// The thread, the present user message included.
+    /// The messages of the thread, including the new user message.
     pub messages: Vec<Message>,
-    /// Who asks.
+    /// The execution that makes the request.
     pub source: &'a ExecutionRef,
-    /// Requests that the agent has made before.
+    /// The number of earlier requests of the agent.
     pub requests_made: u64,
-    /// What was left out of the last request that left something out, as the thread keeps it.
+    /// The dropped messages of the last request that dropped any, in the form that the thread stores.
     pub before: Option<Value>,
 }
 
-/// What is sent, and what is not.
+/// The selected messages of a request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WindowOutput {
-    /// What is sent, in order.
+    /// The messages that are sent, in order.
     pub messages: Vec<Message>,
-    /// Are the instructions left out?
+    /// Is the system message dropped?
     pub drops_system: bool,
-    /// What was left out, in the form in which the thread keeps it; nothing if everything is sent.
+    /// The dropped messages, in the form that the thread stores; `None` if everything is sent.
     pub dropped: Option<Value>,
-    /// What summing up has cost.
+    /// The usage of summaries.
     pub usage: Usage,
-    /// What the person who listens should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Why nothing can be sent.
+/// Why the messages could not be selected.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WindowError {
-    /// In words.
+    /// The error message.
     pub error: String,
-    /// What it has cost to learn that.
+    /// The usage until the error.
     pub usage: Usage,
 }

@@ -1,9 +1,9 @@
-//! `responses`: who answers in a person's place, so that a conversation with people can run without any.
+//! `responses`: answers from a script or model instead of the operator, so that a run needs no person.
 //!
-//! A model's answer is cached by question and context, as ADR-005 asks: the same question in the same context gets
-//! the same answer. The cache is the agent's own thread. What was asked stands there word for word, so a resumed
-//! run finds exactly the answers that the interrupted one had. The turn's number is left out of the context that the
-//! model sees; with it no question would ever be the same.
+//! The answer of a model is cached by question and context: the same question in the same context gets the same
+//! answer. The cache is the thread of the agent, which contains each question word for word. So a resumed run finds
+//! exactly the answers of the interrupted run. The context for the model does not contain the number of the turn; with
+//! it no question would ever be repeated.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ use ensemble_language::data::{Context, Failure, FailureKind, Question};
 use ensemble_language::ensemble::Responses;
 use ensemble_language::template::{Scope, Template, output_text};
 
-/// Characters of one value in the summary that a model gets.
+/// The maximum number of characters of one value in the summary of the context.
 const LONGEST: usize = 400;
 
-/// Keys of the context in that summary.
+/// The maximum number of keys in the summary of the context.
 const MOST: usize = 40;
 
-/// Answers in a person's place.
+/// A source of answers that replaces the operator.
 pub(super) enum Responder {
     List(Vec<String>),
     Script(Arc<Script>),
     Model {
         dialogue: Dialogue,
-        /// The instructions of each profile of the chain.
+        /// The `system_prompt` of each profile in the chain.
         profile_prompts: Vec<Option<Template>>,
     },
 }
@@ -61,7 +61,7 @@ impl Responder {
         matches!(self, Self::Model { dialogue, .. } if dialogue.model().is_simulated())
     }
 
-    /// The answer; `None`: this time there is none.
+    /// The answer; `None`: there is no answer this time.
     pub(super) async fn respond(
         &self,
         question: &Question,
@@ -160,7 +160,7 @@ fn systems(profile_prompts: &[Option<Template>], scope: &Scope) -> Result<Vec<Op
     })
 }
 
-/// What the model said when it was asked just this.
+/// The earlier answer of the model to the same question.
 fn remembered<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str> {
     let mut iterations = thread.iterations().iter();
     iterations.find_map(|iteration| match iteration.messages.as_slice() {
@@ -172,7 +172,7 @@ fn remembered<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str> {
     })
 }
 
-/// The question as a model gets it, with a summary of bounded size in place of the whole context.
+/// The question for the model, with a summary of limited size instead of the whole context.
 fn as_a_user(question: &Question, execution: &Execution) -> String {
     let outputs = execution.dependencies.iter();
     let outputs: Map<_, _> = outputs
@@ -194,7 +194,7 @@ fn as_a_user(question: &Question, execution: &Execution) -> String {
     )
 }
 
-/// Texts, numbers and truths of the context.
+/// The texts, numbers and booleans of the context.
 fn key_context(context: &Context) -> Map<String, Value> {
     let plain = context.iter().filter_map(|(key, value)| match &**value {
         Value::String(text) => Some((key.to_string(), shortened(text))),

@@ -1,7 +1,7 @@
-//! A child process and all that it starts, as one thing that can be killed.
+//! Process groups: a child process and all processes that it starts, which are killed together.
 //!
-//! A script leads a process group of its own, so that its children die with it, and the run's watchdog knows
-//! the group, so that nothing works on when we are killed ourselves.
+//! Each script leads its own process group, so that its children are killed with it. The watchdog of the run knows the
+//! group, so that the group is killed if this process is killed.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,16 +17,16 @@ use super::fault;
 use super::watchdog::Watchdog;
 use crate::agent::Notes;
 
-/// How often, and how long apart, a program is tried that somebody still has open for writing.
+/// The number of retries, and the pause between them, if another process has the program file open for writing.
 const BUSY: (u32, Duration) = (50, Duration::from_millis(5));
 
-/// Makes the command lead a group of its own.
+/// Makes the command the leader of a new process group.
 pub(super) fn lead(command: &mut Command) {
     command.process_group(0).kill_on_drop(true);
 }
 
-/// Starts it when the watchdog is there to be told of it. A program that somebody still has open for writing is tried
-/// again.
+/// Starts the watchdog if necessary, and then the command. If another process has the program file open for writing,
+/// the start is retried.
 pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) -> io::Result<Child> {
     if let Some(watchdog) = watchdog {
         watchdog.ensure_started();
@@ -41,24 +41,24 @@ pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) ->
     }
 }
 
-/// A child and its group; dropping this kills what is alive of it.
+/// A child process and its group. Dropping this kills the group.
 ///
-/// It owns the child, so that a drop kills the group before the child can be reaped: until then nobody else
-/// can have its number.
+/// It owns the child, so that a drop kills the group before the child is reaped: until then the number of the group
+/// cannot be reused.
 pub(super) struct Group {
     // Dropped in this order.
     members: GroupMembers,
     child: Child,
 }
 
-/// The group as long as it has not been killed.
+/// The process group, until it is killed.
 struct GroupMembers {
     leader: Option<Pid>,
     watchdog: Option<Arc<Watchdog>>,
 }
 
 impl Group {
-    /// The group that `child` leads, watched from now on.
+    /// The group that `child` leads. The watchdog watches it from now on.
     pub(super) fn of(child: Child, watchdog: Option<Arc<Watchdog>>, notes: &Notes) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let leader = id.and_then(Pid::from_raw);
@@ -73,7 +73,7 @@ impl Group {
         }
     }
 
-    /// Waits for the child, not for those that it leaves behind: they are killed in the same breath.
+    /// Waits for the end of the child, and then kills the other processes of the group.
     pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
         let Self { members, child } = self;
         let mut reaped = pin!(child.wait());
@@ -86,19 +86,19 @@ impl Group {
         status
     }
 
-    /// Kills all of it, once.
+    /// Kills the group, once.
     pub(super) fn kill(&mut self) {
         self.members.kill();
     }
 }
 
 impl GroupMembers {
-    /// Kills those whose leader has ended but is not reaped yet, so that the group's number is still its own.
+    /// Kills the group if its leader has ended but is not reaped yet, so that the number of the group is still valid.
     ///
-    /// `Child::wait` reaps only once the reactor has told it of the end. Where the reactor shares our thread,
-    /// the end has come before we looked here, and no other process can be meant. Elsewhere the leader may
-    /// end between this look and the reaping; then for an instant the number is free, which is of no account
-    /// as numbers are given out in turn.
+    /// `Child::wait` reaps the child only after the reactor has reported its end. If the reactor runs on this thread,
+    /// the child has ended before this check, so the number cannot belong to another process. Otherwise the leader may
+    /// end between this check and the reaping. Then the number is free for a moment, which does no harm because the
+    /// kernel assigns numbers in sequence.
     fn kill_if_leaderless(&mut self) {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         if let Some(leader) = self.leader

@@ -1,11 +1,11 @@
-//! Reading what a pipe holds now.
+//! Reading the present content of a pipe.
 
 use std::os::fd::AsFd;
 
-/// What is in the pipe at this instant, handed on piece by piece, without ever waiting for more.
+/// Reads the present content of the pipe piece by piece, without waiting for more.
 ///
-/// A child that has ended has put all it wrote into the pipe, so this is everything it said, whoever else
-/// may still hold the other end open and go on writing.
+/// After the end of a child, the pipe contains all its remaining output. Other processes may still have the other end
+/// open and continue to write.
 pub(super) fn drain(pipe: &impl AsFd, mut take: impl FnMut(&[u8])) {
     let mut left = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
     let mut buffer = [0_u8; 8192];

@@ -1,12 +1,11 @@
-//! Who kills a run's processes when the run itself is killed.
+//! The watchdog: a process that kills the child processes of a run if the run is killed.
 //!
-//! Nobody runs code on SIGKILL, so somebody else must: one process beside the run, which knows the process
-//! groups that are alive and waits for the end of its stdin. We alone hold the other end of that pipe, and
-//! the kernel closes it however we end. Asking in each child for a signal at our death would be less to
-//! build, and would make each start a `fork` of all our memory.
+//! A process runs no code on SIGKILL. So a second process knows the process groups that are alive and waits for the end
+//! of its stdin. Only the run holds the other end of that pipe, and the kernel closes the pipe however the run ends. A
+//! parent-death signal in each child would need less code, but would make each start a `fork` of the whole memory.
 //!
-//! Between the start of a child and the word about it lie some microseconds in which nobody watches; what
-//! they let through, `resume` finds.
+//! Between the start of a child and the message about it, the child is not watched for some microseconds. If the run is
+//! killed at that time, `resume` finds the child.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -21,13 +20,13 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::Invocation;
 use super::pipe::drain;
 
-/// How often the watchdog is started: once, and once more when it was lost.
+/// The maximum number of starts of the watchdog: the first start and one restart.
 const STARTS: u8 = 2;
 
-/// How long messages may lie in the pipe, which has room for more than can come in this time.
+/// The interval at which messages are read; the pipe has room for all messages of this time.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// A process group in four bytes: its number to watch it, the negative number to forget it.
+/// The size of a message: the number of a process group to watch it, the negative number to forget it.
 const MESSAGE_SIZE: usize = size_of::<i32>();
 
 /// The watchdog of a run. It is started with the first group, and dropping this ends it.
@@ -45,7 +44,7 @@ struct WatchdogState {
 }
 
 impl Watchdog {
-    /// One that `command` starts, which has to call [`run_watchdog`] on its stdin.
+    /// A watchdog that `command` starts; the command must call [`run_watchdog`] with its stdin.
     pub fn new(command: Invocation) -> Self {
         Self(Mutex::new(WatchdogState {
             command,
@@ -57,7 +56,7 @@ impl Watchdog {
         }))
     }
 
-    /// Sees to it that the watchdog is there before the child is that it is to watch.
+    /// Starts the watchdog if it is not running. This is called before a child is started.
     pub(super) fn ensure_started(&self) {
         self.with(|state| {
             if state.process.is_none() {
@@ -66,7 +65,7 @@ impl Watchdog {
         });
     }
 
-    /// From now on the group dies with us. Once at most there is a warning that it will not.
+    /// Watches the group from now on. The first call without a working watchdog returns a warning.
     pub(super) fn watch(&self, group: Pid) -> Option<String> {
         self.with(|state| {
             state.groups.push(group);
@@ -75,7 +74,7 @@ impl Watchdog {
         })
     }
 
-    /// To be called before the leader is reaped: afterwards its number may be somebody else's.
+    /// Ends watching the group. This must be called before the leader is reaped: later its number may be reused.
     pub(super) fn forget(&self, group: Pid) {
         self.with(|state| {
             state.groups.retain(|known| *known != group);
@@ -89,7 +88,7 @@ impl Watchdog {
 }
 
 impl WatchdogState {
-    /// Passes the message on; one who does not hear it is replaced as soon as there is a group to watch.
+    /// Sends the message. If that fails, the watchdog is restarted as soon as there is a group to watch.
     fn send(&mut self, message: i32) {
         if self
             .process
@@ -104,7 +103,7 @@ impl WatchdogState {
         }
     }
 
-    /// Starts one, if that is still worth trying.
+    /// Starts the watchdog process, unless the starts are used up.
     fn start_if_allowed(&mut self) {
         if self.is_given_up {
             return;
@@ -137,7 +136,7 @@ impl WatchdogState {
     }
 }
 
-/// The process; dropping this kills it, so that it never acts on what it was told.
+/// The watchdog process. Dropping this kills it, so that it does not kill any group.
 #[derive(Debug)]
 struct WatchdogProcess {
     child: Child,
@@ -145,7 +144,7 @@ struct WatchdogProcess {
 }
 
 impl WatchdogProcess {
-    /// It keeps nothing of ours: no terminal's signals, no folder, no stream, no mark of the run.
+    /// Starts the process in its own process group, with an empty environment, the folder `/` and no output streams.
     fn start(command: &Invocation) -> io::Result<Self> {
         let mut child = Command::new(&command.program)
             .args(&command.arguments)
@@ -158,13 +157,13 @@ impl WatchdogProcess {
             .spawn()?;
         let messages = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let process = Self { child, messages };
-        // One who was stopped must not stop us.
+        // A stopped watchdog must not block this process.
         rustix::io::ioctl_fionbio(&process.messages, true)?;
         Ok(process)
     }
 
     fn send(&mut self, message: i32) -> io::Result<()> {
-        // So few bytes go into a pipe together or not at all.
+        // A pipe takes so few bytes completely or not at all.
         self.messages.write_all(&message.to_ne_bytes())
     }
 }
@@ -176,10 +175,11 @@ impl Drop for WatchdogProcess {
     }
 }
 
-/// The watchdog's own life: takes messages until they end, and kills every group that is still watched.
+/// The main function of the watchdog process: it reads messages until the pipe closes and then kills every group that
+/// is still watched.
 ///
-/// It sleeps through the messages, which lie in the pipe meanwhile, and wakes for their end: waking for each
-/// would cost every start of a child two changes of process.
+/// It does not wake for each message, which would cost two context switches for every start of a child. Messages stay
+/// in the pipe until the next read; the end of the pipe wakes it at once.
 pub fn run_watchdog(messages: impl AsFd) {
     let mut groups = Vec::new();
     let mut is_over = false;
@@ -194,7 +194,7 @@ pub fn run_watchdog(messages: impl AsFd) {
             .for_each(|message| apply(&mut groups, *message));
     }
     for group in groups {
-        // To the first process's group belongs, for `kill`, everybody.
+        // For `kill`, the group of process 1 means all processes.
         if let Some(group) = Pid::from_raw(group)
             && !group.is_init()
         {
@@ -211,7 +211,8 @@ fn apply(groups: &mut Vec<i32>, message: [u8; MESSAGE_SIZE]) {
     }
 }
 
-/// Has the other end been closed, at once or within a [`POLL_INTERVAL`]? What comes through the pipe wakes nobody.
+/// Waits at most [`POLL_INTERVAL`] for the other end to close and returns whether it is closed. Data does not end the
+/// wait.
 fn await_end(messages: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(messages, PollFlags::empty())];
     match poll(&mut polled, Some(&POLL_INTERVAL)) {

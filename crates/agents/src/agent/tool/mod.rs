@@ -1,7 +1,7 @@
-//! What an LLM agent's model may call: scripts, other agents, ensembles, and the tools of MCP servers.
+//! The tools that the model of an LLM agent may call: scripts, other agents, ensembles, and the tools of MCP servers.
 //!
-//! Whatever a tool says is data: it is bounded, and goes to the model and into the record. Whether a tool may be
-//! called at all is asked of [`ToolPermissions`], before it is.
+//! The result of a tool is data: its size is limited, and it goes to the model and into the record. Before a call,
+//! [`ToolPermissions`] decides whether the call is permitted.
 
 mod agent;
 mod ensemble;
@@ -29,16 +29,16 @@ use super::{Execution, Runner};
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{Permission, Tool, ToolUse};
 
-/// The tools of one agent.
+/// The tools of one agent, with the permissions for their calls.
 pub struct Toolset {
     tools: Vec<ToolEntry>,
     permissions: Arc<ToolPermissions>,
 }
 
-/// What holds for every call of a tool.
+/// The settings that apply to every call of a tool.
 #[derive(Debug, Clone)]
 struct ToolSettings {
-    /// As the ensemble calls the tool.
+    /// The name of the tool in the ensemble.
     name: Arc<str>,
     permission: Permission,
     timeout: Duration,
@@ -55,33 +55,33 @@ enum ToolEntry {
     },
     Server {
         settings: ToolSettings,
-        /// One of its tools, or all.
+        /// The one tool of the server that the agent may call; `None`: all tools of the server.
         member: Option<Arc<str>>,
         server: Arc<Server>,
     },
 }
 
-/// Who performs a tool that the ensemble itself describes.
+/// The runner of a tool that the ensemble declares.
 pub enum ToolRunner {
     /// A script; the arguments are its parameters.
     Script(Arc<dyn Runner>),
     /// An agent of the ensemble.
     Agent {
-        /// Its name.
+        /// The name of the agent.
         name: Arc<str>,
-        /// Its `config`.
+        /// The `config` of the agent.
         config: Arc<JsonMap>,
-        /// Its own `timeout_seconds`.
+        /// The `timeout_seconds` of the agent.
         timeout: Option<Duration>,
-        /// It.
+        /// The runner of the agent.
         runner: Arc<dyn Runner>,
     },
-    /// A whole conversation.
+    /// An ensemble; each call runs one conversation.
     Ensemble(Arc<dyn Runner>),
 }
 
 impl Toolset {
-    /// No tools yet.
+    /// An empty toolset.
     pub fn new(permissions: Arc<ToolPermissions>) -> Self {
         Self {
             tools: Vec::new(),
@@ -89,12 +89,12 @@ impl Toolset {
         }
     }
 
-    /// Is there nothing that a model could be told of?
+    /// Does the toolset contain no tools?
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// Adds a tool that the ensemble describes; one that is denied is left out.
+    /// Adds a tool that the ensemble declares; a tool with `permission: deny` is not added.
     pub fn add(&mut self, name: &Arc<str>, tool: &Tool, parameters: Value, tool_runner: ToolRunner) {
         if tool.permission != Permission::Deny {
             self.tools.push(ToolEntry::Declared {
@@ -106,7 +106,7 @@ impl Toolset {
         }
     }
 
-    /// Adds tools of a server, which says itself what they are; those that are denied are left out.
+    /// Adds the tools of an MCP server, which the server describes; tools with `permission: deny` are not added.
     pub fn add_server(&mut self, used: &ToolUse, tool: &Tool, server: Arc<Server>) {
         if tool.permission != Permission::Deny {
             self.tools.push(ToolEntry::Server {

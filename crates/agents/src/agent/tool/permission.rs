@@ -1,4 +1,5 @@
-//! Who may call what: the ensemble says, the command line may allow more, and a person is asked for the rest.
+//! Permissions of tool calls: the ensemble sets them, the command line may allow more tools, and the operator decides
+//! about all others.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,23 +11,23 @@ use ensemble_core::thread::ToolCall;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::Permission;
 
-/// What stands for every tool in `--allow-tool`.
+/// The value of `--allow-tool` that allows every tool.
 const EVERY: &str = "*";
 
-/// What is permitted in this run, beside what the ensemble says.
+/// The permissions of one run, in addition to those in the ensemble.
 pub struct ToolPermissions {
     operator: Arc<dyn Operator>,
     allowed: HashSet<String>,
-    /// Tools that a person has allowed for the rest of the run.
+    /// Tools that the operator has allowed for the rest of the run.
     always: Mutex<HashSet<String>>,
-    /// Tools that were denied because nobody could be asked.
+    /// Tools that were denied because no operator was available; there is one warning for each tool.
     unasked: Mutex<HashSet<String>>,
-    /// One question at a time, so that "always" answers those that wait.
+    /// Allows one question at a time, so that the decision "always" also answers waiting questions.
     asking: tokio::sync::Mutex<()>,
 }
 
 impl ToolPermissions {
-    /// Asks that operator about tools that are not `allowed` beforehand.
+    /// Permissions that ask `operator` about tools that are not in `allowed`.
     pub fn new(operator: Arc<dyn Operator>, allowed: impl IntoIterator<Item = String>) -> Self {
         Self {
             operator,
@@ -37,7 +38,7 @@ impl ToolPermissions {
         }
     }
 
-    /// May the tool be called now? The error is for the model.
+    /// Decides whether the tool may be called now. The error text goes to the model.
     pub(super) async fn ask(
         &self,
         permission: Permission,
@@ -89,7 +90,7 @@ impl ToolPermissions {
         }
     }
 
-    /// Allowed by its name, by its server's, or with all others.
+    /// Is the tool allowed by its name, by the name of its server, or by `*`?
     fn is_allowed(&self, tool: &str) -> bool {
         let server = tool.split_once('.').map(|(server, _)| server);
         [Some(tool), server, Some(EVERY)]

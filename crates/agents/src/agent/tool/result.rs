@@ -1,4 +1,4 @@
-//! What a tool has come to, as the model is told and the record keeps it.
+//! The result of a tool call, as it goes to the model and into the record.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::agent::{Observation, Observed};
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
 
-/// The key under which a plain text stands in an output.
+/// The key of an output that holds a plain text.
 const RESPONSE: &str = "response";
 
-/// The end of a call that a runner has performed.
+/// Converts the observation of a runner to the end of a tool call.
 pub(super) fn end_of(observed: Observed) -> ToolEnd {
     match observed {
         Observed::Finished(Observation { result, .. })
@@ -28,7 +28,7 @@ pub(super) fn end_of(observed: Observed) -> ToolEnd {
     }
 }
 
-/// An output that is nothing but a response is that response.
+/// An output with the single key `response` becomes the value of that key.
 fn plain(mut output: JsonMap) -> Value {
     match output.remove(RESPONSE) {
         Some(response) if output.is_empty() => response,
@@ -40,7 +40,7 @@ fn plain(mut output: JsonMap) -> Value {
     }
 }
 
-/// The end, cut to at most that many bytes of text and a note about it.
+/// Truncates the text of the end to `most` bytes and adds a note if it was longer.
 pub(super) fn capped(end: ToolEnd, most: usize) -> ToolEnd {
     match end {
         ToolEnd::Error(error) => ToolEnd::Error(cut(&error, most).unwrap_or(error)),
@@ -52,7 +52,7 @@ pub(super) fn capped(end: ToolEnd, most: usize) -> ToolEnd {
     }
 }
 
-/// The beginning of the text, if it is too long.
+/// The beginning of the text, if the text is longer than the limit.
 fn cut(text: &str, most: usize) -> Option<String> {
     let kept = &text[..text.floor_char_boundary(most)];
     (kept.len() < text.len()).then(|| {

@@ -1,4 +1,4 @@
-//! The tools of an agent in one of its executions.
+//! The tools of an agent during one execution.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use crate::model::ToolSpec;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::{JsonMap, Usage};
 
-/// Tools of one execution: which names the model knows them by, and what calling them has cost.
+/// The tools of one execution: their names for the model, and the usage of their calls.
 pub(super) struct ToolSession<'a> {
     toolset: &'a Toolset,
     execution: &'a Execution,
@@ -28,14 +28,15 @@ pub(super) struct ToolSession<'a> {
 #[derive(Default)]
 struct State<'a> {
     named: HashMap<String, Target<'a>>,
-    /// What each server has offered before, by the item's place: one that is lost must not end the execution.
+    /// The last tool list of each server, by the index of its entry. It is used if the connection to the server is
+    /// lost, so that the execution can continue.
     offered: HashMap<usize, Arc<[ServerTool]>>,
-    /// What has been spent since somebody last asked.
+    /// The usage since the last call of `take_usage`.
     unbooked: Usage,
     spent: Usage,
 }
 
-/// What a name stands for.
+/// The tool that a name refers to.
 #[derive(Clone)]
 enum Target<'a> {
     Declared(&'a ToolSettings, &'a ToolRunner),
@@ -106,7 +107,7 @@ impl<'a> ToolSession<'a> {
         Ok(specs.into())
     }
 
-    /// What the server offers now; if it is lost, what it has offered before.
+    /// The current tool list of the server; if the connection is lost, the last known list.
     async fn tools_of_server(
         &self,
         at: usize,
@@ -194,7 +195,7 @@ impl<'a> ToolSession<'a> {
         observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), end_of)
     }
 
-    /// What a tool has cost belongs to the agent that called it.
+    /// Adds the usage of a tool call to the agent that made the call.
     fn book(&self, usage: Usage) {
         let mut state = self.state();
         state.spent = state.spent + usage;
@@ -223,7 +224,7 @@ impl Tools for ToolSession<'_> {
     }
 }
 
-/// Tools that had ended when the others were stopped have cost what they have cost.
+/// Books the usage of calls that ended before the other calls were stopped.
 impl Drop for ToolSession<'_> {
     fn drop(&mut self) {
         let unbooked = self.take_usage();
@@ -233,7 +234,7 @@ impl Drop for ToolSession<'_> {
     }
 }
 
-/// Notes of a call, passed on to the agent's own when the call ends, however it ends.
+/// The notes of a tool call. They are added to the notes of the agent when the call ends or is dropped.
 struct ForwardedNotes<'a> {
     notes: Notes,
     tool: &'a str,
@@ -247,7 +248,7 @@ impl Drop for ForwardedNotes<'_> {
         for warning in left.warnings {
             self.to.warn(format!("tool {}: {warning}", self.tool));
         }
-        // Only of a call that was dropped.
+        // There is usage here only if the call was dropped.
         if let Some(usage) = left.usage {
             self.to.book(usage.by_a_tool());
         }

@@ -1,4 +1,4 @@
-//! A reply as it comes together from the events of a stream.
+//! Assembles a reply from the events of a stream.
 
 use serde_json::{Map, Value};
 
@@ -7,29 +7,29 @@ use super::reply_error::ReplyError;
 use crate::model::{ModelReply, OnText, Tokens};
 use ensemble_core::thread::{StopReason, ToolCall};
 
-/// What has come so far.
+/// The reply so far.
 pub(super) struct Assembly<'h> {
     on_text: &'h OnText<'h>,
     text: String,
     calls: Vec<Call>,
     size: usize,
-    /// Tokens that the provider says were read, and written.
+    /// The numbers of input and output tokens that the provider reports.
     pub(super) input: Option<u64>,
     pub(super) output: Option<u64>,
-    /// Why the model stopped, once it has.
+    /// Why the model stopped; `None` until then.
     pub(super) stop: Option<StopReason>,
-    /// Nothing can follow.
+    /// Is the reply complete?
     pub(super) ended: bool,
 }
 
-/// A tool call as it comes together.
+/// A tool call that is being assembled.
 #[derive(Debug, Default)]
 pub(super) struct Call {
-    /// By which the pieces of a call are told from those of another.
+    /// The index that its pieces have.
     index: u64,
     pub(super) id: String,
     pub(super) name: String,
-    /// JSON, in pieces.
+    /// The JSON text of the arguments so far.
     pub(super) arguments: String,
     pub(super) signatures: Vec<String>,
 }
@@ -136,7 +136,7 @@ impl<'h> Assembly<'h> {
     }
 }
 
-/// What is no JSON is handed on as a text, which the model is told is wrong.
+/// The arguments; text that is not JSON stays text, which leads to an error for the model.
 fn arguments(text: String) -> Value {
     match text.trim() {
         "" | "null" => Value::Object(Map::new()),

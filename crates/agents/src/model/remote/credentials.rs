@@ -1,4 +1,4 @@
-//! What is secret in a request: where it comes from, where it may go, and that it is never repeated.
+//! The secrets of a request: reading them from the environment, and removing them from all output.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,29 +6,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::model::{Network, OnText};
 use ensemble_language::ensemble::{HeaderText, Profile, Provider};
 
-/// What is shorter guards nothing (`none`, `ollama`), and striking it out would maim texts.
+/// Shorter values (`none`, `ollama`) are not secrets, and replacing them would damage texts.
 const SHORTEST_SECRET: usize = 8;
 
-/// Stands where a secret was.
+/// The replacement of a secret.
 const STRUCK_OUT: &str = "[secret]";
 
-/// What is sent to prove who asks, and the profile's own headers.
+/// The key and the headers of a profile.
 pub(super) struct Credentials {
     pub(super) key: Option<String>,
     pub(super) headers: Vec<(String, String)>,
     secrets: Vec<String>,
 }
 
-/// Which environment variable holds the key; nothing if no key is sent.
+/// The environment variable of the key; `None` if no key is sent.
 ///
-/// The provider's own variable counts only for the provider's own address: a `base_url` is somebody else.
+/// The variable of the provider is used only for the address of the provider, not for another `base_url`.
 pub fn key_variable<'p>(profile: &'p Profile, provider: &Provider) -> Option<&'p str> {
     let own = provider.api_key_env.filter(|_| profile.base_url.is_none());
     profile.api_key_env.as_deref().or(own)
 }
 
 impl Credentials {
-    /// Looks into the environment. The error names the variable that is missing.
+    /// Reads the credentials from the environment. The error names the missing variable.
     pub(super) fn gather(profile: &Profile, provider: &Provider, network: &Network) -> Result<Self, String> {
         let mut secrets = Vec::new();
         let mut secret = |name: &str, what: &str| {
@@ -60,7 +60,7 @@ impl Credentials {
         Ok(Self { key, headers, secrets })
     }
 
-    /// The text without any secret that stood in it.
+    /// Replaces all secrets in the text.
     pub(super) fn scrub(&self, text: String) -> String {
         let strike = |text: String, secret: &String| match text.contains(secret.as_str()) {
             true => text.replace(secret.as_str(), STRUCK_OUT),
@@ -69,12 +69,12 @@ impl Credentials {
         self.secrets.iter().fold(text, strike)
     }
 
-    /// Could the text hold a secret?
+    /// Can the text contain a secret?
     pub(super) fn occur_in(&self, text: &str) -> bool {
         self.secrets.iter().any(|secret| text.contains(secret.as_str()))
     }
 
-    /// How many bytes at the end of the text may be the beginning of a secret.
+    /// The number of bytes at the end of the text that may be the beginning of a secret.
     fn begun_in(&self, text: &str) -> usize {
         let begun = |secret: &String| {
             let ends = secret.char_indices().map(|(at, _)| at);
@@ -84,8 +84,8 @@ impl Credentials {
     }
 }
 
-/// A reply that is heard in pieces, without secrets: what may be the beginning of one is held back until the next piece
-/// tells.
+/// Removes secrets from the text of a streamed reply. A possible beginning of a secret is held back until the next
+/// piece.
 pub(super) struct SecretFilter<'a> {
     credentials: &'a Credentials,
     on_text: &'a OnText<'a>,
@@ -114,7 +114,7 @@ impl<'a> SecretFilter<'a> {
         }
     }
 
-    /// There is no more.
+    /// Sends the held text at the end of the reply.
     pub(super) fn end(&self) {
         let held = std::mem::take(&mut *self.held());
         if !held.is_empty() {
@@ -127,7 +127,7 @@ impl<'a> SecretFilter<'a> {
     }
 }
 
-/// Tells nothing of them.
+/// Does not show the secrets.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials")

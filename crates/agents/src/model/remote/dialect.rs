@@ -1,4 +1,4 @@
-//! What dialects have in common.
+//! The trait of dialects.
 
 use serde_json::{Map, Value, json};
 
@@ -8,32 +8,32 @@ use super::reply_error::ReplyError;
 use crate::model::ModelRequest;
 use ensemble_language::ensemble::Profile;
 
-/// One way of speaking to a provider.
+/// The protocol of a provider: the format of its requests and replies.
 pub(super) trait Dialect: Sync {
-    /// What stands at the end of a base URL by convention; it is added where a base URL has no path at all.
+    /// The conventional path of a base URL; it is added to a base URL without a path.
     fn default_path(&self) -> &'static str;
 
-    /// Where a model is asked, after the base URL.
+    /// The path of requests to a model, after the base URL.
     fn chat_path(&self, model: &str) -> String;
 
-    /// Where it is told which models there are, after the base URL.
+    /// The path of the list of models, after the base URL.
     fn models_path(&self) -> &'static str;
 
-    /// The header that carries the key, with it, and headers that every request needs.
+    /// The header with the key, and the headers that every request needs.
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)>;
 
-    /// The request. Without `schema`, the reply may have any form.
+    /// The body of a request. Without `schema`, the reply may have any form.
     fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value;
 
-    /// How the events of a reply are told apart.
+    /// How the events of a reply are separated.
     fn framing(&self) -> Framing {
         Framing::Events
     }
 
-    /// Takes one event of a reply, or the whole of a reply that does not stream.
+    /// Adds one event to the reply, or a complete reply that is not streamed.
     fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError>;
 
-    /// Text that is no JSON and ends a stream.
+    /// Is this text, which is not JSON, the end of a stream?
     fn is_end(&self, _event: &str) -> bool {
         false
     }
@@ -50,8 +50,8 @@ pub(super) fn names(list: &Value, key: &str, name: &str) -> Vec<String> {
     models.into_iter().flatten().filter_map(name).collect()
 }
 
-/// The profile's wishes, by the dialect's words for temperature, nucleus, most tokens and seed; those without a word
-/// are not sent.
+/// The sampling settings of the profile; `words` are the names of temperature, top_p, max_tokens and seed in the
+/// dialect. Settings without a name are not sent.
 pub(super) fn sampling(profile: &Profile, words: [Option<&str>; 4]) -> Map<String, Value> {
     let values = [
         profile.temperature.map(|value| json!(value)),

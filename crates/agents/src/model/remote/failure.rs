@@ -1,4 +1,4 @@
-//! Why there was no reply, in words that say what to do, and whether a retry may help.
+//! The errors of requests: messages that say what to do, and whether a retry may help.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::reply_error::ReplyError;
 use crate::model::ModelError;
 use ensemble_language::ensemble::{Dialect, Profile, Provider};
 
-/// Most characters of what a provider says that are repeated.
+/// The maximum number of characters of a provider message that an error quotes.
 const MAX_QUOTED: usize = 400;
 
-/// Who was asked, for those who tell what went wrong.
+/// The target of a request, for error messages.
 pub(super) struct Target<'a> {
     pub(super) provider: &'static Provider,
     pub(super) profile: &'a Profile,
@@ -28,7 +28,7 @@ pub(super) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// The provider, and where it is if that is not its own address.
+    /// The name of the provider, with its address if the profile sets one.
     fn provider_name(&self) -> String {
         match self.profile.base_url {
             Some(_) => format!("{} at {}", self.provider.name, self.base_url),
@@ -45,7 +45,7 @@ impl Target<'_> {
         }
     }
 
-    /// The connection did not come about, or broke off before there was an answer.
+    /// The connection failed, or broke off before the answer.
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> ModelError {
         let base_url = self.base_url;
         if refused(error) {
@@ -69,7 +69,7 @@ impl Target<'_> {
         self.error(what, true)
     }
 
-    /// A reply that began and cannot be used.
+    /// The reply began and cannot be used.
     pub(super) fn reply_error(&self, broken: ReplyError) -> ModelError {
         let who = self.provider_name();
         match broken {
@@ -88,14 +88,14 @@ impl Target<'_> {
         }
     }
 
-    /// An answer that is something else than a reply.
+    /// The answer has a content type that a reply cannot have.
     pub(super) fn unexpected_content_type(&self, content_type: &str, start: &str) -> ModelError {
         let (who, start) = (self.provider_name(), shortened(start));
         let message = format!("{who} answered with {content_type} instead of a reply: {start}; is `base_url` right?");
         self.error(message, false)
     }
 
-    /// A status that is no success.
+    /// The answer has an error status.
     pub(super) fn refusal(
         &self,
         status: StatusCode,
@@ -147,7 +147,7 @@ impl Target<'_> {
     }
 }
 
-/// May the same request succeed later?
+/// Can the same request succeed later?
 fn may_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
     match headers.get("x-should-retry").map(|told| told.as_bytes()) {
         Some(b"true") => return true,
@@ -163,7 +163,7 @@ fn may_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
     }
 }
 
-/// Is it the schema that is not liked? Providers say so in many ways, and all of them say one of these words.
+/// Does the provider reject the schema? Its message contains one of these words then.
 fn complains_of_schema(status: StatusCode, body: &str) -> bool {
     const WORDS: [&str; 5] = [
         "schema",
@@ -176,7 +176,7 @@ fn complains_of_schema(status: StatusCode, body: &str) -> bool {
     matches!(status.as_u16(), 400 | 422) && WORDS.iter().any(|word| body.contains(word))
 }
 
-/// How long to leave the provider alone: in milliseconds, in seconds, or until a date by the provider's own clock.
+/// The pause that the provider asks for: in milliseconds, in seconds, or until a date by the clock of the provider.
 fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| (0.0..1e9).contains(number));
@@ -192,7 +192,7 @@ fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     Some((date(told)?.to_utc() - since).to_std().unwrap_or_default())
 }
 
-/// What a provider says in the body of a refusal.
+/// The error message in the body of an answer.
 fn said(body: &str) -> Option<String> {
     let value: Option<Value> = serde_json::from_str(body).ok();
     let found = value.as_ref().and_then(|value| {
@@ -207,7 +207,7 @@ fn said(body: &str) -> Option<String> {
         .filter(|text| !text.trim().is_empty())
 }
 
-/// What an error in a stream says, and whether another try may help.
+/// The error that a stream reports, and whether a retry may help.
 pub(super) fn reported(error: &Value) -> ReplyError {
     let message = error.get("message").unwrap_or(error);
     let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
@@ -220,7 +220,7 @@ pub(super) fn reported(error: &Value) -> ReplyError {
     }
 }
 
-/// On one line, and not longer than a person reads.
+/// The text on one line, truncated to [`MAX_QUOTED`] characters.
 fn shortened(text: &str) -> String {
     let mut line = String::new();
     for word in text
@@ -252,7 +252,7 @@ fn refused(error: &reqwest::Error) -> bool {
     false
 }
 
-/// The last cause says most, and the address is told elsewhere.
+/// The innermost cause; the message has the address in another place.
 pub(super) fn causes(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {

@@ -1,11 +1,11 @@
-//! From bytes as they come to the events of a stream. What may be held at once is bounded.
+//! Splits the bytes of a stream into events. The size of the buffer is limited.
 
 use super::reply_error::ReplyError;
 
-/// Most bytes of one event, and of a reply's text: 10 MiB.
+/// The maximum size of one event, and of the text of a reply, in bytes: 10 MiB.
 pub(super) const MAX_EVENT_BYTES: usize = 10 << 20;
 
-/// How events are told apart.
+/// How events are separated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     /// `data:` lines that end with an empty line: server-sent events.
@@ -16,13 +16,13 @@ pub(super) enum Framing {
     Whole,
 }
 
-/// Takes bytes and gives the texts of events.
+/// Splits bytes into the texts of events.
 #[derive(Debug)]
 pub(super) struct Frames {
     framing: Framing,
-    /// The line that has begun.
+    /// The incomplete line.
     line: Vec<u8>,
-    /// The event that has begun.
+    /// The incomplete event.
     data: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl Frames {
         }
     }
 
-    /// Tells `take` every event that these bytes complete.
+    /// Calls `take` with every event that these bytes complete.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -59,7 +59,7 @@ impl Frames {
         self.hold(rest)
     }
 
-    /// Tells `take` what the end of the bytes completes.
+    /// Calls `take` with the last event at the end of the stream.
     pub(super) fn end(mut self, take: &mut dyn FnMut(&str) -> Result<(), ReplyError>) -> Result<(), ReplyError> {
         let line = std::mem::take(&mut self.line);
         if self.framing == Framing::Whole {

@@ -1,9 +1,9 @@
 //! Providers that are reached over HTTP.
 //!
-//! A dialect makes the request and takes the events of the reply; everything else is the same for all: where the key
-//! comes from and goes to, what may be held at once, what an error says. The dialects are our own. A library was
-//! read; it holds what comes without bound, takes a stream that was cut for a whole one (Ollama, Gemini), sends no
-//! schema to Ollama, makes optional keys of a schema required, and reads settings out of a model's name.
+//! A dialect builds the request and reads the events of the reply. Everything else is common: keys, size limits and
+//! error messages. The dialects are implemented here because the library that was examined has no size limits, accepts
+//! truncated streams as complete (Ollama, Gemini), sends no schema to Ollama, makes optional keys of a schema
+//! required, and reads settings from the name of a model.
 
 mod anthropic;
 mod assembly;
@@ -36,13 +36,13 @@ use self::reply_error::ReplyError;
 use super::{BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider};
 use ensemble_language::ensemble::{self, Profile};
 
-/// Most bytes of an answer that is not a reply.
+/// The maximum size of an answer that is not a reply, in bytes.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
-/// Most bytes of a reply with all that surrounds its text: a gibibyte.
+/// The maximum size of the whole response, in bytes: 1 GiB.
 const MAX_RESPONSE_BYTES: usize = 1 << 30;
 
-/// How long a server may take to end a reply that is complete, so that the connection can be used again.
+/// The time limit for the end of a response after the reply is complete, so that the connection can be reused.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The implementation of a dialect.
@@ -63,7 +63,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Nothing is connected yet.
+    /// A provider that is not connected yet.
     pub fn new(provider: &'static ensemble::Provider, network: Network) -> Self {
         Self { provider, network }
     }
@@ -71,7 +71,7 @@ impl Remote {
     /// The names of the provider's models, as it lists them.
     ///
     /// # Errors
-    /// The list cannot be had; the words say why.
+    /// The list cannot be read.
     pub async fn models(&self, profile: &Profile) -> Result<Vec<String>, ModelError> {
         let dialect = dialect_of(self.provider.dialect);
         let endpoint = self.endpoint(profile, dialect)?;
@@ -153,7 +153,7 @@ impl Provider for Remote {
     }
 }
 
-/// Where a request goes, and what goes with it.
+/// The address of a request, with its credentials.
 struct Endpoint {
     base_url: String,
     credentials: Credentials,
@@ -175,7 +175,7 @@ impl Endpoint {
         }
     }
 
-    /// With the key and the headers; a profile's own header replaces the dialect's.
+    /// Adds the key and the headers; a header of the profile replaces that of the dialect.
     fn headed(&self, request: RequestBuilder, dialect: &dyn Dialect) -> RequestBuilder {
         let own = &self.credentials.headers;
         let is_replaced = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
@@ -187,7 +187,7 @@ impl Endpoint {
     }
 }
 
-/// A header that no log shows. What is no header is empty, and the provider says what it thinks of that.
+/// A header value that logs do not show. An invalid value becomes empty, and the provider rejects it.
 fn secret(value: &str) -> reqwest::header::HeaderValue {
     let mut header =
         reqwest::header::HeaderValue::from_str(value).unwrap_or_else(|_| reqwest::header::HeaderValue::from_static(""));
@@ -195,7 +195,7 @@ fn secret(value: &str) -> reqwest::header::HeaderValue {
     header
 }
 
-/// Where the provider is: what the profile says, with the dialect's path if it says none; else its own address.
+/// The base URL: that of the profile, with the path of the dialect if it has none; otherwise that of the provider.
 fn base_url(profile: &Profile, provider: &ensemble::Provider, dialect: &dyn Dialect, network: &Network) -> String {
     let Some(given) = &profile.base_url else {
         return match provider.dialect {
@@ -221,7 +221,7 @@ async fn read(
     loop {
         let chunk = match response.chunk().await {
             Ok(chunk) => chunk,
-            // Whoever has said all may go without saying goodbye.
+            // The reply is complete, so the connection may end without a proper close.
             Err(_) if reply.stop.is_some() => return Ok(()),
             Err(error) => return Err(ReplyError::Lost(causes(&error))),
         };
@@ -262,7 +262,7 @@ fn content_type(response: &Response) -> Option<String> {
     Some(kind.trim().to_ascii_lowercase())
 }
 
-/// How the reply's events are told apart; nothing if it cannot be a reply.
+/// How the events of the response are separated; `None` if the response cannot be a reply.
 fn framing(response: &Response, usual: Framing) -> Option<Framing> {
     match content_type(response).as_deref() {
         Some("text/event-stream") => Some(Framing::Events),
@@ -275,7 +275,7 @@ fn framing(response: &Response, usual: Framing) -> Option<Framing> {
     }
 }
 
-/// The beginning of a body, for people.
+/// The beginning of a body, for error messages.
 async fn beginning(response: &mut Response) -> String {
     let mut bytes = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -288,7 +288,7 @@ async fn beginning(response: &mut Response) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A server may say again what it was told. It goes into the journal, so no key may be in it.
+/// A server may repeat its input in the reply. The reply goes into the journal, so keys are removed.
 fn without_secrets(mut reply: ModelReply, credentials: &Credentials) -> ModelReply {
     if credentials.occur_in(&reply.text) {
         reply.text = credentials.scrub(reply.text);

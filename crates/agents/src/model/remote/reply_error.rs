@@ -1,19 +1,19 @@
-//! What can be wrong with a reply.
+//! The errors of a reply that has begun.
 
-/// What can be wrong with a reply that has begun.
+/// Why a reply that has begun cannot be used.
 #[derive(Debug, PartialEq)]
 pub(super) enum ReplyError {
-    /// More than may be held.
+    /// The reply exceeds a size limit.
     TooLarge,
-    /// It is not what a model says.
+    /// The reply is not in the format of the dialect.
     Malformed(String),
-    /// It ended before its end.
+    /// The stream ended before the end of the reply.
     Cut,
-    /// The provider says so itself.
+    /// The provider reports an error.
     Reported {
-        /// In its words.
+        /// The message of the provider.
         message: String,
-        /// May another try help?
+        /// Can a retry help?
         retryable: bool,
     },
     /// The connection broke off.
