@@ -147,7 +147,7 @@ fn what_never_works_fails_in_every_dialect() {
     let Some(mock) = Mock::start() else { return };
     for (wish, expected) in [
         ("gone", "broke off"),
-        ("garbled", "makes no sense"),
+        ("garbled", "is malformed"),
         ("dropped", "answered 500"),
     ] {
         let result = run(&mock, wish, "");

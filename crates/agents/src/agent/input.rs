@@ -203,7 +203,7 @@ impl InputRunner {
 
     fn too_late(&self) -> String {
         let limit = self.timeout.unwrap_or_default().as_secs_f64();
-        format!("nobody answered within {limit} s")
+        format!("there was no answer within {limit} s")
     }
 }
 

@@ -177,7 +177,7 @@ impl AgentWindow {
         ];
         let selection = match script.run(variables).await {
             Ok(Value::Array(selection)) => selection,
-            Ok(other) => return Err(format!("its last value is no list of messages but {other}")),
+            Ok(other) => return Err(format!("its last value is not a list of messages but {other}")),
             Err(failure) => return Err(describe(&failure)),
         };
         let kept = selected(&all, &selection, &measured.sending.messages);

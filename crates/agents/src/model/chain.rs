@@ -330,7 +330,7 @@ fn retry(profile: &Profile) -> Retry {
 fn too_long(error: ModelError) -> ModelError {
     let seconds = error.retry_after.unwrap_or_default().as_secs();
     ModelError {
-        message: format!("{error}; it asks to be left alone for {seconds} s, which is too long to wait"),
+        message: format!("{error}; it asks for a pause of {seconds} s, which is too long"),
         ..error
     }
 }

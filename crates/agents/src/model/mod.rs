@@ -116,7 +116,7 @@ pub struct ModelError {
     pub message: String,
     /// May the same request succeed when it is made again?
     pub retryable: bool,
-    /// How long the provider asks to be left alone, if it does.
+    /// The pause that the provider asks for, if it asks for one.
     pub retry_after: Option<Duration>,
     /// Is it the schema that the provider does not take? Without it the request may succeed.
     pub refused_schema: bool,

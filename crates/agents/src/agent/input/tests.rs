@@ -234,7 +234,7 @@ async fn without_any_answer_the_run_waits_or_the_agent_fails() {
         person: vec![Answer::TimedOut],
         ..Setup::with(|spec| spec.timeout = Some(Duration::from_secs(2)))
     };
-    let failed = Told::Failed(FailureKind::Timeout, "nobody answered within 2 s".into());
+    let failed = Told::Failed(FailureKind::Timeout, "there was no answer within 2 s".into());
     assert_eq!(late.result(1).await, failed);
 }
 

@@ -130,7 +130,7 @@ impl WatchdogState {
     fn give_up(&mut self, error: &io::Error) {
         self.is_given_up = true;
         self.warning = Some(format!(
-            "there is no watchdog, since `{}` cannot be started: {error}; should this run be killed, its scripts work on",
+            "the watchdog `{}` cannot be started: {error}; if this run is killed, its scripts continue to run",
             self.command.program.display()
         ));
     }

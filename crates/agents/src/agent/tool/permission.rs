@@ -76,16 +76,16 @@ impl ToolPermissions {
                 lock(&self.always).insert(tool.to_owned());
                 Ok(())
             }
-            Decision::Denied => Err(denied(tool, "the person who runs this said no")),
+            Decision::Denied => Err(denied(tool, "the operator refused the call")),
             Decision::Cancelled => Err(denied(tool, "the question was withdrawn")),
             Decision::Nobody => {
                 if lock(&self.unasked).insert(tool.to_owned()) {
                     execution.notes.warn(format!(
-                        "the tool `{tool}` was denied, since nobody could be asked; `--allow-tool {tool}` allows it, \
+                        "the tool `{tool}` was denied, because no operator was available; `--allow-tool {tool}` allows it, \
                          and so does `permission: allow` in the ensemble"
                     ));
                 }
-                Err(denied(tool, "nobody is there who could permit it"))
+                Err(denied(tool, "no operator is available to permit it"))
             }
         }
     }
@@ -211,7 +211,10 @@ mod tests {
         let (permissions, operator) = permissions(&["files.write"], decisions);
         assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Ok(()));
         let refused = ask(&permissions, Permission::Ask, "files.read").await.unwrap_err();
-        assert!(refused.contains("denied") && refused.contains("said no"), "{refused}");
+        assert!(
+            refused.contains("denied") && refused.contains("operator refused"),
+            "{refused}"
+        );
         assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Ok(()));
         assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Ok(()));
         assert!(ask(&permissions, Permission::Ask, "other").await.is_err());

@@ -21,7 +21,7 @@ pub(super) fn end_of(observed: Observed) -> ToolEnd {
             Err(failure) => ToolEnd::Error(failure.error),
         },
         Observed::NeedsInput(question) => ToolEnd::Error(format!(
-            "nobody is there to answer the question: {}",
+            "no operator is available to answer the question: {}",
             question.prompt.trim()
         )),
         Observed::Interrupted(_) => ToolEnd::Error("the tool was interrupted".to_owned()),

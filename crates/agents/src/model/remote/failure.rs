@@ -78,7 +78,7 @@ impl Target<'_> {
                 self.error(format!("the reply of {who} has more than {most} MiB"), false)
             }
             ReplyError::Malformed(what) => {
-                self.error(format!("the reply of {who} makes no sense: {}", shortened(&what)), true)
+                self.error(format!("the reply of {who} is malformed: {}", shortened(&what)), true)
             }
             ReplyError::Cut => self.error(format!("the reply of {who} broke off before its end"), true),
             ReplyError::Lost(cause) => self.error(format!("the reply of {who} broke off: {}", shortened(&cause)), true),
@@ -135,11 +135,8 @@ impl Target<'_> {
             300..=399 => {
                 let to = headers.get(LOCATION).and_then(|to| to.to_str().ok());
                 Some(match to {
-                    Some(to) => format!(
-                        "it wants to be asked at {}, which takes another `base_url`",
-                        shortened(to)
-                    ),
-                    None => "it wants to be asked elsewhere, which takes another `base_url`".to_owned(),
+                    Some(to) => format!("it redirects to {}; set `base_url` to the new address", shortened(to)),
+                    None => "it redirects to another address, which `base_url` must name".to_owned(),
                 })
             }
             _ => None,
@@ -366,7 +363,10 @@ mod tests {
             assert_eq!(refusal(profile, provider, status, &[], body).message, expected);
         }
         let moved = refusal(&own, "xai", 307, &[("location", "https://elsewhere.example/")], "");
-        assert!(moved.message.contains("asked at https://elsewhere.example/"), "{moved}");
+        assert!(
+            moved.message.contains("redirects to https://elsewhere.example/"),
+            "{moved}"
+        );
         let long = refusal(&own, "openai", 500, &[], &"x ".repeat(1 << 20));
         assert!(long.message.chars().count() < 500, "{long}");
     }

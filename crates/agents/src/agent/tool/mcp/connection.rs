@@ -79,7 +79,7 @@ impl Connection {
                     Ok(Err(error)) => {
                         child.wait_for_stderr().await;
                         child.end().await;
-                        return Err(said(format!("the server does not speak the protocol: {error}")));
+                        return Err(said(format!("the MCP handshake with the server failed: {error}")));
                     }
                     Err(_) => return Err(said(NO_HANDSHAKE.to_owned())),
                 };
