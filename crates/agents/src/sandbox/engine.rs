@@ -27,7 +27,7 @@ const STRING_LIMIT: usize = 64 << 20;
 const ITEM_LIMIT: usize = 1_000_000;
 /// Expressions within expressions.
 const DEPTH_LIMIT: usize = 64;
-/// How many steps pass between two questions whether to stop.
+/// The number of steps between two calls of `stop`.
 const STOP_STEPS: u64 = 512;
 
 /// What every engine shares; what comes later takes precedence.
@@ -47,7 +47,7 @@ static MODULES: LazyLock<Vec<Shared<Module>>> = LazyLock::new(|| {
     ]
 });
 
-/// An engine that ends when `stop` says so.
+/// An engine that ends a script when `stop` returns true.
 pub(super) fn engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine {
     let mut engine = unlimited();
     engine

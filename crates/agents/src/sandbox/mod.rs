@@ -50,11 +50,11 @@ pub use variable::Variable;
 pub struct Script {
     ast: AST,
     words: Words,
-    /// Is it begun where it is asked for? No longer once that was not enough.
+    /// Is the script run inline first? No longer after it has exceeded the inline limits once.
     inline: AtomicBool,
 }
 
-/// Every word of a text, as far as it may be a name.
+/// All words of a text that may be names.
 type Words = HashSet<Box<str>>;
 
 impl fmt::Debug for Script {
@@ -63,7 +63,7 @@ impl fmt::Debug for Script {
     }
 }
 
-/// Why a text is no script.
+/// A syntax error of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptError {
     /// What is wrong, without the place.
@@ -74,22 +74,22 @@ pub struct ScriptError {
     pub column: usize,
 }
 
-/// Why a script gave no value.
+/// Why a script returned no value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScriptFailure {
-    /// It threw this value, or an error of the language stopped it.
+    /// The script threw an error, or an error of the language stopped it.
     Reported(ScriptError),
-    /// It ran past a limit of the sandbox.
+    /// The script exceeded a limit of the sandbox.
     Limit(ScriptError),
-    /// It was stopped from outside.
+    /// The script was stopped from outside.
     Stopped,
 }
 
 impl Script {
-    /// Compiles the text; the same text is compiled once for all who have a script of it.
+    /// Compiles the text. Scripts of the same text share the compiled form.
     ///
     /// # Errors
-    /// The text is no script.
+    /// The text is not a valid script.
     pub fn compile(text: &str) -> Result<Arc<Self>, ScriptError> {
         known::script(text, || {
             let own = text.to_owned();
@@ -109,15 +109,15 @@ impl Script {
         })
     }
 
-    /// May it look at the variable of that name? If not, the variable need not be prepared.
+    /// May the script read the variable of this name? If not, the caller need not prepare the variable.
     pub fn reads(&self, name: &str) -> bool {
         self.words.contains(name)
     }
 
-    /// Runs it; its last value is the result. Dropping the future stops it.
+    /// Runs the script and returns its last value. Dropping the future stops the script.
     ///
     /// # Errors
-    /// It failed, or ran past a limit.
+    /// The script failed or exceeded a limit.
     pub async fn run(self: &Arc<Self>, variables: Vec<(&'static str, Variable)>) -> Result<Value, ScriptFailure> {
         if self.inline.load(Ordering::Relaxed) {
             if let Some(ended) = inline::run(&self.ast, &self.words, &variables) {
@@ -135,7 +135,8 @@ impl Script {
         ended.await.unwrap_or_else(|| Err(broken()))
     }
 
-    /// Runs it on this thread, which needs a large stack. `stop` is asked now and then and ends it when true.
+    /// Runs the script on this thread, which needs a large stack. `stop` is called regularly and ends the script when
+    /// it returns true.
     fn perform(
         &self,
         variables: &[(&'static str, Variable)],
@@ -164,7 +165,7 @@ fn scope(
     scope
 }
 
-/// The script's end; an error of the engine is outside, for those who judge it themselves.
+/// Evaluates the script. The outer error is that of the engine, so that the caller can inspect it.
 fn evaluate(
     engine: &Engine,
     ast: &AST,
@@ -179,7 +180,7 @@ fn evaluate(
     }))
 }
 
-/// Tells the script to stop when nobody waits for it any more.
+/// Stops the script when its future is dropped.
 #[derive(Debug, Default)]
 struct StopOnDrop(Arc<AtomicBool>);
 

@@ -5,10 +5,10 @@ use serde_json::{Number, Value};
 
 use super::view::ContextView;
 
-/// Deeper values are no result: what is written must be readable again.
+/// The maximum nesting depth of a result. Deeper values could be written but not read again.
 const DEPTH: usize = 100;
 
-/// Rhai's value as JSON; the error goes on after "the value".
+/// Converts a value of Rhai to JSON; the error continues a sentence that begins with "the value".
 pub(super) fn to_json(value: Dynamic) -> Result<Value, String> {
     convert(value, DEPTH)
 }
