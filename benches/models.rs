@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use ensemble_agents::agent::llm::{LlmRunner, Wiring};
-use ensemble_agents::model::{Heard, Model, ModelRequest, Network, Provider, Remote};
+use ensemble_agents::agent::llm::{LlmOptions, LlmRunner};
+use ensemble_agents::model::{Model, ModelRequest, Network, OnText, Provider, Remote};
 use ensemble_core::runner::Runner;
-use ensemble_core::thread::{Listener, Message, Role, Said, Speaker};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
 use ensemble_language::ensemble::AgentKind;
 use serde_json::json;
 
@@ -88,10 +88,10 @@ async fn bare_stream(client: &reqwest::Client, server: SocketAddr, mut heard: im
 
 async fn our_call(remote: &Remote, server: SocketAddr) {
     let heard = AtomicU64::new(0);
-    let hear: &Heard<'_> = &|piece: &str| {
+    let on_text: &OnText<'_> = &|piece: &str| {
         heard.fetch_add(piece.len() as u64, Ordering::Relaxed);
     };
-    let reply = remote.complete(request(server), hear).await.expect("a reply");
+    let reply = remote.complete(request(server), on_text).await.expect("a reply");
     assert_eq!(reply.text.len() as u64, heard.load(Ordering::Relaxed));
 }
 
@@ -132,7 +132,7 @@ fn lateness() {
         let heard = || bare.add(written.lock().expect("unpoisoned").elapsed().as_secs_f64() * 1e3);
         runtime.block_on(bare_stream(&client, server, heard));
         let heard = AtomicU64::new(0);
-        let hear: &Heard<'_> = &|_: &str| {
+        let on_text: &OnText<'_> = &|_: &str| {
             let since = written.lock().expect("unpoisoned").elapsed();
             let figures = if heard.fetch_add(1, Ordering::Relaxed) == 0 {
                 &first
@@ -142,7 +142,7 @@ fn lateness() {
             figures.lock().expect("unpoisoned").add(since.as_secs_f64() * 1e3);
         };
         runtime
-            .block_on(remote.complete(request(server), hear))
+            .block_on(remote.complete(request(server), on_text))
             .expect("a reply");
     }
     let (first, late) = (
@@ -177,11 +177,11 @@ fn many(agents: usize) {
         let AgentKind::Llm(llm) = &agent.kind else {
             panic!("an LLM")
         };
-        let wiring = Wiring {
-            listener: heard.clone(),
-            ..Wiring::of(Model::reached(profile.clone(), &network).expect("a model"))
+        let options = LlmOptions {
+            live_output: heard.clone(),
+            ..LlmOptions::of(Model::with_network(profile.clone(), &network).expect("a model"))
         };
-        Arc::new(LlmRunner::new(agent, llm, wiring).expect("a runner"))
+        Arc::new(LlmRunner::new(agent, llm, options).expect("a runner"))
     };
     let runners = plan.ensemble().agents.iter().map(runner).collect();
     let ran = run(&plan, runners);
@@ -202,8 +202,8 @@ fn many(agents: usize) {
 #[derive(Default)]
 struct Counts(AtomicU64);
 
-impl Listener for Counts {
-    fn hear(&self, _: &Speaker, _: Said<'_>) {
+impl LiveOutput for Counts {
+    fn receive(&self, _: &ExecutionRef, _: LiveUpdate<'_>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

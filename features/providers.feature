@@ -62,7 +62,7 @@ Feature: Agents ask models over HTTP
     When I run `ensemble run a.yaml --output json`
     Then it ends as "completed" with exit code 0
     And execution 1 of "a" gave "response" = "Here I am."
-    And a warning says "left alone for 3600 s"
+    And a warning says "asks for a pause of 3600 s"
     And "tired" was asked 1 time
 
   Scenario: What is wrong is told with what to do

@@ -244,8 +244,8 @@ Feature: Tools
       | 1         | ask_person | {"question": "Well?"} | result | "fine" |
     When I run `ensemble run a.yaml --output json`
     Then execution 1 of "boss" called these tools:
-      | iteration | name       | arguments             | end   | what                                               |
-      | 1         | ask_person | {"question": "Well?"} | error | nobody is there to answer the question: Well?      |
+      | iteration | name       | arguments             | end   | what                                                   |
+      | 1         | ask_person | {"question": "Well?"} | error | no operator is available to answer the question: Well? |
 
   Scenario: An ensemble as a tool is a whole conversation
     Given the ensemble "a.yaml":
@@ -301,8 +301,8 @@ Feature: Tools
     And a warning says "`--allow-tool write` allows it"
     And execution 1 of "a" called these tools:
       | iteration | name   | arguments | end   | what                                                     |
-      | 1         | write  | {}        | error | denied: nobody is there who could permit it              |
-      | 1         | write  | {}        | error | denied: nobody is there who could permit it              |
+      | 1         | write  | {}        | error | denied: no operator is available to permit it            |
+      | 1         | write  | {}        | error | denied: no operator is available to permit it            |
       | 1         | secret | {}        | error | there is no tool `secret`; there are: write              |
     And there is no file "written"
     When I run `ensemble run a.yaml --output json --allow-tool write`

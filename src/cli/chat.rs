@@ -39,7 +39,7 @@ pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, C
     let runs = surroundings.runs_with(showing.operator);
     let mut options = given::options(&args.answering, &args.driving, surroundings)?;
     options.reporters.push(showing.reporter);
-    options.listener = showing.listener;
+    options.live_output = showing.live_output;
     block_on(async {
         let mut ready = match &args.run {
             Some(run) => continue_run(run, &runs, options, surroundings).await?,

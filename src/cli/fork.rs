@@ -14,7 +14,7 @@ pub(super) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, C
     let showing = showing(&args.showing, surroundings);
     let runs = surroundings.runs_with(showing.operator);
     let mut options = given::options(&args.answering, &args.driving, surroundings)?;
-    options.listener = showing.listener;
+    options.live_output = showing.live_output;
     options.reporters.push(showing.reporter);
     let set = given::set(&args.set)?;
     let ending = Ending {
@@ -36,7 +36,7 @@ pub(super) fn rerun(args: &RerunArgs, surroundings: &Surroundings) -> Result<u8,
     let showing = showing(&args.showing, surroundings);
     let runs = surroundings.runs_with(showing.operator);
     let mut options = given::options(&args.answering, &args.driving, surroundings)?;
-    options.listener = showing.listener;
+    options.live_output = showing.live_output;
     options.reporters.push(showing.reporter);
     let ending = Ending {
         fail_on_limit: args.driving.fail_on_limit,

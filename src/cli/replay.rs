@@ -25,7 +25,7 @@ pub(super) fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u
         true => RunOptions::default(),
         false => given::answering(&args.answering, surroundings)?.durability(Durability::None),
     };
-    run.listener = showing.listener;
+    run.live_output = showing.live_output;
     let is_story = args.showing.verbose || args.showing.output == Output::Events;
     if is_story {
         run.reporters.push(showing.reporter);

@@ -17,7 +17,7 @@ pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
     let mut showing = showing(&args.showing, surroundings);
     let runs = surroundings.runs_with(showing.operator);
     let mut options = given::options(&args.answering, &args.driving, surroundings)?;
-    options.listener = showing.listener;
+    options.live_output = showing.live_output;
     let ending = Ending {
         fail_on_limit: args.driving.fail_on_limit,
         showing: &args.showing,
@@ -52,7 +52,7 @@ pub(super) fn continue_run(args: &ContinueArgs, surroundings: &Surroundings) -> 
     let showing = showing(&args.showing, surroundings);
     let runs = surroundings.runs_with(showing.operator);
     let mut options = given::options(&args.answering, &args.driving, surroundings)?;
-    options.listener = showing.listener;
+    options.live_output = showing.live_output;
     options.reporters.push(showing.reporter);
     let ending = Ending {
         fail_on_limit: args.driving.fail_on_limit,

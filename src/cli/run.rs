@@ -20,7 +20,7 @@ pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, Cli
     show_warnings(&prepared, &args.showing, surroundings);
     let mut options = given::options(&args.answering, &args.driving, surroundings)?;
     options.reporters.push(showing.reporter);
-    options.listener = showing.listener;
+    options.live_output = showing.live_output;
     options.input = args
         .input
         .as_deref()

@@ -7,20 +7,20 @@ use super::lines::Lines;
 use super::surroundings::Surroundings;
 use super::terminal::TerminalOperator;
 use ensemble_core::operator::{Operator, Unattended};
-use ensemble_core::thread::Listener;
+use ensemble_core::thread::LiveOutput;
 use ensemble_reports::report::{self, ConsoleWriter, Events, Human, Reporter, Silent, Verbosity};
 
-/// The reporter, the listener and the operator of a run.
+/// The reporter, the receiver of live output and the operator of a run.
 pub(super) struct Showing {
     /// The reporter.
     pub(super) reporter: Box<dyn Reporter + Send>,
-    /// The listener, which receives replies while they arrive.
-    pub(super) listener: Option<Arc<dyn Listener>>,
+    /// The receiver of live output: it gets replies while they arrive.
+    pub(super) live_output: Option<Arc<dyn LiveOutput>>,
     /// The operator.
     pub(super) operator: Arc<dyn Operator>,
 }
 
-/// The reporter, the listener and the operator for these arguments.
+/// The reporter, the receiver of live output and the operator for these arguments.
 pub(super) fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
     let human = |console: &ConsoleWriter| Human::new(console.clone(), verbosity(args));
     showing_by(args, surroundings, &Lines::default(), human)
@@ -35,7 +35,7 @@ pub(super) fn showing_by(
 ) -> Showing {
     let streams = surroundings.streams;
     let mut asks_on = None;
-    let mut listener: Option<Arc<dyn Listener>> = None;
+    let mut live_output: Option<Arc<dyn LiveOutput>> = None;
     let reporter: Box<dyn Reporter + Send> = match args.output {
         Output::Json => Box::new(Silent),
         Output::Events => Box::new(Events::new(streams.out())),
@@ -49,7 +49,7 @@ pub(super) fn showing_by(
             };
             let console = ConsoleWriter::new(streams.out(), streams.err(), showing);
             asks_on = Some(console.clone());
-            listener = Some(Arc::new(console.clone()));
+            live_output = Some(Arc::new(console.clone()));
             Box::new(human(&console))
         }
     };
@@ -60,7 +60,7 @@ pub(super) fn showing_by(
     };
     Showing {
         reporter,
-        listener,
+        live_output,
         operator,
     }
 }

@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use ensemble_agents::agent::process::{Invocation, keep_watch};
+use ensemble_agents::agent::process::{Invocation, run_watchdog};
 
 /// The name of the internal command.
 const COMMAND: &str = "__watchdog";
@@ -32,5 +32,5 @@ pub(super) fn watch() {
         SignalKind::quit(),
     ]
     .map(|kind| runtime.as_ref().ok().map(|_| signal(kind)));
-    keep_watch(std::io::stdin());
+    run_watchdog(std::io::stdin());
 }

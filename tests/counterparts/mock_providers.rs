@@ -147,7 +147,7 @@ fn what_never_works_fails_in_every_dialect() {
     let Some(mock) = Mock::start() else { return };
     for (wish, expected) in [
         ("gone", "broke off"),
-        ("garbled", "makes no sense"),
+        ("garbled", "is malformed"),
         ("dropped", "answered 500"),
     ] {
         let result = run(&mock, wish, "");
@@ -204,7 +204,7 @@ async fn tools_are_called_side_by_side_in_every_dialect() {
             ..Profile::default()
         };
         let tools = Arc::new(Adder::default());
-        let model = Model::reached(profile, &Network::default()).expect("a model");
+        let model = Model::with_network(profile, &Network::default()).expect("a model");
         let dialogue = Dialogue::new(model).with_tools(tools.clone());
         let ended = dialogue.until_done(Thread::default(), "sums", 3).await.expect("an end");
         assert_eq!(ended.text, "They are 3 and 7.", "{provider}");

@@ -164,7 +164,7 @@ fn a_window_that_is_too_small_is_a_warning() {
 fn a_script_that_selects_wrongly_is_told_why() {
     let scripts = [
         ("[]", "the last user message and the messages after it must be kept"),
-        ("42", "its last value is no list of messages but 42"),
+        ("42", "its last value is not a list of messages but 42"),
         ("throw \"no\"", "no"),
         (
             "messages[0].content = \"other\"; messages",

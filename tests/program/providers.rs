@@ -96,10 +96,10 @@ fn a_provider_that_wants_long_rest_is_left_for_its_fallback() {
         );
     let result = run(&text);
     assert_eq!(response(&result), "From the other.");
-    assert!(warnings(&result).contains("left alone for 86400 s"), "{result:#}");
+    assert!(warnings(&result).contains("asks for a pause of 86400 s"), "{result:#}");
     assert_eq!(busy.asked().len(), 1);
     let error = error(&run(&ensemble(&busy.url(), "")));
-    assert!(error.contains("86400 s, which is too long to wait"), "{error}");
+    assert!(error.contains("86400 s, which is too long"), "{error}");
 }
 
 #[test]
@@ -240,10 +240,10 @@ fn a_profiles_own_header_stands_in_place_of_the_dialects() {
 fn what_makes_no_sense_is_told_shortly() {
     let html = "<html><title>Welcome to nginx</title></html>";
     let rows: [(Answer, &str); 6] = [
-        (events(&["{\"choices\": [{\"del"]), "makes no sense"),
+        (events(&["{\"choices\": [{\"del"]), "is malformed"),
         (
             answer("200 OK", &[("content-type", "application/json")], "{not json"),
-            "makes no sense",
+            "is malformed",
         ),
         (
             answer("200 OK", &[("content-type", "text/html")], html),
@@ -356,7 +356,7 @@ fn a_key_goes_only_where_it_belongs() {
     )]);
     let result = run(&ensemble(&away.url(), ", api_key_env: OTHER_KEY"));
     assert!(
-        error(&result).contains(&format!("it wants to be asked at {}", server.url())),
+        error(&result).contains(&format!("it redirects to {}", server.url())),
         "{result:#}"
     );
     assert_eq!(server.asked().len(), 2, "nobody followed");
@@ -438,11 +438,11 @@ fn a_key_is_left_nowhere() {
             "failed: wrong key",
             events(&[&json!({"error": {"message": format!("wrong key {KEY}")}}).to_string()]),
         ),
-        ("makes no sense", events(&[KEY])),
+        ("is malformed", events(&[KEY])),
         ("I was told [secret]", says(&format!("I was told {KEY}"))),
         ("I was told [secret]", whole),
         ("text/html", html),
-        ("wants to be asked at", moved),
+        ("redirects to", moved),
     ];
     for (expected, answer) in rows {
         let server = Server::with(vec![answer]);

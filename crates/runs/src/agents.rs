@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ensemble_agents::agent::dialogue::Window;
-use ensemble_agents::agent::guarded::Guarded;
-use ensemble_agents::agent::input::{InputRunner, Wiring};
+use ensemble_agents::agent::input::{InputOptions, InputRunner};
 use ensemble_agents::agent::llm::{self, LlmRunner};
 use ensemble_agents::agent::schema::Schema;
+use ensemble_agents::agent::schema_checked::SchemaCheckedRunner;
 use ensemble_agents::agent::script::{self, Places};
 use ensemble_agents::agent::sub_ensemble::SubEnsembleRunner;
 use ensemble_agents::agent::tool::mcp::Servers;
@@ -20,7 +20,7 @@ use ensemble_language::loader;
 use crate::error::RunError;
 use crate::parts::{OpenInner, Parts, Shared, Unready};
 use crate::prepare::{Prepared, profiles};
-use crate::tools::equip;
+use crate::tools::toolset_of;
 
 /// Runners in declaration order, and whose model is simulated.
 #[derive(Default)]
@@ -110,19 +110,19 @@ impl Maker<'_> {
                 let model = parts.connect(&llm.model)?;
                 let window = parts.window(llm, &model)?;
                 let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
-                let equipment = equip(llm, parts, self.open, &|agent| self.made(agent))?;
-                let wiring = llm::Wiring {
-                    toolbox: equipment.kit.map(|kit| kit as Arc<dyn llm::Toolbox>),
-                    listener: shared.listener.clone(),
+                let agent_tools = toolset_of(llm, parts, self.open, &|agent| self.made(agent))?;
+                let wiring = llm::LlmOptions {
+                    tool_source: agent_tools.toolset.map(|toolset| toolset as Arc<dyn llm::ToolSource>),
+                    live_output: shared.live_output.clone(),
                     window: window.map(|window| Arc::new(window) as Arc<dyn Window>),
-                    ..llm::Wiring::of(model)
+                    ..llm::LlmOptions::of(model)
                 };
                 let runner = LlmRunner::new(agent, llm, wiring)?;
-                let simulated = runner.is_simulated() || sums_up || equipment.simulated;
+                let simulated = runner.is_simulated() || sums_up || agent_tools.simulated;
                 (Arc::new(runner), simulated)
             }
             AgentKind::Input(spec) => {
-                let wiring = Wiring {
+                let wiring = InputOptions {
                     answers: shared.answers.clone(),
                     operator: shared.operator.clone(),
                     load: &parts.load(),
@@ -144,7 +144,7 @@ impl Maker<'_> {
 fn guard(agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
     let is_reply = matches!(agent.kind, AgentKind::Llm(_));
     match agent.output_schema.as_ref().map(Schema::compile) {
-        Some(Ok(schema)) => Arc::new(Guarded::new(runner, schema, is_reply)),
+        Some(Ok(schema)) => Arc::new(SchemaCheckedRunner::new(runner, schema, is_reply)),
         // The loader has refused schemas that do not compile.
         Some(Err(_)) | None => runner,
     }

@@ -15,7 +15,7 @@ use ensemble_core::operator::{Asked, PermissionRequest};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{ReadError, RunFollower, RunId, StoredRun};
-use ensemble_core::thread::{Listener, Said, Speaker, ToolCall};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall};
 use tokio::sync::Notify;
 
 /// Most events that wait for a subscriber; one that is slower reads records from the log.
@@ -207,41 +207,41 @@ impl Reporter for HubReporter {
     }
 }
 
-/// Hands live pieces on: to subscribers, and to a listener those of the outermost run.
-pub(crate) struct HubListener {
+/// Hands live pieces on: to subscribers, and to to a receiver of live output those of the outermost run.
+pub(crate) struct HubLiveOutput {
     pub(crate) hub: Hub,
-    pub(crate) listener: Option<Arc<dyn Listener>>,
+    pub(crate) live_output: Option<Arc<dyn LiveOutput>>,
 }
 
-impl Listener for HubListener {
-    fn hear(&self, speaker: &Speaker, said: Said<'_>) {
-        let run = RunId::new(Arc::clone(&speaker.run));
-        if let Some(listener) = self
-            .listener
+impl LiveOutput for HubLiveOutput {
+    fn receive(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
+        let run = RunId::new(Arc::clone(&source.run));
+        if let Some(live_output) = self
+            .live_output
             .as_ref()
             .filter(|_| self.hub.0.outermost.get() == Some(&run))
         {
-            listener.hear(speaker, said);
+            live_output.receive(source, update);
         }
         self.hub.send(&run, || {
             RunEventKind::Live(LivePiece {
-                agent: Arc::clone(&speaker.agent),
-                execution: speaker.execution,
-                attempt: speaker.attempt,
-                piece: Piece::of(said),
+                agent: Arc::clone(&source.agent),
+                execution: source.execution,
+                attempt: source.attempt,
+                piece: Piece::of(update),
             })
         });
     }
 }
 
 impl Piece {
-    fn of(said: Said<'_>) -> Self {
-        match said {
-            Said::Text(text) => Self::Text(text.to_owned()),
-            Said::ToolCalled(call) => Self::ToolStarted(call.clone()),
-            Said::ToolEnded(call) => Self::ToolEnded(call.clone()),
-            Said::Again => Self::Restarted,
-            Said::Retrying { pause, error } => Self::Retrying {
+    fn of(update: LiveUpdate<'_>) -> Self {
+        match update {
+            LiveUpdate::Text(text) => Self::Text(text.to_owned()),
+            LiveUpdate::ToolStarted(call) => Self::ToolStarted(call.clone()),
+            LiveUpdate::ToolEnded(call) => Self::ToolEnded(call.clone()),
+            LiveUpdate::Restarted => Self::Restarted,
+            LiveUpdate::Retrying { pause, error } => Self::Retrying {
                 pause,
                 error: error.to_owned(),
             },

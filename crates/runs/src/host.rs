@@ -79,7 +79,7 @@ impl Host {
     }
 
     /// Starts a process beside each run that kills the run's child processes should this process be killed. The
-    /// command has to call [`keep_watch`](ensemble_agents::agent::process::keep_watch).
+    /// command has to call [`run_watchdog`](ensemble_agents::agent::process::run_watchdog).
     #[must_use]
     pub fn with_watchdog(self, command: Option<Invocation>) -> Self {
         Self {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ensemble_agents::agent::input::Answers;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::store::Durability;
-use ensemble_core::thread::Listener;
+use ensemble_core::thread::LiveOutput;
 use ensemble_language::data::Context;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub struct RunOptions {
     /// Who is told of each event at once, in the task that drives the run.
     pub reporters: Vec<Box<dyn Reporter + Send>>,
     /// Who gets the live pieces of the run's own agents at once.
-    pub listener: Option<Arc<dyn Listener>>,
+    pub live_output: Option<Arc<dyn LiveOutput>>,
 }
 
 /// A folder of cached replies.

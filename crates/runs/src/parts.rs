@@ -5,18 +5,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ensemble_agents::agent::build_error::BuildError;
 use ensemble_agents::agent::input::Answers;
-use ensemble_agents::agent::llm::BuildError;
 use ensemble_agents::agent::process::{Bounds, Watchdog};
 use ensemble_agents::agent::script::Places;
 use ensemble_agents::agent::sub_ensemble::Conversations;
-use ensemble_agents::agent::tool::Permits;
+use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
-use ensemble_agents::agent::window::{AgentWindow, Outside};
+use ensemble_agents::agent::window::{AgentWindow, WindowResources};
 use ensemble_agents::model::{Cache, Model, Network, Override, ProfileError, Profiles};
 use ensemble_core::operator::Operator;
 use ensemble_core::store::Durability;
-use ensemble_core::thread::Listener;
+use ensemble_core::thread::LiveOutput;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice};
 use ensemble_language::loader::codes::NOT_READY;
@@ -39,11 +39,11 @@ pub(crate) struct Shared {
     /// Who is asked.
     pub(crate) operator: Arc<dyn Operator>,
     /// Who gets live pieces.
-    pub(crate) listener: Arc<dyn Listener>,
+    pub(crate) live_output: Arc<dyn LiveOutput>,
     /// Subscribers of the run.
     pub(crate) hub: Hub,
     /// Which tools may be called.
-    pub(crate) permits: Arc<Permits>,
+    pub(crate) permissions: Arc<ToolPermissions>,
     /// Servers of tools.
     pub(crate) servers: Arc<Servers>,
     /// Overrides of models.
@@ -133,7 +133,7 @@ impl Parts<'_> {
             return Ok(None);
         };
         let link = model.profiles().next();
-        let outside = Outside {
+        let outside = WindowResources {
             model: &llm.model,
             model_name: link.map_or("", |link| &link.profile.model),
             load: &self.load(),

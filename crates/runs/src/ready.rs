@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use ensemble_agents::agent::process::{Watchdog, kill_leftovers};
-use ensemble_agents::agent::tool::Permits;
+use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
 use ensemble_core::executor::Clock;
@@ -21,7 +21,7 @@ use ensemble_language::ensemble::Agent;
 use crate::agents::{ReadyAgents, ready_agents};
 use crate::desk::Desk;
 use crate::error::RunError;
-use crate::events::{Hub, HubListener};
+use crate::events::{Hub, HubLiveOutput};
 use crate::given;
 use crate::host::Host;
 use crate::inner::{Outermost, PROGRAM, opener};
@@ -107,12 +107,12 @@ impl Making<'_> {
         let watchdog = host.watchdog().map(|command| Arc::new(Watchdog::new(command.clone())));
         let shared = Shared {
             answers: Arc::new(options.answers),
-            permits: Arc::new(Permits::new(Arc::clone(&operator), options.allowed_tools)),
+            permissions: Arc::new(ToolPermissions::new(Arc::clone(&operator), options.allowed_tools)),
             servers: Arc::new(Servers::new(watchdog.clone())),
             operator,
-            listener: Arc::new(HubListener {
+            live_output: Arc::new(HubLiveOutput {
                 hub: hub.clone(),
-                listener: options.listener,
+                live_output: options.live_output,
             }),
             hub,
             overrides: given::overrides(models)?,

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use ensemble_agents::agent::script;
 use ensemble_agents::agent::sub_ensemble::SubEnsembleRunner;
 use ensemble_agents::agent::tool::mcp::Address;
-use ensemble_agents::agent::tool::{Kit, Performer};
+use ensemble_agents::agent::tool::{ToolRunner, Toolset};
 use ensemble_core::runner::Runner;
 use ensemble_language::ensemble::{Agent, Llm, McpServer, Permission, Setting, Tool, ToolKind};
 
 use crate::parts::{OpenInner, Parts, Unready};
 
 /// What an agent's model may call, and whether a simulated model takes part in it unseen.
-pub(crate) struct Equipment {
+pub(crate) struct AgentTools {
     /// The tools; `None` where there are none.
-    pub(crate) kit: Option<Arc<Kit>>,
+    pub(crate) toolset: Option<Arc<Toolset>>,
     /// Does an inner ensemble have a simulated model?
     pub(crate) simulated: bool,
 }
@@ -26,14 +26,14 @@ type MakeAgent<'a> = dyn Fn(&Agent) -> Result<(Arc<dyn Runner>, bool), Unready> 
 ///
 /// # Errors
 /// The first tool that cannot be made ready.
-pub(crate) fn equip(
+pub(crate) fn toolset_of(
     llm: &Llm,
     parts: &Parts<'_>,
     open: &OpenInner,
     made: &MakeAgent<'_>,
-) -> Result<Equipment, Unready> {
+) -> Result<AgentTools, Unready> {
     let ensemble = parts.prepared.plan.ensemble();
-    let mut kit = Kit::new(parts.shared.permits.clone());
+    let mut toolset = Toolset::new(parts.shared.permissions.clone());
     let mut simulated = false;
     for used in &llm.tools {
         let Some(tool) = ensemble.tool(&used.tool) else {
@@ -46,17 +46,17 @@ pub(crate) fn equip(
         match &tool.kind {
             ToolKind::Mcp(server) => {
                 let address = address(server, parts).map_err(failed)?;
-                kit.add_server(used, tool, parts.shared.servers.at(address));
+                toolset.add_server(used, tool, parts.shared.servers.at(address));
             }
             _ => {
-                let (performer, is_simulated) = performer(tool, parts, open, made).map_err(failed)?;
+                let (tool_runner, is_simulated) = tool_runner(tool, parts, open, made).map_err(failed)?;
                 simulated |= is_simulated;
-                kit.add(&used.tool, tool, parameters(tool), performer);
+                toolset.add(&used.tool, tool, parameters(tool), tool_runner);
             }
         }
     }
-    Ok(Equipment {
-        kit: (!kit.is_empty()).then(|| Arc::new(kit)),
+    Ok(AgentTools {
+        toolset: (!toolset.is_empty()).then(|| Arc::new(toolset)),
         simulated,
     })
 }
@@ -71,16 +71,16 @@ fn parameters(tool: &Tool) -> serde_json::Value {
 }
 
 /// Who performs a tool that is no server's, and whether that is simulated and not told elsewhere.
-fn performer(
+fn tool_runner(
     tool: &Tool,
     parts: &Parts<'_>,
     open: &OpenInner,
     made: &MakeAgent<'_>,
-) -> Result<(Performer, bool), Unready> {
+) -> Result<(ToolRunner, bool), Unready> {
     Ok(match &tool.kind {
         ToolKind::Script { script, .. } => {
             let runner = script::runner(script, &parts.places, parts.bounds());
-            (Performer::Script(runner), false)
+            (ToolRunner::Script(runner), false)
         }
         ToolKind::Agent { agent, .. } => {
             let ensemble = parts.prepared.plan.ensemble();
@@ -88,20 +88,20 @@ fn performer(
                 return Err(Unready::new(format!("there is no agent `{agent}`")));
             };
             let (runner, _) = made(performing)?;
-            let performer = Performer::Agent {
+            let tool_runner = ToolRunner::Agent {
                 name: performing.name.clone(),
                 config: Arc::new(performing.config.clone()),
                 timeout: performing.timeout,
                 runner,
             };
-            (performer, false)
+            (tool_runner, false)
         }
         ToolKind::Ensemble { ensemble, .. } => {
             let inner = open(ensemble, parts.prepared, parts.shared)?;
             let runner = SubEnsembleRunner(inner.conversations);
-            (Performer::Ensemble(Arc::new(runner)), inner.simulated)
+            (ToolRunner::Ensemble(Arc::new(runner)), inner.simulated)
         }
-        ToolKind::Mcp(_) => return Err(Unready::new("a server is no performer".to_owned())),
+        ToolKind::Mcp(_) => return Err(Unready::new("an MCP server needs no tool runner".to_owned())),
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::{BoxFuture, Execution, Notes};
-use crate::model::{Heard, ModelError, ModelReply, ModelRequest, Provider};
+use crate::model::{ModelError, ModelReply, ModelRequest, OnText, Provider};
 use ensemble_language::data::{Context, JsonMap, Remaining};
 use ensemble_language::ensemble::{Agent, AgentKind, Conversation, Declared, Dependency, Ending, OnError, Retry};
 
@@ -54,16 +54,16 @@ impl Provider for Prepared {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        heard: &'a Heard<'a>,
+        on_text: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         self.asked.lock().unwrap().push(request);
         let says = self.says.lock().unwrap().pop_front().expect("a reply was prepared");
         Box::pin(async move {
             if let Ok(reply) = &says {
                 let (first, second) = reply.text.split_at(reply.text.len() / 2);
-                heard(first);
+                on_text(first);
                 tokio::task::yield_now().await;
-                heard(second);
+                on_text(second);
             }
             says
         })

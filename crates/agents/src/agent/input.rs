@@ -1,7 +1,7 @@
-//! Input agents: a question, and whoever answers it.
+//! Input agents: a question, and the sources of its answer.
 //!
-//! Asked in this order: answers given with the run, the ensemble's `responses`, a person, `default`. When none of
-//! them answers, the run waits. An answer from any of them must be one of the `choices`, where there are any.
+//! The sources in their order: answers given with the run, the `responses` of the ensemble, the operator, `default`. If
+//! no source gives an answer, the run waits. If there are `choices`, every answer must be one of them.
 
 mod answers;
 mod responder;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use self::answers::Injected;
 use self::responder::Responder;
-use super::llm::BuildError;
+use super::build_error::BuildError;
 use super::reply::{object, without_last_newline};
 use super::scope::{listens_to, scope};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
@@ -27,7 +27,7 @@ use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
 use ensemble_language::ensemble::{Agent, InputSpec};
 use ensemble_language::template::{Scope, Template};
 
-/// How often a person who answers beside the choices is asked again.
+/// The maximum number of repeated questions after an answer that is not one of the choices.
 const ASKED_AT_MOST: usize = 10;
 
 /// Performs the executions of an input agent.
@@ -42,26 +42,26 @@ pub struct InputRunner {
     listens_to: Arc<[Arc<str>]>,
 }
 
-/// What an input agent needs from outside.
-pub struct Wiring<'a> {
+/// The parts from which an input runner is built.
+pub struct InputOptions<'a> {
     /// Answers given with the run.
     pub answers: Arc<Answers>,
-    /// Who is asked.
+    /// The operator that answers questions.
     pub operator: Arc<dyn Operator>,
     /// Reads a script that `responses` names.
     pub load: &'a LoadScript,
-    /// Readies the model of the profile that `responses` names.
+    /// Connects the model of the profile that `responses` names.
     pub connect: &'a dyn Fn(&Arc<str>) -> Result<Model, ProfileError>,
 }
 
-/// Who gave an answer; only people may answer with a choice's number.
+/// The source of an answer; only the operator may answer with the number of a choice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Person,
     Other,
 }
 
-/// How asking has ended.
+/// The result of asking the operator.
 enum End {
     Output(JsonMap),
     Failed(Failure),
@@ -69,8 +69,8 @@ enum End {
 }
 
 impl InputRunner {
-    /// Compiles the question and readies whoever answers in the person's place.
-    pub fn new(agent: &Agent, spec: &InputSpec, wiring: Wiring<'_>) -> Result<Self, BuildError> {
+    /// Compiles the question and prepares the `responses`.
+    pub fn new(agent: &Agent, spec: &InputSpec, options: InputOptions<'_>) -> Result<Self, BuildError> {
         let prompt = Template::compile(&spec.prompt).map_err(|error| BuildError::Template {
             which: "input.prompt".to_owned(),
             error,
@@ -82,15 +82,15 @@ impl InputRunner {
             default: spec.default.clone(),
             timeout: spec.timeout,
             responder: responder
-                .map(|responses| Responder::new(responses, &wiring))
+                .map(|responses| Responder::new(responses, &options))
                 .transpose()?,
-            answers: wiring.answers,
-            operator: wiring.operator,
+            answers: options.answers,
+            operator: options.operator,
             listens_to: listens_to(agent),
         })
     }
 
-    /// Does a simulated model take part?
+    /// Is the model that answers simulated?
     pub fn is_simulated(&self) -> bool {
         self.responder.as_ref().is_some_and(Responder::is_simulated)
     }
@@ -145,7 +145,7 @@ impl InputRunner {
         }
     }
 
-    /// Asks until the answer is one of the choices, within the time for all of it.
+    /// Asks the operator until the answer is one of the choices; the time limit applies to all questions together.
     async fn ask_operator(&self, question: &Question, execution: &Execution) -> Answer {
         let _standing = execution.stopwatch.stand_outside();
         let started = tokio::time::Instant::now();
@@ -172,7 +172,7 @@ impl InputRunner {
         answer
     }
 
-    /// The output that an answer stands for, if it is allowed.
+    /// The output for an answer, if the answer is valid.
     fn take(&self, answer: Value, by: By) -> End {
         let answer = match answer {
             Value::Number(_) | Value::Bool(_) => Value::String(answer.to_string()),
@@ -203,7 +203,7 @@ impl InputRunner {
 
     fn too_late(&self) -> String {
         let limit = self.timeout.unwrap_or_default().as_secs_f64();
-        format!("nobody answered within {limit} s")
+        format!("there was no answer within {limit} s")
     }
 }
 
@@ -213,14 +213,14 @@ impl Runner for InputRunner {
     }
 }
 
-/// What asking a model in a person's place has left behind.
+/// The usage and the exchange of a model that answered instead of the operator.
 #[derive(Default)]
 struct Booked {
     usage: Usage,
     exchange: Vec<Iteration>,
 }
 
-/// The answer as it is spelled among the choices; any answer where there are none.
+/// The answer in the spelling of the choices; without choices, any answer is valid.
 fn choice(answer: &str, choices: &[String], by: By) -> Option<String> {
     if choices.is_empty() {
         return Some(answer.to_owned());
@@ -240,7 +240,7 @@ fn choice(answer: &str, choices: &[String], by: By) -> Option<String> {
     named.or(numbered).cloned()
 }
 
-/// A text that is a JSON object is that object.
+/// A text that contains a JSON object becomes this object.
 fn text_output(text: &str) -> JsonMap {
     object(text).unwrap_or_else(|| response(without_last_newline(text).into()))
 }

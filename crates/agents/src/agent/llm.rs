@@ -1,27 +1,27 @@
-//! LLM agents: a system message, the thread, a task; a reply that becomes an output.
+//! LLM agents: a request with a system message, the thread and a task; the reply becomes the output.
 //!
-//! The requests and the tools between them are a round of a [`Dialogue`]; here stand what is said, what its end means
-//! for the execution, and what is remembered.
+//! A [`Dialogue`] makes the requests and calls the tools of a round. This module renders the messages, converts the end
+//! of the round to an observation, and selects what the agent remembers.
 //!
-//! **Repairs.** With an `output_schema`, a reply that does not match is sent back with the errors, up to
-//! `retry.max_attempts` requests in one attempt. A failure of kind `schema` from this runner therefore means that
-//! repairing has been tried: the executor must not make another attempt for it. It may for every other kind.
+//! **Corrections.** With an `output_schema`, a reply that does not match goes back to the model with the errors, up to
+//! `retry.max_attempts` requests in one attempt. So after a failure of kind `schema` from this runner, the executor
+//! must not make another attempt. After every other kind of failure it may.
 //!
-//! Nothing is remembered between executions but what [`Execution`] brings: the thread, and how many requests have
-//! been made.
+//! The runner keeps no state between executions: [`Execution`] carries the thread and the number of earlier requests.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::dialogue::{Cause, Dialogue, NoTools, Opening, Tools, Window};
+use super::build_error::{BuildError, compile_template};
+use super::dialogue::{Cause, Dialogue, NoTools, RoundRequest, Tools, Window};
 use super::repair::{correction, mismatch};
 use super::reply::{checked, output_of};
 use super::schema::Schema;
 use super::scope::{listens_to, scope};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
-use crate::model::{Link, Model, ProfileError};
-use ensemble_core::thread::{Iteration, Listener, Role, Silence, Speaker, StopReason, Thread};
+use crate::model::{Link, Model};
+use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, NoLiveOutput, Role, StopReason, Thread};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
 use ensemble_language::template::{Template, TemplateError, task_text};
@@ -29,95 +29,68 @@ use ensemble_language::template::{Template, TemplateError, task_text};
 /// Performs the executions of an LLM agent.
 pub struct LlmRunner {
     dialogue: Dialogue,
-    toolbox: Option<Arc<dyn Toolbox>>,
-    listener: Arc<dyn Listener>,
+    tool_source: Option<Arc<dyn ToolSource>>,
+    live_output: Arc<dyn LiveOutput>,
     prompt: Option<Template>,
     system_prompt: Option<Template>,
-    /// The instructions of each profile of the model's chain.
+    /// The `system_prompt` of each profile in the chain of the model.
     profile_prompts: Vec<Option<Template>>,
     memory: Memory,
     schema: Option<(Schema, Arc<Value>)>,
-    /// Replies that may be sent back because they do not match, and the last one.
+    /// The maximum number of replies in one attempt, including those that do not match the schema.
     max_tries: u32,
     max_iterations: u32,
     listens_to: Arc<[Arc<str>]>,
 }
 
-/// The tools of an agent, for one of its executions.
-pub trait Toolbox: Send + Sync {
-    /// The tools as they are for that execution.
-    fn within<'a>(&'a self, execution: &'a Execution) -> Box<dyn Tools + 'a>;
+/// Gives the tools of an agent for one execution.
+pub trait ToolSource: Send + Sync {
+    /// The tools for this execution.
+    fn for_execution<'a>(&'a self, execution: &'a Execution) -> Box<dyn Tools + 'a>;
 }
 
-/// What an LLM agent is given from outside.
-pub struct Wiring {
-    /// Who answers.
+/// The parts from which an LLM runner is built.
+pub struct LlmOptions {
+    /// The model.
     pub model: Model,
-    /// What the model may call.
-    pub toolbox: Option<Arc<dyn Toolbox>>,
-    /// What keeps its thread within the model's context window.
+    /// The tools that the model may call.
+    pub tool_source: Option<Arc<dyn ToolSource>>,
+    /// Keeps the thread within the context window of the model.
     pub window: Option<Arc<dyn Window>>,
-    /// Who hears it speak.
-    pub listener: Arc<dyn Listener>,
+    /// Receives the live output of the model and its tools.
+    pub live_output: Arc<dyn LiveOutput>,
 }
 
-impl Wiring {
-    /// A model, and nothing else.
+impl LlmOptions {
+    /// A model without tools, context window and live output.
     pub fn of(model: Model) -> Self {
         Self {
             model,
-            toolbox: None,
+            tool_source: None,
             window: None,
-            listener: Arc::new(Silence),
+            live_output: Arc::new(NoLiveOutput),
         }
     }
 }
 
-/// Why there can be no runner for an agent.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
-    /// A template is none.
-    #[error("{which}: {error}")]
-    Template {
-        /// `prompt`, `system_prompt`, `input.prompt`, or of which profile.
-        which: String,
-        /// What is wrong.
-        error: TemplateError,
-    },
-    /// `output_schema` is no JSON Schema.
-    #[error("output_schema: {0}")]
-    Schema(String),
-    /// A script cannot be read or compiled.
-    #[error("{path}: {message}")]
-    Script {
-        /// As the ensemble names it.
-        path: String,
-        /// What is wrong.
-        message: String,
-    },
-    /// No model can answer in a person's place.
-    #[error(transparent)]
-    Profile(#[from] ProfileError),
-}
-
-/// The messages of an attempt, rendered.
+/// The rendered messages of an attempt.
 struct Task {
     systems: Vec<Option<String>>,
     user: String,
 }
 
 impl LlmRunner {
-    /// Compiles what the agent and the model's profiles have written.
-    pub fn new(agent: &Agent, llm: &Llm, wiring: Wiring) -> Result<Self, BuildError> {
-        let model = wiring.model;
+    /// Compiles the templates and the schema of the agent and the templates of the model profiles.
+    pub fn new(agent: &Agent, llm: &Llm, options: LlmOptions) -> Result<Self, BuildError> {
+        let model = options.model;
         let profile_prompt = |link: &Link| {
             let which = format!("system_prompt of model profile `{}`", link.name);
-            template(&which, link.profile.system_prompt.as_deref())
+            compile_template(&which, link.profile.system_prompt.as_deref())
         };
         let schema = |value: &Value| Schema::compile(value).map(|schema| (schema, Arc::new(value.clone())));
         Ok(Self {
-            prompt: template("prompt", llm.prompt.as_deref())?,
-            system_prompt: template("system_prompt", llm.system_prompt.as_deref())?,
+            prompt: compile_template("prompt", llm.prompt.as_deref())?,
+            system_prompt: compile_template("system_prompt", llm.system_prompt.as_deref())?,
             profile_prompts: model.profiles().map(profile_prompt).collect::<Result<_, _>>()?,
             memory: llm.memory,
             schema: agent
@@ -129,13 +102,13 @@ impl LlmRunner {
             max_tries: agent.retry.max_attempts.get(),
             max_iterations: llm.max_iterations.get(),
             listens_to: listens_to(agent),
-            toolbox: wiring.toolbox,
-            listener: wiring.listener,
-            dialogue: Dialogue::new(model).with_window(wiring.window),
+            tool_source: options.tool_source,
+            live_output: options.live_output,
+            dialogue: Dialogue::new(model).with_window(options.window),
         })
     }
 
-    /// Does a simulated model take part?
+    /// Is the model simulated?
     pub fn is_simulated(&self) -> bool {
         self.dialogue.model().is_simulated()
     }
@@ -178,7 +151,7 @@ impl LlmRunner {
         })
     }
 
-    /// Asks, and asks again while the reply does not match the schema.
+    /// Requests a reply, and requests corrections until the reply matches the schema.
     async fn converse(
         &self,
         execution: &Execution,
@@ -190,8 +163,8 @@ impl LlmRunner {
             Memory::Conversation => Arc::clone(&execution.thread),
             Memory::None => Arc::default(),
         };
-        let tools: Box<dyn Tools + '_> = match &self.toolbox {
-            Some(toolbox) => toolbox.within(execution),
+        let tools: Box<dyn Tools + '_> = match &self.tool_source {
+            Some(tool_source) => tool_source.for_execution(execution),
             None => Box::new(NoTools),
         };
         let mut text = with_rejection(&task.user, execution);
@@ -217,12 +190,12 @@ impl LlmRunner {
         }
     }
 
-    fn opening(&self, execution: &Execution, task: &Task, thread: Thread, text: String, spent: Usage) -> Opening {
-        Opening {
+    fn opening(&self, execution: &Execution, task: &Task, thread: Thread, text: String, spent: Usage) -> RoundRequest {
+        RoundRequest {
             thread: Arc::new(thread),
             text,
             systems: task.systems.clone(),
-            speaker: Speaker {
+            source: ExecutionRef {
                 run: execution.run_id.clone(),
                 agent: Arc::clone(&execution.agent_name),
                 execution: execution.execution,
@@ -235,15 +208,17 @@ impl LlmRunner {
         }
     }
 
-    /// One round, with what it cost booked and what it warned of passed on.
+    /// Runs one round; its usage and warnings go into the notes of the execution.
     async fn round(
         &self,
-        opening: Opening,
+        opening: RoundRequest,
         tools: &dyn Tools,
         execution: &Execution,
         spent: &mut Usage,
     ) -> (Result<String, Failure>, Thread) {
-        let held = self.dialogue.booked(opening, tools, &*self.listener, &execution.notes);
+        let held = self
+            .dialogue
+            .booked(opening, tools, &*self.live_output, &execution.notes);
         let conversed = held.await;
         *spent = *spent + conversed.usage;
         for warning in conversed.warnings {
@@ -276,16 +251,7 @@ impl Runner for LlmRunner {
     }
 }
 
-/// A template of the agent, if there is one.
-pub(super) fn template(which: &str, text: Option<&str>) -> Result<Option<Template>, BuildError> {
-    let compiled = text.map(Template::compile).transpose();
-    compiled.map_err(|error| BuildError::Template {
-        which: which.to_owned(),
-        error,
-    })
-}
-
-/// The task; after a mismatch in the attempt before, with what was wrong with it.
+/// The task; if the output of the last attempt did not match the schema, with the errors.
 fn with_rejection(task: &str, execution: &Execution) -> String {
     let rejected = execution.last_failure.as_ref();
     match rejected.filter(|failure| failure.kind == FailureKind::Schema) {
@@ -294,8 +260,8 @@ fn with_rejection(task: &str, execution: &Execution) -> String {
     }
 }
 
-/// What of it stays in the agent's thread: the task as it was meant, tools, and the last word. What was sent back and
-/// mended is not remembered.
+/// The part of the exchange that stays in the thread of the agent: the original task, the tool calls and the final
+/// reply. Rejected replies and corrections are removed.
 fn remembered_of(said: Thread, task: String) -> Thread {
     let mut iterations = said.into_iterations();
     let is_round = |iteration: &Iteration| iteration.messages.first().is_some_and(|first| first.role == Role::User);

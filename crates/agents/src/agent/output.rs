@@ -1,17 +1,17 @@
-//! What a script said, read as the output of its agent.
+//! The stdout of a script, converted to the output of its agent.
 //!
-//! An output is a JSON object. Whatever else a script says becomes one, so that conditions, the context and
-//! the journal know a single shape; and a script that says of itself that it failed is believed.
+//! An output is a JSON object. Other values and text are converted to an object, so that conditions, the context and
+//! the journal have one form. A script can report its own failure in the object.
 
 use serde_json::Value;
 
 use super::Notes;
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 
-/// The key under which what is no object is kept.
+/// The key for text and values that are not objects.
 pub const RESPONSE: &str = "response";
 
-/// The output in what a child process wrote; invalid UTF-8 is replaced, with a warning.
+/// Converts the bytes that a child process wrote; invalid UTF-8 is replaced, with a warning.
 pub fn from_bytes(bytes: &[u8], notes: &Notes) -> Result<JsonMap, Failure> {
     let text = String::from_utf8_lossy(bytes);
     if matches!(text, std::borrow::Cow::Owned(_)) {
@@ -20,10 +20,10 @@ pub fn from_bytes(bytes: &[u8], notes: &Notes) -> Result<JsonMap, Failure> {
     from_text(&text, notes)
 }
 
-/// The output in a text: one JSON value, else the text itself.
+/// Converts a text: one JSON value, otherwise the text itself.
 ///
-/// Text that sets out to be a JSON object and is none is kept as text, with a warning that says where it
-/// goes wrong, since a condition on one of its keys would otherwise be false without a word.
+/// Text that begins like a JSON object but is not valid stays text. A warning gives the position of the error, because
+/// a condition on a key of the object would be false without an explanation.
 pub fn from_text(text: &str, notes: &Notes) -> Result<JsonMap, Failure> {
     match serde_json::from_str(text) {
         Ok(value) => from_value(value),
@@ -38,7 +38,7 @@ pub fn from_text(text: &str, notes: &Notes) -> Result<JsonMap, Failure> {
     }
 }
 
-/// The output in a value: an object as it is, anything else under `response`.
+/// Converts a value: an object stays as it is, any other value is stored under `response`.
 pub fn from_value(value: Value) -> Result<JsonMap, Failure> {
     let Value::Object(map) = value else {
         return Ok(response(value));

@@ -1,18 +1,20 @@
 //! Child processes: one JSON object in, one JSON value or text out.
 //!
-//! A script may do anything: ignore its stdin, flood stderr, leave children behind, never end. None of it may
-//! stop the conversation, fill our memory or outlive the execution. So the three pipes are served side by
-//! side, what is kept has a bound, and the script's whole process group dies with the future that runs it.
+//! A script may ignore its stdin, write without end to stderr, leave child processes running, or never end. None of
+//! this may stop the conversation, exhaust the memory or outlive the execution. So the three pipes are served
+//! concurrently, the output that is kept is limited, and the process group of the script is killed when the future is
+//! dropped.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "this room starts programs and finds those that were left"
+    reason = "this module starts programs and finds those that were left running"
 )]
 
 mod fault;
 mod group;
 mod leftovers;
 mod payload;
+mod pipe;
 pub(in crate::agent) mod service;
 mod tail;
 #[cfg(test)]
@@ -34,38 +36,38 @@ use self::group::Group;
 pub use self::leftovers::kill_leftovers;
 pub use self::tail::KEPT as STDERR_KEPT;
 use self::tail::Tail;
-pub use self::watchdog::{Watchdog, keep_watch};
+pub use self::watchdog::{Watchdog, run_watchdog};
 use super::{Execution, Observation, Observed, output};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 
 #[cfg(not(unix))]
 compile_error!("scripts are run in process groups, which only Unix has");
 
-/// How many bytes a script may write to stdout, unless told otherwise.
+/// The default limit for the stdout of a script, in bytes.
 pub const DEFAULT_OUTPUT_CAP: usize = 10 * 1024 * 1024;
 
-/// The environment variable by which a run's processes are known.
+/// The environment variable that marks the processes of a run.
 pub const RUN_ID: &str = "ENSEMBLE_RUN_ID";
 
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Invocation {
-    /// A path, or a name to be found on PATH.
+    /// A path, or a name that is searched on PATH.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments of the program.
     pub arguments: Vec<OsString>,
 }
 
-/// What no child process of a run may exceed.
+/// The limits of every child process of a run.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    /// How many bytes it may write to stdout.
+    /// The limit for stdout, in bytes.
     pub output_cap: usize,
-    /// Who kills it should the run be killed; nobody, if it may live on.
+    /// The watchdog that kills the process if the run is killed; `None`: the process continues to run.
     pub watchdog: Option<Arc<Watchdog>>,
 }
 
-/// Runs the program in `folder`, within the bounds, and reads what it says.
+/// Runs the program in `folder`, within the bounds, and reads its output.
 ///
 /// Dropping the future kills the program and all of its process group at once.
 pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> Observed {
@@ -84,7 +86,7 @@ async fn perform(
 ) -> Result<JsonMap, Failure> {
     let started = start(invocation, folder, bounds, execution).await;
     let running = started.map_err(|error| fault::not_started(invocation, folder, &error))?;
-    running.attend(execution, bounds.output_cap).await
+    running.serve(execution, bounds.output_cap).await
 }
 
 /// A process with its pipes.
@@ -95,7 +97,7 @@ struct Running {
     stderr: ChildStderr,
 }
 
-/// Why we stopped listening.
+/// Why the output is no longer read.
 enum End {
     Exited(io::Result<ExitStatus>),
     TooLarge,
@@ -138,24 +140,24 @@ impl Running {
     }
 
     /// Serves the pipes until the child ends.
-    async fn attend(self, execution: &Execution, output_cap: usize) -> Result<JsonMap, Failure> {
+    async fn serve(self, execution: &Execution, output_cap: usize) -> Result<JsonMap, Failure> {
         let Self {
             mut group,
             stdin,
             mut stdout,
             mut stderr,
         } = self;
-        let mut said = Said::new(output_cap);
-        let mut heard = Tail::new(&execution.notes);
+        let mut stdout_buffer = StdoutBuffer::new(output_cap);
+        let mut stderr_tail = Tail::new(&execution.notes);
 
-        let talk = async {
-            tokio::join!(payload::write(stdin, execution), heard.follow(&mut stderr));
+        let pipes = async {
+            tokio::join!(payload::write(stdin, execution), stderr_tail.follow(&mut stderr));
             pending::<Infallible>().await
         };
         let end = tokio::select! {
             status = group.end() => End::Exited(status),
-            () = said.outgrow(&mut stdout) => End::TooLarge,
-            never = talk => match never {},
+            () = stdout_buffer.read_until_too_large(&mut stdout) => End::TooLarge,
+            never = pipes => match never {},
         };
         let status = match end {
             End::Exited(status) => status,
@@ -164,17 +166,22 @@ impl Running {
                 group.end().await
             }
         };
-        group::drain(&stdout, |bytes| said.extend(bytes));
-        group::drain(&stderr, |bytes| heard.extend(bytes));
-        judge(status, &said, &heard.text(), execution)
+        pipe::drain(&stdout, |bytes| stdout_buffer.extend(bytes));
+        pipe::drain(&stderr, |bytes| stderr_tail.extend(bytes));
+        result_of(status, &stdout_buffer, &stderr_tail.text(), execution)
     }
 }
 
-fn judge(status: io::Result<ExitStatus>, said: &Said, stderr: &str, execution: &Execution) -> Result<JsonMap, Failure> {
+fn result_of(
+    status: io::Result<ExitStatus>,
+    stdout_buffer: &StdoutBuffer,
+    stderr: &str,
+    execution: &Execution,
+) -> Result<JsonMap, Failure> {
     match status {
-        _ if said.is_too_large() => Err(fault::too_large(said.cap)),
-        Ok(status) if status.success() => output::from_bytes(&said.bytes, &execution.notes),
-        Ok(status) => Err(fault::ended(status, &said.bytes, stderr)),
+        _ if stdout_buffer.is_too_large() => Err(fault::too_large(stdout_buffer.cap)),
+        Ok(status) if status.success() => output::from_bytes(&stdout_buffer.bytes, &execution.notes),
+        Ok(status) => Err(fault::ended(status, &stdout_buffer.bytes, stderr)),
         Err(error) => Err(Failure::new(
             FailureKind::Exit,
             format!("cannot learn how the script ended: {error}"),
@@ -182,13 +189,13 @@ fn judge(status: io::Result<ExitStatus>, said: &Said, stderr: &str, execution: &
     }
 }
 
-/// What came on stdout so far.
-struct Said {
+/// The stdout of the process so far.
+struct StdoutBuffer {
     bytes: Vec<u8>,
     cap: usize,
 }
 
-impl Said {
+impl StdoutBuffer {
     fn new(cap: usize) -> Self {
         Self { bytes: Vec::new(), cap }
     }
@@ -197,8 +204,8 @@ impl Said {
         self.bytes.len() > self.cap
     }
 
-    /// Listens, and returns once it is too much; the end of the stream is no reason to return.
-    async fn outgrow(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
+    /// Reads the stream and returns when the limit is exceeded. At the end of the stream it does not return.
+    async fn read_until_too_large(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
         while !self.is_too_large() {
             self.bytes.reserve(self.bytes.len().clamp(4 * 1024, 64 * 1024));
             if let Ok(0) | Err(_) = stream.read_buf(&mut self.bytes).await {

@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use ensemble_language::data::JsonMap;
 
-/// Where the text goes.
+/// The key for the full text.
 const RESPONSE: &str = "response";
 
-/// The output that a reply stands for.
+/// The output for a reply.
 pub fn output_of(text: &str) -> JsonMap {
     let text = without_last_newline(text);
     let mut output = object_in(text).unwrap_or_default();
@@ -21,9 +21,9 @@ pub fn output_of(text: &str) -> JsonMap {
     output
 }
 
-/// What an `output_schema` is about: the output without the full text that [`output_of`] has added.
+/// The part of the output that `output_schema` applies to: the output without the full text that [`output_of`] adds.
 ///
-/// It is told from the output alone, so whoever validates an LLM agent's output later comes to the same answer.
+/// It depends on the output alone, so a later validation of the output gives the same result.
 pub fn checked(output: &JsonMap) -> Cow<'_, JsonMap> {
     let text = output.get(RESPONSE).and_then(Value::as_str);
     match text.and_then(object_in) {
@@ -44,7 +44,7 @@ pub(super) fn without_last_newline(text: &str) -> &str {
     }
 }
 
-/// The object that the text is, or whose only fenced block it holds.
+/// The JSON object that is the whole text or its only fenced block.
 fn object_in(text: &str) -> Option<JsonMap> {
     if let Some(object) = object(text) {
         return Some(object);

@@ -1,7 +1,7 @@
 //! Rhai scripts as agents: they run inside the process and need nothing installed.
 //!
-//! An agent may write the script that a later one runs, so a script is looked for with each execution. Its text is read
-//! only where the file is another than it was, and compiled only where nobody has a script of that text.
+//! An agent may write the script that a later agent runs, so the file is searched for each execution. Its text is read
+//! only if the file has changed, and compiled only if no agent has a script of the same text.
 
 #![expect(
     clippy::disallowed_methods,
@@ -51,12 +51,12 @@ struct Version {
 #[derive(Debug)]
 pub(super) struct Found<'a> {
     path: &'a Path,
-    /// What messages call it.
+    /// The name of the script in messages.
     name: &'a str,
     version: Version,
 }
 
-/// The first of these places, each with what messages call it, where there is a file.
+/// The first of these places where there is a file; each place has a name for messages.
 pub(super) fn find(places: &[(PathBuf, String)]) -> Option<Found<'_>> {
     places.iter().find_map(|(path, name)| {
         let file = fs::metadata(path).ok().filter(Metadata::is_file)?;

@@ -1,13 +1,13 @@
-//! `output_schema`: compiled once, asked about every output.
+//! `output_schema`: compiled once, and applied to every output.
 
 use serde_json::Value;
 
 use ensemble_language::data::JsonMap;
 
-/// Errors that are told of one output; more help nobody.
+/// The maximum number of errors that are reported for one output.
 const MOST: usize = 20;
 
-/// Characters of one error; values in it may be long.
+/// The maximum number of characters of one error, because it may quote long values.
 const LONGEST: usize = 300;
 
 /// A compiled JSON Schema.
@@ -15,7 +15,7 @@ const LONGEST: usize = 300;
 pub struct Schema(jsonschema::Validator);
 
 impl Schema {
-    /// Compiles it; the error is in words. A schema cannot refer to files or addresses.
+    /// Compiles the schema; the error is a message. A schema cannot refer to files or addresses.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         jsonschema::validator_for(schema)
             .map(Self)

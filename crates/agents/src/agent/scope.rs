@@ -1,4 +1,4 @@
-//! What an execution may know, as templates and in-process scripts see it.
+//! The data of an execution as variables of templates and of in-process scripts.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
-//! Script agents: what `script:` names, and who performs it.
+//! Script agents: finding the program that `script:` names, and running it.
 //!
-//! A script is sought anew for each execution, since an agent may write the script that a later one runs; only
-//! what was found on PATH is remembered, until there is a file of that name. The same search serves `validate`, so that both give the same answer for the same reason.
+//! A script is searched for each execution, because an agent may write the script that a later agent runs. Only a
+//! program on PATH is remembered, until there is a file of this name. `validate` uses the same search, so that both
+//! agree.
 
 #![expect(
     clippy::disallowed_methods,
@@ -28,10 +29,10 @@ const SHELL_WORDS: [&str; 19] = [
     "type", "ulimit", "umask", "unset", "wait",
 ];
 
-/// Where programs are sought when PATH is not set.
+/// The search path for programs if PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Where scripts are sought, and where they run.
+/// The folders in which scripts are searched and run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Places {
     /// The folder of the ensemble file.
@@ -40,7 +41,7 @@ pub struct Places {
     pub project_root: PathBuf,
 }
 
-/// What a `script:` turned out to be.
+/// The resolved form of a `script:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolved {
     /// A Rhai script, run inside the process.
@@ -49,12 +50,12 @@ pub enum Resolved {
     Process(Invocation),
 }
 
-/// Why a `script:` cannot be run here and now.
+/// Why a `script:` cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable {
-    /// What is wrong.
+    /// The reason.
     pub message: String,
-    /// What to do about it.
+    /// A suggestion for the user.
     pub help: String,
 }
 
@@ -175,7 +176,7 @@ pub fn resolve(script: &str, places: &Places) -> Result<Resolved, Unavailable> {
     }
 }
 
-/// Likewise for a command line that is already taken apart.
+/// Finds the program of a command line that is already split into words.
 pub fn resolve_words(words: &[String], places: &Places) -> Result<Resolved, Unavailable> {
     match words {
         [program, arguments @ ..] if !program.trim().is_empty() => {

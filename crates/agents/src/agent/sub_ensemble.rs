@@ -1,4 +1,4 @@
-//! An agent that is an ensemble: its conversation is one execution, its final state is the output.
+//! Agents that are ensembles: one inner conversation is one execution, and its final state is the output.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use ensemble_core::conversation::{CompletionReason, ConversationState};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
 
-/// Keys under which an inner conversation finds what its agent has read, and by what it was asked for.
-const HANDED_IN: [&str; 2] = ["dependencies", "request"];
+/// The keys of the inner context that hold the dependencies and the request of the agent.
+const INPUT_KEYS: [&str; 2] = ["dependencies", "request"];
 
-/// Holds whole conversations; the driving rooms, seen from here.
+/// Runs inner conversations. The run layer implements this trait.
 pub trait Conversations: Send + Sync {
-    /// Holds the conversation to its end and gives its state, or says why it could not be held.
+    /// Runs the conversation to its end and returns its state, or the reason why it could not run.
     fn hold<'a>(
         &'a self,
         execution: &'a Execution,
@@ -36,7 +36,7 @@ impl Runner for SubEnsembleRunner {
     }
 }
 
-/// What the inner conversation begins with: the agent's `config`, and what it read.
+/// The initial context of the inner conversation: the `config` of the agent, its dependencies and its request.
 fn context(execution: &Execution) -> Context {
     let own = execution
         .parameters
@@ -48,9 +48,9 @@ fn context(execution: &Execution) -> Context {
         .iter()
         .map(|(name, output)| (name.to_string(), Value::clone(output)))
         .collect();
-    context.insert(HANDED_IN[0].into(), Arc::new(Value::Object(outputs)));
+    context.insert(INPUT_KEYS[0].into(), Arc::new(Value::Object(outputs)));
     if let Some(request) = &execution.request {
-        context.insert(HANDED_IN[1].into(), Arc::new(json!(request)));
+        context.insert(INPUT_KEYS[1].into(), Arc::new(json!(request)));
     }
     context
 }
@@ -95,11 +95,11 @@ fn observed(execution: &Execution, state: &ConversationState) -> Observed {
     })
 }
 
-/// The context that the inner conversation came to. What was only handed in for it to read is not handed back.
+/// The final context of the inner conversation, without dependencies and request if they are unchanged.
 fn final_state(state: &ConversationState) -> JsonMap {
     let given = state.started().map(|started| &started.context);
     let is_only_given = |key: &str, value: &Arc<Value>| {
-        HANDED_IN.contains(&key)
+        INPUT_KEYS.contains(&key)
             && given
                 .and_then(|given| given.get(key))
                 .is_some_and(|given| given == value)

@@ -1,7 +1,7 @@
-//! The context window of an LLM agent: how its thread is cut before each request.
+//! The context window of an LLM agent: it selects the messages of the thread for each request.
 //!
-//! What is left out is decided by the pure part in [`ensemble_core::thread::window`], unless a script decides. Here stands
-//! what that needs from outside: a tokenizer, the script, and a model that sums up.
+//! [`ensemble_core::thread::window`] has the rules, without access to the outside. This module adds a tokenizer,
+//! scripts that select messages, and a model that writes summaries.
 
 mod summary;
 #[cfg(test)]
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use self::tokens::TokenCounter;
 use super::BoxFuture;
-use super::dialogue::{Fitted, Sending, Unfitted, Window};
-use super::llm::BuildError;
+use super::build_error::BuildError;
+use super::dialogue::{Window, WindowError, WindowInput, WindowOutput};
 use crate::model::{LoadScript, Model, ProfileError, describe};
 use crate::sandbox::{Script, ScriptFailure, Variable};
 use ensemble_core::thread::Message;
@@ -23,7 +23,7 @@ use ensemble_core::thread::window::{Cut, Keep, Limits, Rules, Size, cut, selecte
 use ensemble_language::data::Usage;
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, Strategy};
 
-/// Cuts the thread of one agent.
+/// The context window of one agent.
 pub struct AgentWindow {
     rules: Rules,
     how: How,
@@ -31,39 +31,39 @@ pub struct AgentWindow {
 }
 
 enum How {
-    /// By the rules alone.
+    /// The rules select the messages.
     Rules,
-    /// By a script.
+    /// A script selects the messages.
     Custom { path: String, script: Arc<Script> },
-    /// By the rules, and with a summary of this model in place of what is left out.
+    /// The rules select the messages, and a summary by this model replaces the others.
     Summary(Model),
 }
 
-/// What a window needs from outside.
-pub struct Outside<'a> {
-    /// The agent's own model.
+/// The parts from which a context window is built.
+pub struct WindowResources<'a> {
+    /// The model of the agent.
     pub model: &'a ModelChoice,
-    /// The name that its provider gives it.
+    /// The name of the model at its provider.
     pub model_name: &'a str,
     /// Reads scripts.
     pub load: &'a LoadScript,
-    /// Readies a model that sums up.
+    /// Connects a model that writes summaries.
     pub connect: &'a dyn Fn(&ModelChoice) -> Result<Model, ProfileError>,
 }
 
-/// A thread with the size of each of its messages.
+/// The input of the window, with the number of tokens of each message.
 struct Measured<'a> {
-    sending: Sending<'a>,
+    sending: WindowInput<'a>,
     system: Option<u64>,
     tokens: Vec<u64>,
 }
 
 impl AgentWindow {
-    /// Compiles the script, or readies the model that sums up.
+    /// Compiles the script, or connects the model that writes summaries.
     ///
     /// # Errors
-    /// There is no such script or profile.
-    pub fn new(window: &ContextWindow, outside: &Outside<'_>) -> Result<Self, BuildError> {
+    /// The script or profile does not exist or cannot be used.
+    pub fn new(window: &ContextWindow, outside: &WindowResources<'_>) -> Result<Self, BuildError> {
         let turns = |count: std::num::NonZeroU32| usize::try_from(count.get()).unwrap_or(usize::MAX);
         let how = match &window.strategy {
             Strategy::OldestFirst | Strategy::MiddleOut | Strategy::RecentTurnsOnly(_) => How::Rules,
@@ -96,12 +96,12 @@ impl AgentWindow {
         })
     }
 
-    /// Does a simulated model sum up?
+    /// Does a simulated model write the summaries?
     pub fn is_simulated(&self) -> bool {
         matches!(&self.how, How::Summary(model) if model.is_simulated())
     }
 
-    async fn measured<'a>(&self, mut sending: Sending<'a>) -> Measured<'a> {
+    async fn measured<'a>(&self, mut sending: WindowInput<'a>) -> Measured<'a> {
         let messages = std::mem::take(&mut sending.messages);
         let system = sending.system.map(str::to_owned);
         let counter = Arc::clone(&self.counter);
@@ -121,19 +121,19 @@ impl AgentWindow {
         };
         let (system, tokens, messages) = counted;
         Measured {
-            sending: Sending { messages, ..sending },
+            sending: WindowInput { messages, ..sending },
             system,
             tokens,
         }
     }
 
-    async fn fitted(&self, sending: Sending<'_>) -> Result<Fitted, Unfitted> {
+    async fn fitted(&self, sending: WindowInput<'_>) -> Result<WindowOutput, WindowError> {
         let measured = self.measured(sending).await;
         match &self.how {
             How::Rules => Ok(self.by_rules(measured)),
             How::Custom { path, script } => {
                 let fitted = self.by_script(script, measured).await;
-                fitted.map_err(|error| Unfitted {
+                fitted.map_err(|error| WindowError {
                     error: format!("context_window: {path}: {error}"),
                     usage: Usage::default(),
                 })
@@ -142,26 +142,26 @@ impl AgentWindow {
         }
     }
 
-    fn by_rules(&self, measured: Measured<'_>) -> Fitted {
+    fn by_rules(&self, measured: Measured<'_>) -> WindowOutput {
         let cut = measured.cut(&self.rules);
         let dropped = self.note(&measured, &cut.dropped.clone().collect::<Vec<_>>(), !cut.system);
         let mut messages = measured.sending.messages;
         messages.drain(cut.dropped.clone());
-        Fitted {
+        WindowOutput {
             messages,
             drops_system: !cut.system,
             dropped,
             warnings: self.too_much(&cut).into_iter().collect(),
-            ..Fitted::default()
+            ..WindowOutput::default()
         }
     }
 
-    async fn by_script(&self, script: &Arc<Script>, measured: Measured<'_>) -> Result<Fitted, String> {
+    async fn by_script(&self, script: &Arc<Script>, measured: Measured<'_>) -> Result<WindowOutput, String> {
         let limits = self.rules.limits;
         if limits != Limits::default() && limits.allow(measured.whole()) {
-            return Ok(Fitted {
+            return Ok(WindowOutput {
                 messages: measured.sending.messages,
-                ..Fitted::default()
+                ..WindowOutput::default()
             });
         }
         let json = |value: Value| Variable::Json(Arc::new(value));
@@ -177,7 +177,7 @@ impl AgentWindow {
         ];
         let selection = match script.run(variables).await {
             Ok(Value::Array(selection)) => selection,
-            Ok(other) => return Err(format!("its last value is no list of messages but {other}")),
+            Ok(other) => return Err(format!("its last value is not a list of messages but {other}")),
             Err(failure) => return Err(describe(&failure)),
         };
         let kept = selected(&all, &selection, &measured.sending.messages);
@@ -194,15 +194,15 @@ impl AgentWindow {
             amount(sent),
             most(limits)
         );
-        Ok(Fitted {
+        Ok(WindowOutput {
             messages,
             dropped,
             warnings: (!limits.allow(sent)).then_some(too_much).into_iter().collect(),
-            ..Fitted::default()
+            ..WindowOutput::default()
         })
     }
 
-    /// What the thread keeps of it; nothing where nothing is left out.
+    /// The record of dropped messages for the thread; `None` if no message is dropped.
     fn note(&self, measured: &Measured<'_>, left_out: &[usize], drops_system: bool) -> Option<Value> {
         let drops_system = drops_system && measured.system.is_some();
         if left_out.is_empty() && !drops_system {
@@ -219,7 +219,7 @@ impl AgentWindow {
         Some(note)
     }
 
-    /// What to tell where the limits cannot be held.
+    /// The warning if the limits cannot be kept.
     fn too_much(&self, cut: &Cut) -> Option<String> {
         let turns = match self.rules.min_recent_turns {
             1 => "the present turn is".to_owned(),
@@ -238,7 +238,7 @@ impl AgentWindow {
 }
 
 impl Window for AgentWindow {
-    fn fit<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Fitted, Unfitted>> {
+    fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
         Box::pin(self.fitted(sending))
     }
 }
@@ -258,7 +258,7 @@ impl Measured<'_> {
         size.unwrap_or_default()
     }
 
-    /// The instructions, if they are always sent.
+    /// The size of the instructions, if they are always sent.
     fn instructions(&self, rules: &Rules) -> Size {
         match rules.keeps_system {
             true => self.system_size(),
@@ -291,7 +291,7 @@ fn most(limits: Limits) -> String {
     format!("at most {}", both.join(" and "))
 }
 
-/// A message that nobody said, for the model to know what was said before.
+/// An additional message that contains the summary.
 fn in_place(text: String) -> Message {
     Message::new(ensemble_core::thread::Role::User, text)
 }

@@ -1,14 +1,14 @@
-//! Replies on disk: the same request need not be made twice, and with a full cache none is made at all.
+//! A cache of replies on disk: a request is not made twice, and with a complete cache no request is made.
 //!
-//! A decorator around any provider. An entry is a JSON file in the folder of the agent that asked, with the whole
-//! request and the reply, to be read and to be committed. It holds no key and no header.
+//! The cache is a decorator of a provider. An entry is a JSON file in the folder of the agent, with the whole request
+//! and the reply, so that people can read and commit it. It contains no keys and no headers.
 //!
-//! **The same request again.** An agent that asks the very same thing twice in a run wants two replies: that is how
-//! one samples. So the n-th time has an entry of its own. Which time it is, is told by the request's number where an
-//! entry has it: a resumed run finds what it would have found without the interruption. Else the entries are taken in
-//! their order, so the numbers may shift (a retry more, a retry less) and the replies stay.
+//! **Repeated requests.** An agent that makes the same request twice in a run expects two replies (sampling). So each
+//! repetition has its own entry. An entry with the number of the request is preferred, so that a resumed run finds the
+//! same entries as an uninterrupted run. Otherwise the entries are used in order, so that a different number of retries
+//! does not change the replies.
 //!
-//! Failures are not kept. What cannot be read is not there, and what cannot be written is a warning.
+//! Failures are not stored. An unreadable entry counts as missing, and a failed write is a warning.
 
 #![expect(clippy::disallowed_methods, reason = "the cache is files")]
 
@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::entry::{Entry, Problem, asked, differences};
-use super::{BoxFuture, Heard, Model, ModelError, ModelReply, ModelRequest, Provider};
+use super::{BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnText, Provider};
 use ensemble_language::data::digest;
 use ensemble_language::ensemble::SIMULATED;
 
-/// Characters of a request's digest that name its entries; an entry has the whole.
+/// The number of characters of the digest of a request in the name of its entries; an entry contains the whole digest.
 const NAME: usize = 16;
 
-/// Where replies are kept.
+/// A cache folder.
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
@@ -37,10 +37,10 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A folder that is filled with replies; it is made with the first one.
+    /// A folder to which replies are added; it is created with the first reply.
     ///
     /// # Errors
-    /// It is there and is no folder that can be read.
+    /// The path exists and is not a readable folder.
     pub fn filled(folder: PathBuf) -> io::Result<Self> {
         match std::fs::read_dir(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -48,16 +48,16 @@ impl Cache {
         }
     }
 
-    /// A folder that alone answers.
+    /// A folder that answers all requests, without a provider.
     ///
     /// # Errors
-    /// It is not there.
+    /// The folder does not exist.
     pub fn only(folder: PathBuf) -> io::Result<Self> {
         std::fs::read_dir(&folder)?;
         Ok(Self { folder, only: true })
     }
 
-    /// For the agents of the ensemble that this agent stands for.
+    /// The cache for the agents of the inner ensemble of this agent.
     #[must_use]
     pub fn within(&self, agent: &str) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Cache {
 }
 
 impl Model {
-    /// Answered from a cache first; simulated profiles are not, for they cost nothing.
+    /// Adds a cache in front of the providers, except simulated ones, which have no cost.
     #[must_use]
     pub fn cached(mut self, cache: &Cache) -> Self {
         let links = self.links.iter_mut();
@@ -83,14 +83,14 @@ impl Model {
 struct Cached {
     inner: Arc<dyn Provider>,
     cache: Cache,
-    /// Entries that have answered already.
+    /// The entries that were already used.
     used: Mutex<HashSet<PathBuf>>,
 }
 
-/// What the cache has for a request.
+/// The result of a search in the cache.
 enum Found {
     Reply(PathBuf, ModelReply),
-    /// Nothing; a reply would go there.
+    /// There is no entry; a reply would be stored at this path.
     Nothing(PathBuf),
 }
 
@@ -103,13 +103,13 @@ impl Cached {
         }
     }
 
-    async fn answer(&self, request: ModelRequest, heard: &Heard<'_>) -> Result<ModelReply, ModelError> {
+    async fn answer(&self, request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
         let mut warnings = Vec::new();
         let found = self.find(&request, &mut warnings);
         let place = match (found, self.without_schema(&request)) {
             (Found::Reply(path, reply), _) | (Found::Nothing(_), Some((path, reply))) => {
                 self.used().insert(path);
-                heard(&reply.text);
+                on_text(&reply.text);
                 return Ok(ModelReply {
                     cached: true,
                     warnings,
@@ -123,7 +123,7 @@ impl Cached {
             (Found::Nothing(place), None) => place,
         };
         let entry = (asked(&request), request.request_number);
-        let mut reply = self.inner.complete(request, heard).await?;
+        let mut reply = self.inner.complete(request, on_text).await?;
         let entry = Entry::new(entry.0, entry.1, &reply);
         match entry.write(&place) {
             Ok(()) => drop(self.used().insert(place)),
@@ -176,7 +176,7 @@ impl Cached {
         }
     }
 
-    /// That there is no reply, and what the most similar request is.
+    /// The error message for a missing reply, with the most similar request.
     fn missing(&self, request: &ModelRequest) -> String {
         let folder = self.folder(request);
         let told = format!(
@@ -228,13 +228,13 @@ impl Provider for Cached {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        heard: &'a Heard<'a>,
+        on_text: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.answer(request, heard))
+        Box::pin(self.answer(request, on_text))
     }
 }
 
-/// An agent's name as the name of a folder. The names of agents in a file are that already.
+/// The name of an agent as the name of a folder.
 fn file_name(agent: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let name: String = agent.chars().map(|c| if plain(c) { c } else { '_' }).collect();

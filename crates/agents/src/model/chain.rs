@@ -1,4 +1,4 @@
-//! One question put to a chain of profiles: retries first, then the fallback.
+//! Requests to a chain of profiles: first the retries, then the fallback.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use super::{
     Simulator, ToolSpec, key_variable,
     profiles::{Link, exists},
 };
-use ensemble_core::thread::{Listener, Message, Role, Said, Speaker};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
 use ensemble_language::ensemble::{self, ModelChoice, Price, Profile, Retry};
 
-/// Attempts of one request to a real provider where the profile has no `retry`.
+/// The number of attempts of a request to a real provider if the profile has no `retry`.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
 
-/// A provider that asks to be left alone for longer is not waited for, if there is a fallback.
-const PATIENCE_WITH_FALLBACK: Duration = Duration::from_secs(60);
+/// The maximum pause that a provider may ask for if there is a fallback.
+const MAX_PAUSE_WITH_FALLBACK: Duration = Duration::from_secs(60);
 
-/// Nor is one that asks for longer than this, if there is none.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// The maximum pause that a provider may ask for if there is no fallback.
+const MAX_PAUSE: Duration = Duration::from_secs(300);
 
-/// A pause that is worth a word.
+/// The minimum pause that causes a warning.
 const LONG_PAUSE: Duration = Duration::from_secs(5);
 
 /// A model that can be asked: profiles with their providers. Clones share the providers.
@@ -35,40 +35,40 @@ pub struct Model {
     network: Network,
 }
 
-/// What is asked, whoever answers.
+/// A query, independent of the profile that answers.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct ModelQuery {
     /// The system message for each profile of the chain; profiles may have instructions of their own.
     pub systems: Vec<Option<String>>,
     /// Everything after the system message; the last one is the user's.
     pub messages: Vec<Message>,
-    /// Who asks.
-    pub speaker: Speaker,
-    /// Requests that the agent has made before.
+    /// The execution that makes the query.
+    pub source: ExecutionRef,
+    /// The number of earlier requests of the agent.
     pub requests_made: u64,
-    /// The schema that the reply has to match.
+    /// The schema that the reply must match.
     pub output_schema: Option<Arc<Value>>,
     /// The tools that the model may call.
     pub tools: Arc<[ToolSpec]>,
-    /// Counts the requests as they are made, from 0, for whoever no longer waits for the end.
+    /// Counts the requests when they are made, from 0, so that the number is known even if the future is dropped.
     pub made: Arc<AtomicU64>,
 }
 
-/// What came of it.
+/// The result of a query.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
-    /// The reply, or why nobody gave one.
+pub struct ModelAnswer {
+    /// The reply, or the error of all profiles.
     pub result: Result<ModelReply, ModelError>,
-    /// Requests that were made for it, failed ones included.
+    /// The number of requests that were made, including failed ones.
     pub requests: u64,
-    /// What the person who runs the ensemble should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// What the tokens of the profile that answered cost, if it says.
+    /// The price of tokens of the profile that answered, if it has one.
     pub price: Option<Price>,
 }
 
 impl Model {
-    /// Readies the providers of a chain. A provider does its costly work when it is first asked, not here.
+    /// Creates the providers of a chain. A provider does expensive work only at its first request.
     pub fn connect(resolved: &Resolved, load: &LoadScript, network: &Network) -> Result<Self, ProfileError> {
         let connect = |link: &Link| -> Result<(Link, Arc<dyn Provider>), ProfileError> {
             exists(link)?;
@@ -90,29 +90,29 @@ impl Model {
         })
     }
 
-    /// Is there a key for anyone in the chain?
+    /// Checks that at least one profile of the chain has its key.
     ///
     /// # Errors
-    /// All of them need one, and the environment has none of these; the error is of the first.
+    /// All profiles need a key, and the environment has none of the keys; the error is that of the first profile.
     pub fn check_keys(&self) -> Result<(), ProfileError> {
         let missing = self.profiles().map(|link| missing_key(link, &self.network));
         let first = missing.reduce(|first, next| first.filter(|_| next.is_some()));
         first.flatten().map_or(Ok(()), Err)
     }
 
-    /// A model without an ensemble: one profile, and no fallback. It has no way to keys.
+    /// A model without an ensemble: one profile without a fallback and without access to keys.
     ///
     /// # Errors
     /// The profile cannot be used: a script where no file may be read.
     pub fn of(profile: Profile) -> Result<Self, ProfileError> {
-        Self::reached(profile, &Network::default())
+        Self::with_network(profile, &Network::default())
     }
 
-    /// Likewise, with a way to keys and to providers.
+    /// A model of one profile without a fallback, with access to keys and providers through `network`.
     ///
     /// # Errors
     /// The profile cannot be used: a script where no file may be read.
-    pub fn reached(profile: Profile, network: &Network) -> Result<Self, ProfileError> {
+    pub fn with_network(profile: Profile, network: &Network) -> Result<Self, ProfileError> {
         let link = Link {
             name: "model".into(),
             profile: Arc::new(profile),
@@ -121,10 +121,10 @@ impl Model {
         Self::connect(&resolved, &no_scripts, network)
     }
 
-    /// The model of that name, `PROVIDER/MODEL` or `simulated`, with a way to keys and to providers.
+    /// The model of this name, `PROVIDER/MODEL` or `simulated`, with access to keys and providers through `network`.
     ///
     /// # Errors
-    /// The name is none, the provider does not exist, or `network` has no key for it.
+    /// The name is not valid, the provider does not exist, or `network` has no key for it.
     pub fn named(name: &str, network: &Network) -> Result<Self, ProfileError> {
         let resolved = Profiles::default().resolve(&choice(name)?)?;
         let model = Self::connect(&resolved, &no_scripts, network)?;
@@ -132,12 +132,12 @@ impl Model {
         Ok(model)
     }
 
-    /// The way to keys and to providers.
+    /// The access to keys and providers.
     pub(crate) fn network(&self) -> &Network {
         &self.network
     }
 
-    /// A chain with providers of one's own, asked in this order.
+    /// A chain of other providers, which are asked in this order.
     pub fn with_providers(links: Vec<(Link, Arc<dyn Provider>)>) -> Self {
         Self {
             links,
@@ -146,7 +146,7 @@ impl Model {
         }
     }
 
-    /// Does a simulated model take part?
+    /// Is a profile of the chain simulated?
     pub fn is_simulated(&self) -> bool {
         self.simulated
     }
@@ -156,24 +156,24 @@ impl Model {
         self.links.iter().map(|(link, _)| link)
     }
 
-    /// Asks until someone answers, or nobody is left. `listener` hears the reply as it comes.
-    pub async fn ask(&self, ask: Ask, listener: &dyn Listener) -> Asked {
-        let mut asking = Asking {
+    /// Asks until someone answers, or all have failed. `live_output` receives the reply as it arrives.
+    pub async fn ask(&self, ask: ModelQuery, live_output: &dyn LiveOutput) -> ModelAnswer {
+        let mut query = Query {
             ask: &ask,
             network: &self.network,
-            voice: Voice::new(&ask.speaker, listener),
+            replies: ReplyForwarder::new(&ask.source, live_output),
             warnings: Vec::new(),
         };
         let made = || ask.made.load(Ordering::Relaxed);
         let mut failed: Vec<(&Link, ModelError)> = Vec::new();
         for (at, (link, provider)) in self.links.iter().enumerate() {
             let is_last = at + 1 == self.links.len();
-            match asking.retried(at, link, &**provider, is_last).await {
+            match query.retried(at, link, &**provider, is_last).await {
                 Ok(mut reply) => {
                     let mut warnings = fell_back(&failed, link);
-                    warnings.append(&mut asking.warnings);
+                    warnings.append(&mut query.warnings);
                     warnings.append(&mut reply.warnings);
-                    return Asked {
+                    return ModelAnswer {
                         result: Ok(reply),
                         requests: made(),
                         warnings,
@@ -183,10 +183,10 @@ impl Model {
                 Err(error) => failed.push((link, error)),
             }
         }
-        Asked {
-            result: Err(nobody(failed)),
+        ModelAnswer {
+            result: Err(all_failed(failed)),
             requests: made(),
-            warnings: asking.warnings,
+            warnings: query.warnings,
             price: None,
         }
     }
@@ -196,7 +196,7 @@ fn no_scripts(path: &str) -> Result<String, String> {
     Err(format!("{path}: a model without an ensemble has no scripts"))
 }
 
-/// The model that a name of one's own stands for.
+/// The model choice for a name.
 fn choice(name: &str) -> Result<ModelChoice, ProfileError> {
     match name.split_once('/') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok(ModelChoice::Model {
@@ -216,7 +216,7 @@ fn fell_back(failed: &[(&Link, ModelError)], answered: &Link) -> Vec<String> {
     failed.iter().map(tell).collect()
 }
 
-fn nobody(mut failed: Vec<(&Link, ModelError)>) -> ModelError {
+fn all_failed(mut failed: Vec<(&Link, ModelError)>) -> ModelError {
     if failed.len() == 1 {
         return failed.remove(0).1;
     }
@@ -242,16 +242,16 @@ fn missing_key(link: &Link, network: &Network) -> Option<ProfileError> {
     })
 }
 
-/// A question on its way through the chain.
-struct Asking<'a> {
-    ask: &'a Ask,
+/// A query while the chain answers it.
+struct Query<'a> {
+    ask: &'a ModelQuery,
     network: &'a Network,
-    voice: Voice<'a>,
+    replies: ReplyForwarder<'a>,
     warnings: Vec<String>,
 }
 
-impl Asking<'_> {
-    /// One profile, as often as its `retry` allows.
+impl Query<'_> {
+    /// Asks one profile, with the retries that its `retry` allows.
     async fn retried(
         &mut self,
         at: usize,
@@ -266,11 +266,11 @@ impl Asking<'_> {
             let number = self.ask.requests_made + self.ask.made.fetch_add(1, Ordering::Relaxed) + 1;
             let mut request = request(self.ask, at, link, number);
             request.output_schema = request.output_schema.filter(|_| with_schema);
-            let error = match once(link, provider, request, &self.voice).await {
+            let error = match once(link, provider, request, &self.replies).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            let was_heard = self.voice.again();
+            let was_heard = self.replies.restart();
             if error.refused_schema && with_schema {
                 let name = &link.name;
                 self.warnings.push(format!(
@@ -287,17 +287,17 @@ impl Asking<'_> {
             if was_heard || pause >= LONG_PAUSE {
                 self.warn(link, &error, was_heard, pause);
             }
-            self.voice.pauses(pause, &error);
+            self.replies.retrying(pause, &error);
             tokio::time::sleep(pause).await;
             attempt += 1;
         }
     }
 
-    /// How long to wait before the next attempt; nothing if that would be too long.
+    /// The pause before the next attempt; `None` if it would be too long.
     fn pause(&self, retry: &Retry, attempt: u32, link: &Link, error: &ModelError, is_last: bool) -> Option<Duration> {
-        let patience = if is_last { PATIENCE } else { PATIENCE_WITH_FALLBACK };
+        let max_pause = if is_last { MAX_PAUSE } else { MAX_PAUSE_WITH_FALLBACK };
         match error.retry_after {
-            Some(told) => (told <= patience).then_some(told),
+            Some(told) => (told <= max_pause).then_some(told),
             None if &*link.profile.provider == ensemble::SIMULATED => Some(retry.pause_after(attempt)),
             None => Some(self.network.jittered(retry.pause_after(attempt))),
         }
@@ -330,7 +330,7 @@ fn retry(profile: &Profile) -> Retry {
 fn too_long(error: ModelError) -> ModelError {
     let seconds = error.retry_after.unwrap_or_default().as_secs();
     ModelError {
-        message: format!("{error}; it asks to be left alone for {seconds} s, which is too long to wait"),
+        message: format!("{error}; it asks for a pause of {seconds} s, which is too long"),
         ..error
     }
 }
@@ -339,58 +339,58 @@ async fn once(
     link: &Link,
     provider: &dyn Provider,
     request: ModelRequest,
-    voice: &Voice<'_>,
+    replies: &ReplyForwarder<'_>,
 ) -> Result<ModelReply, ModelError> {
-    let heard = |text: &str| voice.hear(text);
+    let on_text = |text: &str| replies.text(text);
     let Some(limit) = link.profile.timeout else {
-        return provider.complete(request, &heard).await;
+        return provider.complete(request, &on_text).await;
     };
-    let timed = tokio::time::timeout(limit, provider.complete(request, &heard)).await;
+    let timed = tokio::time::timeout(limit, provider.complete(request, &on_text)).await;
     timed.unwrap_or_else(|_| {
         let seconds = limit.as_secs_f64();
         Err(ModelError::passing(format!("no reply within {seconds} s")))
     })
 }
 
-/// Passes pieces of a reply on, and knows whether there were any.
-struct Voice<'a> {
-    speaker: &'a Speaker,
-    listener: &'a dyn Listener,
+/// Forwards the pieces of a reply as live output, and records whether there were any.
+struct ReplyForwarder<'a> {
+    source: &'a ExecutionRef,
+    live_output: &'a dyn LiveOutput,
     was_heard: AtomicBool,
 }
 
-impl<'a> Voice<'a> {
-    fn new(speaker: &'a Speaker, listener: &'a dyn Listener) -> Self {
+impl<'a> ReplyForwarder<'a> {
+    fn new(source: &'a ExecutionRef, live_output: &'a dyn LiveOutput) -> Self {
         Self {
-            speaker,
-            listener,
+            source,
+            live_output,
             was_heard: AtomicBool::new(false),
         }
     }
 
-    fn hear(&self, text: &str) {
+    fn text(&self, text: &str) {
         self.was_heard.store(true, Ordering::Relaxed);
-        self.listener.hear(self.speaker, Said::Text(text));
+        self.live_output.receive(self.source, LiveUpdate::Text(text));
     }
 
-    /// The reply so far does not count; whoever has heard of it is told. Had anything been heard?
-    fn again(&self) -> bool {
+    /// Marks the reply so far as void; returns whether any text was forwarded.
+    fn restart(&self) -> bool {
         let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
         if was_heard {
-            self.listener.hear(self.speaker, Said::Again);
+            self.live_output.receive(self.source, LiveUpdate::Restarted);
         }
         was_heard
     }
 
-    /// Tells that the model is asked again after a pause.
-    fn pauses(&self, pause: Duration, error: &ModelError) {
+    /// Reports that the model is asked again after a pause.
+    fn retrying(&self, pause: Duration, error: &ModelError) {
         let error = error.to_string();
-        self.listener
-            .hear(self.speaker, Said::Retrying { pause, error: &error });
+        self.live_output
+            .receive(self.source, LiveUpdate::Retrying { pause, error: &error });
     }
 }
 
-fn request(ask: &Ask, at: usize, link: &Link, number: u64) -> ModelRequest {
+fn request(ask: &ModelQuery, at: usize, link: &Link, number: u64) -> ModelRequest {
     let system = ask.systems.get(at).cloned().flatten();
     let system = system.map(|content| Message::new(Role::System, content));
     let prompt = ask.messages.iter().rev().find(|message| message.role == Role::User);
@@ -400,9 +400,9 @@ fn request(ask: &Ask, at: usize, link: &Link, number: u64) -> ModelRequest {
             .unwrap_or_default()
             .into(),
         messages: system.into_iter().chain(ask.messages.iter().cloned()).collect(),
-        agent_name: Arc::clone(&ask.speaker.agent),
+        agent_name: Arc::clone(&ask.source.agent),
         request_number: number,
-        execution: ask.speaker.execution,
+        execution: ask.source.execution,
         output_schema: ask.output_schema.clone(),
         tools: Arc::clone(&ask.tools),
         profile: Arc::clone(&link.profile),

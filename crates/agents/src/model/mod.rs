@@ -1,9 +1,8 @@
-//! Language models: which one answers (profiles), who is asked when it cannot (the chain), and providers.
+//! Language models: profiles, chains of profiles with retries and fallbacks, and providers.
 //!
-//! A provider answers one request and knows nothing of agents' outputs, schemas or memory; those belong to the
-//! agent that asks. **Invariant:** nothing here remembers a request, save the cache on disk that a user asks for. The
-//! number of a request comes with it, so a run that was interrupted and resumed asks exactly what an uninterrupted one
-//! would have asked.
+//! A provider answers one request. The outputs, schemas and memory of agents belong to the runner. **Invariant:** this
+//! module keeps no request, except in the cache on disk if the user wants one. Each request has its number, so a
+//! resumed run makes exactly the requests of an uninterrupted run.
 
 mod cache;
 mod chain;
@@ -14,7 +13,7 @@ mod script;
 mod simulated;
 
 pub use cache::Cache;
-pub use chain::{Ask, Asked, Model};
+pub use chain::{Model, ModelAnswer, ModelQuery};
 pub use network::{Environment, Network};
 pub use profiles::{Link, Override, ProfileError, Profiles, Resolved};
 pub use remote::{Remote, key_variable};
@@ -32,17 +31,17 @@ use ensemble_language::ensemble::Profile;
 /// A future that can be stored.
 pub use ensemble_core::runner::BoxFuture;
 
-/// Is told every piece of a reply's text as it comes.
-pub type Heard<'a> = dyn Fn(&str) + Send + Sync + 'a;
+/// A callback that receives each piece of the text of a reply when it arrives.
+pub type OnText<'a> = dyn Fn(&str) + Send + Sync + 'a;
 
-/// Answers requests. One per profile.
+/// A provider, which answers requests. There is one for each profile.
 pub trait Provider: Send + Sync {
-    /// Answers one request, and tells `heard` every piece of the text as it comes, where the provider streams; the
-    /// reply has the whole text all the same. The caller enforces time limits by dropping the future.
+    /// Answers one request. If the provider streams, `on_text` receives each piece of the text when it arrives; the
+    /// reply still has the whole text. The caller enforces time limits by dropping the future.
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        heard: &'a Heard<'a>,
+        on_text: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
 }
 
@@ -56,11 +55,11 @@ pub struct ModelRequest {
     /// System message, earlier conversation and task, tool calls with their results beside the replies that made
     /// them. The last one is the user's, or a reply whose tools have ended.
     pub messages: Vec<Message>,
-    /// Who asks.
+    /// The agent that makes the request.
     pub agent_name: Arc<str>,
-    /// Which request of that agent in the run, from 1; every request counts, those that failed too.
+    /// The number of the request of this agent in the run, from 1; failed requests count too.
     pub request_number: u64,
-    /// Which execution of that agent, from 1.
+    /// The number of the execution of this agent, from 1.
     pub execution: u32,
     /// The last user message.
     pub prompt: Arc<str>,
@@ -68,44 +67,44 @@ pub struct ModelRequest {
     pub output_schema: Option<Arc<Value>>,
     /// The tools that the model may call.
     pub tools: Arc<[ToolSpec]>,
-    /// How to ask.
+    /// The profile.
     pub profile: Arc<Profile>,
 }
 
-/// What a model is told of a tool.
+/// The specification of a tool for a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
-    /// By which it is called: letters, digits, `_` and `-`, at most 64.
+    /// The name of the tool: at most 64 letters, digits, `_` and `-`.
     pub name: String,
-    /// What it is for.
+    /// The description of the tool.
     pub description: String,
     /// JSON Schema of its arguments, an object.
     pub parameters: Value,
 }
 
-/// What a model answered.
+/// The reply of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelReply {
     /// The text.
     pub text: String,
-    /// The tools that it wants called before it goes on.
+    /// The tool calls of the reply.
     pub tool_calls: Vec<ToolCall>,
-    /// What the provider counted, if it counts.
+    /// The tokens that the provider counted, if it counts them.
     pub tokens: Option<Tokens>,
     /// Why the model stopped there.
     pub stop_reason: StopReason,
-    /// Does it come from a cache? Then nothing was paid for it.
+    /// Does the reply come from a cache? Then it has no cost.
     pub cached: bool,
-    /// What the person who runs the ensemble should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 /// Tokens of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tokens {
-    /// Read.
+    /// The tokens of the request.
     pub input: u64,
-    /// Written.
+    /// The tokens of the reply.
     pub output: u64,
 }
 
@@ -113,11 +112,11 @@ pub struct Tokens {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// In words.
+    /// The error message.
     pub message: String,
     /// May the same request succeed when it is made again?
     pub retryable: bool,
-    /// How long the provider asks to be left alone, if it does.
+    /// The pause that the provider asks for, if it asks for one.
     pub retry_after: Option<Duration>,
     /// Is it the schema that the provider does not take? Without it the request may succeed.
     pub refused_schema: bool,

@@ -1,4 +1,4 @@
-//! What providers need from outside: the environment for keys, the time, chance, and one HTTP client for all.
+//! The access of providers to the outside: environment variables, the time, random numbers, and a shared HTTP client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use tokio::sync::OnceCell;
 /// Reads an environment variable; nothing if it is not set.
 pub type Environment = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// How long a connection may take to come about.
+/// The time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The way to providers; clones share one HTTP client. Nothing is read, built or connected before it is needed.
+/// The access to providers. Clones share one HTTP client, which is built when it is first needed.
 #[derive(Clone)]
-pub struct Network(Arc<Outside>);
+pub struct Network(Arc<NetworkParts>);
 
-struct Outside {
+struct NetworkParts {
     environment: Box<Environment>,
     now: Box<dyn Fn() -> DateTime<Utc> + Send + Sync>,
     chance: Box<dyn Fn() -> f64 + Send + Sync>,
@@ -32,7 +32,7 @@ impl Network {
         now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static,
         chance: impl Fn() -> f64 + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(Outside {
+        Self(Arc::new(NetworkParts {
             environment: Box::new(environment),
             now: Box::new(now),
             chance: Box::new(chance),
@@ -50,7 +50,7 @@ impl Network {
         (self.0.now)()
     }
 
-    /// The pause, give or take a quarter, so that many who were turned away do not come back at once.
+    /// The pause changed randomly by up to a quarter, so that many clients do not retry at the same time.
     pub(super) fn jittered(&self, pause: Duration) -> Duration {
         pause.mul_f64(0.75 + 0.5 * (self.0.chance)().clamp(0.0, 1.0))
     }
@@ -78,14 +78,14 @@ fn build() -> Result<reqwest::Client, String> {
     client.map_err(|error| format!("the HTTP client cannot be made: {error}"))
 }
 
-/// Without environment: whoever needs a key is told that there is none. Pauses have no chance in them.
+/// Without environment variables, so there are no keys. Pauses are not random.
 impl Default for Network {
     fn default() -> Self {
         Self::new(|_| None, || DateTime::UNIX_EPOCH, || 0.5)
     }
 }
 
-/// Tells nothing of what is in the environment.
+/// Does not show the environment variables.
 impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Network")

@@ -1,4 +1,4 @@
-//! Which model answers: overrides, then the places where profiles are written, in the order in which they are given.
+//! Resolving model profiles: first overrides, then the sources of profiles in their order.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub struct Profiles {
     places: Vec<Place>,
 }
 
-/// Where profiles are written.
+/// A source of profiles.
 #[derive(Debug, Clone)]
 struct Place {
     name: String,
@@ -22,14 +22,14 @@ struct Place {
 
 /// `--model profile=provider/model`, `--model '*=provider/model'`.
 ///
-/// It replaces provider and model. What belongs to the replaced provider goes with it (`base_url`, `api_key_env`,
-/// `headers`, prepared replies), the price goes with the model, and so does the fallback: whoever overrides says who answers, and nobody else does. A profile
-/// of that provider already keeps all of these, so that `'*=simulated'` runs everything offline as prepared.
+/// An override replaces provider and model. It also removes the settings of the replaced provider (`base_url`,
+/// `api_key_env`, `headers`, prepared replies), the price and the fallback. A profile that already has this provider
+/// keeps all of these, so that `'*=simulated'` runs everything offline with the prepared replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Override {
     /// The profile's name, or `provider/model` of agents that name a model; `*` is all.
     pub profile: Arc<str>,
-    /// Who answers.
+    /// The provider.
     pub provider: Arc<str>,
     /// The provider's name of the model; empty for plain `simulated`.
     pub model: Arc<str>,
@@ -47,14 +47,14 @@ pub struct Resolved {
 pub struct Link {
     /// Its name, or `provider/model` where an agent names a model.
     pub name: Arc<str>,
-    /// How to ask.
+    /// The profile.
     pub profile: Arc<Profile>,
 }
 
-/// Why no model can answer.
+/// Why a model choice cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// No place has it.
+    /// No source contains the profile.
     #[error("unknown model profile `{name}`{}; looked in {}", named_by(.fallback_of), .places.join(", "))]
     Unknown {
         /// As written.
@@ -66,7 +66,7 @@ pub enum ProfileError {
         /// Where profiles were looked for.
         places: Vec<String>,
     },
-    /// It names no model.
+    /// The name is not a model.
     #[error("`{name}` names no model: expected `PROVIDER/MODEL`, such as `ollama/llama3.2:1b`, or `simulated`")]
     Name {
         /// As written.
@@ -77,17 +77,17 @@ pub enum ProfileError {
     UnknownProvider {
         /// The profile, or `provider/model`.
         profile: Arc<str>,
-        /// What it asks for.
+        /// The provider that the profile names.
         provider: Arc<str>,
     },
-    /// Nobody in the chain can be asked, since keys are missing; told of the first.
+    /// The keys of all profiles in the chain are missing; this is the first.
     #[error("model profile `{profile}` has no key for {provider}: set the environment variable {variable}")]
     NoKey {
         /// The profile.
         profile: Arc<str>,
-        /// Who wants the key.
+        /// The provider that needs the key.
         provider: &'static str,
-        /// Where it is looked for.
+        /// The environment variable of the key.
         variable: String,
     },
     /// The script of a simulated profile cannot be used.
@@ -101,7 +101,7 @@ pub enum ProfileError {
 }
 
 impl ProfileError {
-    /// What to do about it, if there is a guess.
+    /// A suggestion for the user, if there is one.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Unknown {
@@ -148,9 +148,9 @@ impl Profiles {
         &self.overrides
     }
 
-    /// Who answers an agent that made this choice, and who answers when that one cannot.
+    /// The profile for this choice, with its fallbacks.
     ///
-    /// A circle of fallbacks ends before it begins again.
+    /// A cycle of fallbacks ends before its first repetition.
     pub fn resolve(&self, choice: &ModelChoice) -> Result<Resolved, ProfileError> {
         let mut chain: Vec<Link> = Vec::new();
         let mut next = Some(self.first(choice)?);
@@ -257,7 +257,7 @@ impl FromStr for Override {
 }
 
 impl Resolved {
-    /// Does a simulated model take part? Every report of the run has to say so.
+    /// Is a profile of the chain simulated? Every report of the run must say so.
     pub fn is_simulated(&self) -> bool {
         self.chain.iter().any(|link| &*link.profile.provider == SIMULATED)
     }
@@ -270,7 +270,7 @@ fn built_in(name: &str) -> Option<Profile> {
     })
 }
 
-/// Is there such a provider?
+/// Checks that the provider exists.
 pub(super) fn exists(link: &Link) -> Result<(), ProfileError> {
     if &*link.profile.provider == SIMULATED || Provider::named(&link.profile.provider).is_some() {
         return Ok(());

@@ -13,7 +13,7 @@ use rhai::{
     Array, Dynamic, Engine, EvalAltResult, FuncRegistration, INT, ImmutableString, Map, Module, Position, Shared,
 };
 
-use super::{convert, view};
+use super::{convert, to_json, view};
 
 /// Steps of the engine in one run.
 pub(super) const OPERATION_LIMIT: u64 = 50_000_000;
@@ -27,7 +27,7 @@ const STRING_LIMIT: usize = 64 << 20;
 const ITEM_LIMIT: usize = 1_000_000;
 /// Expressions within expressions.
 const DEPTH_LIMIT: usize = 64;
-/// How many steps pass between two questions whether to stop.
+/// The number of steps between two calls of `stop`.
 const STOP_STEPS: u64 = 512;
 
 /// What every engine shares; what comes later takes precedence.
@@ -47,7 +47,7 @@ static MODULES: LazyLock<Vec<Shared<Module>>> = LazyLock::new(|| {
     ]
 });
 
-/// An engine that ends when `stop` says so.
+/// An engine that ends a script when `stop` returns true.
 pub(super) fn engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine {
     let mut engine = unlimited();
     engine
@@ -95,7 +95,7 @@ fn own() -> Module {
             .map_err(|error| throw(format!("the text is no JSON: {error}")))
     });
     FuncRegistration::new("to_json").set_into_module(&mut module, |value: Dynamic| {
-        convert::to_json(value)
+        to_json::to_json(value)
             .map(|value| ImmutableString::from(value.to_string()))
             .map_err(|message| throw(format!("the value {message}")))
     });

@@ -1,4 +1,4 @@
-//! Scripts that somebody has, by their text: agents that share a script share its compiled form.
+//! The compiled scripts that are in use, by their text: agents with the same script share its compiled form.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -9,7 +9,7 @@ type Known = HashMap<Box<str>, Weak<Script>>;
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-/// The script of that text, compiled only if nobody has it.
+/// The script of this text, compiled only if it is not in use.
 pub(super) fn script(
     text: &str,
     compile: impl FnOnce() -> Result<Script, ScriptError>,

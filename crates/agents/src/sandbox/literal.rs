@@ -1,7 +1,7 @@
-//! What a script's output can be called, read off its text: the keys of the maps with which it ends.
+//! The output keys of a script, from its text: the keys of the map literals with which it ends.
 //!
-//! Nothing is run. Where the last value is anything but a map written out, or a choice between such maps, the
-//! answer is that nothing is known.
+//! The script is not run. If the last value is not a map literal or a choice between map literals, the keys are
+//! unknown.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::{engine, workers};
 /// The key under which an output that is no map is stored.
 const RESPONSE: &str = "response";
 
-/// The top-level keys that the script's output can have; `None` where the text does not tell.
+/// The possible top-level keys of the output of the script; `None` if they are unknown.
 pub fn output_keys(text: &str) -> Option<BTreeSet<String>> {
     let text = text.to_owned();
     let known = workers::wait(move || {

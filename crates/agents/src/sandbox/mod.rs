@@ -22,13 +22,15 @@
 //! closures have captured, so a chain of closures, each holding the one before it, is bounded only by the
 //! number of operations.
 
-mod at_once;
+mod budget;
 mod convert;
 mod engine;
+mod inline;
 mod known;
 mod literal;
 #[cfg(test)]
 mod tests;
+mod to_json;
 mod variable;
 mod view;
 mod workers;
@@ -48,11 +50,11 @@ pub use variable::Variable;
 pub struct Script {
     ast: AST,
     words: Words,
-    /// Is it begun where it is asked for? No longer once that was not enough.
-    at_once: AtomicBool,
+    /// Is the script run inline first? No longer after it has exceeded the inline limits once.
+    inline: AtomicBool,
 }
 
-/// Every word of a text, as far as it may be a name.
+/// All words of a text that may be names.
 type Words = HashSet<Box<str>>;
 
 impl fmt::Debug for Script {
@@ -61,7 +63,7 @@ impl fmt::Debug for Script {
     }
 }
 
-/// Why a text is no script.
+/// A syntax error of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptError {
     /// What is wrong, without the place.
@@ -72,22 +74,22 @@ pub struct ScriptError {
     pub column: usize,
 }
 
-/// Why a script gave no value.
+/// Why a script returned no value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScriptFailure {
-    /// It threw this value, or an error of the language stopped it.
+    /// The script threw an error, or an error of the language stopped it.
     Reported(ScriptError),
-    /// It ran past a limit of the sandbox.
+    /// The script exceeded a limit of the sandbox.
     Limit(ScriptError),
-    /// It was stopped from outside.
+    /// The script was stopped from outside.
     Stopped,
 }
 
 impl Script {
-    /// Compiles the text; the same text is compiled once for all who have a script of it.
+    /// Compiles the text. Scripts of the same text share the compiled form.
     ///
     /// # Errors
-    /// The text is no script.
+    /// The text is not a valid script.
     pub fn compile(text: &str) -> Result<Arc<Self>, ScriptError> {
         known::script(text, || {
             let own = text.to_owned();
@@ -101,27 +103,27 @@ impl Script {
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let words: Words = words.map(Into::into).collect();
         Ok(Self {
-            at_once: at_once::is_fit(&ast, &words).into(),
+            inline: inline::is_fit(&ast, &words).into(),
             ast,
             words,
         })
     }
 
-    /// May it look at the variable of that name? If not, the variable need not be prepared.
+    /// May the script read the variable of this name? If not, the caller need not prepare the variable.
     pub fn reads(&self, name: &str) -> bool {
         self.words.contains(name)
     }
 
-    /// Runs it; its last value is the result. Dropping the future stops it.
+    /// Runs the script and returns its last value. Dropping the future stops the script.
     ///
     /// # Errors
-    /// It failed, or ran past a limit.
+    /// The script failed or exceeded a limit.
     pub async fn run(self: &Arc<Self>, variables: Vec<(&'static str, Variable)>) -> Result<Value, ScriptFailure> {
-        if self.at_once.load(Ordering::Relaxed) {
-            if let Some(ended) = at_once::run(&self.ast, &self.words, &variables) {
+        if self.inline.load(Ordering::Relaxed) {
+            if let Some(ended) = inline::run(&self.ast, &self.words, &variables) {
                 return ended;
             }
-            self.at_once.store(false, Ordering::Relaxed);
+            self.inline.store(false, Ordering::Relaxed);
         }
         let (script, stop) = (Arc::clone(self), StopOnDrop::default());
         let flag = Arc::clone(&stop.0);
@@ -133,7 +135,8 @@ impl Script {
         ended.await.unwrap_or_else(|| Err(broken()))
     }
 
-    /// Runs it on this thread, which needs a large stack. `stop` is asked now and then and ends it when true.
+    /// Runs the script on this thread, which needs a large stack. `stop` is called regularly and ends the script when
+    /// it returns true.
     fn perform(
         &self,
         variables: &[(&'static str, Variable)],
@@ -162,14 +165,14 @@ fn scope(
     scope
 }
 
-/// The script's end; an error of the engine is outside, for those who judge it themselves.
+/// Evaluates the script. The outer error is that of the engine, so that the caller can inspect it.
 fn evaluate(
     engine: &Engine,
     ast: &AST,
     mut scope: Scope<'static>,
 ) -> Result<Result<Value, ScriptFailure>, Box<EvalAltResult>> {
     let value: Dynamic = engine.eval_ast_with_scope(&mut scope, ast)?;
-    Ok(convert::to_json(value).map_err(|message| {
+    Ok(to_json::to_json(value).map_err(|message| {
         ScriptFailure::Reported(ScriptError::at(
             format!("the script's result {message}"),
             Position::NONE,
@@ -177,7 +180,7 @@ fn evaluate(
     }))
 }
 
-/// Tells the script to stop when nobody waits for it any more.
+/// Stops the script when its future is dropped.
 #[derive(Debug, Default)]
 struct StopOnDrop(Arc<AtomicBool>);
 
@@ -236,7 +239,7 @@ fn limit(what: String, position: Position) -> ScriptFailure {
 
 /// What a script threw, in words: a text, `#{error: text}`, or else JSON.
 fn thrown(value: Dynamic) -> String {
-    let value = match convert::to_json(value) {
+    let value = match to_json::to_json(value) {
         Ok(Value::Object(mut map)) => map.remove("error").unwrap_or(Value::Object(map)),
         Ok(value) => value,
         Err(_) => Value::from("the script threw a value that is no JSON"),

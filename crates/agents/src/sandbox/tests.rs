@@ -29,13 +29,13 @@ fn run(text: &str) -> Result<Value, ScriptFailure> {
         ("input", Variable::Json(Arc::new(input))),
         ("context", Variable::Context(context())),
     ];
-    let at_once = at_once::is_fit(&script.ast, &script.words)
-        .then(|| at_once::run(&script.ast, &script.words, &variables))
+    let inline = inline::is_fit(&script.ast, &script.words)
+        .then(|| inline::run(&script.ast, &script.words, &variables))
         .flatten();
     let ended = stopped_by(&script, variables, || false);
     assert!(
-        at_once.is_none() || at_once.as_ref() == Some(&ended),
-        "{text}: {at_once:?}, {ended:?}"
+        inline.is_none() || inline.as_ref() == Some(&ended),
+        "{text}: {inline:?}, {ended:?}"
     );
     ended
 }
@@ -362,9 +362,9 @@ async fn a_thousand_scripts_side_by_side_each_have_their_own_value() {
 #[tokio::test]
 async fn what_was_too_long_once_is_not_begun_twice() {
     let script = Script::compile("let t = 0; for i in 0..n { t += 1; } t").unwrap();
-    for (n, at_once) in [(5, true), (2_000, false), (5, false)] {
+    for (n, inline) in [(5, true), (2_000, false), (5, false)] {
         assert_eq!(script.run(vec![("n", Variable::Number(n))]).await, Ok(json!(n)));
-        assert_eq!(script.at_once.load(Ordering::Relaxed), at_once);
+        assert_eq!(script.inline.load(Ordering::Relaxed), inline);
     }
 }
 

@@ -1,11 +1,11 @@
-//! What scripts are handed, in the form in which the caller has it; only what a script names is converted.
+//! The variables of scripts, in the form of the caller; only variables that a script names are converted.
 
 use std::sync::Arc;
 
 use rhai::{Dynamic, INT};
 use serde_json::Value;
 
-use super::at_once::Allowance;
+use super::budget::ReadBudget;
 use super::{convert, view};
 use ensemble_language::data::{Context, JsonMap};
 
@@ -39,22 +39,22 @@ impl Variable {
         }
     }
 
-    /// Likewise, or nothing if the allowance is spent before.
-    pub(super) fn within(&self, allowance: &Arc<Allowance>) -> Dynamic {
+    /// Likewise, or nothing if the budget is spent before.
+    pub(super) fn within(&self, budget: &Arc<ReadBudget>) -> Dynamic {
         let enough = match self {
             Self::Context(context) => {
-                let allowance = Some(Arc::clone(allowance));
-                return Dynamic::from(view::ContextView::new(Arc::clone(context), allowance));
+                let budget = Some(Arc::clone(budget));
+                return Dynamic::from(view::ContextView::new(Arc::clone(context), budget));
             }
-            Self::Json(value) => allowance.take_value(value),
-            Self::Text(text) => allowance.take_text(text.len()),
-            Self::Number(_) => allowance.take(1),
+            Self::Json(value) => budget.take_value(value),
+            Self::Text(text) => budget.take_text(text.len()),
+            Self::Number(_) => budget.take(1),
             Self::Map(entries) => entries
                 .iter()
-                .all(|(key, value)| allowance.take_text(key.len()) && allowance.take_value(value)),
+                .all(|(key, value)| budget.take_text(key.len()) && budget.take_value(value)),
             Self::Outputs(entries) => entries
                 .iter()
-                .all(|(key, value)| allowance.take_text(key.len()) && allowance.take_value(value)),
+                .all(|(key, value)| budget.take_text(key.len()) && budget.take_value(value)),
         };
         if enough { self.whole() } else { Dynamic::UNIT }
     }

@@ -1,11 +1,11 @@
-//! The context as scripts see it: read in place, and converted only where they look.
+//! The context for scripts: it is read in place, and only the values that a script reads are converted.
 
 use std::sync::Arc;
 
 use rhai::{Array, Dynamic, FuncRegistration, Module};
 use serde_json::Value;
 
-use super::at_once::Allowance;
+use super::budget::ReadBudget;
 use super::convert;
 use ensemble_language::data::Context;
 
@@ -14,27 +14,23 @@ use ensemble_language::data::Context;
 pub(super) struct ContextView {
     context: Arc<Context>,
     /// What may be converted of it; `None`: everything. Where it is spent, what the script is given is of no account.
-    allowance: Option<Arc<Allowance>>,
+    budget: Option<Arc<ReadBudget>>,
 }
 
 impl ContextView {
-    pub(super) fn new(context: Arc<Context>, allowance: Option<Arc<Allowance>>) -> Self {
-        Self { context, allowance }
+    pub(super) fn new(context: Arc<Context>, budget: Option<Arc<ReadBudget>>) -> Self {
+        Self { context, budget }
     }
 
     fn get(&self, key: &str) -> Option<Dynamic> {
         let value = self.context.get(key)?;
-        let enough = self
-            .allowance
-            .as_ref()
-            .is_none_or(|allowance| allowance.take_value(value));
+        let enough = self.budget.as_ref().is_none_or(|budget| budget.take_value(value));
         enough.then(|| convert::from_json(value))
     }
 
     fn keys(&self) -> Array {
-        let allowance = self.allowance.as_deref();
-        let enough =
-            allowance.is_none_or(|allowance| self.context.iter().all(|(key, _)| allowance.take_text(key.len())));
+        let budget = self.budget.as_deref();
+        let enough = budget.is_none_or(|budget| self.context.iter().all(|(key, _)| budget.take_text(key.len())));
         match enough {
             true => convert::texts(self.context.iter().map(|(key, _)| &**key)),
             false => Array::new(),
@@ -43,11 +39,11 @@ impl ContextView {
 
     /// All of it.
     pub(super) fn into_json(self) -> Value {
-        let allowance = self.allowance.as_deref();
-        let enough = allowance.is_none_or(|allowance| {
+        let budget = self.budget.as_deref();
+        let enough = budget.is_none_or(|budget| {
             self.context
                 .iter()
-                .all(|(key, value)| allowance.take_text(key.len()) && allowance.take_value(value))
+                .all(|(key, value)| budget.take_text(key.len()) && budget.take_value(value))
         });
         if !enough {
             return Value::Null;
@@ -60,7 +56,7 @@ impl ContextView {
     }
 }
 
-/// What scripts can ask of it.
+/// Registers the functions of `context`.
 pub(super) fn register(module: &mut Module) {
     FuncRegistration::new_index_getter().set_into_module(module, |view: &mut ContextView, key: &str| {
         view.get(key).unwrap_or_default()

@@ -1,9 +1,9 @@
 //! Threads with a large stack, kept for reuse.
 //!
-//! The engine recurses with calls, expressions and nested values, so it runs on these. A few threads are started as
-//! soon as there is work for them. More are started only when work that waited at one look of the watch still waits
-//! at the next: many short scripts side by side need few threads, and a script that computes for long holds up the
-//! others for a moment only. A thread without work for [`KEEP`] ends, and gives back what its stack took.
+//! The engine recurses with calls, expressions and nested values, so it needs a large stack. A few threads are started
+//! as soon as there is work. More threads are started only if a job waits for two checks of the monitor thread: many
+//! short scripts need few threads, and a long script delays the others only briefly. A thread without work for
+//! [`KEEP`] ends and frees its stack.
 
 #[cfg(test)]
 mod tests;
@@ -19,15 +19,15 @@ use tokio::sync::oneshot;
 
 /// Stack of one thread, in bytes; memory is taken only as far as it is used.
 const STACK: usize = 256 << 20;
-/// Stack of the watch, which calls nothing.
+/// The stack of the monitor thread.
 const SMALL_STACK: usize = 128 << 10;
-/// So many threads are started without waiting for the watch.
+/// The number of threads that are started without the monitor.
 const AT_ONCE: usize = 4;
-/// The most threads there are.
+/// The maximum number of threads.
 const MOST: usize = 512;
 /// How long a thread is kept without work.
 const KEEP: Duration = Duration::from_secs(10);
-/// Between two looks of the watch.
+/// The interval of the checks of the monitor.
 const LOOK: Duration = Duration::from_millis(5);
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -48,16 +48,16 @@ pub(super) async fn perform<T: Send + 'static>(run: impl FnOnce() -> T + Send + 
     WORKERS.perform(run).await
 }
 
-/// When a job has to begin.
+/// The priority of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Urgency {
-    /// Before all others; somebody's thread stands still meanwhile.
+    /// Before all others, because a thread is blocked until the job ends.
     Now,
-    /// After those that came before it.
+    /// After earlier jobs.
     InTurn,
 }
 
-/// The threads, and what waits for them.
+/// The threads and their queue.
 struct Workers {
     state: Mutex<State>,
     work: Condvar,
@@ -65,16 +65,16 @@ struct Workers {
 
 struct State {
     queue: VecDeque<(u64, Job)>,
-    /// The number of the job that came last.
+    /// The number of the last job.
     last: u64,
     /// Threads that exist or are being started.
     threads: usize,
-    /// Those that wait for work.
+    /// The number of threads that wait for work.
     idle: usize,
     watched: bool,
 }
 
-/// What a submission has to start.
+/// The thread that a submission must start.
 #[derive(Debug, PartialEq, Eq)]
 enum Start {
     Nothing,
@@ -166,7 +166,7 @@ impl Workers {
         }
     }
 
-    /// Starts the watch, which is already counted. Without it the threads that there are do all the work.
+    /// Starts the monitor, which is already counted. Without it the existing threads do all the work.
     fn start_watch(&'static self) {
         let thread = thread::Builder::new().name("scripts".into()).stack_size(SMALL_STACK);
         if thread.spawn(|| self.watch()).is_err() {
@@ -174,7 +174,7 @@ impl Workers {
         }
     }
 
-    /// Starts as many threads again whenever work has waited from one look to the next.
+    /// Starts more threads whenever work has waited from one check to the next.
     fn watch(&'static self) {
         let mut seen = 0;
         loop {

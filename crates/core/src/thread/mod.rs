@@ -6,7 +6,7 @@
 //! A [`Thread`] is a value: every change returns a new thread, and this module uses no model, clock or file.
 
 mod json;
-mod listener;
+mod live_output;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ mod tool_call;
 pub mod window;
 
 pub use json::ThreadError;
-pub use listener::{Listener, Said, Silence, Speaker};
+pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
 pub use saved::exchange;
 pub use tool_call::{ToolCall, ToolEnd};
 

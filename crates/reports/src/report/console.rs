@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ensemble_core::thread::{Listener, Said, Speaker, ToolCall};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall};
 
 use super::wrap::LineWidth;
 use spinner::Spinner;
@@ -50,15 +50,15 @@ struct ConsoleState {
     /// A person is being asked: nothing is written until the answer.
     question_open: bool,
     /// Parts of replies that arrived while a question was open.
-    deferred: Vec<(Speaker, Deferred)>,
+    deferred: Vec<(ExecutionRef, Deferred)>,
 }
 
 /// A part of a reply that arrived while a question was open.
 enum Deferred {
     Text(String),
-    ToolCalled(ToolCall),
+    ToolStarted(ToolCall),
     ToolEnded(ToolCall),
-    Again,
+    Restarted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,8 +113,8 @@ impl ConsoleWriter {
         }
         // The output of finished executions comes before replies that have begun.
         state.print_pending();
-        for (speaker, deferred) in std::mem::take(&mut state.deferred) {
-            state.receive(&speaker, deferred.as_said());
+        for (source, deferred) in std::mem::take(&mut state.deferred) {
+            state.receive(&source, deferred.as_update());
         }
         state.print_pending();
     }
@@ -165,7 +165,7 @@ impl ConsoleWriter {
         let mut state = self.lock();
         state.receive_deferred(agent);
         state.data_replies.remove(agent);
-        match state.reply.take_if(|reply| *reply.speaker.agent == *agent) {
+        match state.reply.take_if(|reply| *reply.source.agent == *agent) {
             Some(reply) => state.close(reply),
             None => Shown::default(),
         }
@@ -191,16 +191,16 @@ impl ConsoleWriter {
     }
 }
 
-impl Listener for ConsoleWriter {
-    fn hear(&self, speaker: &Speaker, said: Said<'_>) {
+impl LiveOutput for ConsoleWriter {
+    fn receive(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
         let mut state = self.lock();
-        if !state.options.live || matches!(said, Said::Retrying { .. }) {
+        if !state.options.live || matches!(update, LiveUpdate::Retrying { .. }) {
             return;
         }
         if state.question_open {
-            state.deferred.push((speaker.clone(), said.into()));
+            state.deferred.push((source.clone(), update.into()));
         } else {
-            state.receive(speaker, said);
+            state.receive(source, update);
         }
     }
 }
@@ -227,13 +227,13 @@ impl ConsoleState {
     /// whole reply is shown with the end of the execution, and the deferred parts are dropped.
     fn receive_deferred(&mut self, agent: &str) {
         let is_streaming =
-            self.is_streaming() && self.reply.as_ref().is_some_and(|reply| *reply.speaker.agent == *agent);
+            self.is_streaming() && self.reply.as_ref().is_some_and(|reply| *reply.source.agent == *agent);
         let deferred = std::mem::take(&mut self.deferred);
-        let (its, others) = deferred.into_iter().partition(|(speaker, _)| *speaker.agent == *agent);
+        let (its, others) = deferred.into_iter().partition(|(source, _)| *source.agent == *agent);
         self.deferred = others;
-        let its: Vec<(Speaker, Deferred)> = its;
-        for (speaker, deferred) in its.iter().filter(|_| is_streaming) {
-            self.receive(speaker, deferred.as_said());
+        let its: Vec<(ExecutionRef, Deferred)> = its;
+        for (source, deferred) in its.iter().filter(|_| is_streaming) {
+            self.receive(source, deferred.as_update());
         }
     }
 
@@ -264,25 +264,25 @@ impl ConsoleState {
     }
 }
 
-impl From<Said<'_>> for Deferred {
-    fn from(said: Said<'_>) -> Self {
-        match said {
-            Said::Text(text) => Self::Text(text.to_owned()),
-            Said::ToolCalled(call) => Self::ToolCalled(call.clone()),
-            Said::ToolEnded(call) => Self::ToolEnded(call.clone()),
+impl From<LiveUpdate<'_>> for Deferred {
+    fn from(update: LiveUpdate<'_>) -> Self {
+        match update {
+            LiveUpdate::Text(text) => Self::Text(text.to_owned()),
+            LiveUpdate::ToolStarted(call) => Self::ToolStarted(call.clone()),
+            LiveUpdate::ToolEnded(call) => Self::ToolEnded(call.clone()),
             // A retry pause is printed with the warnings of the execution; it is not deferred.
-            Said::Again | Said::Retrying { .. } => Self::Again,
+            LiveUpdate::Restarted | LiveUpdate::Retrying { .. } => Self::Restarted,
         }
     }
 }
 
 impl Deferred {
-    fn as_said(&self) -> Said<'_> {
+    fn as_update(&self) -> LiveUpdate<'_> {
         match self {
-            Self::Text(text) => Said::Text(text),
-            Self::ToolCalled(call) => Said::ToolCalled(call),
-            Self::ToolEnded(call) => Said::ToolEnded(call),
-            Self::Again => Said::Again,
+            Self::Text(text) => LiveUpdate::Text(text),
+            Self::ToolStarted(call) => LiveUpdate::ToolStarted(call),
+            Self::ToolEnded(call) => LiveUpdate::ToolEnded(call),
+            Self::Restarted => LiveUpdate::Restarted,
         }
     }
 }

@@ -1,15 +1,15 @@
-//! A dialogue that did not come to its end, and the thread with which it can go on all the same.
+//! The error of a dialogue, with the thread that can be continued.
 
 use ensemble_core::thread::{StopReason, Thread, ToolEnd};
 use ensemble_language::data::Usage;
 
-/// What is told of a call that was under way when everything stopped.
+/// The error of a call that was running when the round stopped.
 pub(super) const UNKNOWN_FATE: &str = "the call was interrupted: it is not known whether it has taken effect";
 
-/// What is told of a call that nobody made.
+/// The error of a call that was not made.
 pub(super) const NOT_MADE: &str = "the call was not made";
 
-/// Why a dialogue has no last word, and all that was said until then.
+/// Why a dialogue has no final reply, with the thread so far.
 ///
 /// The thread can be continued like any other:
 ///
@@ -31,48 +31,48 @@ pub(super) const NOT_MADE: &str = "the call was not made";
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{cause}")]
 pub struct DialogueError {
-    /// What went wrong.
+    /// The cause.
     pub cause: Cause,
-    /// All that was said, the exchange that failed included. [`Dialogue::say`](super::Dialogue::say) goes on with it:
-    /// calls that had not ended are closed with an error that says so.
+    /// The thread including the failed exchange. [`Dialogue::say`](super::Dialogue::say) continues it: calls that have
+    /// not ended get an error that says so.
     pub thread: Thread,
-    /// What the exchange has cost.
+    /// The usage of the exchange.
     pub usage: Box<Usage>,
-    /// What the person who listens should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Why a dialogue has no last word.
+/// The cause of a [`DialogueError`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
-    /// The exchange was given up before its end.
+    /// The exchange was stopped before its end.
     #[error("the exchange has not ended")]
     NotEnded,
-    /// The thread is empty, so there is nothing that a model could answer.
+    /// The thread is empty.
     #[error("nothing has been said to the model yet")]
     NothingSaid,
     /// The model or its provider failed.
     #[error("{0}")]
     Model(String),
-    /// The tools cannot be made ready.
+    /// The tools are not available.
     #[error("{0}")]
     Tools(String),
-    /// The model still asks for tools after that many requests.
+    /// The model still calls tools after this number of requests.
     #[error("the model still calls tools after {0} requests")]
     MaxTurnRequests(u32),
-    /// What it may use of that limit of the run is used up.
+    /// The budget for this limit of the run is used up.
     #[error("`{0}` is used up, and the model still calls tools")]
     UsedUp(&'static str),
-    /// The model will not answer.
+    /// The model refused to answer.
     #[error("the model refused: {0}")]
     Refused(String),
-    /// The last reply was no value of the wanted type, and so was every one before it; with what was wrong.
+    /// No reply was a value of the wanted type; with the errors of the last one.
     #[error("the model gave no answer of the wanted type: {0}")]
     Mismatch(String),
 }
 
 impl Cause {
-    /// Why the dialogue stopped, where that has a name.
+    /// The stop reason for this cause, if there is one.
     pub fn stop_reason(&self) -> Option<StopReason> {
         match self {
             Self::MaxTurnRequests(_) => Some(StopReason::MaxTurnRequests),
@@ -82,7 +82,7 @@ impl Cause {
         }
     }
 
-    /// What became of calls that have no result.
+    /// The error for calls without a result.
     pub(super) fn fate_of_calls(&self) -> &'static str {
         match self {
             Self::Refused(_) => NOT_MADE,
@@ -91,7 +91,7 @@ impl Cause {
     }
 }
 
-/// The thread with an end for every call that has none.
+/// The thread with an error for every call that has not ended.
 pub(super) fn closed(thread: Thread, fate: &str) -> Thread {
     let mut iterations = thread.into_iterations();
     let calls = iterations.iter_mut().flat_map(|iteration| &mut iteration.tool_calls);

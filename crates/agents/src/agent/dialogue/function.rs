@@ -13,22 +13,21 @@ use crate::model::ToolSpec;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::Usage;
 
-/// Why a function gave no result, for the model to read. `?` makes one of every error, and so does `.into()` of a text.
+/// The error of a function, which goes to the model. `?` converts every error, and `.into()` converts a text.
 pub type ToolError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Most characters of a tool's name.
+/// The maximum number of characters of a tool name.
 const LONGEST_NAME: usize = 64;
 
 type Perform = dyn Fn(Value) -> BoxFuture<'static, Result<Value, ToolError>> + Send + Sync;
 
-/// The tools of a dialogue: functions, and others beside them.
+/// The tools of a dialogue: functions and other tools.
 #[derive(Clone)]
 pub(super) struct Functions {
     own: Vec<Function>,
     specs: Arc<[ToolSpec]>,
     beside: Arc<dyn Tools>,
-    /// Why the functions cannot be offered to a model. It is told with the first request, so that adding one stays
-    /// one line.
+    /// The error of an invalid function. The first request reports it, so that adding a function returns no `Result`.
     wrong: Option<String>,
 }
 
@@ -50,12 +49,12 @@ impl Default for Functions {
 }
 
 impl Functions {
-    /// With these in the place of the others beside the functions.
+    /// Sets the other tools.
     pub(super) fn beside(self, beside: Arc<dyn Tools>) -> Self {
         Self { beside, ..self }
     }
 
-    /// With one more function.
+    /// Adds a function.
     pub(super) fn with<F, Fut, R>(mut self, spec: ToolSpec, function: F) -> Self
     where
         F: Fn(Value) -> Fut + Send + Sync + 'static,
@@ -111,7 +110,7 @@ impl Tools for Functions {
     }
 }
 
-/// Tells the names.
+/// Shows the names of the functions.
 impl fmt::Debug for Functions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set()
@@ -120,7 +119,7 @@ impl fmt::Debug for Functions {
     }
 }
 
-/// Why a model cannot be offered the function.
+/// Why the function cannot be a tool.
 fn objection(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> {
     let name = &spec.name;
     let is_sound = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
@@ -149,7 +148,7 @@ fn two_of(name: &str) -> String {
     format!("two tools have the name `{name}`")
 }
 
-/// The error with what caused it.
+/// The error with its causes.
 fn in_words(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     let words = std::iter::once(error.to_string()).chain(causes.map(ToString::to_string));

@@ -1,7 +1,7 @@
-//! One agent and its model in dialogue: a request, the tools that the reply calls, their results, and so on until the
-//! model has said its last word.
+//! The dialogue of an agent with its model: a request, the tool calls of the reply, their results, and so on until the
+//! model sends a final reply.
 //!
-//! What a user of the library types:
+//! Example:
 //!
 //! ```
 //! use ensemble_agents::agent::dialogue::{Dialogue, Piece, Reply, Thread};
@@ -23,7 +23,7 @@
 //!     |arguments: Value| async move { Ok(format!("sunny in {}", arguments["city"])) },
 //! );
 //!
-//! // What is said comes as a stream, with the continuation at its end.
+//! // The reply is a stream, with the continued thread at its end.
 //! let mut stream = dialogue.say(Thread::default(), "Paris today?");
 //! while let Some(piece) = stream.next().await {
 //!     match piece {
@@ -35,7 +35,7 @@
 //! }
 //! let today = stream.finish().await?;
 //!
-//! // Who needs the end alone awaits the stream. A thread is a value: it can be kept, and continued more than once.
+//! // The stream can also be awaited. A thread is a value: it can be stored, and continued more than once.
 //! let kept = today.thread.to_json();
 //! let tomorrow = dialogue.say(Thread::from_json(&kept)?, "And tomorrow?").await?;
 //! assert_eq!(tomorrow.text, "It will rain.");
@@ -51,8 +51,9 @@
 //! - A [`DialogueError`] carries the thread as it stands, and [`DialogueStream::cancel`] gives it; both can be continued.
 //!   A thread belongs to the stream while that runs, so nobody can continue it in the meantime.
 //!
-//! LLM agents of an ensemble are held on the same loop.
+//! LLM agents of an ensemble use the same loop.
 
+mod context_window;
 mod error;
 mod function;
 #[cfg(feature = "process")]
@@ -70,13 +71,13 @@ mod window;
 pub use error::{Cause, DialogueError};
 pub use function::ToolError;
 pub(in crate::agent) use round::count;
-pub use round::{Conversed, Ended, Opening, Progress};
+pub use round::{Ended, Progress, RoundOutcome, RoundRequest};
 pub use step::{Calls, Step};
 pub use stream::{DialogueStream, Piece};
 pub use tools::{NoTools, Tools};
 #[cfg(feature = "typed")]
 pub use typed::{Answer, MAX_CORRECTIONS};
-pub use window::{Fitted, Sending, Unfitted, Window};
+pub use window::{Window, WindowError, WindowInput, WindowOutput};
 
 pub use crate::model::ToolSpec;
 pub use ensemble_core::thread::{Message, Role, StopReason, Thread, ThreadError, ToolCall, ToolEnd};
@@ -93,18 +94,17 @@ use serde_json::Value;
 use self::function::Functions;
 use super::BoxFuture;
 use crate::model::Model;
-use ensemble_core::thread::Speaker;
+use ensemble_core::thread::ExecutionRef;
 use ensemble_language::data::Remaining;
 use ensemble_language::ensemble::{SIMULATED, Simulated};
 
-/// Most requests of one round where nothing else is said.
+/// The default for the maximum number of requests in one round.
 pub const MAX_ITERATIONS: u32 = 10;
 
-/// Tells the time of iterations.
+/// The clock for the times of iterations.
 pub type Now = dyn Fn() -> DateTime<Utc> + Send + Sync;
 
-/// A model with its tools, ready to be talked to. It keeps nothing of what is said: a [`Thread`] does. Clones share the
-/// model.
+/// A model with its tools. It does not store the conversation, which is in a [`Thread`]. Clones share the model.
 #[derive(Clone)]
 pub struct Dialogue {
     model: Model,
@@ -128,7 +128,7 @@ impl fmt::Debug for Dialogue {
 }
 
 impl Dialogue {
-    /// With that model, and nothing else.
+    /// A dialogue with this model, without tools, instructions and context window.
     #[expect(
         clippy::disallowed_methods,
         reason = "the system's clock unless another is given; it decides nothing"
@@ -146,8 +146,8 @@ impl Dialogue {
         }
     }
 
-    /// With these replies in the place of a model's: the n-th request gets the n-th, and the last repeats. For tests and
-    /// examples.
+    /// With these replies in the place of a model's: the n-th request gets the n-th, and the last repeats. For tests
+    /// and examples.
     ///
     /// ```
     /// use ensemble_agents::agent::dialogue::{Dialogue, Thread};
@@ -170,7 +170,7 @@ impl Dialogue {
         Self::new(model.expect("prepared replies need nothing from outside"))
     }
 
-    /// With these tools for the model to call, beside those that are functions.
+    /// Sets the tools that the model may call, in addition to functions.
     #[must_use]
     pub fn with_tools(self, tools: Arc<dyn Tools>) -> Self {
         Self {
@@ -179,11 +179,11 @@ impl Dialogue {
         }
     }
 
-    /// With a function of the program for the model to call: `parameters` is the JSON Schema of its arguments, an object.
-    /// The arguments are checked against it before the function is called. An error goes back to the model, which may
-    /// try again; several calls of one reply are performed side by side.
+    /// With a function of the program for the model to call: `parameters` is the JSON Schema of its arguments, an
+    /// object. The arguments are checked against it before the function is called. An error goes back to the model,
+    /// which may try again; several calls of one reply are performed side by side.
     ///
-    /// A name or a schema that no model can be offered is told by the first request, as [`Cause::Tools`].
+    /// If the name or the schema is not valid, the first request fails with [`Cause::Tools`].
     ///
     /// ```
     /// use ensemble_agents::agent::dialogue::{Dialogue, Reply, Thread};
@@ -226,7 +226,7 @@ impl Dialogue {
         }
     }
 
-    /// With these instructions, which every request begins with.
+    /// Sets the system message of every request.
     #[must_use]
     pub fn with_system(self, system: impl Into<String>) -> Self {
         Self {
@@ -235,13 +235,13 @@ impl Dialogue {
         }
     }
 
-    /// With at most that many requests in a round.
+    /// Sets the maximum number of requests in a round.
     #[must_use]
     pub fn with_max_iterations(self, max_iterations: u32) -> Self {
         Self { max_iterations, ..self }
     }
 
-    /// With another clock.
+    /// Sets another clock.
     #[must_use]
     pub fn with_clock(self, now: Arc<Now>) -> Self {
         Self { now, ..self }
@@ -252,19 +252,18 @@ impl Dialogue {
         &self.model
     }
 
-    /// Says `text` and gives the messages as they come: a stream to be read, or to be awaited for its end.
+    /// Sends the user message `text` and returns a stream, which can be read piece by piece or awaited for its end.
     ///
-    /// Every thread can be continued. The stream has the thread until its end, also if it fails or is cancelled; whoever may
-    /// drop it keeps a clone. Calls in it that have no result, since it was saved in the middle of them, are
-    /// closed with an error that says so.
+    /// Every thread can be continued. The stream owns the thread until its end, even if it fails or is cancelled; keep
+    /// a clone if the stream may be dropped. Calls of the thread without a result get an error that says so.
     pub fn say(&self, thread: Thread, text: impl Into<String>) -> DialogueStream<'_> {
         DialogueStream::new(self, thread, text.into(), self.max_iterations)
     }
 
-    /// Says `text` and waits for the end, for at most `max_requests` requests.
+    /// Sends the user message `text` and waits for the end, with at most `max_requests` requests.
     ///
     /// # Errors
-    /// [`DialogueError`]: the round had no end.
+    /// [`DialogueError`]: the round failed.
     pub async fn until_done(
         &self,
         thread: Thread,
@@ -274,10 +273,10 @@ impl Dialogue {
         DialogueStream::new(self, thread, text.into(), max_requests).await
     }
 
-    /// Says one thing after the other, each when the one before has ended.
+    /// Sends several user messages one after the other, each after the end of the round before.
     ///
     /// # Errors
-    /// The first round that had no end; what follows is not said.
+    /// The error of the first round that failed; later messages are not sent.
     pub async fn in_sequence<T: Into<String>>(
         &self,
         thread: Thread,
@@ -293,14 +292,14 @@ impl Dialogue {
         Ok(all)
     }
 
-    /// What a round of this dialogue alone begins with.
-    fn opening(&self, thread: Thread, text: String, max_requests: u32) -> Opening {
-        Opening {
+    /// The parameters of a round of this dialogue without an ensemble.
+    fn opening(&self, thread: Thread, text: String, max_requests: u32) -> RoundRequest {
+        RoundRequest {
             requests_made: round::requests(&thread),
             thread: Arc::new(thread),
             text,
             systems: Vec::new(),
-            speaker: Speaker {
+            source: ExecutionRef {
                 run: "".into(),
                 agent: "assistant".into(),
                 execution: 1,
@@ -312,7 +311,7 @@ impl Dialogue {
         }
     }
 
-    /// The instructions for each profile of the model's chain: the profile's, then the dialogue's.
+    /// The system message for each profile in the chain of the model: that of the profile, then that of the dialogue.
     fn systems(&self) -> Vec<Option<String>> {
         let system = |of_profile: Option<&String>| {
             let parts: Vec<&str> = of_profile.into_iter().chain(&self.system).map(String::as_str).collect();

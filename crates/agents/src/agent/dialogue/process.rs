@@ -1,4 +1,4 @@
-//! Models for programs that bring nothing of their own: keys from the environment of the process, its clock and chance.
+//! Models that use the environment variables, the clock and the random numbers of this process.
 
 #![expect(
     clippy::disallowed_methods,
@@ -10,7 +10,7 @@ use crate::model::{Model, Network, ProfileError};
 use ensemble_language::ensemble::Profile;
 
 impl Network {
-    /// With the environment, the clock and the chance of this process.
+    /// A network with the environment variables, the clock and the random numbers of this process.
     pub fn of_process() -> Self {
         Self::new(|name| std::env::var(name).ok(), chrono::Utc::now, fastrand::f64)
     }
@@ -42,7 +42,7 @@ impl Dialogue {
     /// # Errors
     /// The provider does not exist, or its key is not in the environment.
     pub fn with_profile(profile: Profile) -> Result<Self, ProfileError> {
-        let model = Model::reached(profile, &Network::of_process())?;
+        let model = Model::with_network(profile, &Network::of_process())?;
         model.check_keys()?;
         Ok(Self::new(model))
     }

@@ -1,4 +1,4 @@
-//! One round of a dialogue: from something said to the model's last word.
+//! One round of a dialogue: from a user message to the final reply of the model.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,66 +8,72 @@ use serde_json::{Value, json};
 
 use super::super::Notes;
 use super::tools::perform;
-use super::{Cause, Dialogue, Fitted, Sending, Tools};
-use crate::model::{Ask, ModelReply, ToolSpec, estimate_tokens};
-use ensemble_core::thread::{Iteration, Listener, Message, Speaker, StopReason, Thread, ToolCall};
+use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
+use crate::model::{ModelQuery, ModelReply, ToolSpec, estimate_tokens};
+use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, Message, StopReason, Thread, ToolCall};
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
 
-/// What a round begins with.
+/// The parameters of a round.
 #[derive(Debug, Clone)]
-pub struct Opening {
-    /// What was said before.
+pub struct RoundRequest {
+    /// The thread before the round.
     pub thread: Arc<Thread>,
-    /// What is said now.
+    /// The new user message.
     pub text: String,
-    /// The instructions for each profile of the model's chain, in place of the dialogue's own.
+    /// The system message for each profile in the chain of the model. If this is empty, that of the dialogue is used.
     pub systems: Vec<Option<String>>,
-    /// Who asks.
-    pub speaker: Speaker,
-    /// Requests that were made of the model before.
+    /// The execution that makes the requests.
+    pub source: ExecutionRef,
+    /// The number of requests before this round.
     pub requests_made: u64,
-    /// Most requests of this round.
+    /// The maximum number of requests in this round.
     pub max_requests: u32,
-    /// What this round may use; when it is used up, the model is not asked again with what tools have given.
+    /// The budget of this round. When it is used up, the results of tools are not sent to the model.
     pub remaining: Remaining,
-    /// The schema that the last word has to match, for providers that can enforce it.
+    /// The schema that the final reply must match, for providers that can enforce it.
     pub output_schema: Option<Arc<Value>>,
 }
 
-/// The end of a round.
+/// The result of a round that has ended normally.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// The last word.
+    /// The text of the final reply.
     pub text: String,
     /// Why the model stopped: [`StopReason::EndTurn`], or [`StopReason::MaxTokens`] if the text is cut off.
     pub stop_reason: StopReason,
-    /// All that was said, this round included; it can be continued.
+    /// The thread including this round; it can be continued.
     pub thread: Thread,
-    /// What the round has cost.
+    /// The usage of the round.
     pub usage: Usage,
-    /// What the person who listens should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// What a round has come to, whether it ended or not.
+/// The outcome of a round so far, whether it has ended or not.
 #[derive(Debug, Clone, Default)]
-pub struct Conversed {
-    /// What this round has added to the thread.
+pub struct RoundOutcome {
+    /// The iterations that this round has added to the thread.
     pub exchange: Thread,
-    /// What it has cost.
+    /// The usage of the round so far.
     pub usage: Usage,
-    /// What the person who listens should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// The last word and why it is the last; nothing while the round is under way.
+    /// The final reply with its stop reason, or the error; `None` while the round is running.
     pub end: Option<Result<(String, StopReason), Cause>>,
 }
 
 impl Dialogue {
-    /// Holds one round with these tools. `progress` is kept up to date, so that whoever drops the future finds there
-    /// what was said until then.
-    pub async fn hold(&self, opening: Opening, tools: &dyn Tools, listener: &dyn Listener, progress: &Progress) {
-        let end = self.rounds(&opening, tools, listener, progress).await;
+    /// Runs one round with these tools. `progress` is always up to date, so that it has the outcome so far if the
+    /// future is dropped.
+    pub async fn hold(
+        &self,
+        opening: RoundRequest,
+        tools: &dyn Tools,
+        live_output: &dyn LiveOutput,
+        progress: &Progress,
+    ) {
+        let end = self.rounds(&opening, tools, live_output, progress).await;
         let reason = end
             .as_ref()
             .map_or_else(Cause::stop_reason, |(_, reason)| Some(*reason));
@@ -75,38 +81,38 @@ impl Dialogue {
         progress.lock().end = Some(end);
     }
 
-    /// Holds one round for an execution. What it has cost is in the execution's notes too, also if the future is
+    /// Runs one round for an execution. The usage is also added to the notes of the execution, even if the future is
     /// dropped.
     pub(in crate::agent) async fn booked(
         &self,
-        opening: Opening,
+        opening: RoundRequest,
         tools: &dyn Tools,
-        listener: &dyn Listener,
+        live_output: &dyn LiveOutput,
         notes: &Notes,
-    ) -> Conversed {
+    ) -> RoundOutcome {
         let booked = Booked {
             progress: Progress::default(),
             notes,
         };
-        self.hold(opening, tools, listener, &booked.progress).await;
+        self.hold(opening, tools, live_output, &booked.progress).await;
         booked.progress.lock().clone()
     }
 
     async fn rounds(
         &self,
-        opening: &Opening,
+        opening: &RoundRequest,
         tools: &dyn Tools,
-        listener: &dyn Listener,
+        live_output: &dyn LiveOutput,
         progress: &Progress,
     ) -> Result<(String, StopReason), Cause> {
         let said = vec![Message::new(ensemble_core::thread::Role::User, opening.text.clone())];
         progress.change(|exchange| exchange.opened(said, (self.now)()));
         loop {
-            let (specs, reply) = self.replied(opening, tools, listener, progress).await?;
+            let (specs, reply) = self.replied(opening, tools, live_output, progress).await?;
             if reply.tool_calls.is_empty() {
                 return Ok((reply.text, reply.stop_reason));
             }
-            let results = perform(tools, &specs, reply.tool_calls, &opening.speaker, listener).await;
+            let results = perform(tools, &specs, reply.tool_calls, &opening.source, live_output).await;
             progress.book(tools.take_usage());
             let is_last = progress.lock().exchange.exceeded_max_iterations(opening.max_requests);
             progress.change(|exchange| exchange.add_tool_results(results, (self.now)()));
@@ -120,17 +126,17 @@ impl Dialogue {
         }
     }
 
-    /// One request, its reply added to the exchange; with the tools that the model was told of.
+    /// Makes one request and adds the reply to the exchange. Returns the reply and the tools of the request.
     pub(super) async fn replied(
         &self,
-        opening: &Opening,
+        opening: &RoundRequest,
         tools: &dyn Tools,
-        listener: &dyn Listener,
+        live_output: &dyn LiveOutput,
         progress: &Progress,
     ) -> Result<(Arc<[ToolSpec]>, ModelReply), Cause> {
         // Asked each time: a server may have changed its tools.
         let specs = tools.specs().await.map_err(Cause::Tools)?;
-        let reply = self.request(opening, &specs, listener, progress).await?;
+        let reply = self.request(opening, &specs, live_output, progress).await?;
         progress.change(|exchange| exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone()));
         match reply.stop_reason {
             StopReason::Refusal => Err(Cause::Refused(reply.text)),
@@ -138,12 +144,12 @@ impl Dialogue {
         }
     }
 
-    /// One request, with what the window lets through.
+    /// Makes one request with the messages that the window selects.
     async fn request(
         &self,
-        opening: &Opening,
+        opening: &RoundRequest,
         specs: &Arc<[ToolSpec]>,
-        listener: &dyn Listener,
+        live_output: &dyn LiveOutput,
         progress: &Progress,
     ) -> Result<ModelReply, Cause> {
         let mut messages = opening.thread.to_messages();
@@ -158,10 +164,10 @@ impl Dialogue {
             false => (fitted.messages, systems, system),
             true => (fitted.messages, vec![None; systems.len()], None),
         };
-        let ask = Ask {
+        let ask = ModelQuery {
             systems,
             messages: messages.clone(),
-            speaker: opening.speaker.clone(),
+            source: opening.source.clone(),
             requests_made: opening.requests_made + progress.lock().usage.own_requests(),
             output_schema: opening.output_schema.clone(),
             tools: Arc::clone(specs),
@@ -171,7 +177,7 @@ impl Dialogue {
             requests: Arc::clone(&ask.made),
             progress,
         };
-        let asked = self.model.ask(ask, listener).await;
+        let asked = self.model.ask(ask, live_output).await;
         drop(made);
         let mut conversed = progress.lock();
         conversed.warnings.extend(asked.warnings);
@@ -182,23 +188,23 @@ impl Dialogue {
 
     async fn fitted(
         &self,
-        opening: &Opening,
+        opening: &RoundRequest,
         system: Option<&str>,
         messages: Vec<Message>,
         progress: &Progress,
-    ) -> Result<Fitted, Cause> {
+    ) -> Result<WindowOutput, Cause> {
         let Some(window) = &self.window else {
-            return Ok(Fitted {
+            return Ok(WindowOutput {
                 messages,
-                ..Fitted::default()
+                ..WindowOutput::default()
             });
         };
         let sending = {
             let conversed = progress.lock();
-            Sending {
+            WindowInput {
                 system,
                 messages,
-                speaker: &opening.speaker,
+                source: &opening.source,
                 requests_made: opening.requests_made + conversed.usage.own_requests(),
                 before: last_dropped(&conversed.exchange).or_else(|| last_dropped(&opening.thread)),
             }
@@ -224,7 +230,7 @@ impl Dialogue {
     }
 }
 
-/// The exchange, in which those of its open calls have ended.
+/// The exchange with the ends of these calls.
 pub(super) fn with_ends(exchange: Thread, ended: Vec<ToolCall>) -> Thread {
     let mut iterations = exchange.into_iterations();
     if let Some(last) = iterations.last_mut() {
@@ -238,7 +244,7 @@ pub(super) fn with_ends(exchange: Thread, ended: Vec<ToolCall>) -> Thread {
     Thread::of(iterations)
 }
 
-/// The thread with what a round has added to it.
+/// The thread with the iterations of a round added.
 pub(super) fn continued(earlier: Thread, exchange: Vec<Iteration>, usage: Usage) -> Thread {
     let iterations = exchange.len() as u64;
     let thread = earlier.followed_by(exchange);
@@ -251,7 +257,7 @@ pub(super) fn continued(earlier: Thread, exchange: Vec<Iteration>, usage: Usage)
     }
 }
 
-/// How many requests were made for it.
+/// The number of requests that were made for the thread.
 pub(super) fn requests(thread: &Thread) -> u64 {
     let iterations = thread.iterations();
     iterations.len() as u64 + iterations.iter().map(further_requests).sum::<u64>()
@@ -265,11 +271,10 @@ fn further_requests(iteration: &Iteration) -> u64 {
         .unwrap_or_default()
 }
 
-/// Under which an iteration notes requests that have no iteration: those that failed after tools, were made again, or
-/// summed up.
+/// The metadata key for the number of requests without an iteration: failed requests, retries and summaries.
 const FURTHER_REQUESTS: &str = "further_requests";
 
-/// Under which an iteration notes what its request left out.
+/// The metadata key for the messages that were dropped from the request.
 const DROPPED: &str = "dropped";
 
 fn last_dropped(thread: &Thread) -> Option<Value> {
@@ -277,7 +282,7 @@ fn last_dropped(thread: &Thread) -> Option<Value> {
     iterations.find_map(|iteration| iteration.metadata.get(DROPPED).cloned())
 }
 
-/// Requests that are being made. They count even if nobody waits for the reply any more.
+/// Counts requests while they are made, so that they count even if the future is dropped.
 struct Made<'p> {
     requests: Arc<AtomicU64>,
     progress: &'p Progress,
@@ -289,7 +294,7 @@ impl Drop for Made<'_> {
     }
 }
 
-/// Books what a round has cost at its end, whichever that is.
+/// Adds the usage of a round to the notes when it is dropped.
 struct Booked<'n> {
     progress: Progress,
     notes: &'n Notes,
@@ -301,20 +306,20 @@ impl Drop for Booked<'_> {
     }
 }
 
-/// A round while it is held, for whoever holds it and whoever may stop it.
+/// The shared progress of a round that is running.
 #[derive(Debug, Clone, Default)]
-pub struct Progress(Arc<Mutex<Conversed>>);
+pub struct Progress(Arc<Mutex<RoundOutcome>>);
 
 impl Progress {
-    /// Of a round that has begun with that.
+    /// The progress of a round that starts with this exchange.
     pub(super) fn of(exchange: Thread) -> Self {
-        Self(Arc::new(Mutex::new(Conversed {
+        Self(Arc::new(Mutex::new(RoundOutcome {
             exchange,
-            ..Conversed::default()
+            ..RoundOutcome::default()
         })))
     }
 
-    /// Adds what a round had come to when it was stopped: the beginning of a reply, or some of the calls of the last one.
+    /// Adds the partial results of a round that was stopped: the beginning of a reply, and the calls that have ended.
     pub(super) fn add_cut_off(&self, text: String, ended: Vec<ToolCall>) {
         self.change(|exchange| match text.is_empty() {
             true => exchange,
@@ -323,8 +328,8 @@ impl Progress {
         self.change(|exchange| with_ends(exchange, ended));
     }
 
-    /// What it has come to; nothing is left behind.
-    pub fn take(&self) -> Conversed {
+    /// Takes the outcome so far and leaves an empty one.
+    pub fn take(&self) -> RoundOutcome {
         std::mem::take(&mut self.lock())
     }
 
@@ -333,7 +338,7 @@ impl Progress {
         conversed.usage = conversed.usage + usage;
     }
 
-    /// Closes what is under way.
+    /// Marks the current iteration as completed.
     pub(super) fn close(&self, at: DateTime<Utc>, reason: Option<StopReason>) {
         self.change(|exchange| match reason {
             Some(reason) => exchange.completed(at).noted("stop_reason", json!(reason)),
@@ -346,12 +351,13 @@ impl Progress {
         conversed.exchange = change(std::mem::take(&mut conversed.exchange));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Conversed> {
+    fn lock(&self) -> MutexGuard<'_, RoundOutcome> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Books a reply: what the provider counted, else an estimate, and what that costs unless it comes from a cache.
+/// Adds the usage of a reply to `spent`: the tokens that the provider counted or an estimate, and their cost unless the
+/// reply comes from a cache.
 pub(in crate::agent) fn count(
     reply: &ModelReply,
     price: Option<Price>,

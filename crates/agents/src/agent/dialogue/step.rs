@@ -6,32 +6,33 @@ use super::error::{NOT_MADE, UNKNOWN_FATE, closed};
 use super::round::{continued, with_ends};
 use super::tools::perform;
 use super::{Cause, Dialogue, DialogueError, Ended, Progress, Tools};
-use ensemble_core::thread::{Iteration, Message, Role, Silence, StopReason, Thread, ToolCall, ToolEnd};
+use ensemble_core::thread::{Iteration, Message, NoLiveOutput, Role, StopReason, Thread, ToolCall, ToolEnd};
 use ensemble_language::data::Usage;
 
-/// What [`Dialogue::step`] has come to, and what the next step does.
+/// The result of [`Dialogue::step`], which says what the next step does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// The model has called tools. The next step performs the calls; they can be looked at and changed before.
+    /// The model has called tools. The next step runs the calls; the caller can inspect and change them before.
     CallTools(Calls),
-    /// The tools have ended. The next step tells the model; the results can be looked at and changed before.
+    /// The tool calls have ended. The next step sends the results to the model; the caller can inspect and change them
+    /// before.
     AskModel(Calls),
-    /// The model has said its last word.
+    /// The model has sent its final reply.
     Done(Ended),
 }
 
 /// The calls of one reply, with the thread that they belong to. It reads like a list of [`ToolCall`], and becomes the
 /// thread again with `.into()`, with what was changed in the calls.
 ///
-/// A call that is given an `end` is not performed: the model is told that end. A call that is taken out of the list
-/// is not performed either, and the model is told that it was not made.
+/// A call with an `end` is not performed; its end goes to the model. A call that is removed from the list is not
+/// performed either, and the model receives an error that says so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calls {
     /// The calls, in the model's order.
     pub calls: Vec<ToolCall>,
-    /// What the step has cost.
+    /// The usage of the step.
     pub usage: Usage,
-    /// What the person who listens should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
     thread: Thread,
 }
@@ -60,7 +61,7 @@ impl From<Calls> for Thread {
     }
 }
 
-/// Puts calls in the place of those with their ids. One that is missing is not made, unless it already was.
+/// Replaces calls by id. A call that is missing in `calls` gets an error, unless it has already ended.
 fn put_back(iteration: &mut Iteration, mut calls: Vec<ToolCall>) {
     for call in &mut iteration.tool_calls {
         match calls.iter().position(|changed| changed.id == call.id) {
@@ -72,25 +73,25 @@ fn put_back(iteration: &mut Iteration, mut calls: Vec<ToolCall>) {
     iteration.tool_calls.extend(calls);
 }
 
-/// What a step does with a thread.
+/// The next action for a thread.
 enum Due {
     Request,
     Calls(Vec<ToolCall>),
-    /// The last word has been said.
+    /// The thread has its final reply.
     Nothing(String),
 }
 
 impl Dialogue {
-    /// The thread with `text` said to the model, for [`Dialogue::step`].
+    /// Adds the user message `text` to the thread, for [`Dialogue::step`].
     pub fn asked(&self, thread: Thread, text: impl Into<String>) -> Thread {
         let said = vec![Message::new(Role::User, text)];
         closed(thread, UNKNOWN_FATE).opened(said, (self.now)())
     }
 
-    /// One step on the way to the last word: one request, or all open calls of the last reply, side by side. It tells
-    /// what comes next; nothing is done until the next step. Where the last word has been said, nothing is done at all.
+    /// Performs one step: one request, or concurrently all open calls of the last reply. The result says what the next
+    /// step does. If the thread has its final reply, nothing is done.
     ///
-    /// How many steps there are is up to the caller.
+    /// The caller limits the number of steps.
     ///
     /// ```
     /// use ensemble_agents::agent::dialogue::{Dialogue, Reply, Step, Thread};
@@ -124,8 +125,7 @@ impl Dialogue {
     /// ```
     ///
     /// # Errors
-    /// The model or its tools failed, or nothing has been said to it. The step can be made again with the thread of
-    /// the error.
+    /// The model or its tools failed, or the thread is empty. The step can be repeated with the thread of the error.
     pub async fn step(&self, thread: impl Into<Thread>) -> Result<Step, DialogueError> {
         let thread = thread.into();
         match due(&thread) {
@@ -153,7 +153,7 @@ impl Dialogue {
         let earlier = Thread::of(iterations).completed((self.now)());
         let progress = Progress::of(exchange);
         let opening = self.opening(earlier.clone(), String::new(), 1);
-        let replied = self.replied(&opening, &self.tools, &Silence, &progress).await;
+        let replied = self.replied(&opening, &self.tools, &NoLiveOutput, &progress).await;
         if !matches!(&replied, Ok((_, reply)) if !reply.tool_calls.is_empty()) {
             let reason = match &replied {
                 Ok((_, reply)) => Some(reply.stop_reason),
@@ -193,7 +193,7 @@ impl Dialogue {
             Err(error) => return Err(failed(Cause::Tools(error), thread)),
         };
         let opening = self.opening(Thread::default(), String::new(), 1);
-        let ended = perform(&self.tools, &specs, calls, &opening.speaker, &Silence).await;
+        let ended = perform(&self.tools, &specs, calls, &opening.source, &NoLiveOutput).await;
         let thread = with_ends(thread, ended).completed((self.now)());
         let last = thread.iterations().last();
         Ok(Step::AskModel(Calls {

@@ -1,4 +1,4 @@
-//! A round as a stream of what is said, with the continuation at its end.
+//! A round as a stream of events, with the continued thread at its end.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -9,25 +9,25 @@ use futures_util::{Stream, StreamExt};
 
 use super::error::{UNKNOWN_FATE, closed};
 use super::round::continued;
-use super::{BoxFuture, Cause, Conversed, Dialogue, DialogueError, Ended, Progress};
-use ensemble_core::thread::{Listener, Message, Role, Said, Speaker, StopReason, Thread, ToolCall};
+use super::{BoxFuture, Cause, Dialogue, DialogueError, Ended, Progress, RoundOutcome};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason, Thread, ToolCall};
 
-/// What comes out of a stream.
+/// One item of a [`DialogueStream`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
-    /// The next piece of the model's text.
+    /// The next piece of the text of the model.
     Text(String),
-    /// A tool that was called, with its result or error.
+    /// A tool call that has ended, with its result or error.
     Tool(ToolCall),
-    /// The text since the last tool does not count: the model is asked once more.
+    /// The text since the last tool call is void: the model is asked again.
     Again,
-    /// The last word. Nothing comes after it.
+    /// The final reply. It is the last item.
     Final(Message),
 }
 
-/// The messages of one round as they come. Dropping it ends the round, and stops what runs.
+/// The stream of one round. Dropping it stops the round, including running tools.
 ///
-/// It is awaited for the end alone, or read piece by piece:
+/// It can be awaited for its end, or read piece by piece:
 ///
 /// ```
 /// use ensemble_agents::agent::dialogue::{Dialogue, Piece, Thread};
@@ -56,52 +56,52 @@ pub struct DialogueStream<'a> {
     round: Option<BoxFuture<'a, ()>>,
     progress: Progress,
     earlier: Thread,
-    heard: Arc<Heard>,
-    conversed: Option<Conversed>,
+    heard: Arc<StreamOutput>,
+    conversed: Option<RoundOutcome>,
 }
 
-/// What was heard.
+/// Collects the live output of the round.
 #[derive(Default)]
-struct Heard(Mutex<Sayings>);
+struct StreamOutput(Mutex<StreamState>);
 
 #[derive(Default)]
-struct Sayings {
-    /// Not yet told.
+struct StreamState {
+    /// The items that have not been read.
     pieces: VecDeque<Piece>,
-    /// The text of the reply that is under way.
+    /// The text of the current reply so far.
     reply: String,
     /// The calls that have ended, each id once.
     ended: Vec<ToolCall>,
 }
 
-impl Heard {
-    fn lock(&self) -> MutexGuard<'_, Sayings> {
+impl StreamOutput {
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Listener for Heard {
-    fn hear(&self, _: &Speaker, said: Said<'_>) {
+impl LiveOutput for StreamOutput {
+    fn receive(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
         let mut heard = self.lock();
-        match said {
-            Said::Text(text) => {
+        match update {
+            LiveUpdate::Text(text) => {
                 heard.reply.push_str(text);
                 heard.pieces.push_back(Piece::Text(text.to_owned()));
             }
-            Said::ToolEnded(call) => {
+            LiveUpdate::ToolEnded(call) => {
                 heard.ended.push(call.clone());
                 heard.pieces.push_back(Piece::Tool(call.clone()));
             }
-            Said::Again => {
+            LiveUpdate::Restarted => {
                 heard.reply.clear();
                 heard.pieces.push_back(Piece::Again);
             }
-            Said::ToolCalled(call) => {
+            LiveUpdate::ToolStarted(call) => {
                 // The reply is in the thread now. A provider may give the ids of one reply to the calls of the next.
                 heard.reply.clear();
                 heard.ended.retain(|ended| ended.id != call.id);
             }
-            Said::Retrying { .. } => {}
+            LiveUpdate::Retrying { .. } => {}
         }
     }
 }
@@ -109,13 +109,13 @@ impl Listener for Heard {
 impl<'a> DialogueStream<'a> {
     pub(super) fn new(dialogue: &'a Dialogue, thread: Thread, text: String, max_requests: u32) -> Self {
         let earlier = closed(thread, UNKNOWN_FATE);
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(StreamOutput::default());
         let opening = dialogue.opening(earlier.clone(), text, max_requests);
-        let listener = Arc::clone(&heard);
+        let live_output = Arc::clone(&heard);
         let progress = Progress::default();
         let told = progress.clone();
         let round = Box::pin(async move {
-            dialogue.hold(opening, &dialogue.tools, &*listener, &told).await;
+            dialogue.hold(opening, &dialogue.tools, &*live_output, &told).await;
         });
         Self {
             dialogue,
@@ -127,16 +127,16 @@ impl<'a> DialogueStream<'a> {
         }
     }
 
-    /// The next piece; nothing after the last.
+    /// The next item; `None` after the last.
     pub async fn next(&mut self) -> Option<Piece> {
         StreamExt::next(self).await
     }
 
-    /// Waits for the end, and gives the continuation. Pieces that come until then are not told. Awaiting the stream
-    /// itself does the same.
+    /// Waits for the end and returns the result with the continued thread. Items until then are discarded. Awaiting the
+    /// stream does the same.
     ///
     /// # Errors
-    /// [`DialogueError`]: the round had no end. The thread in the error can be continued.
+    /// [`DialogueError`]: the round failed. The thread in the error can be continued.
     pub async fn finish(mut self) -> Result<Ended, DialogueError> {
         while self.next().await.is_some() {}
         let conversed = self.conversed.unwrap_or_default();
@@ -159,9 +159,8 @@ impl<'a> DialogueStream<'a> {
         }
     }
 
-    /// Stops it where it is, tools included, and gives what was said until then. The thread can be continued: the
-    /// part of a reply that was heard is a message of it, and calls that had not ended are closed with an error that
-    /// says so.
+    /// Stops the round, including running tools, and returns the thread so far. The thread can be continued: the
+    /// received part of a reply is a message, and calls that have not ended get an error that says so.
     ///
     /// ```
     /// use ensemble_agents::agent::dialogue::{Dialogue, Thread};
@@ -185,11 +184,11 @@ impl<'a> DialogueStream<'a> {
             self.progress.close((self.dialogue.now)(), Some(StopReason::Cancelled));
             self.conversed = Some(self.progress.take());
         }
-        let Conversed { exchange, usage, .. } = self.conversed.unwrap_or_default();
+        let RoundOutcome { exchange, usage, .. } = self.conversed.unwrap_or_default();
         closed(continued(self.earlier, exchange.into_iterations(), usage), UNKNOWN_FATE)
     }
 
-    /// Why the model stopped; nothing while it speaks, and nothing if it failed.
+    /// Why the model stopped; `None` while the round is running or if it failed.
     pub fn stop_reason(&self) -> Option<StopReason> {
         match self.conversed.as_ref()?.end.as_ref()? {
             Ok((_, reason)) => Some(*reason),

@@ -170,12 +170,12 @@ async fn a_model_that_never_stops_calling_is_stopped() {
     assert_eq!(fake.asked.lock().unwrap().len(), 2);
 }
 
-fn opening(remaining: Remaining) -> Opening {
-    Opening {
+fn opening(remaining: Remaining) -> RoundRequest {
+    RoundRequest {
         thread: Arc::default(),
         text: "go".into(),
         systems: Vec::new(),
-        speaker: ensemble_core::thread::Speaker {
+        source: ensemble_core::thread::ExecutionRef {
             run: "".into(),
             agent: "a".into(),
             execution: 1,
@@ -213,7 +213,7 @@ async fn what_the_run_may_use_ends_the_calls() {
         let replies = vec![calls("long enough", &[("1", "double", json!({"n": 1}))]), says("x")];
         let (dialogue, fake, _) = priced(replies, Some(price));
         let progress = Progress::default();
-        let silence = ensemble_core::thread::Silence;
+        let silence = ensemble_core::thread::NoLiveOutput;
         let held = dialogue.hold(opening(remaining), &dialogue.tools, &silence, &progress);
         held.await;
         let conversed = progress.take();
@@ -235,7 +235,7 @@ async fn what_the_run_may_use_ends_the_calls() {
 async fn a_request_that_nobody_waits_for_counts() {
     let (dialogue, ..) = dialogue(vec![says("It is 42.")]);
     let notes = Notes::default();
-    let silence = ensemble_core::thread::Silence;
+    let silence = ensemble_core::thread::NoLiveOutput;
     let held = dialogue.booked(opening(Remaining::default()), &dialogue.tools, &silence, &notes);
     assert!(held.now_or_never().is_none(), "it is in the middle of its reply");
     let made = Usage {
@@ -245,10 +245,10 @@ async fn a_request_that_nobody_waits_for_counts() {
     assert_eq!(notes.take_usage(), Some(made));
 }
 
-async fn held(dialogue: &Dialogue, tools: &dyn Tools, opening: Opening) -> Conversed {
+async fn held(dialogue: &Dialogue, tools: &dyn Tools, opening: RoundRequest) -> RoundOutcome {
     let progress = Progress::default();
     dialogue
-        .hold(opening, tools, &ensemble_core::thread::Silence, &progress)
+        .hold(opening, tools, &ensemble_core::thread::NoLiveOutput, &progress)
         .await;
     progress.take()
 }
@@ -296,13 +296,13 @@ impl Tools for Dear {
 struct Narrow(Mutex<Vec<u64>>);
 
 impl Window for Narrow {
-    fn fit<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Fitted, Unfitted>> {
+    fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
         self.0.lock().unwrap().push(sending.requests_made);
         Box::pin(async move {
-            Ok(Fitted {
+            Ok(WindowOutput {
                 messages: sending.messages,
                 drops_system: true,
-                ..Fitted::default()
+                ..WindowOutput::default()
             })
         })
     }

@@ -1,4 +1,4 @@
-//! Tools as a dialogue sees them, and the calls of one reply, side by side.
+//! The trait of tools, and the concurrent calls of one reply.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use serde_json::Value;
 use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
 use crate::model::ToolSpec;
-use ensemble_core::thread::{Listener, Said, Speaker, ToolCall, ToolEnd};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd};
 use ensemble_language::data::Usage;
 
 /// Tools that a model may call.
 pub trait Tools: Send + Sync {
-    /// What the model is told of them. It is asked before the first request, and may have to connect to somewhere.
+    /// The specifications of the tools for the model. This is called before each request and may connect to servers.
     ///
     /// # Errors
-    /// In words: why there are no tools.
+    /// The tools are not available; the text is the reason.
     fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>>;
 
-    /// Performs one call, of a tool that exists and with arguments that match its schema. Errors are for the model,
-    /// so they are an end like any other. Dropping the future stops the tool.
+    /// Performs one call. The tool exists, and the arguments match its schema. Errors go to the model, so they are an
+    /// end of the call. Dropping the future stops the tool.
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall>;
 
-    /// What models have cost that tools asked, since this was last asked.
+    /// The usage of models in tools since the last call of this function.
     fn take_usage(&self) -> Usage {
         Usage::default()
     }
@@ -43,29 +43,29 @@ impl Tools for NoTools {
     }
 }
 
-/// The calls of one reply, side by side; their ends, in the order of the calls.
+/// Performs the calls of one reply concurrently and returns them with their ends, in the same order.
 pub(super) async fn perform(
     tools: &dyn Tools,
     specs: &[ToolSpec],
     calls: Vec<ToolCall>,
-    speaker: &Speaker,
-    listener: &dyn Listener,
+    source: &ExecutionRef,
+    live_output: &dyn LiveOutput,
 ) -> Vec<ToolCall> {
     let one = async |call: ToolCall| {
-        listener.hear(speaker, Said::ToolCalled(&call));
+        live_output.receive(source, LiveUpdate::ToolStarted(&call));
         let begun = tokio::time::Instant::now();
         let mut ended = match objection(specs, &call) {
             Some(error) => call.ended(ToolEnd::Error(error), 0.0),
             None => tools.call(call).await,
         };
         ended.duration = begun.elapsed().as_secs_f64();
-        listener.hear(speaker, Said::ToolEnded(&ended));
+        live_output.receive(source, LiveUpdate::ToolEnded(&ended));
         ended
     };
     join_all(calls.into_iter().map(one)).await
 }
 
-/// Why the call cannot be made, for the model to read.
+/// Why the call cannot be made, as an error for the model.
 fn objection(specs: &[ToolSpec], call: &ToolCall) -> Option<String> {
     let Some(spec) = specs.iter().find(|spec| spec.name == call.name) else {
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();

@@ -14,33 +14,33 @@ use super::{Cause, Dialogue, DialogueError, Progress, ToolError};
 use crate::agent::repair::{correction, mismatch};
 use crate::agent::reply::{checked, output_of};
 use crate::agent::schema::Schema;
-use ensemble_core::thread::{Iteration, Role, Silence, StopReason, Thread};
+use ensemble_core::thread::{Iteration, NoLiveOutput, Role, StopReason, Thread};
 use ensemble_language::data::Usage;
 
-/// How often a reply that is no value of the wanted type is sent back where nothing else is said.
+/// The default for the maximum number of corrections of a reply that is not a value of the wanted type.
 pub const MAX_CORRECTIONS: u32 = 2;
 
-/// What [`Dialogue::say_as`] gives.
+/// The result of [`Dialogue::say_as`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer<T> {
     /// The answer.
     pub value: T,
-    /// All that was said, to be continued. Replies that were sent back are not in it, nor are the corrections.
+    /// The thread, which can be continued. It does not contain rejected replies and corrections.
     pub thread: Thread,
-    /// What all requests have cost.
+    /// The usage of all requests.
     pub usage: Usage,
-    /// What the person who listens should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// An answer that is no JSON object by itself; models and their providers want one.
+/// Wraps an answer that is not a JSON object, because providers require an object.
 #[derive(Deserialize, JsonSchema)]
 struct Enclosed<T> {
     /// The answer.
     value: T,
 }
 
-/// How answers of one type are asked for and read.
+/// The schema and the decoder for answers of one type.
 struct Wanted<T> {
     schema: Arc<Value>,
     compiled: Schema,
@@ -70,7 +70,7 @@ impl<T: DeserializeOwned + JsonSchema> Wanted<T> {
         )
     }
 
-    /// The value that the reply is, or what is wrong with it.
+    /// The value of the reply, or its errors.
     fn value(&self, text: &str) -> Result<T, Vec<String>> {
         let output = output_of(text);
         let object = checked(&output).into_owned();
@@ -83,9 +83,9 @@ impl<T: DeserializeOwned + JsonSchema> Wanted<T> {
 }
 
 impl Dialogue {
-    /// Says `text`, and gives the last word as a value of type `T`. The model is told the JSON Schema of `T`, and
-    /// providers that can enforce it do so. A reply that is no such value goes back to the model with the errors, at
-    /// most [`with_max_corrections`](Self::with_max_corrections) times.
+    /// Sends the user message `text` and returns the final reply as a value of type `T`. The model receives the JSON
+    /// Schema of `T`, and providers that can enforce it do so. A reply that is not such a value goes back to the model
+    /// with the errors, at most [`with_max_corrections`](Self::with_max_corrections) times.
     ///
     /// ```
     /// use ensemble_agents::agent::dialogue::{Dialogue, Thread};
@@ -110,7 +110,7 @@ impl Dialogue {
     /// ```
     ///
     /// # Errors
-    /// [`Cause::Mismatch`]: the last reply was no such value either. Every other cause ends the exchange at once.
+    /// [`Cause::Mismatch`]: the last correction failed too. Every other cause ends the exchange at once.
     pub async fn say_as<T>(&self, thread: Thread, text: impl Into<String>) -> Result<Answer<T>, DialogueError>
     where
         T: DeserializeOwned + JsonSchema,
@@ -143,7 +143,7 @@ impl Dialogue {
         }
     }
 
-    /// With at most that many corrections of a reply that is no value of the wanted type.
+    /// Sets the maximum number of corrections of a reply that is not a value of the wanted type.
     #[must_use]
     pub fn with_max_corrections(self, max_corrections: u32) -> Self {
         Self {
@@ -152,7 +152,7 @@ impl Dialogue {
         }
     }
 
-    /// Says `text`, then corrections, until a reply is such a value.
+    /// Sends `text`, then corrections, until a reply is a value of the wanted type.
     async fn corrected<T: DeserializeOwned + JsonSchema>(
         &self,
         wanted: &Wanted<T>,
@@ -172,7 +172,7 @@ impl Dialogue {
             };
             opening.systems = self.systems().into_iter().map(with_schema).collect();
             let progress = Progress::default();
-            self.hold(opening, &self.tools, &Silence, &progress).await;
+            self.hold(opening, &self.tools, &NoLiveOutput, &progress).await;
             let conversed = progress.take();
             exchange.said = std::mem::take(&mut exchange.said).followed_by(conversed.exchange.into_iterations());
             exchange.usage = exchange.usage + conversed.usage;
@@ -237,14 +237,14 @@ impl Dialogue {
     }
 }
 
-/// What say_as has come to.
+/// The outcome of `say_as`.
 struct Exchange {
     said: Thread,
     usage: Usage,
     warnings: Vec<String>,
 }
 
-/// The exchange without the replies that were sent back and without the corrections.
+/// The exchange without rejected replies and corrections.
 fn mended(said: Thread) -> Vec<Iteration> {
     let mut mended: Vec<Iteration> = Vec::new();
     for iteration in said.into_iterations() {

@@ -1,108 +1,52 @@
-//! What of a long thread is sent.
-
-use std::sync::Arc;
+//! The trait of context windows, with its input and output.
 
 use serde_json::Value;
 
-use super::Dialogue;
 use crate::agent::BoxFuture;
-use crate::agent::llm::BuildError;
-use crate::agent::window::{AgentWindow, Outside};
-use crate::model::Model;
-use ensemble_core::thread::{Message, Speaker};
+use ensemble_core::thread::{ExecutionRef, Message};
 use ensemble_language::data::Usage;
-use ensemble_language::ensemble::{ContextWindow, ModelChoice};
 
-/// Keeps what is sent within the model's context window.
+/// Selects the messages of a request so that they fit the context window of the model.
 pub trait Window: Send + Sync {
-    /// What of it is sent.
-    fn fit<'a>(&'a self, sending: Sending<'a>) -> BoxFuture<'a, Result<Fitted, Unfitted>>;
+    /// Selects the messages that are sent.
+    fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>>;
 }
 
-/// What would be sent without a window.
+/// The request without a context window.
 #[derive(Debug, Clone)]
-pub struct Sending<'a> {
-    /// The instructions; they are sent beside the messages, and count.
+pub struct WindowInput<'a> {
+    /// The system message. It is sent in addition to the messages and counts.
     pub system: Option<&'a str>,
-    /// The thread, the present user message included.
+    /// The messages of the thread, including the new user message.
     pub messages: Vec<Message>,
-    /// Who asks.
-    pub speaker: &'a Speaker,
-    /// Requests that the agent has made before.
+    /// The execution that makes the request.
+    pub source: &'a ExecutionRef,
+    /// The number of earlier requests of the agent.
     pub requests_made: u64,
-    /// What was left out of the last request that left something out, as the thread keeps it.
+    /// The dropped messages of the last request that dropped any, in the form that the thread stores.
     pub before: Option<Value>,
 }
 
-/// What is sent, and what is not.
+/// The selected messages of a request.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Fitted {
-    /// What is sent, in order.
+pub struct WindowOutput {
+    /// The messages that are sent, in order.
     pub messages: Vec<Message>,
-    /// Are the instructions left out?
+    /// Is the system message dropped?
     pub drops_system: bool,
-    /// What was left out, in the form in which the thread keeps it; nothing if everything is sent.
+    /// The dropped messages, in the form that the thread stores; `None` if everything is sent.
     pub dropped: Option<Value>,
-    /// What summing up has cost.
+    /// The usage of summaries.
     pub usage: Usage,
-    /// What the person who listens should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Why nothing can be sent.
+/// Why the messages could not be selected.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Unfitted {
-    /// In words.
+pub struct WindowError {
+    /// The error message.
     pub error: String,
-    /// What it has cost to learn that.
+    /// The usage until the error.
     pub usage: Usage,
-}
-
-impl Dialogue {
-    /// With a context window: what of a long thread is sent. The thread itself stays whole. `Strategy::Summarize` asks
-    /// this dialogue's model, or the one that it names (`PROVIDER/MODEL`). There are no scripts here: whoever wants rules of
-    /// their own gives a [`Window`] to [`with_window`](Self::with_window).
-    ///
-    /// ```
-    /// use ensemble_agents::agent::dialogue::{ContextWindow, Dialogue, Strategy, Thread};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let dialogue = Dialogue::simulated(["One.", "Two.", "Three."]).context_window(ContextWindow {
-    ///     max_messages: Some(3),
-    ///     min_recent_turns: 1.try_into()?,
-    ///     strategy: Strategy::OldestFirst,
-    ///     ..ContextWindow::default()
-    /// })?;
-    /// let all = dialogue.in_sequence(Thread::default(), ["1?", "2?", "3?"]).await?;
-    /// let last = &all[2].thread;
-    /// assert_eq!(last.to_messages().len(), 6, "the thread is whole");
-    /// assert_eq!(last.iterations()[2].metadata["dropped"]["messages"], 2, "the first question and its answer");
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// The strategy needs a script, or a model that cannot be asked.
-    pub fn context_window(self, window: ContextWindow) -> Result<Self, BuildError> {
-        let own = ModelChoice::Profile("".into());
-        let model = self.model.profiles().next().map(|link| Arc::clone(&link.profile.model));
-        let outside = Outside {
-            model: &own,
-            model_name: model.as_deref().unwrap_or_default(),
-            load: &|_| Err("a dialogue without an ensemble has no scripts; implement `Window`".to_owned()),
-            connect: &|choice| match choice {
-                ModelChoice::Profile(name) if *choice != own => Model::named(name, self.model.network()),
-                _ => Ok(self.model.clone()),
-            },
-        };
-        let window = AgentWindow::new(&window, &outside)?;
-        Ok(self.with_window(Some(Arc::new(window))))
-    }
-
-    /// With a context window of one's own.
-    #[must_use]
-    pub fn with_window(self, window: Option<Arc<dyn Window>>) -> Self {
-        Self { window, ..self }
-    }
 }

@@ -1,4 +1,4 @@
-//! Answers that are there before the question.
+//! Answers that are given before the question.
 
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -9,20 +9,20 @@ pub struct Answers(IndexMap<String, Answer>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Answer {
-    /// Every execution gets it.
+    /// The answer for every execution.
     Every(Value),
-    /// The n-th execution gets the n-th.
+    /// One answer for each execution, in order.
     ByExecution(Vec<Value>),
 }
 
-/// What there is for one execution.
+/// The given answer for one execution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Injected<'a> {
-    /// This.
+    /// An answer.
     Answer(&'a Value),
-    /// The agent's list has ended: this was to run without a person, so none is asked.
+    /// The list of the agent has no more answers. The operator is not asked, because the run was meant to need none.
     Exhausted,
-    /// Nothing was given for the agent.
+    /// No answers were given for the agent.
     Nothing,
 }
 
@@ -37,7 +37,7 @@ impl Answers {
         self.0.insert(agent_name.into(), answer);
     }
 
-    /// The agents that have an answer, for a caller who checks the names.
+    /// The names of agents with an answer, so that a caller can check the names.
     pub fn agents(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }

@@ -1,53 +1,53 @@
-//! `responses`: who answers in a person's place, so that a conversation with people can run without any.
+//! `responses`: answers from a script or model instead of the operator, so that a run needs no person.
 //!
-//! A model's answer is cached by question and context, as ADR-005 asks: the same question in the same context gets
-//! the same answer. The cache is the agent's own thread. What was asked stands there word for word, so a resumed
-//! run finds exactly the answers that the interrupted one had. The turn's number is left out of the context that the
-//! model sees; with it no question would ever be the same.
+//! The answer of a model is cached by question and context: the same question in the same context gets the same
+//! answer. The cache is the thread of the agent, which contains each question word for word. So a resumed run finds
+//! exactly the answers of the interrupted run. The context for the model does not contain the number of the turn; with
+//! it no question would ever be repeated.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Booked, Wiring};
+use super::{Booked, InputOptions};
 use crate::agent::Execution;
-use crate::agent::dialogue::{Cause, Dialogue, NoTools, Opening};
-use crate::agent::llm::{BuildError, template};
+use crate::agent::build_error::{BuildError, compile_template};
+use crate::agent::dialogue::{Cause, Dialogue, NoTools, RoundRequest};
 use crate::agent::scope::variables;
 use crate::model::describe;
 use crate::sandbox::{Script, ScriptFailure, Variable};
-use ensemble_core::thread::{Role, Silence, Speaker, Thread};
+use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, Question};
 use ensemble_language::ensemble::Responses;
 use ensemble_language::template::{Scope, Template, output_text};
 
-/// Characters of one value in the summary that a model gets.
+/// The maximum number of characters of one value in the summary of the context.
 const LONGEST: usize = 400;
 
-/// Keys of the context in that summary.
+/// The maximum number of keys in the summary of the context.
 const MOST: usize = 40;
 
-/// Answers in a person's place.
+/// A source of answers that replaces the operator.
 pub(super) enum Responder {
     List(Vec<String>),
     Script(Arc<Script>),
     Model {
         dialogue: Dialogue,
-        /// The instructions of each profile of the chain.
+        /// The `system_prompt` of each profile in the chain.
         profile_prompts: Vec<Option<Template>>,
     },
 }
 
 impl Responder {
-    pub(super) fn new(responses: &Responses, wiring: &Wiring<'_>) -> Result<Self, BuildError> {
+    pub(super) fn new(responses: &Responses, options: &InputOptions<'_>) -> Result<Self, BuildError> {
         Ok(match responses {
             Responses::List(answers) => Self::List(answers.clone()),
-            Responses::Script(path) => Self::Script(compile(path, wiring)?),
+            Responses::Script(path) => Self::Script(compile(path, options)?),
             Responses::Profile(name) => {
-                let model = (wiring.connect)(name)?;
+                let model = (options.connect)(name)?;
                 let prompts = model.profiles().map(|link| {
                     let which = format!("system_prompt of model profile `{}`", link.name);
-                    template(&which, link.profile.system_prompt.as_deref())
+                    compile_template(&which, link.profile.system_prompt.as_deref())
                 });
                 Self::Model {
                     profile_prompts: prompts.collect::<Result<_, _>>()?,
@@ -61,7 +61,7 @@ impl Responder {
         matches!(self, Self::Model { dialogue, .. } if dialogue.model().is_simulated())
     }
 
-    /// The answer; `None`: this time there is none.
+    /// The answer; `None`: there is no answer this time.
     pub(super) async fn respond(
         &self,
         question: &Question,
@@ -90,12 +90,12 @@ impl Responder {
     }
 }
 
-fn compile(path: &str, wiring: &Wiring<'_>) -> Result<Arc<Script>, BuildError> {
+fn compile(path: &str, options: &InputOptions<'_>) -> Result<Arc<Script>, BuildError> {
     let failed = |message: String| BuildError::Script {
         path: path.to_owned(),
         message,
     };
-    let text = (wiring.load)(path).map_err(failed)?;
+    let text = (options.load)(path).map_err(failed)?;
     Script::compile(&text).map_err(|error| failed(describe(&ScriptFailure::Reported(error))))
 }
 
@@ -122,11 +122,11 @@ async fn imagined(
     execution: &Execution,
     booked: &mut Booked,
 ) -> Result<Value, Failure> {
-    let opening = Opening {
+    let opening = RoundRequest {
         thread: Arc::default(),
         text: asked,
         systems,
-        speaker: Speaker {
+        source: ExecutionRef {
             run: execution.run_id.clone(),
             agent: Arc::clone(&execution.agent_name),
             execution: execution.execution,
@@ -137,7 +137,9 @@ async fn imagined(
         remaining: execution.remaining,
         output_schema: None,
     };
-    let conversed = dialogue.booked(opening, &NoTools, &Silence, &execution.notes).await;
+    let conversed = dialogue
+        .booked(opening, &NoTools, &NoLiveOutput, &execution.notes)
+        .await;
     booked.usage = conversed.usage;
     conversed
         .warnings
@@ -158,7 +160,7 @@ fn systems(profile_prompts: &[Option<Template>], scope: &Scope) -> Result<Vec<Op
     })
 }
 
-/// What the model said when it was asked just this.
+/// The earlier answer of the model to the same question.
 fn remembered<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str> {
     let mut iterations = thread.iterations().iter();
     iterations.find_map(|iteration| match iteration.messages.as_slice() {
@@ -170,7 +172,7 @@ fn remembered<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str> {
     })
 }
 
-/// The question as a model gets it, with a summary of bounded size in place of the whole context.
+/// The question for the model, with a summary of limited size instead of the whole context.
 fn as_a_user(question: &Question, execution: &Execution) -> String {
     let outputs = execution.dependencies.iter();
     let outputs: Map<_, _> = outputs
@@ -192,7 +194,7 @@ fn as_a_user(question: &Question, execution: &Execution) -> String {
     )
 }
 
-/// Texts, numbers and truths of the context.
+/// The texts, numbers and booleans of the context.
 fn key_context(context: &Context) -> Map<String, Value> {
     let plain = context.iter().filter_map(|(key, value)| match &**value {
         Value::String(text) => Some((key.to_string(), shortened(text))),

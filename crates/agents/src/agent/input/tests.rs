@@ -84,13 +84,16 @@ impl Setup {
         let someone = Arc::new(Someone::default());
         someone.answers.lock().unwrap().extend(self.person.iter().cloned());
         let agent = fixtures::agent("asker", AgentKind::Input(self.spec.clone()), &["writer"]);
-        let wiring = Wiring {
+        let options = InputOptions {
             answers: Arc::new(answers),
             operator: someone.clone(),
             load: &|_| Ok(self.script.to_owned()),
             connect: &|name| self.connect(name),
         };
-        (InputRunner::new(&agent, &self.spec, wiring).expect("is sound"), someone)
+        (
+            InputRunner::new(&agent, &self.spec, options).expect("is sound"),
+            someone,
+        )
     }
 
     fn connect(&self, name: &Arc<str>) -> Result<Model, ProfileError> {
@@ -231,7 +234,7 @@ async fn without_any_answer_the_run_waits_or_the_agent_fails() {
         person: vec![Answer::TimedOut],
         ..Setup::with(|spec| spec.timeout = Some(Duration::from_secs(2)))
     };
-    let failed = Told::Failed(FailureKind::Timeout, "nobody answered within 2 s".into());
+    let failed = Told::Failed(FailureKind::Timeout, "there was no answer within 2 s".into());
     assert_eq!(late.result(1).await, failed);
 }
 

@@ -74,7 +74,10 @@ fn runner(
     };
     let model = Model::with_providers(vec![(link, Arc::new(fake.clone()))]);
     let agent = agent(&llm, schema, max_attempts);
-    (LlmRunner::new(&agent, &llm, Wiring::of(model)).expect("is sound"), fake)
+    (
+        LlmRunner::new(&agent, &llm, LlmOptions::of(model)).expect("is sound"),
+        fake,
+    )
 }
 
 async fn observe(runner: &LlmRunner, execution: Execution) -> Observation {
@@ -187,8 +190,8 @@ async fn a_mismatch_is_sent_back_with_its_errors() {
 /// A tool whose calls cost two requests of somebody else's.
 struct Dear;
 
-impl Toolbox for Dear {
-    fn within<'a>(&'a self, _: &'a Execution) -> Box<dyn Tools + 'a> {
+impl ToolSource for Dear {
+    fn for_execution<'a>(&'a self, _: &'a Execution) -> Box<dyn Tools + 'a> {
         Box::new(Self)
     }
 }
@@ -229,7 +232,7 @@ async fn requests_are_numbered_without_those_of_tools() {
         vec![Ok(calls), says("no json"), says("{\"score\": 3}")],
     );
     let runner = LlmRunner {
-        toolbox: Some(Arc::new(Dear)),
+        tool_source: Some(Arc::new(Dear)),
         ..runner
     };
     let usage = observe(&runner, execution()).await.usage.unwrap();
@@ -334,7 +337,12 @@ fn what_is_broken_is_told_when_the_runner_is_built() {
         ..llm()
     };
     let build = |llm: Llm, schema| {
-        LlmRunner::new(&agent(&llm, schema, 1), &llm, Wiring::of(Model::with_providers(vec![]))).err()
+        LlmRunner::new(
+            &agent(&llm, schema, 1),
+            &llm,
+            LlmOptions::of(Model::with_providers(vec![])),
+        )
+        .err()
     };
     let error = build(broken, None).unwrap();
     assert!(error.to_string().starts_with("system_prompt: "), "{error}");

@@ -1,4 +1,4 @@
-//! How a child process failed, in words that say what to do.
+//! The failures of child processes, with messages that say what to do.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
@@ -7,17 +7,17 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use rustix::io::Errno;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::Invocation;
-use super::group::signal_name;
 use crate::agent::output;
 use ensemble_language::data::{Failure, FailureKind};
 
-/// How much of stderr a failure quotes.
+/// The maximum number of bytes of stderr that a failure quotes.
 const QUOTED: usize = 2 * 1024;
 
-/// It could not be started.
+/// The failure of a process that could not be started.
 pub(super) fn not_started(invocation: &Invocation, folder: &Path, error: &io::Error) -> Failure {
     let program = invocation.program.display();
     let why = match Errno::from_io_error(error) {
@@ -40,7 +40,7 @@ pub(super) fn not_started(invocation: &Invocation, folder: &Path, error: &io::Er
     Failure::new(FailureKind::Unavailable, format!("cannot start `{program}`: {why}"))
 }
 
-/// It ended otherwise than with status 0.
+/// The failure of a process that did not end with status 0.
 pub(super) fn ended(status: ExitStatus, stdout: &[u8], stderr: &str) -> Failure {
     let (kind, mut error) = match (status.code(), status.signal()) {
         (Some(code), _) => (FailureKind::Exit, format!("the script ended with exit code {code}")),
@@ -62,7 +62,7 @@ pub(super) fn ended(status: ExitStatus, stdout: &[u8], stderr: &str) -> Failure 
     Failure::new(kind, error)
 }
 
-/// It wrote more than it may.
+/// The failure of a process that exceeded the limit for stdout.
 pub(super) fn too_large(cap: usize) -> Failure {
     let error = format!(
         "the script wrote more than {cap} bytes to stdout and was stopped; write what is long to a file and print its path"
@@ -70,7 +70,7 @@ pub(super) fn too_large(cap: usize) -> Failure {
     Failure::new(FailureKind::OutputTooLarge, error)
 }
 
-/// The file is there, so what is missing is what its first line names.
+/// The program file exists, so the missing file is its interpreter or loader.
 fn missing_interpreter(program: &Path) -> String {
     match interpreter(program) {
         Some(name) if name.ends_with('\r') => format!(
@@ -91,7 +91,7 @@ fn interpreter(program: &Path) -> Option<String> {
     Some(named.split([' ', '\t']).next()?.to_owned())
 }
 
-/// The last whole lines, no more than [`QUOTED`] bytes of them.
+/// The last complete lines, at most [`QUOTED`] bytes.
 pub(super) fn last_lines(text: &str) -> &str {
     let text = text.trim_end();
     let start = text.ceil_char_boundary(text.len().saturating_sub(QUOTED));
@@ -103,9 +103,35 @@ pub(super) fn last_lines(text: &str) -> &str {
     }
 }
 
-/// Was it only that somebody still had the file open for writing?
+/// Does another process have the program file open for writing?
 pub(super) fn is_busy(error: &io::Error) -> bool {
     error.kind() == ErrorKind::ExecutableFileBusy
+}
+
+/// The names of the signals that end a process.
+fn signal_name(number: i32) -> String {
+    let names = [
+        (Signal::HUP, "SIGHUP"),
+        (Signal::INT, "SIGINT"),
+        (Signal::QUIT, "SIGQUIT"),
+        (Signal::ILL, "SIGILL"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::FPE, "SIGFPE"),
+        (Signal::KILL, "SIGKILL"),
+        (Signal::USR1, "SIGUSR1"),
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::USR2, "SIGUSR2"),
+        (Signal::PIPE, "SIGPIPE"),
+        (Signal::ALARM, "SIGALRM"),
+        (Signal::TERM, "SIGTERM"),
+        (Signal::XCPU, "SIGXCPU"),
+        (Signal::XFSZ, "SIGXFSZ"),
+        (Signal::SYS, "SIGSYS"),
+    ];
+    let known = names.iter().find(|(signal, _)| signal.as_raw() == number);
+    known.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
 }
 
 #[cfg(test)]
@@ -144,5 +170,12 @@ mod tests {
             "{}",
             words(Errno::AGAIN)
         );
+    }
+
+    #[test]
+    fn signals_have_the_names_that_people_know() {
+        assert_eq!(signal_name(9), "SIGKILL");
+        assert_eq!(signal_name(15), "SIGTERM");
+        assert_eq!(signal_name(63), "signal 63");
     }
 }

@@ -1,11 +1,10 @@
-//! A child process and all that it starts, as one thing that can be killed.
+//! Process groups: a child process and all processes that it starts, which are killed together.
 //!
-//! A script leads a process group of its own, so that its children die with it, and the run's watchdog knows
-//! the group, so that nothing works on when we are killed ourselves.
+//! Each script leads its own process group, so that its children are killed with it. The watchdog of the run knows the
+//! group, so that the group is killed if this process is killed.
 
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::AsFd;
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -18,19 +17,19 @@ use super::fault;
 use super::watchdog::Watchdog;
 use crate::agent::Notes;
 
-/// How often, and how long apart, a program is tried that somebody still has open for writing.
+/// The number of retries, and the pause between them, if another process has the program file open for writing.
 const BUSY: (u32, Duration) = (50, Duration::from_millis(5));
 
-/// Makes the command lead a group of its own.
+/// Makes the command the leader of a new process group.
 pub(super) fn lead(command: &mut Command) {
     command.process_group(0).kill_on_drop(true);
 }
 
-/// Starts it when the watchdog is there to be told of it. A program that somebody still has open for writing is tried
-/// again.
+/// Starts the watchdog if necessary, and then the command. If another process has the program file open for writing,
+/// the start is retried.
 pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) -> io::Result<Child> {
     if let Some(watchdog) = watchdog {
-        watchdog.ready();
+        watchdog.ensure_started();
     }
     let (mut tries, pause) = BUSY;
     loop {
@@ -42,24 +41,24 @@ pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) ->
     }
 }
 
-/// A child and its group; dropping this kills what is alive of it.
+/// A child process and its group. Dropping this kills the group.
 ///
-/// It owns the child, so that a drop kills the group before the child can be reaped: until then nobody else
-/// can have its number.
+/// It owns the child, so that a drop kills the group before the child is reaped: until then the number of the group
+/// cannot be reused.
 pub(super) struct Group {
     // Dropped in this order.
-    members: Members,
+    members: GroupMembers,
     child: Child,
 }
 
-/// The group as long as it has not been killed.
-struct Members {
+/// The process group, until it is killed.
+struct GroupMembers {
     leader: Option<Pid>,
     watchdog: Option<Arc<Watchdog>>,
 }
 
 impl Group {
-    /// The group that `child` leads, watched from now on.
+    /// The group that `child` leads. The watchdog watches it from now on.
     pub(super) fn of(child: Child, watchdog: Option<Arc<Watchdog>>, notes: &Notes) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let leader = id.and_then(Pid::from_raw);
@@ -69,12 +68,12 @@ impl Group {
             notes.warn(warning);
         }
         Self {
-            members: Members { leader, watchdog },
+            members: GroupMembers { leader, watchdog },
             child,
         }
     }
 
-    /// Waits for the child, not for those that it leaves behind: they are killed in the same breath.
+    /// Waits for the end of the child, and then kills the other processes of the group.
     pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
         let Self { members, child } = self;
         let mut reaped = pin!(child.wait());
@@ -87,19 +86,19 @@ impl Group {
         status
     }
 
-    /// Kills all of it, once.
+    /// Kills the group, once.
     pub(super) fn kill(&mut self) {
         self.members.kill();
     }
 }
 
-impl Members {
-    /// Kills those whose leader has ended but is not reaped yet, so that the group's number is still its own.
+impl GroupMembers {
+    /// Kills the group if its leader has ended but is not reaped yet, so that the number of the group is still valid.
     ///
-    /// `Child::wait` reaps only once the reactor has told it of the end. Where the reactor shares our thread,
-    /// the end has come before we looked here, and no other process can be meant. Elsewhere the leader may
-    /// end between this look and the reaping; then for an instant the number is free, which is of no account
-    /// as numbers are given out in turn.
+    /// `Child::wait` reaps the child only after the reactor has reported its end. If the reactor runs on this thread,
+    /// the child has ended before this check, so the number cannot belong to another process. Otherwise the leader may
+    /// end between this check and the reaping. Then the number is free for a moment, which does no harm because the
+    /// kernel assigns numbers in sequence.
     fn kill_if_leaderless(&mut self) {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         if let Some(leader) = self.leader
@@ -120,88 +119,8 @@ impl Members {
     }
 }
 
-impl Drop for Members {
+impl Drop for GroupMembers {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-/// What is in the pipe at this instant, handed on piece by piece, without ever waiting for more.
-///
-/// A child that has ended has put all it wrote into the pipe, so this is everything it said, whoever else
-/// may still hold the other end open and go on writing.
-pub(super) fn drain(pipe: &impl AsFd, mut take: impl FnMut(&[u8])) {
-    let mut left = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
-    let mut buffer = [0_u8; 8192];
-    while left > 0 {
-        let wanted = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        match rustix::io::read(pipe, &mut buffer[..wanted]) {
-            Ok(0) => return,
-            Ok(count) => {
-                take(&buffer[..count]);
-                left -= count as u64;
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return,
-        }
-    }
-}
-
-/// The names of the signals that end a process.
-pub(super) fn signal_name(number: i32) -> String {
-    let names = [
-        (Signal::HUP, "SIGHUP"),
-        (Signal::INT, "SIGINT"),
-        (Signal::QUIT, "SIGQUIT"),
-        (Signal::ILL, "SIGILL"),
-        (Signal::TRAP, "SIGTRAP"),
-        (Signal::ABORT, "SIGABRT"),
-        (Signal::BUS, "SIGBUS"),
-        (Signal::FPE, "SIGFPE"),
-        (Signal::KILL, "SIGKILL"),
-        (Signal::USR1, "SIGUSR1"),
-        (Signal::SEGV, "SIGSEGV"),
-        (Signal::USR2, "SIGUSR2"),
-        (Signal::PIPE, "SIGPIPE"),
-        (Signal::ALARM, "SIGALRM"),
-        (Signal::TERM, "SIGTERM"),
-        (Signal::XCPU, "SIGXCPU"),
-        (Signal::XFSZ, "SIGXFSZ"),
-        (Signal::SYS, "SIGSYS"),
-    ];
-    let known = names.iter().find(|(signal, _)| signal.as_raw() == number);
-    known.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use super::*;
-
-    #[test]
-    fn what_comes_while_the_pipe_is_drained_is_left_in_it() {
-        let (reader, mut writer) = io::pipe().expect("a pipe");
-        writer.write_all(b"first").expect("written");
-        let mut read = Vec::new();
-        drain(&reader, |bytes| {
-            read.extend_from_slice(bytes);
-            assert!(read.len() < 100, "it goes on for ever");
-            writer.write_all(b"more").expect("written");
-        });
-        assert_eq!(read, b"first");
-    }
-
-    #[test]
-    fn an_empty_pipe_is_not_waited_for() {
-        let (reader, _writer) = io::pipe().expect("a pipe");
-        drain(&reader, |bytes| panic!("{bytes:?}"));
-    }
-
-    #[test]
-    fn signals_have_the_names_that_people_know() {
-        assert_eq!(signal_name(9), "SIGKILL");
-        assert_eq!(signal_name(15), "SIGTERM");
-        assert_eq!(signal_name(63), "signal 63");
     }
 }

@@ -1,11 +1,11 @@
 //! Processes that a run left behind when it was killed.
 //!
-//! Every child carries the id of its run in its environment, and so do the children of the child. Whoever
-//! resumes a run must not let the remains of its earlier life work on beside the new one.
+//! Every child process has the id of its run in its environment, and so have its own children. When a run is resumed,
+//! the processes of the killed run must not continue beside the new ones.
 
-/// Kills every process that belongs to the run, save ourselves and those that we descend from.
+/// Kills every process that belongs to the run, except this process and its ancestors.
 ///
-/// Only Linux tells the environment of other processes; elsewhere this does nothing.
+/// Only Linux shows the environment of other processes; on other systems this does nothing.
 pub fn kill_leftovers(run_id: &str) {
     #[cfg(target_os = "linux")]
     linux::kill_leftovers(run_id);
@@ -23,7 +23,7 @@ mod linux {
 
     use crate::agent::process::RUN_ID;
 
-    /// How often to look again for what was forked while we looked.
+    /// The maximum number of searches; each finds processes that were forked during the one before.
     const PASSES: usize = 16;
 
     pub(super) fn kill_leftovers(run_id: &str) {
@@ -54,14 +54,14 @@ mod linux {
             .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| is_of(entry, mark)))
     }
 
-    /// The run itself, or a run inside it.
+    /// Does the entry name the run or a run inside it?
     fn is_of(entry: &[u8], mark: &[u8]) -> bool {
         entry
             .strip_prefix(mark)
             .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     }
 
-    /// Ourselves, our parent, its parent, …
+    /// This process, its parent, the parent of the parent, …
     fn ancestry() -> HashSet<Pid> {
         let mut known = HashSet::new();
         let mut next = Some(getpid());

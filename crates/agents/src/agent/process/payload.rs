@@ -1,7 +1,7 @@
-//! The one JSON object that a script finds on its stdin.
+//! The JSON object that a script receives on stdin.
 //!
-//! It is written piece by piece: a context of many megabytes, read by many agents side by side, must not
-//! exist once more for each of them. What is in memory at a time is one value and [`PIECE`].
+//! The object is written piece by piece, so that a large context is not copied for each agent. The buffer holds at most
+//! one value and [`PIECE`] bytes.
 
 use std::collections::HashSet;
 use std::io;
@@ -13,12 +13,12 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::agent::Execution;
 
-/// How many bytes are gathered before they are written.
+/// The number of bytes that are collected before they are written.
 const PIECE: usize = 64 * 1024;
 
 /// Writes the object and a newline, and drops the pipe, which closes it.
 ///
-/// An error means that nobody reads any more. That is the script's own affair.
+/// An error means that the script has closed its stdin, which is permitted.
 pub(super) async fn write(pipe: impl AsyncWrite + Unpin, execution: &Execution) {
     let mut stream = Stream {
         pipe,
@@ -101,7 +101,7 @@ impl<W: AsyncWrite + Unpin> Stream<W> {
     }
 }
 
-/// Each agent once, although it may be listened to on several edges.
+/// The outputs of the dependencies, each agent once, even if several edges name it.
 fn dependencies(execution: &Execution) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
     let mut seen = HashSet::new();
     let all = execution.dependencies.iter().map(|(name, output)| (name, output));

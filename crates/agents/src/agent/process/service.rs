@@ -1,6 +1,6 @@
-//! A child process that is spoken to for longer than one execution: a server of tools.
+//! Child processes that live longer than one execution: tool servers.
 //!
-//! It is a group like any script's, known to the watchdog, and dies when this is dropped.
+//! A service has its own process group, which the watchdog knows and which is killed when the service is dropped.
 
 use std::io;
 use std::path::Path;
@@ -17,45 +17,45 @@ use super::group::{self, Group};
 use super::{Invocation, RUN_ID, STDERR_KEPT, Watchdog};
 use crate::agent::Notes;
 
-/// How long a service may take to end by itself once nobody speaks to it any more.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// The time limit for a service to end after its stdin was closed.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long the rest of its stderr is waited for when it has ended.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// The time limit for the rest of stderr after the end of a service.
+const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A child process and what it says on stderr.
+/// A child process and its stderr.
 pub(in crate::agent) struct Service {
     group: Group,
     stderr: Stderr,
-    /// Its sender is there for as long as stderr is open.
+    /// Its sender exists as long as stderr is open.
     open: watch::Receiver<()>,
 }
 
-/// The end of a stream that has not been passed on, kept while it grows.
+/// The end of the stderr that has not been taken yet; it grows while the service writes.
 #[derive(Clone, Default)]
 pub(in crate::agent) struct Stderr(Arc<Mutex<Vec<u8>>>);
 
-/// Where and for whom a service runs.
-pub(in crate::agent) struct Setting<'a> {
-    /// The folder.
+/// The settings with which a service is started.
+pub(in crate::agent) struct ServiceSettings<'a> {
+    /// The working folder.
     pub folder: &'a Path,
-    /// Variables beside our own.
+    /// Additional environment variables.
     pub env: &'a [(String, String)],
-    /// The run, by which it is found should it be left behind.
+    /// The id of the run. It marks the process so that `resume` can find it.
     pub run_id: &'a str,
-    /// Who kills it should we be killed.
+    /// The watchdog that kills the process if this process is killed.
     pub watchdog: Option<Arc<Watchdog>>,
-    /// Where a warning goes that nobody would.
+    /// Receives the warning if the watchdog does not work.
     pub notes: &'a Notes,
 }
 
-/// Starts the program and gives the ends of its pipes that are ours.
+/// Starts the program and returns its stdin and stdout.
 ///
 /// # Errors
-/// In words: why it cannot be started.
+/// The program cannot be started; the text is the reason.
 pub(in crate::agent) async fn start(
     invocation: &Invocation,
-    setting: Setting<'_>,
+    setting: ServiceSettings<'_>,
 ) -> Result<(Service, ChildStdin, ChildStdout), String> {
     let mut command = Command::new(&invocation.program);
     command
@@ -86,30 +86,30 @@ pub(in crate::agent) async fn start(
 }
 
 impl Service {
-    /// What it says on stderr.
+    /// The stderr of the service.
     pub(in crate::agent) fn stderr(&self) -> &Stderr {
         &self.stderr
     }
 
-    /// Waits a moment for the end of stderr, of a service that has ended or is about to.
-    pub(in crate::agent) async fn last_words(&self) {
+    /// Waits a short time for the end of stderr, for a service that has ended or is about to end.
+    pub(in crate::agent) async fn wait_for_stderr(&self) {
         let mut open = self.open.clone();
-        let _closed_or_held_by_others = tokio::time::timeout(LAST_WORDS, open.changed()).await;
+        let _closed_or_held_by_others = tokio::time::timeout(STDERR_TIMEOUT, open.changed()).await;
     }
 
-    /// Waits a moment for its end, and kills what is left of it. Its stdin has to be closed before.
+    /// Waits a short time for the end of the service, and kills its process group. Its stdin must be closed before.
     pub(in crate::agent) async fn end(mut self) {
-        let _killed_otherwise = tokio::time::timeout(FAREWELL, self.group.end()).await;
+        let _killed_otherwise = tokio::time::timeout(END_TIMEOUT, self.group.end()).await;
     }
 }
 
 impl Stderr {
-    /// What was said since this was last asked, or the end of it.
+    /// The output since the last call, or the end of that output if it is long.
     pub(in crate::agent) fn take(&self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut *self.bytes())).into_owned()
     }
 
-    /// The last lines, for an error to quote.
+    /// The last lines, to quote in an error.
     pub(in crate::agent) fn last_lines(&self) -> String {
         fault::last_lines(&String::from_utf8_lossy(&self.bytes())).to_owned()
     }

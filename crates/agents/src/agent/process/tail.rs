@@ -1,13 +1,12 @@
-//! The end of what a script says on stderr.
+//! The end of the stderr of a script.
 //!
-//! Everything is read, so that a talkative script never waits for us, and only the end is kept, so that it
-//! never fills our memory either.
+//! Everything is read, so that the script never blocks on a full pipe. Only the end is kept, so that memory is limited.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::agent::Notes;
 
-/// How many bytes are kept.
+/// The maximum number of bytes that are kept.
 pub use ensemble_core::runner::STDERR_KEPT as KEPT;
 
 /// How much more must have come before the notes are written anew, once there is plenty.
@@ -31,7 +30,7 @@ impl<'a> Tail<'a> {
         }
     }
 
-    /// Listens until the stream ends.
+    /// Reads until the end of the stream.
     pub(super) async fn follow(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
         loop {
             self.bytes.reserve(self.bytes.len().clamp(1024, KEPT));

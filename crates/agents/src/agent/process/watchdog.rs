@@ -1,12 +1,11 @@
-//! Who kills a run's processes when the run itself is killed.
+//! The watchdog: a process that kills the child processes of a run if the run is killed.
 //!
-//! Nobody runs code on SIGKILL, so somebody else must: one process beside the run, which knows the process
-//! groups that are alive and waits for the end of its stdin. We alone hold the other end of that pipe, and
-//! the kernel closes it however we end. Asking in each child for a signal at our death would be less to
-//! build, and would make each start a `fork` of all our memory.
+//! A process runs no code on SIGKILL. So a second process knows the process groups that are alive and waits for the end
+//! of its stdin. Only the run holds the other end of that pipe, and the kernel closes the pipe however the run ends. A
+//! parent-death signal in each child would need less code, but would make each start a `fork` of the whole memory.
 //!
-//! Between the start of a child and the word about it lie some microseconds in which nobody watches; what
-//! they let through, `resume` finds.
+//! Between the start of a child and the message about it, the child is not watched for some microseconds. If the run is
+//! killed at that time, `resume` finds the child.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -19,89 +18,93 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Invocation;
-use super::group::drain;
+use super::pipe::drain;
 
-/// How often the watchdog is started: once, and once more when it was lost.
+/// The maximum number of starts of the watchdog: the first start and one restart.
 const STARTS: u8 = 2;
 
-/// How long orders may lie in the pipe, which has room for more than can come in this time.
-const NAP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// The interval at which messages are read; the pipe has room for all messages of this time.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// A process group in four bytes: its number to watch it, the negative number to forget it.
-const ORDER: usize = size_of::<i32>();
+/// The size of a message: the number of a process group to watch it, the negative number to forget it.
+const MESSAGE_SIZE: usize = size_of::<i32>();
 
 /// The watchdog of a run. It is started with the first group, and dropping this ends it.
 #[derive(Debug)]
-pub struct Watchdog(Mutex<Kennel>);
+pub struct Watchdog(Mutex<WatchdogState>);
 
 #[derive(Debug)]
-struct Kennel {
+struct WatchdogState {
     command: Invocation,
     starts_left: u8,
-    dog: Option<Dog>,
+    process: Option<WatchdogProcess>,
     groups: Vec<Pid>,
     is_given_up: bool,
     warning: Option<String>,
 }
 
 impl Watchdog {
-    /// One that `command` starts, which has to call [`keep_watch`] on its stdin.
+    /// A watchdog that `command` starts; the command must call [`run_watchdog`] with its stdin.
     pub fn new(command: Invocation) -> Self {
-        Self(Mutex::new(Kennel {
+        Self(Mutex::new(WatchdogState {
             command,
             starts_left: STARTS,
-            dog: None,
+            process: None,
             groups: Vec::new(),
             is_given_up: false,
             warning: None,
         }))
     }
 
-    /// Sees to it that the watchdog is there before the child is that it is to watch.
-    pub(super) fn ready(&self) {
-        self.with(|kennel| {
-            if kennel.dog.is_none() {
-                kennel.begin();
+    /// Starts the watchdog if it is not running. This is called before a child is started.
+    pub(super) fn ensure_started(&self) {
+        self.with(|state| {
+            if state.process.is_none() {
+                state.start_if_allowed();
             }
         });
     }
 
-    /// From now on the group dies with us. Once at most there is a warning that it will not.
+    /// Watches the group from now on. The first call without a working watchdog returns a warning.
     pub(super) fn watch(&self, group: Pid) -> Option<String> {
-        self.with(|kennel| {
-            kennel.groups.push(group);
-            kennel.tell(group.as_raw_pid());
-            kennel.warning.take()
+        self.with(|state| {
+            state.groups.push(group);
+            state.send(group.as_raw_pid());
+            state.warning.take()
         })
     }
 
-    /// To be called before the leader is reaped: afterwards its number may be somebody else's.
+    /// Ends watching the group. This must be called before the leader is reaped: later its number may be reused.
     pub(super) fn forget(&self, group: Pid) {
-        self.with(|kennel| {
-            kennel.groups.retain(|known| *known != group);
-            kennel.tell(-group.as_raw_pid());
+        self.with(|state| {
+            state.groups.retain(|known| *known != group);
+            state.send(-group.as_raw_pid());
         });
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Kennel) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut WatchdogState) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Kennel {
-    /// Passes the order on; one who does not hear it is replaced as soon as there is a group to watch.
-    fn tell(&mut self, order: i32) {
-        if self.dog.as_mut().is_some_and(|dog| dog.tell(order).is_ok()) {
+impl WatchdogState {
+    /// Sends the message. If that fails, the watchdog is restarted as soon as there is a group to watch.
+    fn send(&mut self, message: i32) {
+        if self
+            .process
+            .as_mut()
+            .is_some_and(|process| process.send(message).is_ok())
+        {
             return;
         }
-        self.dog = None;
+        self.process = None;
         if !self.groups.is_empty() {
-            self.begin();
+            self.start_if_allowed();
         }
     }
 
-    /// Starts one, if that is still worth trying.
-    fn begin(&mut self) {
+    /// Starts the watchdog process, unless the starts are used up.
+    fn start_if_allowed(&mut self) {
         if self.is_given_up {
             return;
         }
@@ -116,34 +119,34 @@ impl Kennel {
     }
 
     fn start(&mut self) -> io::Result<()> {
-        let mut dog = Dog::start(&self.command)?;
+        let mut process = WatchdogProcess::start(&self.command)?;
         for group in &self.groups {
-            dog.tell(group.as_raw_pid())?;
+            process.send(group.as_raw_pid())?;
         }
-        self.dog = Some(dog);
+        self.process = Some(process);
         Ok(())
     }
 
     fn give_up(&mut self, error: &io::Error) {
         self.is_given_up = true;
         self.warning = Some(format!(
-            "there is no watchdog, since `{}` cannot be started: {error}; should this run be killed, its scripts work on",
+            "the watchdog `{}` cannot be started: {error}; if this run is killed, its scripts continue to run",
             self.command.program.display()
         ));
     }
 }
 
-/// The process; dropping this kills it, so that it never acts on what it was told.
+/// The watchdog process. Dropping this kills it, so that it does not kill any group.
 #[derive(Debug)]
-struct Dog {
-    process: Child,
-    orders: ChildStdin,
+struct WatchdogProcess {
+    child: Child,
+    messages: ChildStdin,
 }
 
-impl Dog {
-    /// It keeps nothing of ours: no terminal's signals, no folder, no stream, no mark of the run.
+impl WatchdogProcess {
+    /// Starts the process in its own process group, with an empty environment, the folder `/` and no output streams.
     fn start(command: &Invocation) -> io::Result<Self> {
-        let mut process = Command::new(&command.program)
+        let mut child = Command::new(&command.program)
             .args(&command.arguments)
             .env_clear()
             .current_dir("/")
@@ -152,41 +155,46 @@ impl Dog {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        let orders = process.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let dog = Self { process, orders };
-        // One who was stopped must not stop us.
-        rustix::io::ioctl_fionbio(&dog.orders, true)?;
-        Ok(dog)
+        let messages = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let process = Self { child, messages };
+        // A stopped watchdog must not block this process.
+        rustix::io::ioctl_fionbio(&process.messages, true)?;
+        Ok(process)
     }
 
-    fn tell(&mut self, order: i32) -> io::Result<()> {
-        // So few bytes go into a pipe together or not at all.
-        self.orders.write_all(&order.to_ne_bytes())
+    fn send(&mut self, message: i32) -> io::Result<()> {
+        // A pipe takes so few bytes completely or not at all.
+        self.messages.write_all(&message.to_ne_bytes())
     }
 }
 
-impl Drop for Dog {
+impl Drop for WatchdogProcess {
     fn drop(&mut self) {
-        let _gone = self.process.kill();
-        let _status = self.process.wait();
+        let _gone = self.child.kill();
+        let _status = self.child.wait();
     }
 }
 
-/// The watchdog's own life: takes orders until they end, and kills every group that is still watched.
+/// The main function of the watchdog process: it reads messages until the pipe closes and then kills every group that
+/// is still watched.
 ///
-/// It sleeps through the orders, which lie in the pipe meanwhile, and wakes for their end: waking for each
-/// would cost every start of a child two changes of process.
-pub fn keep_watch(orders: impl AsFd) {
+/// It does not wake for each message, which would cost two context switches for every start of a child. Messages stay
+/// in the pipe until the next read; the end of the pipe wakes it at once.
+pub fn run_watchdog(messages: impl AsFd) {
     let mut groups = Vec::new();
     let mut is_over = false;
     while !is_over {
-        is_over = await_end(&orders);
+        is_over = await_end(&messages);
         let mut bytes = Vec::new();
-        drain(&orders, |piece| bytes.extend_from_slice(piece));
-        bytes.as_chunks().0.iter().for_each(|order| obey(&mut groups, *order));
+        drain(&messages, |piece| bytes.extend_from_slice(piece));
+        bytes
+            .as_chunks()
+            .0
+            .iter()
+            .for_each(|message| apply(&mut groups, *message));
     }
     for group in groups {
-        // To the first process's group belongs, for `kill`, everybody.
+        // For `kill`, the group of process 1 means all processes.
         if let Some(group) = Pid::from_raw(group)
             && !group.is_init()
         {
@@ -195,18 +203,19 @@ pub fn keep_watch(orders: impl AsFd) {
     }
 }
 
-fn obey(groups: &mut Vec<i32>, order: [u8; ORDER]) {
-    let number = i32::from_ne_bytes(order);
+fn apply(groups: &mut Vec<i32>, message: [u8; MESSAGE_SIZE]) {
+    let number = i32::from_ne_bytes(message);
     groups.retain(|known| *known != number.saturating_abs());
     if number > 0 {
         groups.push(number);
     }
 }
 
-/// Has the other end been closed, at once or within a [`NAP`]? What comes through the pipe wakes nobody.
-fn await_end(orders: &impl AsFd) -> bool {
-    let mut polled = [PollFd::new(orders, PollFlags::empty())];
-    match poll(&mut polled, Some(&NAP)) {
+/// Waits at most [`POLL_INTERVAL`] for the other end to close and returns whether it is closed. Data does not end the
+/// wait.
+fn await_end(messages: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(messages, PollFlags::empty())];
+    match poll(&mut polled, Some(&POLL_INTERVAL)) {
         Ok(count) => count > 0,
         Err(error) => error != Errno::INTR,
     }
@@ -226,14 +235,14 @@ mod tests {
         (child, group)
     }
 
-    fn obeyed(orders: &[u8]) {
+    fn watch_messages(messages: &[u8]) {
         let (reader, mut writer) = io::pipe().expect("a pipe");
-        writer.write_all(orders).expect("written");
+        writer.write_all(messages).expect("written");
         drop(writer);
-        keep_watch(reader);
+        run_watchdog(reader);
     }
 
-    fn kennel(program: &str, arguments: &[&str]) -> Watchdog {
+    fn watchdog_of(program: &str, arguments: &[&str]) -> Watchdog {
         Watchdog::new(Invocation {
             program: PathBuf::from(program),
             arguments: arguments.iter().map(Into::into).collect(),
@@ -241,14 +250,14 @@ mod tests {
     }
 
     fn pid_of(watchdog: &Watchdog) -> Option<Pid> {
-        watchdog.with(|kennel| kennel.dog.as_ref().map(|dog| Pid::from_child(&dog.process)))
+        watchdog.with(|state| state.process.as_ref().map(|process| Pid::from_child(&process.child)))
     }
 
     #[test]
     fn what_is_watched_at_the_end_is_killed_and_what_was_forgotten_is_not() {
         let ((mut watched, first), (mut forgotten, second)) = (sleeper(), sleeper());
-        let orders = [first.as_raw_pid(), second.as_raw_pid(), -second.as_raw_pid()];
-        obeyed(orders.map(i32::to_ne_bytes).as_flattened());
+        let messages = [first.as_raw_pid(), second.as_raw_pid(), -second.as_raw_pid()];
+        watch_messages(messages.map(i32::to_ne_bytes).as_flattened());
         assert_eq!(watched.wait().expect("it ends").signal(), Some(9));
         assert!(forgotten.try_wait().expect("a child").is_none());
         forgotten.kill().expect("killed");
@@ -257,20 +266,23 @@ mod tests {
 
     #[test]
     fn orders_that_name_nobody_kill_nobody() {
-        obeyed([1, 0, -1, i32::MIN].map(i32::to_ne_bytes).as_flattened());
-        obeyed(b"ha");
+        watch_messages([1, 0, -1, i32::MIN].map(i32::to_ne_bytes).as_flattened());
+        watch_messages(b"ha");
     }
 
     #[test]
     fn it_is_started_with_the_first_group_and_ended_with_the_last_holder() {
-        let watchdog = kennel("cat", &[]);
+        let watchdog = watchdog_of("cat", &[]);
         assert_eq!(pid_of(&watchdog), None);
         let (mut child, group) = sleeper();
         assert_eq!(watchdog.watch(group), None);
-        let dog = pid_of(&watchdog).expect("it was started");
+        let process = pid_of(&watchdog).expect("it was started");
         watchdog.forget(group);
         drop(watchdog);
-        assert!(rustix::process::test_kill_process(dog).is_err(), "it was not reaped");
+        assert!(
+            rustix::process::test_kill_process(process).is_err(),
+            "it was not reaped"
+        );
         assert!(child.try_wait().expect("a child").is_none());
         child.kill().expect("killed");
         child.wait().expect("it ends");
@@ -278,22 +290,29 @@ mod tests {
 
     #[test]
     fn it_is_there_before_the_first_group_is() {
-        let watchdog = kennel("cat", &[]);
-        watchdog.ready();
-        let dog = pid_of(&watchdog).expect("it was started");
-        watchdog.ready();
+        let watchdog = watchdog_of("cat", &[]);
+        watchdog.ensure_started();
+        let process = pid_of(&watchdog).expect("it was started");
+        watchdog.ensure_started();
         let (mut child, group) = sleeper();
         assert_eq!(watchdog.watch(group), None);
-        assert_eq!(pid_of(&watchdog), Some(dog), "one is enough");
+        assert_eq!(pid_of(&watchdog), Some(process), "one is enough");
         child.kill().expect("killed");
         child.wait().expect("it ends");
     }
 
     #[test]
     fn one_that_is_lost_is_replaced_once() {
-        let watchdog = kennel("cat", &[]);
+        let watchdog = watchdog_of("cat", &[]);
         let (mut child, group) = sleeper();
-        let lose = || watchdog.with(|kennel| kennel.dog.as_mut().map(|dog| (dog.process.kill(), dog.process.wait())));
+        let lose = || {
+            watchdog.with(|state| {
+                state
+                    .process
+                    .as_mut()
+                    .map(|process| (process.child.kill(), process.child.wait()))
+            })
+        };
         assert_eq!(watchdog.watch(group), None);
         let first = pid_of(&watchdog).expect("it was started");
         lose();
@@ -312,10 +331,10 @@ mod tests {
 
     #[test]
     fn one_that_does_not_listen_is_not_waited_for() {
-        let watchdog = kennel("sleep", &["1000"]);
+        let watchdog = watchdog_of("sleep", &["1000"]);
         let (mut child, group) = sleeper();
         let warnings = (0..100_000).filter_map(|_| {
-            watchdog.with(|kennel| kennel.groups.clear());
+            watchdog.with(|state| state.groups.clear());
             watchdog.watch(group)
         });
         assert_eq!(warnings.count(), 1);
@@ -325,7 +344,7 @@ mod tests {
 
     #[test]
     fn one_that_cannot_be_started_is_told_of_once() {
-        let watchdog = kennel("/no/such/program", &[]);
+        let watchdog = watchdog_of("/no/such/program", &[]);
         let (mut child, group) = sleeper();
         let warning = watchdog.watch(group).expect("a warning");
         assert!(warning.contains("/no/such/program"), "{warning}");

@@ -1,5 +1,5 @@
-//! Agents as tools: another agent of the ensemble does the work once. It is no execution of the conversation: it has
-//! no turn of its own, reads no outputs, and remembers nothing.
+//! Agents as tools: a call runs another agent of the ensemble once. The call is not an execution of the conversation:
+//! it has no turn, reads no outputs, and keeps no memory.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 use crate::agent::Execution;
 use ensemble_language::data::{JsonMap, Request};
 
-/// Arguments that stand for the task, in this order.
+/// The names of arguments that can hold the task; the first that is present is used.
 const TASKS: [&str; 2] = ["input", "task"];
 
-/// What the agent is handed: the arguments over its `config`, as its input if they hold a task, and as the request
-/// of the agent that calls it.
+/// The execution of the called agent: the arguments override its `config`, become its input if they hold a task, and
+/// are the request of the calling agent.
 pub(super) fn execution(caller: Execution, name: &Arc<str>, config: &JsonMap, arguments: &JsonMap) -> Execution {
     let mut parameters = config.clone();
     parameters.extend(arguments.clone());

@@ -1,4 +1,4 @@
-//! Ensembles as tools: one call is one whole inner conversation, and its final state is the result.
+//! Ensembles as tools: a call runs one inner conversation, and the final state of the conversation is the result.
 
 use std::sync::Arc;
 
@@ -6,11 +6,12 @@ use super::agent::task;
 use crate::agent::Execution;
 use ensemble_language::data::JsonMap;
 
-/// What the inner conversation begins with: the arguments as its context, and as its input if they hold a task.
+/// The execution of the inner conversation: the arguments are its context, and its input if they hold a task.
 ///
-/// Its journal stands beside those of sub-ensembles. It is known by the caller, the tool and which call it is; `@` is
-/// in no agent's name. A call is not taken up again after a crash, since the model may then say something else: so the
-/// caller's attempt is part of the name, and the inner attempt is always the first.
+/// The journal of the inner conversation is stored beside those of sub-ensembles. Its name contains the caller, the
+/// tool and the number of the call, separated by `@`, which no agent name contains. A call is not continued after a
+/// crash, because the model may then make a different call. So the name contains the attempt of the caller, and the
+/// attempt of the inner conversation is always 1.
 pub(super) fn execution(caller: Execution, tool: &str, number: u32, arguments: &JsonMap) -> Execution {
     Execution {
         agent_name: format!("{}@{tool}.{number}.{}", caller.agent_name, caller.attempt).into(),

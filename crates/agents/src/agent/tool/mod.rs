@@ -1,16 +1,16 @@
-//! What an LLM agent's model may call: scripts, other agents, ensembles, and the tools of MCP servers.
+//! The tools that the model of an LLM agent may call: scripts, other agents, ensembles, and the tools of MCP servers.
 //!
-//! Whatever a tool says is data: it is bounded, and goes to the model and into the record. Whether a tool may be
-//! called at all is asked of [`Permits`], before it is.
+//! The result of a tool is data: its size is limited, and it goes to the model and into the record. Before a call,
+//! [`ToolPermissions`] decides whether the call is permitted.
 
 mod agent;
 mod ensemble;
-mod hand;
 pub mod mcp;
 mod names;
 mod permission;
 mod result;
 mod script;
+mod session;
 #[cfg(test)]
 mod tests;
 
@@ -20,97 +20,97 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use self::hand::Hand;
 use self::mcp::Server;
-pub use self::permission::Permits;
+pub use self::permission::ToolPermissions;
+use self::session::ToolSession;
 use super::dialogue::Tools;
-use super::llm::Toolbox;
+use super::llm::ToolSource;
 use super::{Execution, Runner};
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{Permission, Tool, ToolUse};
 
-/// The tools of one agent.
-pub struct Kit {
-    tools: Vec<Item>,
-    permits: Arc<Permits>,
+/// The tools of one agent, with the permissions for their calls.
+pub struct Toolset {
+    tools: Vec<ToolEntry>,
+    permissions: Arc<ToolPermissions>,
 }
 
-/// What holds for every call of a tool.
+/// The settings that apply to every call of a tool.
 #[derive(Debug, Clone)]
-struct Terms {
-    /// As the ensemble calls the tool.
+struct ToolSettings {
+    /// The name of the tool in the ensemble.
     name: Arc<str>,
     permission: Permission,
     timeout: Duration,
     max_result_bytes: NonZeroUsize,
 }
 
-/// An item of an agent's `tools`.
-enum Item {
-    Own {
-        terms: Terms,
+/// An entry of an agent's `tools`.
+enum ToolEntry {
+    Declared {
+        settings: ToolSettings,
         description: String,
         parameters: Value,
-        performer: Performer,
+        tool_runner: ToolRunner,
     },
     Server {
-        terms: Terms,
-        /// One of its tools, or all.
+        settings: ToolSettings,
+        /// The one tool of the server that the agent may call; `None`: all tools of the server.
         member: Option<Arc<str>>,
         server: Arc<Server>,
     },
 }
 
-/// Who performs a tool that the ensemble itself describes.
-pub enum Performer {
+/// The runner of a tool that the ensemble declares.
+pub enum ToolRunner {
     /// A script; the arguments are its parameters.
     Script(Arc<dyn Runner>),
     /// An agent of the ensemble.
     Agent {
-        /// Its name.
+        /// The name of the agent.
         name: Arc<str>,
-        /// Its `config`.
+        /// The `config` of the agent.
         config: Arc<JsonMap>,
-        /// Its own `timeout_seconds`.
+        /// The `timeout_seconds` of the agent.
         timeout: Option<Duration>,
-        /// It.
+        /// The runner of the agent.
         runner: Arc<dyn Runner>,
     },
-    /// A whole conversation.
+    /// An ensemble; each call runs one conversation.
     Ensemble(Arc<dyn Runner>),
 }
 
-impl Kit {
-    /// No tools yet.
-    pub fn new(permits: Arc<Permits>) -> Self {
+impl Toolset {
+    /// An empty toolset.
+    pub fn new(permissions: Arc<ToolPermissions>) -> Self {
         Self {
             tools: Vec::new(),
-            permits,
+            permissions,
         }
     }
 
-    /// Is there nothing that a model could be told of?
+    /// Does the toolset contain no tools?
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// Adds a tool that the ensemble describes; one that is denied is left out.
-    pub fn add(&mut self, name: &Arc<str>, tool: &Tool, parameters: Value, performer: Performer) {
+    /// Adds a tool that the ensemble declares; a tool with `permission: deny` is not added.
+    pub fn add(&mut self, name: &Arc<str>, tool: &Tool, parameters: Value, tool_runner: ToolRunner) {
         if tool.permission != Permission::Deny {
-            self.tools.push(Item::Own {
-                terms: Terms::of(name, tool),
+            self.tools.push(ToolEntry::Declared {
+                settings: ToolSettings::of(name, tool),
                 description: tool.description.clone().unwrap_or_default(),
                 parameters,
-                performer,
+                tool_runner,
             });
         }
     }
 
-    /// Adds tools of a server, which says itself what they are; those that are denied are left out.
+    /// Adds the tools of an MCP server, which the server describes; tools with `permission: deny` are not added.
     pub fn add_server(&mut self, used: &ToolUse, tool: &Tool, server: Arc<Server>) {
         if tool.permission != Permission::Deny {
-            self.tools.push(Item::Server {
-                terms: Terms::of(&used.tool, tool),
+            self.tools.push(ToolEntry::Server {
+                settings: ToolSettings::of(&used.tool, tool),
                 member: used.member.clone(),
                 server,
             });
@@ -118,7 +118,7 @@ impl Kit {
     }
 }
 
-impl Terms {
+impl ToolSettings {
     fn of(name: &Arc<str>, tool: &Tool) -> Self {
         Self {
             name: Arc::clone(name),
@@ -129,8 +129,8 @@ impl Terms {
     }
 }
 
-impl Toolbox for Kit {
-    fn within<'a>(&'a self, execution: &'a Execution) -> Box<dyn Tools + 'a> {
-        Box::new(Hand::new(self, execution))
+impl ToolSource for Toolset {
+    fn for_execution<'a>(&'a self, execution: &'a Execution) -> Box<dyn Tools + 'a> {
+        Box::new(ToolSession::new(self, execution))
     }
 }

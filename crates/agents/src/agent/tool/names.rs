@@ -1,16 +1,16 @@
-//! Names that every provider takes, each used once.
+//! Unique tool names that every provider accepts.
 
 use std::collections::HashSet;
 
-/// Longest name that every provider takes.
+/// The maximum length of a tool name that every provider accepts.
 const LONGEST: usize = 64;
 
-/// The names that are taken.
+/// The names that are in use.
 #[derive(Default)]
 pub(super) struct Names(HashSet<String>);
 
 impl Names {
-    /// The name as models know it: letters, digits, `_` and `-`, at most 64, and not taken yet.
+    /// Returns a unique valid name: at most 64 letters, digits, `_` and `-`.
     pub(super) fn take(&mut self, wanted: &str) -> String {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let plain: String = wanted

@@ -1,4 +1,5 @@
-//! Who may call what: the ensemble says, the command line may allow more, and a person is asked for the rest.
+//! Permissions of tool calls: the ensemble sets them, the command line may allow more tools, and the operator decides
+//! about all others.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,23 +11,23 @@ use ensemble_core::thread::ToolCall;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::Permission;
 
-/// What stands for every tool in `--allow-tool`.
+/// The value of `--allow-tool` that allows every tool.
 const EVERY: &str = "*";
 
-/// What is permitted in this run, beside what the ensemble says.
-pub struct Permits {
+/// The permissions of one run, in addition to those in the ensemble.
+pub struct ToolPermissions {
     operator: Arc<dyn Operator>,
     allowed: HashSet<String>,
-    /// Tools that a person has allowed for the rest of the run.
+    /// Tools that the operator has allowed for the rest of the run.
     always: Mutex<HashSet<String>>,
-    /// Tools that were denied because nobody could be asked.
+    /// Tools that were denied because no operator was available; there is one warning for each tool.
     unasked: Mutex<HashSet<String>>,
-    /// One question at a time, so that "always" answers those that wait.
+    /// Allows one question at a time, so that the decision "always" also answers waiting questions.
     asking: tokio::sync::Mutex<()>,
 }
 
-impl Permits {
-    /// Asks that operator about tools that are not `allowed` beforehand.
+impl ToolPermissions {
+    /// Permissions that ask `operator` about tools that are not in `allowed`.
     pub fn new(operator: Arc<dyn Operator>, allowed: impl IntoIterator<Item = String>) -> Self {
         Self {
             operator,
@@ -37,7 +38,7 @@ impl Permits {
         }
     }
 
-    /// May the tool be called now? The error is for the model.
+    /// Decides whether the tool may be called now. The error text goes to the model.
     pub(super) async fn ask(
         &self,
         permission: Permission,
@@ -75,21 +76,21 @@ impl Permits {
                 lock(&self.always).insert(tool.to_owned());
                 Ok(())
             }
-            Decision::Denied => Err(denied(tool, "the person who runs this said no")),
+            Decision::Denied => Err(denied(tool, "the operator refused the call")),
             Decision::Cancelled => Err(denied(tool, "the question was withdrawn")),
             Decision::Nobody => {
                 if lock(&self.unasked).insert(tool.to_owned()) {
                     execution.notes.warn(format!(
-                        "the tool `{tool}` was denied, since nobody could be asked; `--allow-tool {tool}` allows it, \
+                        "the tool `{tool}` was denied, because no operator was available; `--allow-tool {tool}` allows it, \
                          and so does `permission: allow` in the ensemble"
                     ));
                 }
-                Err(denied(tool, "nobody is there who could permit it"))
+                Err(denied(tool, "no operator is available to permit it"))
             }
         }
     }
 
-    /// Allowed by its name, by its server's, or with all others.
+    /// Is the tool allowed by its name, by the name of its server, or by `*`?
     fn is_allowed(&self, tool: &str) -> bool {
         let server = tool.split_once('.').map(|(server, _)| server);
         [Some(tool), server, Some(EVERY)]
@@ -136,22 +137,22 @@ mod tests {
         }
     }
 
-    fn permits(allowed: &[&str], decisions: Vec<Decision>) -> (Permits, Arc<Scripted>) {
+    fn permissions(allowed: &[&str], decisions: Vec<Decision>) -> (ToolPermissions, Arc<Scripted>) {
         let operator = Arc::new(Scripted {
             decisions: Mutex::new(decisions),
             asked: Mutex::default(),
         });
         let allowed = allowed.iter().map(|name| (*name).to_owned());
-        (Permits::new(operator.clone(), allowed), operator)
+        (ToolPermissions::new(operator.clone(), allowed), operator)
     }
 
     fn call() -> ToolCall {
         ToolCall::new("call 7", "look", json!({}))
     }
 
-    async fn ask(permits: &Permits, permission: Permission, tool: &str) -> Result<(), String> {
+    async fn ask(permissions: &ToolPermissions, permission: Permission, tool: &str) -> Result<(), String> {
         let execution = fixtures::execution("scout", 1);
-        permits
+        permissions
             .ask(permission, tool, &call(), &JsonMap::new(), &execution)
             .await
     }
@@ -165,11 +166,14 @@ mod tests {
             (vec!["files.read"], Permission::Ask, "files.read"),
             (vec!["look"], Permission::Ask, "look"),
         ] {
-            let (permits, _) = permits(&allowed, vec![]);
-            assert_eq!(ask(&permits, permission, tool).await, Ok(()), "{allowed:?}");
+            let (permissions, _) = permissions(&allowed, vec![]);
+            assert_eq!(ask(&permissions, permission, tool).await, Ok(()), "{allowed:?}");
         }
-        let (permits, _) = permits(&["*"], vec![]);
-        assert!(ask(&permits, Permission::Deny, "look").await.is_err(), "deny is deny");
+        let (permissions, _) = permissions(&["*"], vec![]);
+        assert!(
+            ask(&permissions, Permission::Deny, "look").await.is_err(),
+            "deny is deny"
+        );
     }
 
     #[tokio::test]
@@ -181,8 +185,11 @@ mod tests {
             ("read", "files.read"),
             ("look", "lo"),
         ] {
-            let (permits, operator) = permits(&[allowed], vec![Decision::Denied]);
-            assert!(ask(&permits, Permission::Ask, tool).await.is_err(), "{allowed} {tool}");
+            let (permissions, operator) = permissions(&[allowed], vec![Decision::Denied]);
+            assert!(
+                ask(&permissions, Permission::Ask, tool).await.is_err(),
+                "{allowed} {tool}"
+            );
             assert_eq!(operator.asked.lock().unwrap().len(), 1);
         }
     }
@@ -190,31 +197,37 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_permission_is_a_refusal() {
         for decision in [Decision::Denied, Decision::Cancelled, Decision::Nobody] {
-            let (permits, _) = permits(&[], vec![decision]);
-            assert!(ask(&permits, Permission::Ask, "look").await.is_err(), "{decision:?}");
+            let (permissions, _) = permissions(&[], vec![decision]);
+            assert!(
+                ask(&permissions, Permission::Ask, "look").await.is_err(),
+                "{decision:?}"
+            );
         }
     }
 
     #[tokio::test]
     async fn an_operator_decides_each_time_or_once_for_all() {
         let decisions = vec![Decision::Once, Decision::Denied, Decision::Always, Decision::Denied];
-        let (permits, operator) = permits(&["files.write"], decisions);
-        assert_eq!(ask(&permits, Permission::Ask, "files.read").await, Ok(()));
-        let refused = ask(&permits, Permission::Ask, "files.read").await.unwrap_err();
-        assert!(refused.contains("denied") && refused.contains("said no"), "{refused}");
-        assert_eq!(ask(&permits, Permission::Ask, "files.read").await, Ok(()));
-        assert_eq!(ask(&permits, Permission::Ask, "files.read").await, Ok(()));
-        assert!(ask(&permits, Permission::Ask, "other").await.is_err());
+        let (permissions, operator) = permissions(&["files.write"], decisions);
+        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Ok(()));
+        let refused = ask(&permissions, Permission::Ask, "files.read").await.unwrap_err();
+        assert!(
+            refused.contains("denied") && refused.contains("operator refused"),
+            "{refused}"
+        );
+        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Ok(()));
+        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Ok(()));
+        assert!(ask(&permissions, Permission::Ask, "other").await.is_err());
         assert_eq!(operator.asked.lock().unwrap().len(), 4);
     }
 
     #[tokio::test]
     async fn an_operator_is_told_the_call_with_all_its_arguments() {
-        let (permits, operator) = permits(&[], vec![Decision::Once]);
+        let (permissions, operator) = permissions(&[], vec![Decision::Once]);
         let arguments = json!({"path": "x".repeat(5000)});
         let arguments = arguments.as_object().expect("an object");
         let execution = fixtures::execution("scout", 3);
-        let asked = permits
+        let asked = permissions
             .ask(Permission::Ask, "files.read", &call(), arguments, &execution)
             .await;
         assert_eq!(asked, Ok(()));
@@ -238,9 +251,9 @@ mod tests {
                 })
             }
         }
-        let permits = Permits::new(Arc::new(Slow), []);
+        let permissions = ToolPermissions::new(Arc::new(Slow), []);
         let execution = fixtures::execution("scout", 1);
-        let asked = permits
+        let asked = permissions
             .ask(Permission::Ask, "look", &call(), &JsonMap::new(), &execution)
             .await;
         assert_eq!(asked, Ok(()));
@@ -249,10 +262,10 @@ mod tests {
 
     #[tokio::test]
     async fn always_answers_those_that_wait() {
-        let (permits, operator) = permits(&[], vec![Decision::Always]);
+        let (permissions, operator) = permissions(&[], vec![Decision::Always]);
         let (one, other) = tokio::join!(
-            ask(&permits, Permission::Ask, "look"),
-            ask(&permits, Permission::Ask, "look")
+            ask(&permissions, Permission::Ask, "look"),
+            ask(&permissions, Permission::Ask, "look")
         );
         assert_eq!((one, other), (Ok(()), Ok(())));
         assert_eq!(operator.asked.lock().unwrap().len(), 1);
@@ -260,10 +273,10 @@ mod tests {
 
     #[tokio::test]
     async fn where_nobody_is_there_it_is_denied_and_said_once() {
-        let (permits, _) = permits(&[], vec![Decision::Nobody, Decision::Nobody]);
+        let (permissions, _) = permissions(&[], vec![Decision::Nobody, Decision::Nobody]);
         let execution = fixtures::execution("scout", 1);
         for _ in 0..2 {
-            let refused = permits
+            let refused = permissions
                 .ask(Permission::Ask, "look", &call(), &JsonMap::new(), &execution)
                 .await;
             assert!(refused.unwrap_err().contains("denied"));

@@ -1,4 +1,6 @@
-//! What a tool has come to, as the model is told and the record keeps it.
+//! The result of a tool call, as it goes to the model and into the record.
+
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -6,10 +8,10 @@ use crate::agent::{Observation, Observed};
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
 
-/// The key under which a plain text stands in an output.
+/// The key of an output that holds a plain text.
 const RESPONSE: &str = "response";
 
-/// The end of a call that a runner has performed.
+/// Converts the observation of a runner to the end of a tool call.
 pub(super) fn end_of(observed: Observed) -> ToolEnd {
     match observed {
         Observed::Finished(Observation { result, .. })
@@ -19,14 +21,14 @@ pub(super) fn end_of(observed: Observed) -> ToolEnd {
             Err(failure) => ToolEnd::Error(failure.error),
         },
         Observed::NeedsInput(question) => ToolEnd::Error(format!(
-            "nobody is there to answer the question: {}",
+            "no operator is available to answer the question: {}",
             question.prompt.trim()
         )),
         Observed::Interrupted(_) => ToolEnd::Error("the tool was interrupted".to_owned()),
     }
 }
 
-/// An output that is nothing but a response is that response.
+/// An output with the single key `response` becomes the value of that key.
 fn plain(mut output: JsonMap) -> Value {
     match output.remove(RESPONSE) {
         Some(response) if output.is_empty() => response,
@@ -38,7 +40,7 @@ fn plain(mut output: JsonMap) -> Value {
     }
 }
 
-/// The end, cut to at most that many bytes of text and a note about it.
+/// Truncates the text of the end to `most` bytes and adds a note if it was longer.
 pub(super) fn capped(end: ToolEnd, most: usize) -> ToolEnd {
     match end {
         ToolEnd::Error(error) => ToolEnd::Error(cut(&error, most).unwrap_or(error)),
@@ -50,7 +52,7 @@ pub(super) fn capped(end: ToolEnd, most: usize) -> ToolEnd {
     }
 }
 
-/// The beginning of the text, if it is too long.
+/// The beginning of the text, if the text is longer than the limit.
 fn cut(text: &str, most: usize) -> Option<String> {
     let kept = &text[..text.floor_char_boundary(most)];
     (kept.len() < text.len()).then(|| {
@@ -60,6 +62,11 @@ fn cut(text: &str, most: usize) -> Option<String> {
             kept.len()
         )
     })
+}
+
+/// The error of a tool call that has reached its time limit.
+pub(super) fn timeout_message(limit: Duration) -> String {
+    format!("the tool had not ended after {} s and was stopped", limit.as_secs_f64())
 }
 
 #[cfg(test)]

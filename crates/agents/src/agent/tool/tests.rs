@@ -70,15 +70,15 @@ fn left(tokens: u64) -> Remaining {
     }
 }
 
-fn kit(performer: Performer, permission: Permission) -> Kit {
-    let mut kit = Kit::new(Arc::new(Permits::new(Arc::new(Unattended), [])));
-    kit.add(&"t".into(), &tool(permission), ToolKind::input_alone(), performer);
-    kit
+fn toolset(tool_runner: ToolRunner, permission: Permission) -> Toolset {
+    let mut toolset = Toolset::new(Arc::new(ToolPermissions::new(Arc::new(Unattended), [])));
+    toolset.add(&"t".into(), &tool(permission), ToolKind::input_alone(), tool_runner);
+    toolset
 }
 
-fn helper(runner: Arc<Fake>) -> Performer {
+fn helper(runner: Arc<Fake>) -> ToolRunner {
     let config = json!({"style": "brief", "own": 1});
-    Performer::Agent {
+    ToolRunner::Agent {
         name: "helper".into(),
         config: Arc::new(config.as_object().unwrap().clone()),
         timeout: None,
@@ -102,12 +102,12 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
         }),
         exchange: Vec::new(),
     }));
-    let kit = kit(helper(Arc::clone(&runner)), Permission::Allow);
+    let toolset = toolset(helper(Arc::clone(&runner)), Permission::Allow);
     let execution = Execution {
         remaining: left(100),
         ..fixtures::execution("boss", 3)
     };
-    let hand = kit.within(&execution);
+    let hand = toolset.for_execution(&execution);
     let specs = hand.specs().await.unwrap();
     assert_eq!((specs.len(), &*specs[0].name, &*specs[0].description), (1, "t", "does"));
     let ended = hand.call(call(json!({"input": "count", "style": "long"}))).await;
@@ -153,14 +153,14 @@ async fn a_tool_that_is_stopped_leaves_its_notes() {
         says: Observed::success(JsonMap::new()),
         handed: Mutex::default(),
     });
-    let mut kit = Kit::new(Arc::new(Permits::new(Arc::new(Unattended), [])));
+    let mut toolset = Toolset::new(Arc::new(ToolPermissions::new(Arc::new(Unattended), [])));
     let short = Tool {
         timeout: Duration::from_millis(10),
         ..tool(Permission::Allow)
     };
-    kit.add(&"t".into(), &short, ToolKind::input_alone(), Performer::Script(runner));
+    toolset.add(&"t".into(), &short, ToolKind::input_alone(), ToolRunner::Script(runner));
     let execution = fixtures::execution("boss", 1);
-    let hand = kit.within(&execution);
+    let hand = toolset.for_execution(&execution);
     hand.specs().await.unwrap();
     let ended = hand.call(call(json!({}))).await;
     let Some(ToolEnd::Error(error)) = ended.end else {
@@ -186,7 +186,7 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
             says: Observed::success(JsonMap::new()),
             handed: Mutex::default(),
         });
-        let performer = Performer::Agent {
+        let tool_runner = ToolRunner::Agent {
             name: "helper".into(),
             config: Arc::default(),
             timeout: Some(Duration::from_millis(own)),
@@ -196,10 +196,10 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
             timeout: Duration::from_millis(of_tool),
             ..tool(Permission::Allow)
         };
-        let mut kit = Kit::new(Arc::new(Permits::new(Arc::new(Unattended), [])));
-        kit.add(&"t".into(), &limited, ToolKind::input_alone(), performer);
+        let mut toolset = Toolset::new(Arc::new(ToolPermissions::new(Arc::new(Unattended), [])));
+        toolset.add(&"t".into(), &limited, ToolKind::input_alone(), tool_runner);
         let execution = fixtures::execution("boss", 1);
-        let hand = kit.within(&execution);
+        let hand = toolset.for_execution(&execution);
         hand.specs().await.unwrap();
         let ended = hand.call(call(json!({}))).await;
         assert_eq!(
@@ -214,10 +214,10 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
 #[tokio::test]
 async fn what_is_denied_is_not_offered_and_what_is_asked_for_is_refused_without_anybody() {
     let runner = Fake::new(Observed::success(JsonMap::new()));
-    assert!(kit(Performer::Script(runner.clone()), Permission::Deny).is_empty());
-    let kit = kit(Performer::Script(runner.clone()), Permission::Ask);
+    assert!(toolset(ToolRunner::Script(runner.clone()), Permission::Deny).is_empty());
+    let toolset = toolset(ToolRunner::Script(runner.clone()), Permission::Ask);
     let execution = fixtures::execution("boss", 1);
-    let hand = kit.within(&execution);
+    let hand = toolset.for_execution(&execution);
     assert_eq!(hand.specs().await.unwrap().len(), 1);
     let ended = hand.call(call(json!({}))).await;
     assert!(matches!(ended.end, Some(ToolEnd::Error(error)) if error.contains("denied")));

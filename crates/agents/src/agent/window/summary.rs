@@ -1,26 +1,27 @@
-//! A summary in place of what is left out.
+//! A summary that replaces dropped messages.
 //!
-//! A new summary is made when the thread has outgrown its window, and then so much is left out that half of the
-//! window is free again. Until that is used up the same summary serves, so it is paid for once and not with every
-//! request. It stands in the thread, with a digest of what it sums up: whoever goes on with the thread finds it there.
+//! A new summary is written when the thread no longer fits the window. It covers so many messages that half of the
+//! window is free afterwards. Until this half is used, requests use the same summary, so its cost arises once and not
+//! with every request. The thread stores the summary with a digest of the messages that it covers, so that later
+//! requests find it.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{AgentWindow, Fitted, Measured, Sending, Unfitted, in_place};
+use super::{AgentWindow, Measured, WindowError, WindowInput, WindowOutput, in_place};
 use crate::agent::dialogue::count;
-use crate::model::{Ask, Model};
+use crate::model::{Model, ModelQuery};
 use ensemble_core::thread::window::{Limits, Rules, Size, turns};
-use ensemble_core::thread::{Message, Role, Silence, StopReason};
+use ensemble_core::thread::{Message, NoLiveOutput, Role, StopReason};
 use ensemble_language::data::{Usage, digest};
 
-/// Most tokens of a summary, and its share of the window.
+/// The maximum number of tokens of a summary, and the fraction of the window that it may use (1 / `SHARE`).
 const MOST: u64 = 1000;
 const SHARE: u64 = 4;
 
-/// A summary of fewer tokens says nothing.
+/// The minimum number of tokens of a useful summary.
 const LEAST: u64 = 20;
 
 const INSTRUCTIONS: &str = "You keep the minutes of a conversation between a user and an assistant. The part that you \
@@ -29,15 +30,19 @@ const INSTRUCTIONS: &str = "You keep the minutes of a conversation between a use
 
 const HEADING: &str = "The first part of our conversation is not shown any more. In short, it was this:\n\n";
 
-/// The beginning of a thread in short.
+/// A summary of the beginning of a thread.
 struct Summary {
-    /// How many messages it sums up.
+    /// The number of messages that the summary covers.
     messages: usize,
     text: String,
 }
 
 impl AgentWindow {
-    pub(super) async fn with_summary(&self, model: &Model, measured: Measured<'_>) -> Result<Fitted, Unfitted> {
+    pub(super) async fn with_summary(
+        &self,
+        model: &Model,
+        measured: Measured<'_>,
+    ) -> Result<WindowOutput, WindowError> {
         let without = measured.cut(&self.rules);
         if without.dropped.is_empty() {
             return Ok(self.by_rules(measured));
@@ -57,7 +62,7 @@ impl AgentWindow {
         let text = self
             .summed_up(model, &measured, known, dropped.end, place, &mut usage)
             .await;
-        let text = text.map_err(|error| Unfitted {
+        let text = text.map_err(|error| WindowError {
             error: format!("context_window: there is no summary: {error}"),
             usage,
         })?;
@@ -68,7 +73,7 @@ impl AgentWindow {
         Ok(self.shown(measured, &summary, usage))
     }
 
-    /// Does the thread still fit with this summary of its beginning?
+    /// Does the thread fit the window with this summary?
     fn still_serves(&self, known: &Summary, measured: &Measured<'_>) -> bool {
         let rest = Size::of(&measured.tokens[known.messages..]);
         let sent = measured.instructions(&self.rules) + self.size_of(&known.text) + rest;
@@ -82,7 +87,7 @@ impl AgentWindow {
         }
     }
 
-    /// How large the summary may be, and what it is to sum up; nothing if there is no room for it.
+    /// The maximum size of the summary and the messages that it covers; `None` if there is no room for a summary.
     fn place(&self, measured: &Measured<'_>) -> Option<(Size, Range<usize>)> {
         let limits = self.rules.limits;
         let recent = recent(&self.rules, &measured.sending.messages);
@@ -107,7 +112,7 @@ impl AgentWindow {
         (has_room && !cut.dropped.is_empty()).then_some((place, cut.dropped))
     }
 
-    /// Sums up the messages before `end`, piece by piece if they are many.
+    /// Requests a summary of the messages before `end`, in several parts if there are many messages.
     async fn summed_up(
         &self,
         model: &Model,
@@ -135,7 +140,7 @@ impl AgentWindow {
         Ok(text)
     }
 
-    /// Its first words, as many as may be.
+    /// The beginning of the summary, up to the maximum size.
     fn shortened(&self, text: String, place: Size) -> String {
         let fits = |text: &str| self.size_of(text).tokens <= place.tokens;
         if fits(&text) {
@@ -154,8 +159,8 @@ impl AgentWindow {
         first(short)
     }
 
-    /// The thread with the summary in place of its beginning.
-    fn shown(&self, measured: Measured<'_>, summary: &Summary, usage: Usage) -> Fitted {
+    /// The thread with the summary in place of the messages that it covers.
+    fn shown(&self, measured: Measured<'_>, summary: &Summary, usage: Usage) -> WindowOutput {
         let size = self.size_of(&summary.text);
         let left_out: Vec<usize> = (0..summary.messages).collect();
         let rest = Size::of(&measured.tokens[summary.messages..]);
@@ -174,7 +179,7 @@ impl AgentWindow {
         };
         let rest = measured.sending.messages.into_iter().skip(summary.messages);
         let first = in_place(format!("{HEADING}{}", summary.text));
-        Fitted {
+        WindowOutput {
             messages: std::iter::once(first).chain(rest).collect(),
             drops_system,
             dropped: note,
@@ -184,15 +189,15 @@ impl AgentWindow {
     }
 }
 
-/// Where the turns begin that always stay.
+/// The index of the first message that must not be dropped.
 fn recent(rules: &Rules, messages: &[Message]) -> usize {
     let turns = turns(messages);
     let first = turns.len().saturating_sub(rules.min_recent_turns);
     turns.get(first).map_or(messages.len(), |turn| turn.start)
 }
 
-/// The summary that the thread has of its own beginning.
-fn known(sending: &Sending<'_>) -> Option<Summary> {
+/// The summary that the thread stores, if it is still valid.
+fn known(sending: &WindowInput<'_>) -> Option<Summary> {
     let note = sending.before.as_ref()?;
     let count = usize::try_from(note["messages"].as_u64()?).ok()?;
     let summed_up = sending.messages.get(..count)?;
@@ -208,13 +213,13 @@ fn digest_of(messages: &[Message]) -> String {
     digest(&transcript(messages))
 }
 
-/// Asks the model for one summary of an earlier one and of what came after it.
+/// Asks the model for one summary of an earlier summary and the messages after it.
 async fn asked(
     model: &Model,
     before: &str,
     messages: &[Message],
     words: u64,
-    sending: &Sending<'_>,
+    sending: &WindowInput<'_>,
     usage: &mut Usage,
 ) -> Result<String, String> {
     let before = match before {
@@ -227,16 +232,16 @@ async fn asked(
         if before.is_empty() { "" } else { " after that" }
     );
     let messages = vec![Message::new(Role::User, text)];
-    let ask = Ask {
+    let ask = ModelQuery {
         made: Arc::default(),
         systems: model.profiles().map(|_| Some(INSTRUCTIONS.to_owned())).collect(),
         messages: messages.clone(),
-        speaker: sending.speaker.clone(),
+        source: sending.source.clone(),
         requests_made: sending.requests_made + usage.requests,
         output_schema: None,
         tools: std::sync::Arc::default(),
     };
-    let asked = model.ask(ask, &Silence).await;
+    let asked = model.ask(ask, &NoLiveOutput).await;
     usage.requests += asked.requests;
     let reply = asked.result.map_err(|error| error.message)?;
     count(&reply, asked.price, Some(INSTRUCTIONS), &messages, usage);
@@ -247,7 +252,7 @@ async fn asked(
     }
 }
 
-/// What was said, as one text.
+/// The messages as one text.
 fn transcript(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {

@@ -2,8 +2,8 @@ use std::num::NonZeroU32;
 use std::sync::Mutex;
 
 use super::*;
-use crate::model::{Heard, Link, ModelError, ModelReply, ModelRequest, Provider};
-use ensemble_core::thread::{Role, Speaker, ToolCall, ToolEnd};
+use crate::model::{Link, ModelError, ModelReply, ModelRequest, OnText, Provider};
+use ensemble_core::thread::{ExecutionRef, Role, ToolCall, ToolEnd};
 use ensemble_language::ensemble::Profile;
 
 /// Answers every request alike, and keeps what it was asked.
@@ -17,7 +17,7 @@ impl Provider for Scribe {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        _: &'a Heard<'a>,
+        _: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         self.asked.lock().unwrap().push(request);
         let says = self.says.clone();
@@ -42,7 +42,7 @@ fn window(window: &ContextWindow, model_name: &str, scribe: &Scribe, script: &st
     };
     let script = script.to_owned();
     let load = move |_: &str| Ok(script.clone());
-    let outside = Outside {
+    let outside = WindowResources {
         model: &ModelChoice::Profile("own".into()),
         model_name,
         load: &load,
@@ -69,24 +69,24 @@ fn talk(turns: usize) -> Vec<Message> {
     messages
 }
 
-async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>) -> Result<Fitted, Unfitted> {
-    let speaker = Speaker {
+async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>) -> Result<WindowOutput, WindowError> {
+    let source = ExecutionRef {
         run: "".into(),
         agent: "a".into(),
         execution: 1,
         attempt: 1,
     };
-    let sending = Sending {
+    let sending = WindowInput {
         system: Some("Be brief please."),
         messages,
-        speaker: &speaker,
+        source: &source,
         requests_made: 4,
         before,
     };
     window.fit(sending).await
 }
 
-fn size(window: &AgentWindow, fitted: &Fitted) -> u64 {
+fn size(window: &AgentWindow, fitted: &WindowOutput) -> u64 {
     let system = if fitted.drops_system {
         0
     } else {

@@ -1,4 +1,4 @@
-//! How many tokens a message has: counted by the model's own tokenizer where it is known, else estimated.
+//! The number of tokens of a message: counted by the tokenizer of the model if it is known, otherwise estimated.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,15 +11,15 @@ use ensemble_core::thread::Message;
 /// Tokens that the format of a chat adds to each message of a model whose tokenizer is known.
 const PER_MESSAGE: u64 = 4;
 
-/// Most bytes that the tokenizer gets at once: its regular expressions walk back and forth.
+/// The maximum number of bytes for one call of the tokenizer, whose regular expressions may backtrack.
 const PIECE: usize = 16 << 10;
 
 /// Counts messages for one model, each message once.
 #[derive(Debug, Default)]
 pub struct TokenCounter {
-    /// `None`: nobody knows how this model counts.
+    /// `None`: the tokenizer of this model is not known.
     tokenizer: Option<tokenizer::Tokenizer>,
-    /// By the hash of what was counted.
+    /// The counts by the hash of the text.
     counted: Mutex<HashMap<u64, u64>>,
 }
 
@@ -39,7 +39,7 @@ impl TokenCounter {
         self.tokenizer.is_none()
     }
 
-    /// The tokens of each message. The first time this takes long.
+    /// The number of tokens of each message. The first call is slow because it loads the tokenizer.
     pub fn messages(&self, messages: &[Message]) -> Vec<u64> {
         messages.iter().map(|message| self.message(message)).collect()
     }
@@ -86,7 +86,7 @@ fn encoded(tokenizer: tokenizer::Tokenizer, text: &str) -> Option<u64> {
     Some(pieces(text).map(count).sum())
 }
 
-/// The text in pieces of bounded size.
+/// The text in pieces of limited size.
 fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));

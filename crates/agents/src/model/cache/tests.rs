@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Ask, Asked, Link, Tokens, ToolSpec};
-use ensemble_core::thread::{Message, Role, Said, Silence, Speaker, StopReason, ToolCall, ToolEnd};
+use crate::model::{Link, ModelAnswer, ModelQuery, Tokens, ToolSpec};
+use ensemble_core::thread::{ExecutionRef, LiveUpdate, Message, NoLiveOutput, Role, StopReason, ToolCall, ToolEnd};
 use ensemble_language::ensemble::Profile;
 
 /// Counts what it answers: `reply 1`, `reply 2`, … A text that begins with `fail` fails.
@@ -13,7 +13,7 @@ impl Provider for Counting {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        _: &'a Heard<'a>,
+        _: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         *self.0.lock().unwrap() += 1;
         let count = *self.0.lock().unwrap();
@@ -57,12 +57,12 @@ fn model(cache: &Cache) -> (Model, Counting) {
     model_of(profile(), cache)
 }
 
-fn ask(text: &str, requests_made: u64) -> Ask {
-    Ask {
+fn ask(text: &str, requests_made: u64) -> ModelQuery {
+    ModelQuery {
         made: Arc::default(),
         systems: vec![Some("Be brief.".into())],
         messages: vec![Message::new(Role::User, text)],
-        speaker: Speaker {
+        source: ExecutionRef {
             run: "".into(),
             agent: "writer".into(),
             execution: 1,
@@ -74,9 +74,9 @@ fn ask(text: &str, requests_made: u64) -> Ask {
     }
 }
 
-async fn said(model: &Model, ask: Ask) -> String {
+async fn said(model: &Model, ask: ModelQuery) -> String {
     model
-        .ask(ask, &Silence)
+        .ask(ask, &NoLiveOutput)
         .await
         .result
         .map_or_else(|error| error.message, |reply| reply.text)
@@ -102,22 +102,22 @@ async fn a_reply_is_kept_and_given_again_as_it_was() {
     let (_guard, path) = folder();
     let cache = Cache::filled(path.clone()).unwrap();
     let (first, _) = model(&cache);
-    let asked = first.ask(ask("Hello", 0), &Silence).await;
+    let asked = first.ask(ask("Hello", 0), &NoLiveOutput).await;
     let fresh = asked.result.unwrap();
     assert!(!fresh.cached);
 
     #[derive(Default)]
     struct Ear(Mutex<String>);
-    impl ensemble_core::thread::Listener for Ear {
-        fn hear(&self, _: &Speaker, said: Said<'_>) {
-            if let Said::Text(text) = said {
+    impl ensemble_core::thread::LiveOutput for Ear {
+        fn receive(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
+            if let LiveUpdate::Text(text) = update {
                 self.0.lock().unwrap().push_str(text);
             }
         }
     }
     let ear = Ear::default();
     let (second, counting) = model(&Cache::only(path.clone()).unwrap());
-    let Asked {
+    let ModelAnswer {
         result,
         requests,
         warnings,
@@ -149,7 +149,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
             tool_calls: vec![call],
             ..Message::new(Role::Assistant, "")
         };
-        Ask {
+        ModelQuery {
             made: Arc::default(),
             messages: vec![Message::new(Role::User, "Hello"), reply],
             ..base.clone()
@@ -179,7 +179,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         (profile(), ask("Hello!", 0), false),
         (
             profile(),
-            Ask {
+            ModelQuery {
                 made: Arc::default(),
                 systems: vec![None],
                 ..base.clone()
@@ -188,7 +188,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         ),
         (
             profile(),
-            Ask {
+            ModelQuery {
                 made: Arc::default(),
                 tools: [tool].into(),
                 ..base.clone()
@@ -197,7 +197,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         ),
         (
             profile(),
-            Ask {
+            ModelQuery {
                 made: Arc::default(),
                 output_schema: Some(Arc::new(json!({}))),
                 ..base.clone()
@@ -214,13 +214,13 @@ async fn whatever_changes_the_reply_changes_the_entry() {
     ];
     for (at, (profile, ask, expected)) in table.into_iter().enumerate() {
         let (model, _) = model_of(profile, &cache);
-        let reply = model.ask(ask, &Silence).await.result.unwrap();
+        let reply = model.ask(ask, &NoLiveOutput).await.result.unwrap();
         assert_eq!(reply.cached, expected, "row {at}");
     }
     let mut other = ask("Hello", 0);
-    other.speaker.agent = "critic".into();
+    other.source.agent = "critic".into();
     assert!(
-        !model(&cache).0.ask(other, &Silence).await.result.unwrap().cached,
+        !model(&cache).0.ask(other, &NoLiveOutput).await.result.unwrap().cached,
         "each agent has its own"
     );
 }
@@ -319,7 +319,7 @@ async fn a_cache_alone_says_what_it_lacks_and_what_is_nearest() {
 async fn a_reply_that_was_given_without_the_schema_is_found() {
     let (_guard, path) = folder();
     said(&model(&Cache::filled(path.clone()).unwrap()).0, ask("Hello", 0)).await;
-    let with_schema = Ask {
+    let with_schema = ModelQuery {
         output_schema: Some(Arc::new(json!({"type": "object"}))),
         ..ask("Hello", 0)
     };
@@ -354,7 +354,7 @@ async fn a_damaged_entry_is_no_entry_and_is_mended() {
             "{told}"
         );
 
-        let asked = model(&cache).0.ask(ask("Hello", 0), &Silence).await;
+        let asked = model(&cache).0.ask(ask("Hello", 0), &NoLiveOutput).await;
         assert!(!asked.result.unwrap().cached);
         assert!(asked.warnings[0].contains("cannot be used"), "{:?}", asked.warnings);
         assert_eq!(
@@ -372,7 +372,7 @@ async fn a_cache_that_cannot_be_written_is_a_warning() {
     let cache = Cache::filled(path.clone()).unwrap();
     std::fs::create_dir(&path).unwrap();
     std::fs::write(path.join("writer"), "a file where the folder would be").unwrap();
-    let asked = model(&cache).0.ask(ask("Hello", 0), &Silence).await;
+    let asked = model(&cache).0.ask(ask("Hello", 0), &NoLiveOutput).await;
     assert_eq!(asked.result.unwrap().text, "reply 1");
     let words = asked.warnings.join("\n");
     assert!(words.contains("cannot be written"), "{words}");

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::*;
-use crate::model::{BoxFuture, Heard};
-use ensemble_core::thread::Silence;
+use crate::model::{BoxFuture, OnText};
+use ensemble_core::thread::NoLiveOutput;
 use ensemble_language::ensemble::{Backoff, Profile};
 
 /// Answers with its name and the number, or fails; tells what it was asked.
@@ -20,13 +20,13 @@ impl Provider for Fake {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        heard: &'a Heard<'a>,
+        on_text: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             tokio::time::sleep(self.delay).await;
             let number = request.request_number;
             let text = format!("{} {number}", request.profile.model);
-            heard(&text);
+            on_text(&text);
             self.seen.lock().unwrap().push(request);
             match self.fails.iter().find(|(fails, _)| *fails == number) {
                 Some((_, retryable)) => Err(ModelError {
@@ -73,12 +73,12 @@ fn setup(links: Vec<Spec>) -> Setup {
     }
 }
 
-fn ask(requests_made: u64) -> Ask {
-    Ask {
+fn ask(requests_made: u64) -> ModelQuery {
+    ModelQuery {
         made: Arc::default(),
         systems: vec![Some("first system".into()), Some("second system".into())],
         messages: vec![Message::new(Role::User, "the task")],
-        speaker: Speaker {
+        source: ExecutionRef {
             run: "".into(),
             agent: "writer".into(),
             execution: 1,
@@ -90,7 +90,7 @@ fn ask(requests_made: u64) -> Ask {
     }
 }
 
-fn text(asked: &Asked) -> Result<&str, &str> {
+fn text(asked: &ModelAnswer) -> Result<&str, &str> {
     let result = asked.result.as_ref();
     result
         .map(|reply| reply.text.as_str())
@@ -100,7 +100,7 @@ fn text(asked: &Asked) -> Result<&str, &str> {
 #[tokio::test]
 async fn numbering_goes_on_from_what_was_made_before() {
     let Setup { model, seen } = setup(vec![("a", 1, vec![], Profile::default())]);
-    let asked = model.ask(ask(4), &Silence).await;
+    let asked = model.ask(ask(4), &NoLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Ok("a 5"), 1));
     let request = &seen.lock().unwrap()[0];
     assert_eq!(&*request.prompt, "the task");
@@ -113,16 +113,16 @@ async fn retries_honour_the_profile_and_count() {
     let fails = vec![(1, true), (2, true)];
     let Setup { model, .. } = setup(vec![("a", 3, fails.clone(), Profile::default())]);
     let started = tokio::time::Instant::now();
-    let asked = model.ask(ask(0), &Silence).await;
+    let asked = model.ask(ask(0), &NoLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Ok("a 3"), 3));
     assert!(started.elapsed() >= Duration::from_millis(15), "5 ms, then 10 ms");
 
     let Setup { model, .. } = setup(vec![("a", 2, fails, Profile::default())]);
-    let asked = model.ask(ask(0), &Silence).await;
+    let asked = model.ask(ask(0), &NoLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Err("error 2"), 2));
 
     let Setup { model, .. } = setup(vec![("a", 3, vec![(1, false)], Profile::default())]);
-    let asked = model.ask(ask(0), &Silence).await;
+    let asked = model.ask(ask(0), &NoLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Err("error 1"), 1), "not worth a retry");
 }
 
@@ -133,7 +133,7 @@ async fn the_fallback_answers_with_its_own_instructions() {
         ("b", 1, vec![], Profile::default()),
     ];
     let Setup { model, seen } = setup(links);
-    let asked = model.ask(ask(0), &Silence).await;
+    let asked = model.ask(ask(0), &NoLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Ok("b 2"), 2));
     assert_eq!(
         asked.warnings,
@@ -148,7 +148,7 @@ async fn when_nobody_answers_all_errors_are_told() {
         ("a", 1, vec![(1, false)], Profile::default()),
         ("b", 1, vec![(2, true)], Profile::default()),
     ];
-    let asked = setup(links).model.ask(ask(0), &Silence).await;
+    let asked = setup(links).model.ask(ask(0), &NoLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Err("a: error 1; b: error 2"), 2));
     assert!(asked.result.is_err_and(|error| error.retryable), "b may answer later");
 }
@@ -161,7 +161,7 @@ async fn a_request_has_its_own_time_limit() {
     };
     let asked = setup(vec![("slow", 1, vec![], limited)])
         .model
-        .ask(ask(0), &Silence)
+        .ask(ask(0), &NoLiveOutput)
         .await;
     assert_eq!(text(&asked), Err("no reply within 0.02 s"));
 }

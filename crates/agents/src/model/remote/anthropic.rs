@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::assembly::Assembly;
 use super::dialect::{Dialect, sampling};
-use super::failure::{Broken, reported};
+use super::failure::reported;
+use super::reply_error::ReplyError;
 use super::schema::closed;
 use crate::model::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};
@@ -15,15 +16,15 @@ const MAX_TOKENS: u64 = 4096;
 pub(super) struct Anthropic;
 
 impl Dialect for Anthropic {
-    fn path(&self) -> &'static str {
+    fn default_path(&self) -> &'static str {
         "/v1"
     }
 
-    fn ask_at(&self, _model: &str) -> String {
+    fn chat_path(&self, _model: &str) -> String {
         "/messages".to_owned()
     }
 
-    fn list_at(&self) -> &'static str {
+    fn models_path(&self) -> &'static str {
         "/models"
     }
 
@@ -68,7 +69,7 @@ impl Dialect for Anthropic {
         Value::Object(body)
     }
 
-    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), Broken> {
+    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
             "error" => return Err(reported(&event["error"])),
@@ -103,7 +104,7 @@ impl Dialect for Anthropic {
     }
 }
 
-fn block(block: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), Broken> {
+fn block(block: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
     reply.say(block["text"].as_str().unwrap_or_default())?;
     if block["type"] == "tool_use" {
         let call = reply.call(index)?;

@@ -1,43 +1,43 @@
-//! A reply as it comes together from the events of a stream.
+//! Assembles a reply from the events of a stream.
 
 use serde_json::{Map, Value};
 
-use super::failure::Broken;
-use super::frames::MOST;
-use crate::model::{Heard, ModelReply, Tokens};
+use super::frames::MAX_EVENT_BYTES;
+use super::reply_error::ReplyError;
+use crate::model::{ModelReply, OnText, Tokens};
 use ensemble_core::thread::{StopReason, ToolCall};
 
-/// What has come so far.
+/// The reply so far.
 pub(super) struct Assembly<'h> {
-    heard: &'h Heard<'h>,
+    on_text: &'h OnText<'h>,
     text: String,
     calls: Vec<Call>,
     size: usize,
-    /// Tokens that the provider says were read, and written.
+    /// The numbers of input and output tokens that the provider reports.
     pub(super) input: Option<u64>,
     pub(super) output: Option<u64>,
-    /// Why the model stopped, once it has.
+    /// Why the model stopped; `None` until then.
     pub(super) stop: Option<StopReason>,
-    /// Nothing can follow.
+    /// Is the reply complete?
     pub(super) ended: bool,
 }
 
-/// A tool call as it comes together.
+/// A tool call that is being assembled.
 #[derive(Debug, Default)]
 pub(super) struct Call {
-    /// By which the pieces of a call are told from those of another.
+    /// The index that its pieces have.
     index: u64,
     pub(super) id: String,
     pub(super) name: String,
-    /// JSON, in pieces.
+    /// The JSON text of the arguments so far.
     pub(super) arguments: String,
     pub(super) signatures: Vec<String>,
 }
 
 impl<'h> Assembly<'h> {
-    pub(super) fn new(heard: &'h Heard<'h>) -> Self {
+    pub(super) fn new(on_text: &'h OnText<'h>) -> Self {
         Self {
-            heard,
+            on_text,
             text: String::new(),
             calls: Vec::new(),
             size: 0,
@@ -49,18 +49,18 @@ impl<'h> Assembly<'h> {
     }
 
     /// The next piece of the text; an empty one is none.
-    pub(super) fn say(&mut self, piece: &str) -> Result<(), Broken> {
+    pub(super) fn say(&mut self, piece: &str) -> Result<(), ReplyError> {
         if piece.is_empty() {
             return Ok(());
         }
         self.grow(piece.len())?;
         self.text.push_str(piece);
-        (self.heard)(piece);
+        (self.on_text)(piece);
         Ok(())
     }
 
     /// The call with that index, new if there is none.
-    pub(super) fn call(&mut self, index: u64) -> Result<&mut Call, Broken> {
+    pub(super) fn call(&mut self, index: u64) -> Result<&mut Call, ReplyError> {
         let at = match self.calls.iter().position(|call| call.index == index) {
             Some(at) => at,
             None => {
@@ -76,7 +76,12 @@ impl<'h> Assembly<'h> {
     }
 
     /// A call that comes in one piece.
-    pub(super) fn whole_call(&mut self, id: Option<&str>, name: &str, arguments: &Value) -> Result<&mut Call, Broken> {
+    pub(super) fn whole_call(
+        &mut self,
+        id: Option<&str>,
+        name: &str,
+        arguments: &Value,
+    ) -> Result<&mut Call, ReplyError> {
         let index = self.calls.len() as u64;
         let arguments = arguments.to_string();
         self.grow(arguments.len())?;
@@ -88,21 +93,21 @@ impl<'h> Assembly<'h> {
     }
 
     /// The next piece of a call's arguments.
-    pub(super) fn argue(&mut self, index: u64, piece: &str) -> Result<(), Broken> {
+    pub(super) fn argue(&mut self, index: u64, piece: &str) -> Result<(), ReplyError> {
         self.grow(piece.len())?;
         self.call(index)?.arguments.push_str(piece);
         Ok(())
     }
 
-    fn grow(&mut self, by: usize) -> Result<(), Broken> {
+    fn grow(&mut self, by: usize) -> Result<(), ReplyError> {
         self.size += by;
-        (self.size <= MOST).then_some(()).ok_or(Broken::TooLarge)
+        (self.size <= MAX_EVENT_BYTES).then_some(()).ok_or(ReplyError::TooLarge)
     }
 
     /// The reply. Calls without an id get one that is the same whenever the request is made again.
-    pub(super) fn finish(self, request_number: u64) -> Result<ModelReply, Broken> {
+    pub(super) fn finish(self, request_number: u64) -> Result<ModelReply, ReplyError> {
         let Some(stop_reason) = self.stop.or(self.ended.then_some(StopReason::EndTurn)) else {
-            return Err(Broken::Cut);
+            return Err(ReplyError::Cut);
         };
         let calls = self.calls.into_iter().filter(|call| !call.name.is_empty());
         let call = |(at, call): (usize, Call)| {
@@ -131,7 +136,7 @@ impl<'h> Assembly<'h> {
     }
 }
 
-/// What is no JSON is handed on as a text, which the model is told is wrong.
+/// The arguments; text that is not JSON stays text, which leads to an error for the model.
 fn arguments(text: String) -> Value {
     match text.trim() {
         "" | "null" => Value::Object(Map::new()),

@@ -1,34 +1,34 @@
-//! What is secret in a request: where it comes from, where it may go, and that it is never repeated.
+//! The secrets of a request: reading them from the environment, and removing them from all output.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::{Heard, Network};
+use crate::model::{Network, OnText};
 use ensemble_language::ensemble::{HeaderText, Profile, Provider};
 
-/// What is shorter guards nothing (`none`, `ollama`), and striking it out would maim texts.
+/// Shorter values (`none`, `ollama`) are not secrets, and replacing them would damage texts.
 const SHORTEST_SECRET: usize = 8;
 
-/// Stands where a secret was.
+/// The replacement of a secret.
 const STRUCK_OUT: &str = "[secret]";
 
-/// What is sent to prove who asks, and the profile's own headers.
+/// The key and the headers of a profile.
 pub(super) struct Credentials {
     pub(super) key: Option<String>,
     pub(super) headers: Vec<(String, String)>,
     secrets: Vec<String>,
 }
 
-/// Which environment variable holds the key; nothing if no key is sent.
+/// The environment variable of the key; `None` if no key is sent.
 ///
-/// The provider's own variable counts only for the provider's own address: a `base_url` is somebody else.
+/// The variable of the provider is used only for the address of the provider, not for another `base_url`.
 pub fn key_variable<'p>(profile: &'p Profile, provider: &Provider) -> Option<&'p str> {
     let own = provider.api_key_env.filter(|_| profile.base_url.is_none());
     profile.api_key_env.as_deref().or(own)
 }
 
 impl Credentials {
-    /// Looks into the environment. The error names the variable that is missing.
+    /// Reads the credentials from the environment. The error names the missing variable.
     pub(super) fn gather(profile: &Profile, provider: &Provider, network: &Network) -> Result<Self, String> {
         let mut secrets = Vec::new();
         let mut secret = |name: &str, what: &str| {
@@ -60,7 +60,7 @@ impl Credentials {
         Ok(Self { key, headers, secrets })
     }
 
-    /// The text without any secret that stood in it.
+    /// Replaces all secrets in the text.
     pub(super) fn scrub(&self, text: String) -> String {
         let strike = |text: String, secret: &String| match text.contains(secret.as_str()) {
             true => text.replace(secret.as_str(), STRUCK_OUT),
@@ -69,12 +69,12 @@ impl Credentials {
         self.secrets.iter().fold(text, strike)
     }
 
-    /// Could the text hold a secret?
+    /// Can the text contain a secret?
     pub(super) fn occur_in(&self, text: &str) -> bool {
         self.secrets.iter().any(|secret| text.contains(secret.as_str()))
     }
 
-    /// How many bytes at the end of the text may be the beginning of a secret.
+    /// The number of bytes at the end of the text that may be the beginning of a secret.
     fn begun_in(&self, text: &str) -> usize {
         let begun = |secret: &String| {
             let ends = secret.char_indices().map(|(at, _)| at);
@@ -84,41 +84,41 @@ impl Credentials {
     }
 }
 
-/// A reply that is heard in pieces, without secrets: what may be the beginning of one is held back until the next piece
-/// tells.
-pub(super) struct Scrubbed<'a> {
+/// Removes secrets from the text of a streamed reply. A possible beginning of a secret is held back until the next
+/// piece.
+pub(super) struct SecretFilter<'a> {
     credentials: &'a Credentials,
-    heard: &'a Heard<'a>,
+    on_text: &'a OnText<'a>,
     held: Mutex<String>,
 }
 
-impl<'a> Scrubbed<'a> {
-    pub(super) fn new(credentials: &'a Credentials, heard: &'a Heard<'a>) -> Self {
+impl<'a> SecretFilter<'a> {
+    pub(super) fn new(credentials: &'a Credentials, on_text: &'a OnText<'a>) -> Self {
         Self {
             credentials,
-            heard,
+            on_text,
             held: Mutex::default(),
         }
     }
 
-    pub(super) fn hear(&self, piece: &str) {
+    pub(super) fn push(&self, piece: &str) {
         if self.credentials.secrets.is_empty() {
-            return (self.heard)(piece);
+            return (self.on_text)(piece);
         }
         let mut held = self.held();
         held.push_str(piece);
         let mut text = self.credentials.scrub(std::mem::take(&mut held));
         *held = text.split_off(text.len() - self.credentials.begun_in(&text));
         if !text.is_empty() {
-            (self.heard)(&text);
+            (self.on_text)(&text);
         }
     }
 
-    /// There is no more.
+    /// Sends the held text at the end of the reply.
     pub(super) fn end(&self) {
         let held = std::mem::take(&mut *self.held());
         if !held.is_empty() {
-            (self.heard)(&held);
+            (self.on_text)(&held);
         }
     }
 
@@ -127,7 +127,7 @@ impl<'a> Scrubbed<'a> {
     }
 }
 
-/// Tells nothing of them.
+/// Does not show the secrets.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials")
@@ -203,12 +203,12 @@ mod tests {
         let said = format!("It is {KEY} and sk-other, sk-{KEY}; s");
         for (first, second) in (0..=said.len()).flat_map(|one| (one..=said.len()).map(move |two| (one, two))) {
             let heard = Mutex::new(String::new());
-            let ear = |piece: &str| heard.lock().expect("one thread").push_str(piece);
-            let scrubbed = Scrubbed::new(&given, &ear);
+            let on_text = |piece: &str| heard.lock().expect("one thread").push_str(piece);
+            let filter = SecretFilter::new(&given, &on_text);
             for piece in [&said[..first], &said[first..second], &said[second..]] {
-                scrubbed.hear(piece);
+                filter.push(piece);
             }
-            scrubbed.end();
+            filter.end();
             let expected = "It is [secret] and sk-other, sk-[secret]; s";
             assert_eq!(*heard.lock().expect("one thread"), expected, "{first} {second}");
         }
@@ -219,11 +219,11 @@ mod tests {
         let openai = Provider::named("openai").expect("is known");
         let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
         let pieces = Mutex::new(Vec::new());
-        let ear = |piece: &str| pieces.lock().expect("one thread").push(piece.to_owned());
-        let scrubbed = Scrubbed::new(&given, &ear);
+        let on_text = |piece: &str| pieces.lock().expect("one thread").push(piece.to_owned());
+        let filter = SecretFilter::new(&given, &on_text);
         ["one ", "two s", "k ", "three"]
             .iter()
-            .for_each(|piece| scrubbed.hear(piece));
+            .for_each(|piece| filter.push(piece));
         assert_eq!(*pieces.lock().expect("one thread"), ["one ", "two ", "sk ", "three"]);
     }
 }

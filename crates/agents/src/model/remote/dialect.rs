@@ -1,40 +1,39 @@
-//! What dialects have in common.
+//! The trait of dialects.
 
 use serde_json::{Map, Value, json};
 
 use super::assembly::Assembly;
-use super::failure::Broken;
 use super::frames::Framing;
-use super::{anthropic, gemini, ollama, openai};
+use super::reply_error::ReplyError;
 use crate::model::ModelRequest;
-use ensemble_language::ensemble::{self, Profile};
+use ensemble_language::ensemble::Profile;
 
-/// One way of speaking to a provider.
+/// The protocol of a provider: the format of its requests and replies.
 pub(super) trait Dialect: Sync {
-    /// What stands at the end of a base URL by convention; it is added where a base URL has no path at all.
-    fn path(&self) -> &'static str;
+    /// The conventional path of a base URL; it is added to a base URL without a path.
+    fn default_path(&self) -> &'static str;
 
-    /// Where a model is asked, after the base URL.
-    fn ask_at(&self, model: &str) -> String;
+    /// The path of requests to a model, after the base URL.
+    fn chat_path(&self, model: &str) -> String;
 
-    /// Where it is told which models there are, after the base URL.
-    fn list_at(&self) -> &'static str;
+    /// The path of the list of models, after the base URL.
+    fn models_path(&self) -> &'static str;
 
-    /// The header that carries the key, with it, and headers that every request needs.
+    /// The header with the key, and the headers that every request needs.
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)>;
 
-    /// The request. Without `schema`, the reply may have any form.
+    /// The body of a request. Without `schema`, the reply may have any form.
     fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value;
 
-    /// How the events of a reply are told apart.
+    /// How the events of a reply are separated.
     fn framing(&self) -> Framing {
         Framing::Events
     }
 
-    /// Takes one event of a reply, or the whole of a reply that does not stream.
-    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), Broken>;
+    /// Adds one event to the reply, or a complete reply that is not streamed.
+    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError>;
 
-    /// Text that is no JSON and ends a stream.
+    /// Is this text, which is not JSON, the end of a stream?
     fn is_end(&self, _event: &str) -> bool {
         false
     }
@@ -45,23 +44,14 @@ pub(super) trait Dialect: Sync {
     }
 }
 
-pub(super) fn of(dialect: ensemble::Dialect) -> &'static dyn Dialect {
-    match dialect {
-        ensemble::Dialect::OpenAi => &openai::OpenAi,
-        ensemble::Dialect::Anthropic => &anthropic::Anthropic,
-        ensemble::Dialect::Gemini => &gemini::Gemini,
-        ensemble::Dialect::Ollama => &ollama::Ollama,
-    }
-}
-
 pub(super) fn names(list: &Value, key: &str, name: &str) -> Vec<String> {
     let models = list.get(key).and_then(Value::as_array);
     let name = |model: &Value| model.get(name)?.as_str().map(str::to_owned);
     models.into_iter().flatten().filter_map(name).collect()
 }
 
-/// The profile's wishes, by the dialect's words for temperature, nucleus, most tokens and seed; those without a word
-/// are not sent.
+/// The sampling settings of the profile; `words` are the names of temperature, top_p, max_tokens and seed in the
+/// dialect. Settings without a name are not sent.
 pub(super) fn sampling(profile: &Profile, words: [Option<&str>; 4]) -> Map<String, Value> {
     let values = [
         profile.temperature.map(|value| json!(value)),

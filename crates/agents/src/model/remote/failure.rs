@@ -1,4 +1,4 @@
-//! Why there was no reply, in words that say what to do, and whether asking again may help.
+//! The errors of requests: messages that say what to do, and whether a retry may help.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -9,13 +9,14 @@ use reqwest::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
 use serde_json::Value;
 
 use super::credentials::{Credentials, key_variable};
+use super::reply_error::ReplyError;
 use crate::model::ModelError;
 use ensemble_language::ensemble::{Dialect, Profile, Provider};
 
-/// Most characters of what a provider says that are repeated.
-const MOST_SAID: usize = 400;
+/// The maximum number of characters of a provider message that an error quotes.
+const MAX_QUOTED: usize = 400;
 
-/// Who was asked, for those who tell what went wrong.
+/// The target of a request, for error messages.
 pub(super) struct Target<'a> {
     pub(super) provider: &'static Provider,
     pub(super) profile: &'a Profile,
@@ -26,29 +27,9 @@ pub(super) struct Target<'a> {
     pub(super) has_schema: bool,
 }
 
-/// What can be wrong with a reply that has begun.
-#[derive(Debug, PartialEq)]
-pub(super) enum Broken {
-    /// More than may be held.
-    TooLarge,
-    /// It is not what a model says.
-    Malformed(String),
-    /// It ended before its end.
-    Cut,
-    /// The provider says so itself.
-    Reported {
-        /// In its words.
-        message: String,
-        /// May another try help?
-        retryable: bool,
-    },
-    /// The connection broke off.
-    Lost(String),
-}
-
 impl Target<'_> {
-    /// The provider, and where it is if that is not its own address.
-    fn who(&self) -> String {
+    /// The name of the provider, with its address if the profile sets one.
+    fn provider_name(&self) -> String {
         match self.profile.base_url {
             Some(_) => format!("{} at {}", self.provider.name, self.base_url),
             None => self.provider.name.to_owned(),
@@ -64,7 +45,7 @@ impl Target<'_> {
         }
     }
 
-    /// The connection did not come about, or broke off before there was an answer.
+    /// The connection failed, or broke off before the answer.
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> ModelError {
         let base_url = self.base_url;
         if refused(error) {
@@ -88,33 +69,33 @@ impl Target<'_> {
         self.error(what, true)
     }
 
-    /// A reply that began and cannot be used.
-    pub(super) fn broken(&self, broken: Broken) -> ModelError {
-        let who = self.who();
+    /// The reply began and cannot be used.
+    pub(super) fn reply_error(&self, broken: ReplyError) -> ModelError {
+        let who = self.provider_name();
         match broken {
-            Broken::TooLarge => {
-                let most = super::frames::MOST >> 20;
+            ReplyError::TooLarge => {
+                let most = super::frames::MAX_EVENT_BYTES >> 20;
                 self.error(format!("the reply of {who} has more than {most} MiB"), false)
             }
-            Broken::Malformed(what) => {
-                self.error(format!("the reply of {who} makes no sense: {}", shortened(&what)), true)
+            ReplyError::Malformed(what) => {
+                self.error(format!("the reply of {who} is malformed: {}", shortened(&what)), true)
             }
-            Broken::Cut => self.error(format!("the reply of {who} broke off before its end"), true),
-            Broken::Lost(cause) => self.error(format!("the reply of {who} broke off: {}", shortened(&cause)), true),
-            Broken::Reported { message, retryable } => {
+            ReplyError::Cut => self.error(format!("the reply of {who} broke off before its end"), true),
+            ReplyError::Lost(cause) => self.error(format!("the reply of {who} broke off: {}", shortened(&cause)), true),
+            ReplyError::Reported { message, retryable } => {
                 self.error(format!("{who} failed: {}", shortened(&message)), retryable)
             }
         }
     }
 
-    /// An answer that is something else than a reply.
-    pub(super) fn strange(&self, content_type: &str, start: &str) -> ModelError {
-        let (who, start) = (self.who(), shortened(start));
+    /// The answer has a content type that a reply cannot have.
+    pub(super) fn unexpected_content_type(&self, content_type: &str, start: &str) -> ModelError {
+        let (who, start) = (self.provider_name(), shortened(start));
         let message = format!("{who} answered with {content_type} instead of a reply: {start}; is `base_url` right?");
         self.error(message, false)
     }
 
-    /// A status that is no success.
+    /// The answer has an error status.
     pub(super) fn refusal(
         &self,
         status: StatusCode,
@@ -123,7 +104,7 @@ impl Target<'_> {
         now: DateTime<Utc>,
     ) -> ModelError {
         let said = said(body);
-        let mut message = format!("{} answered {status}", self.who());
+        let mut message = format!("{} answered {status}", self.provider_name());
         if let Some(said) = &said {
             message.push_str(": ");
             message.push_str(&shortened(said));
@@ -154,11 +135,8 @@ impl Target<'_> {
             300..=399 => {
                 let to = headers.get(LOCATION).and_then(|to| to.to_str().ok());
                 Some(match to {
-                    Some(to) => format!(
-                        "it wants to be asked at {}, which takes another `base_url`",
-                        shortened(to)
-                    ),
-                    None => "it wants to be asked elsewhere, which takes another `base_url`".to_owned(),
+                    Some(to) => format!("it redirects to {}; set `base_url` to the new address", shortened(to)),
+                    None => "it redirects to another address, which `base_url` must name".to_owned(),
                 })
             }
             _ => None,
@@ -166,7 +144,7 @@ impl Target<'_> {
     }
 }
 
-/// May the same request succeed later?
+/// Can the same request succeed later?
 fn may_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
     match headers.get("x-should-retry").map(|told| told.as_bytes()) {
         Some(b"true") => return true,
@@ -182,7 +160,7 @@ fn may_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
     }
 }
 
-/// Is it the schema that is not liked? Providers say so in many ways, and all of them say one of these words.
+/// Does the provider reject the schema? Its message contains one of these words then.
 fn complains_of_schema(status: StatusCode, body: &str) -> bool {
     const WORDS: [&str; 5] = [
         "schema",
@@ -195,7 +173,7 @@ fn complains_of_schema(status: StatusCode, body: &str) -> bool {
     matches!(status.as_u16(), 400 | 422) && WORDS.iter().any(|word| body.contains(word))
 }
 
-/// How long to leave the provider alone: in milliseconds, in seconds, or until a date by the provider's own clock.
+/// The pause that the provider asks for: in milliseconds, in seconds, or until a date by the clock of the provider.
 fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| (0.0..1e9).contains(number));
@@ -211,7 +189,7 @@ fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     Some((date(told)?.to_utc() - since).to_std().unwrap_or_default())
 }
 
-/// What a provider says in the body of a refusal.
+/// The error message in the body of an answer.
 fn said(body: &str) -> Option<String> {
     let value: Option<Value> = serde_json::from_str(body).ok();
     let found = value.as_ref().and_then(|value| {
@@ -226,20 +204,20 @@ fn said(body: &str) -> Option<String> {
         .filter(|text| !text.trim().is_empty())
 }
 
-/// What an error in a stream says, and whether another try may help.
-pub(super) fn reported(error: &Value) -> Broken {
+/// The error that a stream reports, and whether a retry may help.
+pub(super) fn reported(error: &Value) -> ReplyError {
     let message = error.get("message").unwrap_or(error);
     let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
     let code = ["code", "status"].iter().find_map(|key| error.get(key)?.as_u64());
     let kind = error.get("type").and_then(Value::as_str).unwrap_or_default();
     let client_fault = code.is_some_and(|code| (400..500).contains(&code) && !matches!(code, 408 | 409 | 429));
-    Broken::Reported {
+    ReplyError::Reported {
         message,
         retryable: !client_fault && !kind.contains("invalid") && !kind.contains("authentication"),
     }
 }
 
-/// On one line, and not longer than a person reads.
+/// The text on one line, truncated to [`MAX_QUOTED`] characters.
 fn shortened(text: &str) -> String {
     let mut line = String::new();
     for word in text
@@ -250,8 +228,8 @@ fn shortened(text: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.chars().count() > MOST_SAID {
-            line = line.chars().take(MOST_SAID).collect();
+        if line.chars().count() > MAX_QUOTED {
+            line = line.chars().take(MAX_QUOTED).collect();
             line.push('…');
             break;
         }
@@ -271,7 +249,7 @@ fn refused(error: &reqwest::Error) -> bool {
     false
 }
 
-/// The last cause says most, and the address is told elsewhere.
+/// The innermost cause; the message has the address in another place.
 pub(super) fn causes(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
@@ -385,7 +363,10 @@ mod tests {
             assert_eq!(refusal(profile, provider, status, &[], body).message, expected);
         }
         let moved = refusal(&own, "xai", 307, &[("location", "https://elsewhere.example/")], "");
-        assert!(moved.message.contains("asked at https://elsewhere.example/"), "{moved}");
+        assert!(
+            moved.message.contains("redirects to https://elsewhere.example/"),
+            "{moved}"
+        );
         let long = refusal(&own, "openai", 500, &[], &"x ".repeat(1 << 20));
         assert!(long.message.chars().count() < 500, "{long}");
     }

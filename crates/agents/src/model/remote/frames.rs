@@ -1,11 +1,11 @@
-//! From bytes as they come to the events of a stream. What may be held at once is bounded.
+//! Splits the bytes of a stream into events. The size of the buffer is limited.
 
-use super::failure::Broken;
+use super::reply_error::ReplyError;
 
-/// Most bytes of one event, and of a reply's text: 10 MiB.
-pub(super) const MOST: usize = 10 << 20;
+/// The maximum size of one event, and of the text of a reply, in bytes: 10 MiB.
+pub(super) const MAX_EVENT_BYTES: usize = 10 << 20;
 
-/// How events are told apart.
+/// How events are separated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     /// `data:` lines that end with an empty line: server-sent events.
@@ -16,13 +16,13 @@ pub(super) enum Framing {
     Whole,
 }
 
-/// Takes bytes and gives the texts of events.
+/// Splits bytes into the texts of events.
 #[derive(Debug)]
 pub(super) struct Frames {
     framing: Framing,
-    /// The line that has begun.
+    /// The incomplete line.
     line: Vec<u8>,
-    /// The event that has begun.
+    /// The incomplete event.
     data: Option<String>,
 }
 
@@ -35,12 +35,12 @@ impl Frames {
         }
     }
 
-    /// Tells `take` every event that these bytes complete.
+    /// Calls `take` with every event that these bytes complete.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
-        take: &mut dyn FnMut(&str) -> Result<(), Broken>,
-    ) -> Result<(), Broken> {
+        take: &mut dyn FnMut(&str) -> Result<(), ReplyError>,
+    ) -> Result<(), ReplyError> {
         if self.framing == Framing::Whole {
             return self.hold(bytes);
         }
@@ -59,8 +59,8 @@ impl Frames {
         self.hold(rest)
     }
 
-    /// Tells `take` what the end of the bytes completes.
-    pub(super) fn end(mut self, take: &mut dyn FnMut(&str) -> Result<(), Broken>) -> Result<(), Broken> {
+    /// Calls `take` with the last event at the end of the stream.
+    pub(super) fn end(mut self, take: &mut dyn FnMut(&str) -> Result<(), ReplyError>) -> Result<(), ReplyError> {
         let line = std::mem::take(&mut self.line);
         if self.framing == Framing::Whole {
             return take(text(&line)?);
@@ -74,16 +74,20 @@ impl Frames {
         }
     }
 
-    fn hold(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), ReplyError> {
         let held = self.line.len() + self.data.as_ref().map_or(0, String::len);
-        if held + bytes.len() > MOST {
-            return Err(Broken::TooLarge);
+        if held + bytes.len() > MAX_EVENT_BYTES {
+            return Err(ReplyError::TooLarge);
         }
         self.line.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn end_line(&mut self, line: &[u8], take: &mut dyn FnMut(&str) -> Result<(), Broken>) -> Result<(), Broken> {
+    fn end_line(
+        &mut self,
+        line: &[u8],
+        take: &mut dyn FnMut(&str) -> Result<(), ReplyError>,
+    ) -> Result<(), ReplyError> {
         let line = text(line.strip_suffix(b"\r").unwrap_or(line))?;
         if self.framing == Framing::Lines {
             return match line.trim() {
@@ -100,7 +104,7 @@ impl Frames {
         };
         let value = value.strip_prefix(' ').unwrap_or(value);
         match &mut self.data {
-            Some(data) if data.len() + value.len() > MOST => return Err(Broken::TooLarge),
+            Some(data) if data.len() + value.len() > MAX_EVENT_BYTES => return Err(ReplyError::TooLarge),
             Some(data) => {
                 data.push('\n');
                 data.push_str(value);
@@ -111,8 +115,8 @@ impl Frames {
     }
 }
 
-fn text(bytes: &[u8]) -> Result<&str, Broken> {
-    std::str::from_utf8(bytes).map_err(|_| Broken::Malformed("it is not UTF-8".to_owned()))
+fn text(bytes: &[u8]) -> Result<&str, ReplyError> {
+    std::str::from_utf8(bytes).map_err(|_| ReplyError::Malformed("it is not UTF-8".to_owned()))
 }
 
 #[cfg(test)]
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
 
     /// The events of a text that comes in pieces of that size.
-    fn events(framing: Framing, bytes: &[u8], piece: usize) -> Result<Vec<String>, Broken> {
+    fn events(framing: Framing, bytes: &[u8], piece: usize) -> Result<Vec<String>, ReplyError> {
         let mut frames = Frames::new(framing);
         let mut all = Vec::new();
         let mut take = |event: &str| {
@@ -171,14 +175,17 @@ mod tests {
             let fed = (0..11)
                 .map(|_| frames.feed(&line, &mut |_| Ok(())))
                 .find(Result::is_err);
-            assert!(matches!(fed, Some(Err(Broken::TooLarge))), "{framing:?}");
+            assert!(matches!(fed, Some(Err(ReplyError::TooLarge))), "{framing:?}");
         }
         let mut frames = Frames::new(Framing::Events);
         let data = [b"data: ".to_vec(), line, b"\n".to_vec()].concat();
         let fed = (0..11)
             .map(|_| frames.feed(&data, &mut |_| Ok(())))
             .find(Result::is_err);
-        assert!(matches!(fed, Some(Err(Broken::TooLarge))), "lines of one event add up");
+        assert!(
+            matches!(fed, Some(Err(ReplyError::TooLarge))),
+            "lines of one event add up"
+        );
     }
 
     proptest! {

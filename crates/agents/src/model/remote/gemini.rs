@@ -4,25 +4,26 @@ use serde_json::{Value, json};
 
 use super::assembly::Assembly;
 use super::dialect::{Dialect, names, sampling};
-use super::failure::{Broken, reported};
+use super::failure::reported;
+use super::reply_error::ReplyError;
 use crate::model::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};
 
 pub(super) struct Gemini;
 
 impl Dialect for Gemini {
-    fn path(&self) -> &'static str {
+    fn default_path(&self) -> &'static str {
         "/v1beta"
     }
 
-    fn ask_at(&self, model: &str) -> String {
+    fn chat_path(&self, model: &str) -> String {
         // A model that somebody has tuned has a folder of its own.
         let folder = if model.contains('/') { "" } else { "models/" };
         let model = model.replace(['?', '#'], "");
         format!("/{folder}{model}:streamGenerateContent?alt=sse")
     }
 
-    fn list_at(&self) -> &'static str {
+    fn models_path(&self) -> &'static str {
         "/models?pageSize=1000"
     }
 
@@ -60,7 +61,7 @@ impl Dialect for Gemini {
         body
     }
 
-    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), Broken> {
+    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error") {
             return Err(reported(error));
         }
@@ -92,7 +93,7 @@ impl Dialect for Gemini {
             None => {}
             Some("MAX_TOKENS") => reply.stop = Some(StopReason::MaxTokens),
             Some("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL") => {
-                return Err(Broken::Malformed("the model's tool call is malformed".to_owned()));
+                return Err(ReplyError::Malformed("the model's tool call is malformed".to_owned()));
             }
             Some(
                 "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" | "IMAGE_SAFETY",

@@ -1,9 +1,9 @@
 //! Providers that are reached over HTTP.
 //!
-//! A dialect makes the request and takes the events of the reply; everything else is the same for all: where the key
-//! comes from and goes to, what may be held at once, what an error says. The dialects are our own. A library was
-//! read; it holds what comes without bound, takes a stream that was cut for a whole one (Ollama, Gemini), sends no
-//! schema to Ollama, makes optional keys of a schema required, and reads settings out of a model's name.
+//! A dialect builds the request and reads the events of the reply. Everything else is common: keys, size limits and
+//! error messages. The dialects are implemented here because the library that was examined has no size limits, accepts
+//! truncated streams as complete (Ollama, Gemini), sends no schema to Ollama, makes optional keys of a schema
+//! required, and reads settings from the name of a model.
 
 mod anthropic;
 mod assembly;
@@ -14,6 +14,7 @@ mod frames;
 mod gemini;
 mod ollama;
 mod openai;
+mod reply_error;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -27,21 +28,32 @@ use serde_json::Value;
 
 use self::assembly::Assembly;
 pub use self::credentials::key_variable;
-use self::credentials::{Credentials, Scrubbed};
+use self::credentials::{Credentials, SecretFilter};
 use self::dialect::Dialect;
-use self::failure::{Broken, Target, causes};
+use self::failure::{Target, causes};
 use self::frames::{Frames, Framing};
-use super::{BoxFuture, Heard, ModelError, ModelReply, ModelRequest, Network, Provider};
+use self::reply_error::ReplyError;
+use super::{BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider};
 use ensemble_language::ensemble::{self, Profile};
 
-/// Most bytes of an answer that is not a reply.
-const MOST_OF_REFUSAL: usize = 64 << 10;
+/// The maximum size of an answer that is not a reply, in bytes.
+const MAX_ERROR_BYTES: usize = 64 << 10;
 
-/// Most bytes of a reply with all that surrounds its text: a gibibyte.
-const MOST_IN_ALL: usize = 1 << 30;
+/// The maximum size of the whole response, in bytes: 1 GiB.
+const MAX_RESPONSE_BYTES: usize = 1 << 30;
 
-/// How long a server may take to end a reply that is complete, so that the connection can be used again.
-const GOODBYE: Duration = Duration::from_millis(20);
+/// The time limit for the end of a response after the reply is complete, so that the connection can be reused.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// The implementation of a dialect.
+fn dialect_of(dialect: ensemble::Dialect) -> &'static dyn Dialect {
+    match dialect {
+        ensemble::Dialect::OpenAi => &openai::OpenAi,
+        ensemble::Dialect::Anthropic => &anthropic::Anthropic,
+        ensemble::Dialect::Gemini => &gemini::Gemini,
+        ensemble::Dialect::Ollama => &ollama::Ollama,
+    }
+}
 
 /// One provider, for one profile.
 #[derive(Debug)]
@@ -51,7 +63,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Nothing is connected yet.
+    /// A provider that is not connected yet.
     pub fn new(provider: &'static ensemble::Provider, network: Network) -> Self {
         Self { provider, network }
     }
@@ -59,29 +71,32 @@ impl Remote {
     /// The names of the provider's models, as it lists them.
     ///
     /// # Errors
-    /// The list cannot be had; the words say why.
+    /// The list cannot be read.
     pub async fn models(&self, profile: &Profile) -> Result<Vec<String>, ModelError> {
-        let dialect = dialect::of(self.provider.dialect);
-        let asking = self.asking(profile, dialect)?;
-        let target = asking.target(self.provider, profile, false);
+        let dialect = dialect_of(self.provider.dialect);
+        let endpoint = self.endpoint(profile, dialect)?;
+        let target = endpoint.target(self.provider, profile, false);
         let client = self.network.client().await.map_err(ModelError::fatal)?;
-        let request = client.get(format!("{}{}", asking.base_url, dialect.list_at()));
-        let mut response = self.answer(asking.headed(request, dialect), &target).await?;
+        let request = client.get(format!("{}{}", endpoint.base_url, dialect.models_path()));
+        let mut response = self.answer(endpoint.headed(request, dialect), &target).await?;
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| target.unreachable(&error))? {
             bytes.extend_from_slice(&chunk);
-            if bytes.len() > frames::MOST {
-                return Err(target.broken(Broken::TooLarge));
+            if bytes.len() > frames::MAX_EVENT_BYTES {
+                return Err(target.reply_error(ReplyError::TooLarge));
             }
         }
-        let list: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| target.broken(Broken::Malformed(format!("the list of models is no JSON ({error})"))))?;
+        let list: Value = serde_json::from_slice(&bytes).map_err(|error| {
+            target.reply_error(ReplyError::Malformed(format!(
+                "the list of models is no JSON ({error})"
+            )))
+        })?;
         Ok(dialect.models(&list))
     }
 
-    fn asking(&self, profile: &Profile, dialect: &dyn Dialect) -> Result<Asking, ModelError> {
+    fn endpoint(&self, profile: &Profile, dialect: &dyn Dialect) -> Result<Endpoint, ModelError> {
         let credentials = Credentials::gather(profile, self.provider, &self.network).map_err(ModelError::fatal)?;
-        Ok(Asking {
+        Ok(Endpoint {
             base_url: base_url(profile, self.provider, dialect, &self.network),
             credentials,
         })
@@ -99,32 +114,32 @@ impl Remote {
         Err(target.refusal(status, &headers, &body, self.network.now()))
     }
 
-    async fn ask(&self, request: ModelRequest, heard: &Heard<'_>) -> Result<ModelReply, ModelError> {
-        let dialect = dialect::of(self.provider.dialect);
+    async fn ask(&self, request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
+        let dialect = dialect_of(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
-        let asking = self.asking(&profile, dialect)?;
+        let endpoint = self.endpoint(&profile, dialect)?;
         let schema = request.output_schema.as_deref();
-        let target = asking.target(self.provider, &profile, schema.is_some());
+        let target = endpoint.target(self.provider, &profile, schema.is_some());
         let client = self.network.client().await.map_err(ModelError::fatal)?;
-        let url = format!("{}{}", asking.base_url, dialect.ask_at(&profile.model));
+        let url = format!("{}{}", endpoint.base_url, dialect.chat_path(&profile.model));
         let post = client.post(url).json(&dialect.body(&request, schema));
         let request_number = request.request_number;
         // The messages may be long, and the reply may be long in coming.
         drop(request);
-        let mut response = self.answer(asking.headed(post, dialect), &target).await?;
+        let mut response = self.answer(endpoint.headed(post, dialect), &target).await?;
         let Some(framing) = framing(&response, dialect.framing()) else {
             let content_type = content_type(&response).unwrap_or_default();
             let start = beginning(&mut response).await;
-            return Err(target.strange(&content_type, &start));
+            return Err(target.unexpected_content_type(&content_type, &start));
         };
-        let scrubbed = Scrubbed::new(&asking.credentials, heard);
-        let hear = |piece: &str| scrubbed.hear(piece);
-        let mut reply = Assembly::new(&hear);
+        let filter = SecretFilter::new(&endpoint.credentials, on_text);
+        let on_text = |piece: &str| filter.push(piece);
+        let mut reply = Assembly::new(&on_text);
         let read = read(response, framing, dialect, &mut reply).await;
-        scrubbed.end();
+        filter.end();
         let reply = read.and_then(|()| reply.finish(request_number));
-        let reply = reply.map_err(|broken| target.broken(broken))?;
-        Ok(without_secrets(reply, &asking.credentials))
+        let reply = reply.map_err(|broken| target.reply_error(broken))?;
+        Ok(without_secrets(reply, &endpoint.credentials))
     }
 }
 
@@ -132,19 +147,19 @@ impl Provider for Remote {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        heard: &'a Heard<'a>,
+        on_text: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.ask(request, heard))
+        Box::pin(self.ask(request, on_text))
     }
 }
 
-/// Where a request goes, and what goes with it.
-struct Asking {
+/// The address of a request, with its credentials.
+struct Endpoint {
     base_url: String,
     credentials: Credentials,
 }
 
-impl Asking {
+impl Endpoint {
     fn target<'a>(
         &'a self,
         provider: &'static ensemble::Provider,
@@ -160,7 +175,7 @@ impl Asking {
         }
     }
 
-    /// With the key and the headers; a profile's own header replaces the dialect's.
+    /// Adds the key and the headers; a header of the profile replaces that of the dialect.
     fn headed(&self, request: RequestBuilder, dialect: &dyn Dialect) -> RequestBuilder {
         let own = &self.credentials.headers;
         let is_replaced = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
@@ -172,7 +187,7 @@ impl Asking {
     }
 }
 
-/// A header that no log shows. What is no header is empty, and the provider says what it thinks of that.
+/// A header value that logs do not show. An invalid value becomes empty, and the provider rejects it.
 fn secret(value: &str) -> reqwest::header::HeaderValue {
     let mut header =
         reqwest::header::HeaderValue::from_str(value).unwrap_or_else(|_| reqwest::header::HeaderValue::from_static(""));
@@ -180,7 +195,7 @@ fn secret(value: &str) -> reqwest::header::HeaderValue {
     header
 }
 
-/// Where the provider is: what the profile says, with the dialect's path if it says none; else its own address.
+/// The base URL: that of the profile, with the path of the dialect if it has none; otherwise that of the provider.
 fn base_url(profile: &Profile, provider: &ensemble::Provider, dialect: &dyn Dialect, network: &Network) -> String {
     let Some(given) = &profile.base_url else {
         return match provider.dialect {
@@ -190,7 +205,7 @@ fn base_url(profile: &Profile, provider: &ensemble::Provider, dialect: &dyn Dial
     };
     let given = given.trim_end_matches('/');
     let has_path = given.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
-    let path = if has_path { "" } else { dialect.path() };
+    let path = if has_path { "" } else { dialect.default_path() };
     format!("{given}{path}")
 }
 
@@ -200,33 +215,33 @@ async fn read(
     framing: Framing,
     dialect: &dyn Dialect,
     reply: &mut Assembly<'_>,
-) -> Result<(), Broken> {
+) -> Result<(), ReplyError> {
     let mut frames = Frames::new(framing);
     let mut size = 0;
     loop {
         let chunk = match response.chunk().await {
             Ok(chunk) => chunk,
-            // Whoever has said all may go without saying goodbye.
+            // The reply is complete, so the connection may end without a proper close.
             Err(_) if reply.stop.is_some() => return Ok(()),
-            Err(error) => return Err(Broken::Lost(causes(&error))),
+            Err(error) => return Err(ReplyError::Lost(causes(&error))),
         };
         let mut take = |event: &str| take(event, dialect, reply);
         let Some(chunk) = chunk else {
             return frames.end(&mut take);
         };
         size += chunk.len();
-        if size > MOST_IN_ALL {
-            return Err(Broken::TooLarge);
+        if size > MAX_RESPONSE_BYTES {
+            return Err(ReplyError::TooLarge);
         }
         frames.feed(&chunk, &mut take)?;
         if reply.ended {
-            let _ = tokio::time::timeout(GOODBYE, response.chunk()).await;
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, response.chunk()).await;
             return Ok(());
         }
     }
 }
 
-fn take(event: &str, dialect: &dyn Dialect, reply: &mut Assembly<'_>) -> Result<(), Broken> {
+fn take(event: &str, dialect: &dyn Dialect, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
     if reply.ended {
         return Ok(());
     }
@@ -236,7 +251,7 @@ fn take(event: &str, dialect: &dyn Dialect, reply: &mut Assembly<'_>) -> Result<
     }
     let value: Value = serde_json::from_str(event).map_err(|error| {
         let start: String = event.chars().take(80).collect();
-        Broken::Malformed(format!("`{start}` is no JSON ({error})"))
+        ReplyError::Malformed(format!("`{start}` is no JSON ({error})"))
     })?;
     dialect.take(&value, reply)
 }
@@ -247,7 +262,7 @@ fn content_type(response: &Response) -> Option<String> {
     Some(kind.trim().to_ascii_lowercase())
 }
 
-/// How the reply's events are told apart; nothing if it cannot be a reply.
+/// How the events of the response are separated; `None` if the response cannot be a reply.
 fn framing(response: &Response, usual: Framing) -> Option<Framing> {
     match content_type(response).as_deref() {
         Some("text/event-stream") => Some(Framing::Events),
@@ -260,20 +275,20 @@ fn framing(response: &Response, usual: Framing) -> Option<Framing> {
     }
 }
 
-/// The beginning of a body, for people.
+/// The beginning of a body, for error messages.
 async fn beginning(response: &mut Response) -> String {
     let mut bytes = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         bytes.extend_from_slice(&chunk);
-        if bytes.len() > MOST_OF_REFUSAL {
+        if bytes.len() > MAX_ERROR_BYTES {
             break;
         }
     }
-    bytes.truncate(MOST_OF_REFUSAL);
+    bytes.truncate(MAX_ERROR_BYTES);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A server may say again what it was told. It goes into the journal, so no key may be in it.
+/// A server may repeat its input in the reply. The reply goes into the journal, so keys are removed.
 fn without_secrets(mut reply: ModelReply, credentials: &Credentials) -> ModelReply {
     if credentials.occur_in(&reply.text) {
         reply.text = credentials.scrub(reply.text);

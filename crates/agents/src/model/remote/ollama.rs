@@ -4,23 +4,24 @@ use serde_json::{Value, json};
 
 use super::assembly::Assembly;
 use super::dialect::{Dialect, names, sampling};
-use super::failure::{Broken, reported};
+use super::failure::reported;
 use super::frames::Framing;
+use super::reply_error::ReplyError;
 use crate::model::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, StopReason, ToolCall};
 
 pub(super) struct Ollama;
 
 impl Dialect for Ollama {
-    fn path(&self) -> &'static str {
+    fn default_path(&self) -> &'static str {
         ""
     }
 
-    fn ask_at(&self, _model: &str) -> String {
+    fn chat_path(&self, _model: &str) -> String {
         "/api/chat".to_owned()
     }
 
-    fn list_at(&self) -> &'static str {
+    fn models_path(&self) -> &'static str {
         "/api/tags"
     }
 
@@ -51,7 +52,7 @@ impl Dialect for Ollama {
         Framing::Lines
     }
 
-    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), Broken> {
+    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error") {
             return Err(reported(error));
         }

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::assembly::Assembly;
 use super::dialect::{Dialect, sampling};
-use super::failure::{Broken, reported};
+use super::failure::reported;
+use super::reply_error::ReplyError;
 use super::schema::is_strict;
 use crate::model::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, StopReason, ToolCall};
@@ -12,15 +13,15 @@ use ensemble_core::thread::{Message, Role, StopReason, ToolCall};
 pub(super) struct OpenAi;
 
 impl Dialect for OpenAi {
-    fn path(&self) -> &'static str {
+    fn default_path(&self) -> &'static str {
         "/v1"
     }
 
-    fn ask_at(&self, _model: &str) -> String {
+    fn chat_path(&self, _model: &str) -> String {
         "/chat/completions".to_owned()
     }
 
-    fn list_at(&self) -> &'static str {
+    fn models_path(&self) -> &'static str {
         "/models"
     }
 
@@ -58,7 +59,7 @@ impl Dialect for OpenAi {
         event == "[DONE]"
     }
 
-    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), Broken> {
+    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error").filter(|error| !error.is_null()) {
             return Err(reported(error));
         }

@@ -60,7 +60,7 @@ fn request(provider: &str) -> ModelRequest {
 
 fn body(provider: &str) -> Value {
     let known = ensemble::Provider::named(provider).expect("is known");
-    dialect::of(known.dialect).body(&request(provider), None)
+    dialect_of(known.dialect).body(&request(provider), None)
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn gemini_is_told() {
         ],
     });
     assert_eq!(body("gemini"), expected);
-    let at = |model: &str| dialect::of(ensemble::Dialect::Gemini).ask_at(model);
+    let at = |model: &str| dialect_of(ensemble::Dialect::Gemini).chat_path(model);
     assert_eq!(at("g"), "/models/g:streamGenerateContent?alt=sse");
     assert_eq!(at("tunedModels/g"), "/tunedModels/g:streamGenerateContent?alt=sse");
 }
@@ -170,7 +170,7 @@ fn a_schema_is_said_in_each_providers_way() {
         if !tools {
             request.tools = Arc::default();
         }
-        dialect::of(known.dialect).body(&request, Some(&schema))
+        dialect_of(known.dialect).body(&request, Some(&schema))
     };
     let format = json!({"type": "json_schema", "json_schema": {"name": "output", "schema": schema, "strict": false}});
     assert_eq!(said("openai", true)["response_format"], format);
@@ -188,12 +188,12 @@ fn a_schema_is_said_in_each_providers_way() {
 }
 
 /// The reply that these events make, and what was heard of it.
-fn reply(provider: &str, events: &[Value]) -> (Result<ModelReply, Broken>, Vec<String>) {
+fn reply(provider: &str, events: &[Value]) -> (Result<ModelReply, ReplyError>, Vec<String>) {
     let known = ensemble::Provider::named(provider).expect("is known");
     let heard = Mutex::new(Vec::new());
-    let hear = |piece: &str| heard.lock().expect("unpoisoned").push(piece.to_owned());
-    let mut assembly = Assembly::new(&hear);
-    let dialect = dialect::of(known.dialect);
+    let on_text = |piece: &str| heard.lock().expect("unpoisoned").push(piece.to_owned());
+    let mut assembly = Assembly::new(&on_text);
+    let dialect = dialect_of(known.dialect);
     let taken = events.iter().try_for_each(|event| {
         let text = event.as_str().map_or_else(|| event.to_string(), str::to_owned);
         take(&text, dialect, &mut assembly)
@@ -316,7 +316,7 @@ fn a_stream_that_is_cut_anywhere_is_no_reply() {
         for length in 0..whole {
             assert_eq!(
                 reply(provider, &events[..length]).0,
-                Err(Broken::Cut),
+                Err(ReplyError::Cut),
                 "{provider} {length}"
             );
         }
@@ -426,7 +426,7 @@ fn errors_in_a_stream_are_errors() {
         let message = "down".to_owned();
         assert_eq!(
             reply(provider, std::slice::from_ref(&event)).0,
-            Err(Broken::Reported { message, retryable }),
+            Err(ReplyError::Reported { message, retryable }),
             "{event}"
         );
     }
@@ -456,5 +456,5 @@ fn addresses_are_completed() {
 }
 
 fn base_url_of(profile: &Profile, provider: &ensemble::Provider, network: &Network) -> String {
-    base_url(profile, provider, dialect::of(provider.dialect), network)
+    base_url(profile, provider, dialect_of(provider.dialect), network)
 }

@@ -6,7 +6,7 @@ use anstyle::Style;
 
 use super::{ConsoleState, Shown};
 use crate::report::wrap::Wrapper;
-use ensemble_core::thread::{Said, Speaker, ToolCall};
+use ensemble_core::thread::{ExecutionRef, LiveUpdate, ToolCall};
 
 const NAME: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -16,7 +16,7 @@ const INDENT: usize = 4;
 
 /// A reply that is being streamed, and the part of it that is written.
 pub(super) struct StreamedReply {
-    pub(super) speaker: Speaker,
+    pub(super) source: ExecutionRef,
     /// Whether the line with the agent's name is written.
     pub(super) title_printed: bool,
     /// The beginning of a reply, until it is known whether it is text.
@@ -29,33 +29,35 @@ pub(super) struct StreamedReply {
 }
 
 impl ConsoleState {
-    pub(super) fn receive(&mut self, speaker: &Speaker, said: Said<'_>) {
+    pub(super) fn receive(&mut self, source: &ExecutionRef, update: LiveUpdate<'_>) {
         if self.reply.is_none() {
-            if self.data_replies.contains(&speaker.agent) && matches!(said, Said::Text(_)) {
+            if self.data_replies.contains(&source.agent) && matches!(update, LiveUpdate::Text(_)) {
                 return;
             }
             self.reply = Some(StreamedReply::of(
-                speaker.clone(),
+                source.clone(),
                 Wrapper::new(self.options.out_width, INDENT),
             ));
         }
-        let Some(mut reply) = self.reply.take_if(|reply| reply.speaker == *speaker) else {
+        let Some(mut reply) = self.reply.take_if(|reply| reply.source == *source) else {
             return;
         };
-        match said {
-            Said::Text(text) => self.text(&mut reply, text),
-            Said::ToolCalled(call) => self.line(&mut reply, &format!("→ {}", call_line(call, false))),
-            Said::ToolEnded(call) => self.line(&mut reply, &format!("← {}", result_line(call, false))),
-            Said::Again if reply.is_text => self.line(&mut reply, "(the reply was interrupted; requesting it again)"),
-            Said::Retrying { .. } => {}
-            Said::Again => {
-                self.data_replies.remove(&reply.speaker.agent);
+        match update {
+            LiveUpdate::Text(text) => self.text(&mut reply, text),
+            LiveUpdate::ToolStarted(call) => self.line(&mut reply, &format!("→ {}", call_line(call, false))),
+            LiveUpdate::ToolEnded(call) => self.line(&mut reply, &format!("← {}", result_line(call, false))),
+            LiveUpdate::Restarted if reply.is_text => {
+                self.line(&mut reply, "(the reply was interrupted; requesting it again)")
+            }
+            LiveUpdate::Retrying { .. } => {}
+            LiveUpdate::Restarted => {
+                self.data_replies.remove(&reply.source.agent);
                 reply.buffered.clear();
             }
         }
         let is_data = !reply.is_text && looks_like_data(&reply.buffered);
         if is_data {
-            self.data_replies.insert(Arc::clone(&reply.speaker.agent));
+            self.data_replies.insert(Arc::clone(&reply.source.agent));
         }
         // A reply that is only data does not block other replies.
         if reply.title_printed || !is_data {
@@ -68,7 +70,7 @@ impl ConsoleState {
             self.write(reply, text);
             return;
         }
-        if self.data_replies.contains(&reply.speaker.agent) {
+        if self.data_replies.contains(&reply.source.agent) {
             return;
         }
         reply.buffered.push_str(text);
@@ -85,7 +87,7 @@ impl ConsoleState {
 
     /// Writes a line about a tool; text after it belongs to another reply.
     fn line(&mut self, reply: &mut StreamedReply, line: &str) {
-        self.data_replies.remove(&reply.speaker.agent);
+        self.data_replies.remove(&reply.source.agent);
         self.begin(reply);
         self.end_line(reply);
         let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
@@ -103,11 +105,11 @@ impl ConsoleState {
         reply.title_printed = true;
         self.spinner.stop();
         let heading = self.heading.take().unwrap_or_default();
-        let again = match reply.speaker.execution {
+        let again = match reply.source.execution {
             1 => String::new(),
             execution => format!(" #{execution}"),
         };
-        let agent = &reply.speaker.agent;
+        let agent = &reply.source.agent;
         self.write_out(&format!("{heading}  {NAME}{agent}{NAME:#}{again} {DIM}llm{DIM:#}\n"));
     }
 
@@ -142,9 +144,9 @@ impl ConsoleState {
 }
 
 impl StreamedReply {
-    fn of(speaker: Speaker, wrapper: Wrapper) -> Self {
+    fn of(source: ExecutionRef, wrapper: Wrapper) -> Self {
         Self {
-            speaker,
+            source,
             title_printed: false,
             buffered: String::new(),
             is_text: false,

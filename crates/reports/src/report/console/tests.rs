@@ -36,8 +36,8 @@ fn console(live: bool) -> (ConsoleWriter, Buffer) {
     (console, buffer)
 }
 
-fn speaker(agent: &str) -> Speaker {
-    Speaker {
+fn source(agent: &str) -> ExecutionRef {
+    ExecutionRef {
         run: "".into(),
         agent: agent.into(),
         execution: 1,
@@ -47,7 +47,7 @@ fn speaker(agent: &str) -> Speaker {
 
 fn receive(console: &ConsoleWriter, agent: &str, pieces: &[&str]) {
     for piece in pieces {
-        console.hear(&speaker(agent), Said::Text(piece));
+        console.receive(&source(agent), LiveUpdate::Text(piece));
     }
 }
 
@@ -143,9 +143,9 @@ fn tool_calls_are_written_between_replies() {
     let (console, buffer) = console(true);
     let call = ToolCall::new("1", "weather", json!({"city": "Paris"}));
     receive(&console, "a", &["Let me see."]);
-    console.hear(&speaker("a"), Said::ToolCalled(&call));
+    console.receive(&source("a"), LiveUpdate::ToolStarted(&call));
     let end = call.ended(ToolEnd::Result(json!("rain\nand wind")), 0.1);
-    console.hear(&speaker("a"), Said::ToolEnded(&end));
+    console.receive(&source("a"), LiveUpdate::ToolEnded(&end));
     receive(&console, "a", &["It rains."]);
     assert_eq!(console.close_reply("a"), SHOWN);
     assert_eq!(
@@ -158,7 +158,7 @@ fn tool_calls_are_written_between_replies() {
 fn a_reply_that_breaks_off_is_marked() {
     let (console, buffer) = console(true);
     receive(&console, "a", &["Half a"]);
-    console.hear(&speaker("a"), Said::Again);
+    console.receive(&source("a"), LiveUpdate::Restarted);
     receive(&console, "a", &["A whole one."]);
     console.finish();
     assert_eq!(
@@ -173,7 +173,7 @@ fn nothing_is_written_while_a_question_is_open() {
     let call = ToolCall::new("1", "write", json!({"n": 1}));
     receive(&console, "a", &["Let me"]);
     console.pause_for_question();
-    console.hear(&speaker("a"), Said::ToolCalled(&call));
+    console.receive(&source("a"), LiveUpdate::ToolStarted(&call));
     console.print("said meanwhile\n");
     console.print_pending();
     assert_eq!(
@@ -249,19 +249,19 @@ fn an_agent_that_sent_data_is_streamed_when_it_sends_text() {
     let after_a_tool = text_after(&|console| {
         receive(console, "a", &["{\"n\": 1}"]);
         let call = ToolCall::new("1", "look", json!({}));
-        console.hear(&speaker("a"), Said::ToolCalled(&call));
+        console.receive(&source("a"), LiveUpdate::ToolStarted(&call));
     });
     assert_eq!(after_a_tool, "  a llm\n    → look {}\n    Text.");
     let after_data_that_broke_off = text_after(&|console| {
         receive(console, "a", &["{\"n\": "]);
-        console.hear(&speaker("a"), Said::Again);
+        console.receive(&source("a"), LiveUpdate::Restarted);
     });
     assert_eq!(after_data_that_broke_off, "  a llm\n    Text.");
     let and_both = text_after(&|console| {
         let call = ToolCall::new("1", "look", json!({}));
-        console.hear(&speaker("a"), Said::ToolCalled(&call));
+        console.receive(&source("a"), LiveUpdate::ToolStarted(&call));
         receive(console, "a", &["{\"n\": "]);
-        console.hear(&speaker("a"), Said::Again);
+        console.receive(&source("a"), LiveUpdate::Restarted);
     });
     assert_eq!(and_both, "  a llm\n    → look {}\n    Text.");
 }
@@ -270,7 +270,10 @@ fn an_agent_that_sent_data_is_streamed_when_it_sends_text() {
 fn only_the_last_reply_counts_as_shown() {
     let (console, buffer) = console(true);
     receive(&console, "a", &["Let me see."]);
-    console.hear(&speaker("a"), Said::ToolCalled(&ToolCall::new("1", "look", json!({}))));
+    console.receive(
+        &source("a"),
+        LiveUpdate::ToolStarted(&ToolCall::new("1", "look", json!({}))),
+    );
     receive(&console, "a", &["{\"n\": 1}"]);
     let shown = console.close_reply("a");
     assert_eq!((shown.title, shown.text), (true, false), "{}", buffer.text());
@@ -280,11 +283,11 @@ fn only_the_last_reply_counts_as_shown() {
 fn a_heading_is_written_once_and_later_executions_have_their_number() {
     let (console, buffer) = console(true);
     console.set_heading(Some("turn 2\n".into()));
-    let again = Speaker {
+    let again = ExecutionRef {
         execution: 2,
-        ..speaker("a")
+        ..source("a")
     };
-    console.hear(&again, Said::Text("More."));
+    console.receive(&again, LiveUpdate::Text("More."));
     console.close_reply("a");
     console.print_heading();
     assert_eq!(buffer.text(), "turn 2\n  a #2 llm\n    More.\n");

@@ -1,4 +1,4 @@
-//! One connection to a server, from the handshake to the farewell.
+//! One connection to a server, from the handshake to its end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,31 +12,31 @@ use rmcp::service::{NotificationContext, RoleClient, RunningService, ServiceErro
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Address, Offered, content, http, stdio};
+use super::{Address, ServerTool, content, http, stdio};
 use crate::agent::process::Watchdog;
 use crate::agent::process::service::{Service, Stderr};
 use crate::agent::{Execution, Notes};
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
 
-/// Most pages of tools, and most tools, that are asked for.
+/// The maximum numbers of pages of the tool list and of tools that are read.
 const MOST_PAGES: usize = 100;
 const MOST_TOOLS: usize = 1000;
 
-/// How long the polite part of a farewell may take.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// The time limit for closing the session, before the child process is killed.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection, and the child process behind it if there is one.
 pub(super) struct Connection {
     running: RunningService<RoleClient, Client>,
-    /// Dropped after the connection, which closes its stdin.
+    /// The child process. It is dropped after the connection, whose drop closes the stdin of the child.
     child: Option<Service>,
-    listed: Mutex<Option<Arc<[Offered]>>>,
-    /// The server has said that its tools are others now.
+    listed: Mutex<Option<Arc<[ServerTool]>>>,
+    /// Has the server announced that its tool list has changed?
     is_stale: Arc<AtomicBool>,
 }
 
-/// We, as servers see us: a client that offers nothing.
+/// The MCP client: it offers no capabilities to the server.
 pub(super) struct Client {
     is_stale: Arc<AtomicBool>,
 }
@@ -53,7 +53,7 @@ impl ClientHandler for Client {
 }
 
 impl Connection {
-    /// Starts or finds the server and shakes hands, until the deadline.
+    /// Starts or connects the server and performs the handshake, until the deadline.
     pub(super) async fn open(
         address: &Address,
         deadline: Instant,
@@ -77,9 +77,9 @@ impl Connection {
                 let running = match shaken {
                     Ok(Ok(running)) => running,
                     Ok(Err(error)) => {
-                        child.last_words().await;
+                        child.wait_for_stderr().await;
                         child.end().await;
-                        return Err(said(format!("the server does not speak the protocol: {error}")));
+                        return Err(said(format!("the MCP handshake with the server failed: {error}")));
                     }
                     Err(_) => return Err(said(NO_HANDSHAKE.to_owned())),
                 };
@@ -102,20 +102,20 @@ impl Connection {
         })
     }
 
-    /// Is there nobody at the other end any more?
+    /// Is the connection closed?
     pub(super) fn is_lost(&self) -> bool {
         self.running.is_closed() || self.running.is_transport_closed()
     }
 
-    /// The server's tools, all pages of them.
-    pub(super) async fn tools(&self, deadline: Instant) -> Result<Arc<[Offered]>, String> {
+    /// The tool list of the server, with all pages.
+    pub(super) async fn tools(&self, deadline: Instant) -> Result<Arc<[ServerTool]>, String> {
         if !self.is_stale.swap(false, Ordering::Relaxed)
             && let Some(listed) = self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
         {
             return Ok(listed);
         }
         let listed = tokio::time::timeout_at(deadline, self.list()).await;
-        let listed: Arc<[Offered]> = match listed {
+        let listed: Arc<[ServerTool]> = match listed {
             Ok(Ok(listed)) => listed.into(),
             Ok(Err(error)) => return Err(self.lost(format!("the server does not list its tools: {error}")).await),
             Err(_) => return Err("the server did not list its tools in time".to_owned()),
@@ -124,12 +124,12 @@ impl Connection {
         Ok(listed)
     }
 
-    async fn list(&self) -> Result<Vec<Offered>, ServiceError> {
+    async fn list(&self) -> Result<Vec<ServerTool>, ServiceError> {
         let mut tools = Vec::new();
         let mut page: Option<PaginatedRequestParams> = None;
         for _ in 0..MOST_PAGES {
             let answer = self.running.list_tools(page).await?;
-            tools.extend(answer.tools.into_iter().map(|tool| Offered {
+            tools.extend(answer.tools.into_iter().map(|tool| ServerTool {
                 name: tool.name.as_ref().into(),
                 description: tool.description.map(|text| text.into_owned()).unwrap_or_default(),
                 parameters: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
@@ -143,7 +143,7 @@ impl Connection {
         Ok(tools)
     }
 
-    /// Calls a tool. Dropping the future tells the server that nobody waits any more.
+    /// Calls a tool. Dropping the future sends a cancellation to the server.
     pub(super) async fn call(&self, tool: &str, arguments: JsonMap) -> ToolEnd {
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         match self.running.peer().call_tool_once(request).await {
@@ -157,28 +157,29 @@ impl Connection {
         }
     }
 
-    /// Passes on what the server has said on stderr.
+    /// Adds the new stderr output of the server to the notes.
     pub(super) fn pass_on(&self, notes: &Notes) {
         if let Some(child) = &self.child {
             notes.add_stderr(&child.stderr().take());
         }
     }
 
-    /// Says goodbye: stdin is closed, or the session ended, and then what is left is killed.
+    /// Closes the connection: it closes stdin or ends the session, and then kills a child process that is still
+    /// running.
     pub(super) async fn close(self) {
         let Self { mut running, child, .. } = self;
-        let _gone_anyway = running.close_with_timeout(FAREWELL).await;
+        let _gone_anyway = running.close_with_timeout(END_TIMEOUT).await;
         drop(running);
         if let Some(child) = child {
             child.end().await;
         }
     }
 
-    /// The error, with the end of the server's stderr.
+    /// The error, with the last lines of the stderr of the server.
     async fn lost(&self, error: String) -> String {
         match &self.child {
             Some(child) => {
-                child.last_words().await;
+                child.wait_for_stderr().await;
                 with_stderr(error, child.stderr())
             }
             None => error,

@@ -1,11 +1,11 @@
-//! What a server answers, as a model can read it: text as it is, everything else by words.
+//! The result of a tool call as text for a model: text content is unchanged, other content is described in words.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
 use ensemble_core::thread::ToolEnd;
 
-/// The end of a call that the server has answered.
+/// Converts the answer of a server to the end of a tool call.
 pub(super) fn end_of(result: CallToolResult) -> ToolEnd {
     let is_error = result.is_error == Some(true);
     let texts: Vec<String> = result.content.iter().map(text).collect();
@@ -39,7 +39,7 @@ fn text(block: &ContentBlock) -> String {
     }
 }
 
-/// What cannot be shown: `data` is Base64, four characters for three bytes.
+/// Describes content that is not text; `data` is Base64, four characters for three bytes.
 fn by_words(what: &str, mime_type: Option<&str>, data: &str) -> String {
     let bytes = data.trim_end_matches('=').len() * 3 / 4;
     let kind = mime_type.map(|kind| format!(", {kind}")).unwrap_or_default();

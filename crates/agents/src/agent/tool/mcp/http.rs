@@ -1,4 +1,4 @@
-//! Servers that are spoken to over HTTP.
+//! Servers that are reached over HTTP.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -9,10 +9,10 @@ use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
-/// How long a server may take to take the connection.
+/// The time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The way to a server.
+/// The transport to a server.
 pub(super) fn transport(
     url: &str,
     headers: &[(String, String)],
@@ -30,7 +30,7 @@ pub(super) fn transport(
     Ok(StreamableHttpClientTransport::with_client(client()?, config))
 }
 
-/// A client that follows no redirection: the headers are meant for this server.
+/// A client that follows no redirects, because the headers are only for this server.
 fn client() -> Result<reqwest::Client, String> {
     static READY: OnceLock<()> = OnceLock::new();
     READY.get_or_init(|| {
@@ -44,7 +44,7 @@ fn client() -> Result<reqwest::Client, String> {
         .map_err(|error| format!("cannot make a client for HTTP: {error}"))
 }
 
-/// An address without what may be a secret in it.
+/// The address without the parts that may contain secrets.
 pub(super) fn shown(url: &str) -> String {
     let Ok(mut url) = reqwest::Url::parse(url) else {
         return "the server".to_owned();
@@ -55,7 +55,7 @@ pub(super) fn shown(url: &str) -> String {
     url.to_string()
 }
 
-/// An error with what caused it.
+/// The error with its causes.
 pub(super) fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

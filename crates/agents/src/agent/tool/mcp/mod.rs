@@ -1,8 +1,8 @@
 //! Servers that speak the Model Context Protocol, through its official SDK.
 //!
-//! A server is started, or connected to, when a model is first told of its tools, once in a run, whoever uses it, and
-//! ended with the run. What it says is data: messages are bounded, and so is the time it may take. One that dies is
-//! started once more, when the next call comes.
+//! A server is started or connected when its tool list is first needed. All agents of a run share the server, and it
+//! ends with the run. Its messages are data: their size is limited, and so is the time for an answer. A server that has
+//! ended is restarted once, at the next call.
 
 mod connection;
 mod content;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use self::connection::Connection;
-use super::hand::out_of_time;
+use super::result::timeout_message;
 use crate::agent::Execution;
 use crate::agent::process::Watchdog;
 use crate::agent::script::Places;
@@ -26,26 +26,26 @@ use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::CommandLine;
 
-/// How often a server is started: once, and once more when it was lost.
+/// The maximum number of starts of a server: the first start and one restart.
 const STARTS: u8 = 2;
 
-/// Where a server is, with all that the environment adds.
+/// The address of a server, with all values from the environment.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A child process.
     Child {
         /// The program and its arguments.
         command: CommandLine,
-        /// Where programs are sought.
+        /// The folders in which programs are searched.
         places: Places,
-        /// The folder that it runs in.
+        /// The working folder of the server.
         folder: PathBuf,
-        /// Variables beside our own.
+        /// Additional environment variables.
         env: Vec<(String, String)>,
     },
     /// Over HTTP.
     Http {
-        /// Where.
+        /// The URL of the server.
         url: String,
         /// Headers of every request.
         headers: Vec<(String, String)>,
@@ -75,17 +75,17 @@ struct State {
 
 /// A tool as its server describes it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Offered {
-    /// The server's name for it.
+pub(super) struct ServerTool {
+    /// The name of the tool on the server.
     pub name: Arc<str>,
-    /// What it is for.
+    /// The description of the tool.
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: Value,
 }
 
 impl Servers {
-    /// None yet. The watchdog kills those that are child processes should we be killed.
+    /// No servers. The watchdog kills servers that are child processes if this process is killed.
     pub fn new(watchdog: Option<Arc<Watchdog>>) -> Self {
         Self {
             watchdog,
@@ -93,7 +93,7 @@ impl Servers {
         }
     }
 
-    /// The server there; the same one for the same address.
+    /// The server at this address; equal addresses give the same server.
     pub fn at(&self, address: Address) -> Arc<Server> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Server {
@@ -104,7 +104,8 @@ impl Servers {
         Arc::clone(known.entry(address.clone()).or_insert_with(|| Arc::new(new())))
     }
 
-    /// Ends all of them, politely at first. Nothing of them is left when this returns.
+    /// Closes all connections, and kills child processes that do not end in time. No server is running when this
+    /// returns.
     pub async fn close(&self) {
         let all: Vec<Arc<Server>> = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,8 +116,8 @@ impl Servers {
 }
 
 impl Server {
-    /// Its tools as they are now. It is started for that if need be.
-    pub(super) async fn tools(&self, limit: Duration, execution: &Execution) -> Result<Arc<[Offered]>, String> {
+    /// The current tool list of the server. The server is started if it is not running.
+    pub(super) async fn tools(&self, limit: Duration, execution: &Execution) -> Result<Arc<[ServerTool]>, String> {
         let deadline = Instant::now() + limit;
         let connection = self.connection(deadline, execution).await?;
         let listed = connection.tools(deadline).await;
@@ -124,7 +125,7 @@ impl Server {
         listed
     }
 
-    /// Calls one of its tools. Dropping the future tells the server that nobody waits any more.
+    /// Calls a tool of the server. Dropping the future sends a cancellation to the server.
     pub(super) async fn call(&self, tool: &str, arguments: JsonMap, limit: Duration, execution: &Execution) -> ToolEnd {
         let deadline = Instant::now() + limit;
         let connection = match self.connection(deadline, execution).await {
@@ -133,10 +134,10 @@ impl Server {
         };
         let end = tokio::time::timeout_at(deadline, connection.call(tool, arguments)).await;
         connection.pass_on(&execution.notes);
-        end.unwrap_or_else(|_| ToolEnd::Error(out_of_time(limit)))
+        end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)))
     }
 
-    /// The connection, made now if there is none or it was lost.
+    /// The connection. It is opened now if there is none or if it was lost.
     async fn connection(&self, deadline: Instant, execution: &Execution) -> Result<Arc<Connection>, String> {
         let mut state = self.state.lock().await;
         if let Some(connection) = state.connection.take_if(|connection| connection.is_lost()) {

@@ -1,4 +1,4 @@
-//! Servers that are child processes, spoken to over their standard streams.
+//! Servers that are child processes; the transport is their standard streams.
 
 use std::io;
 use std::pin::Pin;
@@ -13,17 +13,17 @@ use tokio::process::{ChildStdin, ChildStdout};
 use super::Address;
 use crate::agent::Execution;
 use crate::agent::process::Watchdog;
-use crate::agent::process::service::{self, Service, Setting};
+use crate::agent::process::service::{self, Service, ServiceSettings};
 use crate::agent::script::{Resolved, resolve, resolve_words};
 use ensemble_language::ensemble::CommandLine;
 
-/// Longest message of a server, in bytes: 16 MiB.
+/// The maximum size of a message of a server, in bytes: 16 MiB.
 const LONGEST_MESSAGE: usize = 16 << 20;
 
-/// The way to a child.
+/// The transport to a child process.
 pub(super) type Transport = AsyncRwTransport<RoleClient, Bounded<ChildStdout>, ChildStdin>;
 
-/// Starts the child.
+/// Starts the child process.
 pub(super) async fn start(
     address: &Address,
     watchdog: Option<Arc<Watchdog>>,
@@ -46,7 +46,7 @@ pub(super) async fn start(
         Resolved::Process(invocation) => invocation,
         Resolved::Rhai(_) => return Err("a Rhai script cannot be a server".to_owned()),
     };
-    let setting = Setting {
+    let setting = ServiceSettings {
         folder,
         env,
         run_id: &execution.run_id,
@@ -63,7 +63,7 @@ pub(super) async fn start(
     Ok((child, transport))
 }
 
-/// A stream of lines that ends with an error at the first that is too long.
+/// A stream of lines that ends with an error at the first line that is too long.
 pub(super) struct Bounded<R> {
     stream: R,
     since_newline: usize,

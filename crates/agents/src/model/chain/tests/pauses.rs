@@ -3,13 +3,13 @@
 use futures_util::FutureExt;
 
 use super::*;
-use ensemble_core::thread::Listener;
+use ensemble_core::thread::LiveOutput;
 
 /// Always fails so, at once.
 struct Failing(ModelError);
 
 impl Provider for Failing {
-    fn complete<'a>(&'a self, _: ModelRequest, _: &'a Heard<'a>) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+    fn complete<'a>(&'a self, _: ModelRequest, _: &'a OnText<'a>) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(std::future::ready(Err(self.0.clone())))
     }
 }
@@ -25,11 +25,11 @@ fn link(provider: &str) -> Link {
     }
 }
 
-fn asking<'a>(ask: &'a Ask, network: &'a Network) -> Asking<'a> {
-    Asking {
+fn query<'a>(ask: &'a ModelQuery, network: &'a Network) -> Query<'a> {
+    Query {
         ask,
         network,
-        voice: Voice::new(&ask.speaker, &Silence),
+        replies: ReplyForwarder::new(&ask.source, &NoLiveOutput),
         warnings: Vec::new(),
     }
 }
@@ -51,7 +51,7 @@ fn a_provider_is_waited_for_longer_where_there_is_no_fallback() {
         (301, false, false),
     ] {
         let waits = |is_last| {
-            let pause = asking(&ask, &network).pause(&Retry::default(), 1, &link, &busy(Some(seconds)), is_last);
+            let pause = query(&ask, &network).pause(&Retry::default(), 1, &link, &busy(Some(seconds)), is_last);
             pause.map(|pause| pause.as_secs())
         };
         assert_eq!(waits(false), with_fallback.then_some(seconds));
@@ -73,7 +73,7 @@ fn pauses_before_real_providers_are_spread() {
         (1.0, "simulated", 4.0),
     ] {
         let network = Network::new(|_| None, || chrono::DateTime::UNIX_EPOCH, move || chance);
-        let pause = asking(&ask, &network).pause(&retry, 1, &link(provider), &busy(None), true);
+        let pause = query(&ask, &network).pause(&retry, 1, &link(provider), &busy(None), true);
         assert_eq!(pause.map(|pause| pause.as_secs_f64()), Some(expected), "{provider}");
     }
 }
@@ -85,11 +85,11 @@ async fn a_long_pause_is_told_before_it_begins() {
         (4, vec![]),
         (5, vec!["model profile `a` was asked again after 5 s (busy)"]),
     ] {
-        let mut asking = asking(&ask, &network);
+        let mut query = query(&ask, &network);
         let provider = Failing(busy(Some(seconds)));
-        let waits = asking.retried(0, &link, &provider, true).now_or_never();
+        let waits = query.retried(0, &link, &provider, true).now_or_never();
         assert_eq!(waits, None);
-        assert_eq!(asking.warnings, told);
+        assert_eq!(query.warnings, told);
     }
 }
 
@@ -97,11 +97,11 @@ async fn a_long_pause_is_told_before_it_begins() {
 async fn whoever_listens_is_told_that_the_reply_begins_anew() {
     #[derive(Default)]
     struct Ear(Mutex<Vec<String>>);
-    impl Listener for Ear {
-        fn hear(&self, _: &Speaker, said: Said<'_>) {
-            let heard = match said {
-                Said::Text(text) => text.to_owned(),
-                Said::Retrying { error, .. } => format!("pause: {error}"),
+    impl LiveOutput for Ear {
+        fn receive(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
+            let heard = match update {
+                LiveUpdate::Text(text) => text.to_owned(),
+                LiveUpdate::Retrying { error, .. } => format!("pause: {error}"),
                 _ => "again".to_owned(),
             };
             self.0.lock().unwrap().push(heard);
@@ -137,7 +137,7 @@ async fn an_answer_has_the_price_of_the_profile_that_gave_it() {
     };
     let links = |fails| vec![("a", 1, fails, priced(1.0)), ("b", 1, vec![], priced(2.0))];
     for (fails, expected) in [(vec![], 1.0), (vec![(1, false)], 2.0)] {
-        let asked = setup(links(fails)).model.ask(ask(0), &Silence).await;
+        let asked = setup(links(fails)).model.ask(ask(0), &NoLiveOutput).await;
         assert_eq!(asked.price.map(|price| price.input_per_million), Some(expected));
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn of(provider: &str) -> &'static dyn Dialect {
-    dialect::of(ensemble::Provider::named(provider).expect("is known").dialect)
+    dialect_of(ensemble::Provider::named(provider).expect("is known").dialect)
 }
 
 fn calls(provider: &str, event: Value) -> Vec<ToolCall> {
@@ -79,7 +79,7 @@ fn gemini_gets_results_as_objects_and_no_query_by_a_models_name() {
         json!({"result": "four"})
     );
     assert_eq!(
-        of("gemini").ask_at("g?key=x#y"),
+        of("gemini").chat_path("g?key=x#y"),
         "/models/gkey=xy:streamGenerateContent?alt=sse"
     );
     request.tools = Arc::default();
@@ -160,7 +160,7 @@ fn a_full_window_cuts_off_and_a_malformed_call_is_no_reply() {
     assert_eq!(full.stop_reason, StopReason::MaxTokens);
     let malformed =
         json!({"candidates": [{"content": {"parts": [{"text": "Hm"}]}, "finishReason": "MALFORMED_FUNCTION_CALL"}]});
-    assert!(matches!(reply("gemini", &[malformed]).0, Err(Broken::Malformed(_))));
+    assert!(matches!(reply("gemini", &[malformed]).0, Err(ReplyError::Malformed(_))));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_provider_may_be_busy_in_a_stream_and_a_wrong_key_stays_wrong() {
     ] {
         let told = reply("openai", &[json!({"error": error})]).0;
         assert!(
-            matches!(told, Err(Broken::Reported { retryable, .. }) if retryable == expected),
+            matches!(told, Err(ReplyError::Reported { retryable, .. }) if retryable == expected),
             "{error}"
         );
     }
@@ -204,7 +204,7 @@ fn neither_text_nor_arguments_are_held_without_bound() {
     for (provider, event) in rows {
         let mut assembly = Assembly::new(&|_| {});
         let taken = (0..11).try_for_each(|_| of(provider).take(&event, &mut assembly));
-        assert_eq!(taken, Err(Broken::TooLarge), "{provider}");
+        assert_eq!(taken, Err(ReplyError::TooLarge), "{provider}");
     }
 }
 

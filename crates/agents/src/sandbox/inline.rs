@@ -1,24 +1,24 @@
-//! Short scripts, run where they are asked for.
+//! Inline execution: short scripts run on the calling thread.
 //!
-//! To hand a script to another thread takes longer than most scripts run. A script reaches nothing outside and gives
-//! the same value whenever it is run, so it may be begun on the spot with little room, and begun again on a thread of
-//! its own if that was not enough. What is given up here leaves no trace.
+//! Passing a script to another thread takes longer than most scripts run. A script has no side effects and is
+//! deterministic. So it is first run on the calling thread with narrow limits, and run again on a worker thread if it
+//! exceeds them.
 //!
-//! **Invariant:** what this gives is what the full engine gives. So every limit that is narrower here must end the
-//! attempt for sure: a script cannot catch them, and is not begun if it may call a native function that passes over errors
-//! of a comparer (`sort`). What is read of large values is counted by an [`Allowance`] that remembers.
+//! **Invariant:** the result is that of the full engine. So every narrower limit must end the attempt: a script cannot
+//! catch these errors, and a script is not run inline if it may call a native function that ignores errors of a
+//! callback (`sort`). A [`ReadBudget`] counts what the script reads of large values.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, Stmt};
 use serde_json::Value;
 
+use super::budget::ReadBudget;
 use super::{ScriptFailure, Variable, Words, engine, evaluate, scope};
 
 /// Steps of the engine: about a tenth of a millisecond.
@@ -31,14 +31,13 @@ const STRING_LIMIT: usize = 64 << 10;
 const ITEM_LIMIT: usize = 1_000;
 /// Statements and expressions within each other, as they stand in the text.
 const DEPTH_LIMIT: usize = 16;
-/// Values, and texts of 64 bytes, that may be handed to the script.
-const ALLOWANCE: usize = 2_000;
 
-/// With it a script makes functions of names, so nobody can tell which functions it calls.
+/// With `Fn` a script creates functions from names, so the functions that it calls are not known.
 const MAKES_FUNCTIONS: &str = "Fn";
 
-/// What a script with functions or closures of its own may call here: functions that call nobody back, and those that
-/// pass on the errors of whom they call. Others (`sort`, `order`, `dedup`) pass over errors, limits included.
+/// The functions that a script with its own functions or closures may call inline: functions without callbacks, and
+/// functions that return the errors of their callbacks. Others (`sort`, `order`, `dedup`) ignore errors, including
+/// limits.
 const PASS_ON_ERRORS: [&str; 44] = [
     "abs",
     "all",
@@ -97,7 +96,7 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     engine
 });
 
-/// May the script be begun here? Its depth bounds the stack that it takes.
+/// May the script run inline? The limit of its nesting depth limits its use of the stack.
 pub(super) fn is_fit(ast: &AST, words: &Words) -> bool {
     let own: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     let mut fit = !words.contains(MAKES_FUNCTIONS);
@@ -120,85 +119,36 @@ fn called<'a>(node: &'a ASTNode<'_>) -> Option<&'a str> {
     }
 }
 
-/// Operators call nobody back.
+/// Operators have no callbacks.
 fn passes_on_errors(name: &str) -> bool {
     !name.starts_with(|first: char| first.is_alphanumeric() || first == '_') || PASS_ON_ERRORS.contains(&name)
 }
 
-/// The script's end; `None`: it needs more room or time than there is here.
+/// Runs the script; `None`: it exceeded the limits of inline execution.
 pub(super) fn run(
     ast: &AST,
     words: &Words,
     variables: &[(&'static str, Variable)],
 ) -> Option<Result<Value, ScriptFailure>> {
-    let allowance = Arc::new(Allowance::new());
-    let scope = scope(variables, words, |variable| variable.within(&allowance));
-    if allowance.is_spent() {
+    let budget = Arc::new(ReadBudget::new());
+    let scope = scope(variables, words, |variable| variable.within(&budget));
+    if budget.is_spent() {
         return None;
     }
     let attempt = AssertUnwindSafe(|| evaluate(&ENGINE, ast, scope));
     let ended = catch_unwind(attempt).unwrap_or_else(|_| Ok(Err(super::broken())));
     match ended {
-        _ if allowance.is_spent() => None,
+        _ if budget.is_spent() => None,
         Err(error) if is_limit(&error) => None,
         Err(error) => Some(Err(super::explain(*error, rhai::Position::NONE))),
         Ok(ended) => Some(ended),
     }
 }
 
-/// Is it one of the limits, some of which are narrower here?
+/// Is the error one of the limits, some of which are narrower here?
 fn is_limit(error: &EvalAltResult) -> bool {
     match error {
         EvalAltResult::ErrorInFunctionCall(_, _, inner, _) => is_limit(inner),
         error => error.is_system_exception(),
-    }
-}
-
-/// How much the script may be handed. Once it is spent it stays so.
-#[derive(Debug)]
-pub(super) struct Allowance {
-    left: AtomicUsize,
-    spent: AtomicBool,
-}
-
-impl Allowance {
-    fn new() -> Self {
-        Self {
-            left: AtomicUsize::new(ALLOWANCE),
-            spent: AtomicBool::new(false),
-        }
-    }
-
-    pub(super) fn is_spent(&self) -> bool {
-        self.spent.load(Ordering::Relaxed)
-    }
-
-    /// Takes so much of it; `false` if there is not enough.
-    pub(super) fn take(&self, amount: usize) -> bool {
-        let left = self.left.load(Ordering::Relaxed);
-        let rest = left.checked_sub(amount);
-        self.left.store(rest.unwrap_or(0), Ordering::Relaxed);
-        self.spent.fetch_or(rest.is_none(), Ordering::Relaxed);
-        !self.is_spent()
-    }
-
-    /// Takes what a text of so many bytes weighs.
-    pub(super) fn take_text(&self, bytes: usize) -> bool {
-        self.take(1 + bytes / 64)
-    }
-
-    /// Takes what the value weighs, and looks at no more of it than there is left.
-    pub(super) fn take_value(&self, value: &Value) -> bool {
-        match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => self.take(1),
-            Value::String(text) => self.take_text(text.len()),
-            Value::Array(items) => self.take(1) && items.iter().all(|item| self.take_value(item)),
-            Value::Object(entries) => {
-                self.take(1)
-                    && entries
-                        .iter()
-                        .all(|(key, value)| self.take_text(key.len()) && self.take_value(value))
-            }
-        }
     }
 }

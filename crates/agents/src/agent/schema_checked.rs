@@ -8,15 +8,15 @@ use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use ensemble_language::data::{Failure, FailureKind};
 
 /// Turns outputs that do not match into failures of kind `schema`.
-pub struct Guarded {
+pub struct SchemaCheckedRunner {
     inner: Arc<dyn Runner>,
     schema: Schema,
-    /// Replies keep their full text beside the keys that the schema is about.
+    /// The output is the reply of a model, which has the full text in an additional key.
     is_reply: bool,
 }
 
-impl Guarded {
-    /// Guards `inner`; `is_reply` for LLM agents.
+impl SchemaCheckedRunner {
+    /// Checks the outputs of `inner`; `is_reply` is true for LLM agents.
     pub fn new(inner: Arc<dyn Runner>, schema: Schema, is_reply: bool) -> Self {
         Self {
             inner,
@@ -45,7 +45,7 @@ impl Guarded {
     }
 }
 
-impl Runner for Guarded {
+impl Runner for SchemaCheckedRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
         Box::pin(async move {
             match self.inner.execute(execution).await {

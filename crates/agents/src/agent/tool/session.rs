@@ -1,4 +1,4 @@
-//! The tools of an agent in one of its executions.
+//! The tools of an agent during one execution.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::mcp::{Offered, Server};
+use super::mcp::{Server, ServerTool};
 use super::names::Names;
-use super::result::{capped, end_of};
-use super::{Item, Kit, Performer, Terms, agent, ensemble, script};
+use super::result::{capped, end_of, timeout_message};
+use super::{ToolEntry, ToolRunner, ToolSettings, Toolset, agent, ensemble, script};
 use crate::agent::dialogue::Tools;
 use crate::agent::{BoxFuture, Execution, Notes, Observed, Runner};
 use crate::model::ToolSpec;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::{JsonMap, Usage};
 
-/// Tools of one execution: which names the model knows them by, and what calling them has cost.
-pub(super) struct Hand<'a> {
-    kit: &'a Kit,
+/// The tools of one execution: their names for the model, and the usage of their calls.
+pub(super) struct ToolSession<'a> {
+    toolset: &'a Toolset,
     execution: &'a Execution,
     state: Mutex<State<'a>>,
     calls: AtomicU32,
@@ -28,52 +28,57 @@ pub(super) struct Hand<'a> {
 #[derive(Default)]
 struct State<'a> {
     named: HashMap<String, Target<'a>>,
-    /// What each server has offered before, by the item's place: one that is lost must not end the execution.
-    offered: HashMap<usize, Arc<[Offered]>>,
-    /// What has been spent since somebody last asked.
+    /// The last tool list of each server, by the index of its entry. It is used if the connection to the server is
+    /// lost, so that the execution can continue.
+    offered: HashMap<usize, Arc<[ServerTool]>>,
+    /// The usage since the last call of `take_usage`.
     unbooked: Usage,
     spent: Usage,
 }
 
-/// What a name stands for.
+/// The tool that a name refers to.
 #[derive(Clone)]
 enum Target<'a> {
-    Own(&'a Terms, &'a Performer),
-    Member(&'a Terms, &'a Arc<Server>, Arc<str>),
+    Declared(&'a ToolSettings, &'a ToolRunner),
+    Member(&'a ToolSettings, &'a Arc<Server>, Arc<str>),
 }
 
-impl<'a> Hand<'a> {
-    pub(super) fn new(kit: &'a Kit, execution: &'a Execution) -> Self {
+impl<'a> ToolSession<'a> {
+    pub(super) fn new(toolset: &'a Toolset, execution: &'a Execution) -> Self {
         Self {
-            kit,
+            toolset,
             execution,
             state: Mutex::default(),
             calls: AtomicU32::new(0),
         }
     }
 
-    async fn offered(&self) -> Result<Arc<[ToolSpec]>, String> {
+    async fn tool_specs(&self) -> Result<Arc<[ToolSpec]>, String> {
         let mut names = Names::default();
         let mut named = HashMap::new();
         let mut specs: Vec<ToolSpec> = Vec::new();
-        for (at, item) in self.kit.tools.iter().enumerate() {
-            match item {
-                Item::Own {
-                    terms,
+        for (at, entry) in self.toolset.tools.iter().enumerate() {
+            match entry {
+                ToolEntry::Declared {
+                    settings,
                     description,
                     parameters,
-                    performer,
+                    tool_runner,
                 } => {
-                    let name = names.take(&terms.name);
-                    named.insert(name.clone(), Target::Own(terms, performer));
+                    let name = names.take(&settings.name);
+                    named.insert(name.clone(), Target::Declared(settings, tool_runner));
                     specs.push(ToolSpec {
                         name,
                         description: description.clone(),
                         parameters: parameters.clone(),
                     });
                 }
-                Item::Server { terms, member, server } => {
-                    let offered = self.offered_by(at, terms, server).await?;
+                ToolEntry::Server {
+                    settings,
+                    member,
+                    server,
+                } => {
+                    let offered = self.tools_of_server(at, settings, server).await?;
                     let mut found = offered
                         .iter()
                         .filter(|tool| member.as_ref().is_none_or(|one| tool.name == *one));
@@ -82,13 +87,13 @@ impl<'a> Hand<'a> {
                         let known: Vec<&str> = offered.iter().map(|tool| &*tool.name).collect();
                         return Err(format!(
                             "the server of `{}` has no tool `{member}`; it has: {}",
-                            terms.name,
+                            settings.name,
                             known.join(", ")
                         ));
                     }
                     for tool in first.into_iter().chain(found) {
-                        let name = names.take(&format!("{}__{}", terms.name, tool.name));
-                        named.insert(name.clone(), Target::Member(terms, server, tool.name.clone()));
+                        let name = names.take(&format!("{}__{}", settings.name, tool.name));
+                        named.insert(name.clone(), Target::Member(settings, server, tool.name.clone()));
                         specs.push(ToolSpec {
                             name,
                             description: tool.description.clone(),
@@ -102,9 +107,14 @@ impl<'a> Hand<'a> {
         Ok(specs.into())
     }
 
-    /// What the server offers now; if it is lost, what it has offered before.
-    async fn offered_by(&self, at: usize, terms: &Terms, server: &Server) -> Result<Arc<[Offered]>, String> {
-        let offered = server.tools(terms.timeout, self.execution).await;
+    /// The current tool list of the server; if the connection is lost, the last known list.
+    async fn tools_of_server(
+        &self,
+        at: usize,
+        settings: &ToolSettings,
+        server: &Server,
+    ) -> Result<Arc<[ServerTool]>, String> {
+        let offered = server.tools(settings.timeout, self.execution).await;
         let mut state = self.state();
         match (offered, state.offered.get(&at)) {
             (Ok(offered), _) => {
@@ -112,7 +122,7 @@ impl<'a> Hand<'a> {
                 Ok(offered)
             }
             (Err(_), Some(before)) => Ok(Arc::clone(before)),
-            (Err(error), None) => Err(format!("tool `{}`: {error}", terms.name)),
+            (Err(error), None) => Err(format!("tool `{}`: {error}", settings.name)),
         }
     }
 
@@ -121,36 +131,42 @@ impl<'a> Hand<'a> {
         let (Some(target), Value::Object(arguments)) = (target, &call.arguments) else {
             return ToolEnd::Error(format!("there is no tool `{}`", call.name));
         };
-        let (terms, shown) = match &target {
-            Target::Own(terms, _) => (*terms, terms.name.to_string()),
-            Target::Member(terms, _, member) => (*terms, format!("{}.{member}", terms.name)),
+        let (settings, shown) = match &target {
+            Target::Declared(settings, _) => (*settings, settings.name.to_string()),
+            Target::Member(settings, _, member) => (*settings, format!("{}.{member}", settings.name)),
         };
         let permitted = self
-            .kit
-            .permits
-            .ask(terms.permission, &shown, call, arguments, self.execution)
+            .toolset
+            .permissions
+            .ask(settings.permission, &shown, call, arguments, self.execution)
             .await;
         if let Err(refused) = permitted {
             return ToolEnd::Error(refused);
         }
         let own = match &target {
-            Target::Own(_, Performer::Agent { timeout, .. }) => *timeout,
+            Target::Declared(_, ToolRunner::Agent { timeout, .. }) => *timeout,
             _ => None,
         };
-        let limit = own.map_or(terms.timeout, |own| own.min(terms.timeout));
+        let limit = own.map_or(settings.timeout, |own| own.min(settings.timeout));
         let end = match target {
-            Target::Own(_, performer) => self.own(performer, &shown, arguments, limit).await,
+            Target::Declared(_, tool_runner) => self.run_declared(tool_runner, &shown, arguments, limit).await,
             Target::Member(_, server, member) => {
                 let performed = server.call(&member, arguments.clone(), limit, self.execution);
                 performed.await
             }
         };
-        capped(end, terms.max_result_bytes.get())
+        capped(end, settings.max_result_bytes.get())
     }
 
-    async fn own(&self, performer: &Performer, shown: &str, arguments: &JsonMap, limit: Duration) -> ToolEnd {
+    async fn run_declared(
+        &self,
+        tool_runner: &ToolRunner,
+        shown: &str,
+        arguments: &JsonMap,
+        limit: Duration,
+    ) -> ToolEnd {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let notes = Passed {
+        let notes = ForwardedNotes {
             notes: Notes::default(),
             tool: shown,
             to: &self.execution.notes,
@@ -162,12 +178,12 @@ impl<'a> Hand<'a> {
             remaining: self.execution.remaining.without(self.state().spent),
             ..self.execution.clone()
         };
-        let (runner, execution): (&Arc<dyn Runner>, Execution) = match performer {
-            Performer::Script(runner) => (runner, script::execution(caller, arguments)),
-            Performer::Agent {
+        let (runner, execution): (&Arc<dyn Runner>, Execution) = match tool_runner {
+            ToolRunner::Script(runner) => (runner, script::execution(caller, arguments)),
+            ToolRunner::Agent {
                 runner, name, config, ..
             } => (runner, agent::execution(caller, name, config, arguments)),
-            Performer::Ensemble(runner) => (runner, ensemble::execution(caller, shown, number, arguments)),
+            ToolRunner::Ensemble(runner) => (runner, ensemble::execution(caller, shown, number, arguments)),
         };
         let observed = stopwatch.timeout(Some(limit), runner.execute(execution)).await;
         let left = notes.notes.take_usage();
@@ -176,10 +192,10 @@ impl<'a> Hand<'a> {
             _ => None,
         };
         self.book(told.or(left).unwrap_or_default());
-        observed.map_or_else(|_| ToolEnd::Error(out_of_time(limit)), end_of)
+        observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), end_of)
     }
 
-    /// What a tool has cost belongs to the agent that called it.
+    /// Adds the usage of a tool call to the agent that made the call.
     fn book(&self, usage: Usage) {
         let mut state = self.state();
         state.spent = state.spent + usage;
@@ -191,13 +207,9 @@ impl<'a> Hand<'a> {
     }
 }
 
-pub(super) fn out_of_time(limit: Duration) -> String {
-    format!("the tool had not ended after {} s and was stopped", limit.as_secs_f64())
-}
-
-impl Tools for Hand<'_> {
+impl Tools for ToolSession<'_> {
     fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
-        Box::pin(self.offered())
+        Box::pin(self.tool_specs())
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
@@ -212,8 +224,8 @@ impl Tools for Hand<'_> {
     }
 }
 
-/// Tools that had ended when the others were stopped have cost what they have cost.
-impl Drop for Hand<'_> {
+/// Books the usage of calls that ended before the other calls were stopped.
+impl Drop for ToolSession<'_> {
     fn drop(&mut self) {
         let unbooked = self.take_usage();
         if unbooked != Usage::default() {
@@ -222,21 +234,21 @@ impl Drop for Hand<'_> {
     }
 }
 
-/// Notes of a call, passed on to the agent's own when the call ends, however it ends.
-struct Passed<'a> {
+/// The notes of a tool call. They are added to the notes of the agent when the call ends or is dropped.
+struct ForwardedNotes<'a> {
     notes: Notes,
     tool: &'a str,
     to: &'a Notes,
 }
 
-impl Drop for Passed<'_> {
+impl Drop for ForwardedNotes<'_> {
     fn drop(&mut self) {
         let left = self.notes.take();
         self.to.add_stderr(&left.stderr);
         for warning in left.warnings {
             self.to.warn(format!("tool {}: {warning}", self.tool));
         }
-        // Only of a call that was dropped.
+        // There is usage here only if the call was dropped.
         if let Some(usage) = left.usage {
             self.to.book(usage.by_a_tool());
         }

@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use super::super::budget::READ_BUDGET;
 use super::super::{Script, broken};
 use super::*;
 use ensemble_language::data::Context;
@@ -12,7 +13,7 @@ fn attempt(text: &str, variables: &[(&'static str, Variable)]) -> Option<Result<
 
 /// A context with a value that is too large to be handed over.
 fn context() -> Variable {
-    let large = json!(vec![1; ALLOWANCE]);
+    let large = json!(vec![1; READ_BUDGET]);
     let entries = [("small", json!(1)), ("large", large)];
     let entries = entries.map(|(key, value)| (Arc::from(key), Arc::new(value)));
     Variable::Context(Arc::new(Context::from_iter(entries)))
@@ -59,8 +60,8 @@ fn what_needs_more_is_given_up() {
 
 #[test]
 fn what_is_handed_over_is_bounded_where_it_is_read() {
-    let long: Arc<str> = "x".repeat(ALLOWANCE * 64).into();
-    let many: Vec<_> = (0..ALLOWANCE)
+    let long: Arc<str> = "x".repeat(READ_BUDGET * 64).into();
+    let many: Vec<_> = (0..READ_BUDGET)
         .map(|at| (Arc::from(at.to_string()), Arc::new(json!(at))))
         .collect();
     for variable in [

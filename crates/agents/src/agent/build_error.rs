@@ -1,0 +1,40 @@
+//! Why no runner can be built for an agent.
+
+use crate::model::ProfileError;
+use ensemble_language::template::{Template, TemplateError};
+
+/// Why no runner can be built for an agent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// A template is not valid.
+    #[error("{which}: {error}")]
+    Template {
+        /// The name of the template: `prompt`, `system_prompt`, `input.prompt`, or that of a profile.
+        which: String,
+        /// The reason.
+        error: TemplateError,
+    },
+    /// `output_schema` is not a valid JSON Schema.
+    #[error("output_schema: {0}")]
+    Schema(String),
+    /// A script cannot be read or compiled.
+    #[error("{path}: {message}")]
+    Script {
+        /// The path in the ensemble.
+        path: String,
+        /// The reason.
+        message: String,
+    },
+    /// A model profile cannot be used.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+}
+
+/// Compiles a template of the agent, if there is one; `which` names the template in the error.
+pub(super) fn compile_template(which: &str, text: Option<&str>) -> Result<Option<Template>, BuildError> {
+    let compiled = text.map(Template::compile).transpose();
+    compiled.map_err(|error| BuildError::Template {
+        which: which.to_owned(),
+        error,
+    })
+}

@@ -1,0 +1,58 @@
+//! A dialogue with a context window.
+
+use std::sync::Arc;
+
+use super::{Dialogue, Window};
+use crate::agent::build_error::BuildError;
+use crate::agent::window::{AgentWindow, WindowResources};
+use crate::model::Model;
+use ensemble_language::ensemble::{ContextWindow, ModelChoice};
+
+impl Dialogue {
+    /// Sets a context window, which selects the messages of a long thread that are sent. The thread itself stays
+    /// complete. `Strategy::Summarize` asks the model of this dialogue or the named model (`PROVIDER/MODEL`). Scripts
+    /// are not supported here; [`with_window`](Self::with_window) takes another implementation of [`Window`].
+    ///
+    /// ```
+    /// use ensemble_agents::agent::dialogue::{ContextWindow, Dialogue, Strategy, Thread};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let dialogue = Dialogue::simulated(["One.", "Two.", "Three."]).context_window(ContextWindow {
+    ///     max_messages: Some(3),
+    ///     min_recent_turns: 1.try_into()?,
+    ///     strategy: Strategy::OldestFirst,
+    ///     ..ContextWindow::default()
+    /// })?;
+    /// let all = dialogue.in_sequence(Thread::default(), ["1?", "2?", "3?"]).await?;
+    /// let last = &all[2].thread;
+    /// assert_eq!(last.to_messages().len(), 6, "the thread is whole");
+    /// assert_eq!(last.iterations()[2].metadata["dropped"]["messages"], 2, "the first question and its answer");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The strategy needs a script or a model that cannot be used.
+    pub fn context_window(self, window: ContextWindow) -> Result<Self, BuildError> {
+        let own = ModelChoice::Profile("".into());
+        let model = self.model.profiles().next().map(|link| Arc::clone(&link.profile.model));
+        let outside = WindowResources {
+            model: &own,
+            model_name: model.as_deref().unwrap_or_default(),
+            load: &|_| Err("a dialogue without an ensemble has no scripts; implement `Window`".to_owned()),
+            connect: &|choice| match choice {
+                ModelChoice::Profile(name) if *choice != own => Model::named(name, self.model.network()),
+                _ => Ok(self.model.clone()),
+            },
+        };
+        let window = AgentWindow::new(&window, &outside)?;
+        Ok(self.with_window(Some(Arc::new(window))))
+    }
+
+    /// Sets another implementation of a context window.
+    #[must_use]
+    pub fn with_window(self, window: Option<Arc<dyn Window>>) -> Self {
+        Self { window, ..self }
+    }
+}

@@ -1,0 +1,21 @@
+//! The errors of a reply that has begun.
+
+/// Why a reply that has begun cannot be used.
+#[derive(Debug, PartialEq)]
+pub(super) enum ReplyError {
+    /// The reply exceeds a size limit.
+    TooLarge,
+    /// The reply is not in the format of the dialect.
+    Malformed(String),
+    /// The stream ended before the end of the reply.
+    Cut,
+    /// The provider reports an error.
+    Reported {
+        /// The message of the provider.
+        message: String,
+        /// Can a retry help?
+        retryable: bool,
+    },
+    /// The connection broke off.
+    Lost(String),
+}

@@ -1,0 +1,65 @@
+//! Values of Rhai as JSON values.
+
+use rhai::{Blob, Dynamic, FnPtr, Map};
+use serde_json::{Number, Value};
+
+use super::view::ContextView;
+
+/// The maximum nesting depth of a result. Deeper values could be written but not read again.
+const DEPTH: usize = 100;
+
+/// Converts a value of Rhai to JSON; the error continues a sentence that begins with "the value".
+pub(super) fn to_json(value: Dynamic) -> Result<Value, String> {
+    convert(value, DEPTH)
+}
+
+fn convert(value: Dynamic, depth: usize) -> Result<Value, String> {
+    let value = value.flatten();
+    if value.is_unit() {
+        return Ok(Value::Null);
+    }
+    if let Ok(flag) = value.as_bool() {
+        return Ok(Value::Bool(flag));
+    }
+    if let Ok(int) = value.as_int() {
+        return Ok(Value::from(int));
+    }
+    if let Ok(float) = value.as_float() {
+        let number = Number::from_f64(float).map(Value::Number);
+        return number.ok_or_else(|| format!("holds {float}, which is no JSON number"));
+    }
+    if let Ok(c) = value.as_char() {
+        return Ok(Value::String(c.into()));
+    }
+    if value.is_string() {
+        return Ok(Value::String(value.into_string().unwrap_or_default()));
+    }
+    if depth == 0 {
+        return Err(format!("nests deeper than {DEPTH} levels"));
+    }
+    if value.is_array() {
+        let items = value.into_array().unwrap_or_default();
+        return items.into_iter().map(|item| convert(item, depth - 1)).collect();
+    }
+    if value.is_map() {
+        let entries = value.try_cast::<Map>().unwrap_or_default();
+        return entries
+            .into_iter()
+            .map(|(key, value)| Ok((String::from(key), convert(value, depth - 1)?)))
+            .collect();
+    }
+    custom(value)
+}
+
+fn custom(value: Dynamic) -> Result<Value, String> {
+    if value.is::<FnPtr>() {
+        return Err("holds a function, which is no JSON".into());
+    }
+    if value.is::<Blob>() {
+        return Ok(Value::from(value.cast::<Blob>()));
+    }
+    if value.is::<ContextView>() {
+        return Ok(value.cast::<ContextView>().into_json());
+    }
+    Err(format!("holds a value of type {}, which is no JSON", value.type_name()))
+}

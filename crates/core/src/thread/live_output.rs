@@ -1,0 +1,52 @@
+//! Live output: what an execution produces while it is running, before a record holds it.
+
+use std::sync::Arc;
+
+use super::ToolCall;
+
+/// Receives the live output of executions. It is called on the thread that drives the run, so it must return quickly.
+pub trait LiveOutput: Send + Sync {
+    /// Receives one update of one execution.
+    fn receive(&self, source: &ExecutionRef, update: LiveUpdate<'_>);
+}
+
+/// Names one attempt of one execution of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecutionRef {
+    /// The run, which may be inside another run; empty if there is no run.
+    pub run: Arc<str>,
+    /// The name of the agent.
+    pub agent: Arc<str>,
+    /// The number of the execution of this agent, from 1.
+    pub execution: u32,
+    /// The number of the attempt of this execution, from 1.
+    pub attempt: u32,
+}
+
+/// One piece of live output.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LiveUpdate<'a> {
+    /// The next piece of the text of the model.
+    Text(&'a str),
+    /// A tool call has started.
+    ToolStarted(&'a ToolCall),
+    /// A tool call has ended; the call has its result or error.
+    ToolEnded(&'a ToolCall),
+    /// The text of the current reply is void: the model is asked again, and its new reply replaces the text.
+    Restarted,
+    /// A request to the model failed and is repeated after a pause.
+    Retrying {
+        /// The length of the pause.
+        pause: std::time::Duration,
+        /// The error of the failed request.
+        error: &'a str,
+    },
+}
+
+/// Ignores all live output.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoLiveOutput;
+
+impl LiveOutput for NoLiveOutput {
+    fn receive(&self, _: &ExecutionRef, _: LiveUpdate<'_>) {}
+}
