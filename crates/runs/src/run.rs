@@ -92,7 +92,7 @@ impl Run {
             says,
             interruptions,
             leg,
-            task: tokio::spawn(driven.to_its_end(channels)),
+            task: tokio::spawn(driven.drive_to_end(channels)),
         }
     }
 
@@ -253,7 +253,7 @@ impl Reporter for Fanout {
 }
 
 impl Driven {
-    async fn to_its_end(mut self, channels: Channels) -> (ConversationState, Result<(), CommitError>) {
+    async fn drive_to_end(mut self, channels: Channels) -> (ConversationState, Result<(), CommitError>) {
         let leg = channels.leg.clone();
         let result = self.legs(channels).await;
         if let Err(error) = &result {

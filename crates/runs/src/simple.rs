@@ -103,7 +103,7 @@ impl RunBuilder {
         runs.start(self.ensemble, self.options).await
     }
 
-    async fn to_its_end(mut self) -> Result<Outcome, RunError> {
+    async fn drive_to_end(mut self) -> Result<Outcome, RunError> {
         self.host = self.host.attended_or_unattended();
         let run = self.start().await?;
         let finished = run.finish().await?;
@@ -119,7 +119,7 @@ impl IntoFuture for RunBuilder {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.to_its_end())
+        Box::pin(self.drive_to_end())
     }
 }
 
