@@ -1,6 +1,5 @@
 //! Replay: a record answers every execution, every turn is decided again, and the first difference ends it.
 
-
 mod compare;
 mod record;
 mod recorded;
