@@ -5,6 +5,7 @@ mod support;
 
 mod program {
     mod allowances;
+    mod at_the_terminal;
     mod bad_input;
     mod cache;
     mod chat;
@@ -18,9 +19,12 @@ mod program {
     mod graph;
     mod import;
     mod init;
+    mod keys;
     mod large_outputs;
+    mod layout;
     mod lookback;
     mod man;
+    mod models;
     mod providers;
     mod runs;
     mod scripts;

@@ -1,7 +1,5 @@
 //! Models over HTTP, through the binary: servers that answer well, and servers that do everything wrong.
 
-#![expect(clippy::disallowed_methods, reason = "tests read what a run leaves")]
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -9,32 +7,32 @@ use serde_json::{Value, json};
 use crate::support::server::{Answer, Part, Server, answer, events, head, nowhere, ollama_says, says};
 use crate::support::{Outcome, Workspace};
 
-const KEY: &str = "sk-planted-0123456789abcdef";
+pub(super) const KEY: &str = "sk-planted-0123456789abcdef";
 
 /// An ensemble of one agent, whose profile `main` is reached at `url`.
-fn ensemble(url: &str, more: &str) -> String {
+pub(super) fn ensemble(url: &str, more: &str) -> String {
     format!(
         "name: one\nagents: [{{name: writer, model_profile: main}}]\nmodel_profiles:\n  \
          main: {{provider: openai, model: some-model, base_url: '{url}'{more}}}\n"
     )
 }
 
-fn run_in(workspace: &Workspace, text: &str, arguments: &[&str]) -> Outcome {
+pub(super) fn run_in(workspace: &Workspace, text: &str, arguments: &[&str]) -> Outcome {
     workspace.write("one.yaml", text);
     let mut command = workspace.command(["run", "one.yaml", "--output", "json"]);
     command.args(arguments).env("OPENAI_API_KEY", KEY).env("OTHER_KEY", KEY);
     crate::support::Running(command.spawn().expect("the program starts")).finish()
 }
 
-fn run(text: &str) -> Value {
+pub(super) fn run(text: &str) -> Value {
     run_in(&Workspace::new(), text, &[]).json()
 }
 
-fn response(result: &Value) -> &Value {
+pub(super) fn response(result: &Value) -> &Value {
     &result["final_state"]["writer"]["response"]
 }
 
-fn error(result: &Value) -> String {
+pub(super) fn error(result: &Value) -> String {
     assert_eq!(result["completion_reason"], "agent_failed", "{result:#}");
     result["conversation_history"][0]["error"]
         .as_str()
@@ -339,147 +337,6 @@ fn ollama_answers_by_an_override() {
 }
 
 #[test]
-fn a_key_goes_only_where_it_belongs() {
-    let server = Server::with(vec![says("Hello.")]);
-    let headers = ", api_key_env: OTHER_KEY, headers: {X-Title: team, X-Own: {env: OTHER_KEY}}";
-    for (more, key, own) in [("", None, None), (headers, Some(format!("Bearer {KEY}")), Some(KEY))] {
-        run(&ensemble(&server.url(), more));
-        let asked = server.asked().pop().expect("it was asked");
-        assert_eq!(asked.header("authorization"), key.as_deref());
-        assert_eq!(asked.header("x-own"), own);
-        assert_eq!(asked.header("x-title"), own.map(|_| "team"));
-    }
-    let away = Server::with(vec![answer(
-        "307 Temporary Redirect",
-        &[("location", &server.url())],
-        "",
-    )]);
-    let result = run(&ensemble(&away.url(), ", api_key_env: OTHER_KEY"));
-    assert!(
-        error(&result).contains(&format!("it redirects to {}", server.url())),
-        "{result:#}"
-    );
-    assert_eq!(server.asked().len(), 2, "nobody followed");
-    let unset = ensemble(&server.url(), ", api_key_env: NOT_THERE");
-    let told = run_in(&Workspace::new(), &unset, &[]).expect_code(2).stderr;
-    assert!(
-        told.contains("has no key for openai: set the environment variable NOT_THERE"),
-        "{told}"
-    );
-    let keyed = format!("  keyed: {{provider: openai, model: m, base_url: '{}'}}\n", nowhere());
-    let result = run(&(unset.replace("NOT_THERE}", "NOT_THERE, fallback: keyed}") + &keyed));
-    assert!(
-        error(&result).contains("main: there is no key for openai"),
-        "who has a fallback is asked: {result:#}"
-    );
-    assert_eq!(server.asked().len(), 2, "nobody was asked without the key");
-}
-
-#[test]
-fn a_proxy_of_the_environment_is_used() {
-    let proxy = Server::with(vec![says("By way of the proxy.")]);
-    let workspace = Workspace::new();
-    workspace.write("one.yaml", ensemble("http://models.invalid", ""));
-    let mut command = workspace.command(["run", "one.yaml", "--output", "json"]);
-    let child = command.env("HTTP_PROXY", proxy.url()).spawn();
-    let result = crate::support::Running(child.expect("the program starts"))
-        .finish()
-        .json();
-    assert_eq!(response(&result), "By way of the proxy.");
-    assert_eq!(
-        proxy.asked()[0].line(),
-        "POST http://models.invalid/v1/chat/completions"
-    );
-}
-
-/// Everything that a run leaves behind or prints, in every form.
-fn traces(workspace: &Workspace, arguments: &[&str]) -> String {
-    let mut all = String::new();
-    for form in [
-        &["--output", "human", "-v"][..],
-        &["--output", "json"],
-        &["--output", "events"],
-    ] {
-        let mut command = workspace.command(arguments.iter().chain(form));
-        command.env("OTHER_KEY", KEY).env("RUST_LOG", "trace");
-        let outcome = crate::support::Running(command.spawn().expect("the program starts")).finish();
-        all.push_str(&outcome.stdout);
-        all.push_str(&outcome.stderr);
-    }
-    for run in workspace.runs() {
-        for file in std::fs::read_dir(run).expect("a folder").filter_map(Result::ok) {
-            all.push_str(&std::fs::read_to_string(file.path()).expect("a text"));
-        }
-    }
-    all
-}
-
-#[test]
-fn a_key_is_left_nowhere() {
-    let echo = |status: &str| {
-        answer(
-            status,
-            &[],
-            &json!({"error": {"message": format!("wrong key {KEY}")}}).to_string(),
-        )
-    };
-    let tool = json!({"choices": [{"message": {"content": format!("I was told {KEY}")}, "finish_reason": "stop"}]});
-    let whole = answer("200 OK", &[("content-type", "application/json")], &tool.to_string());
-    let html = answer("200 OK", &[("content-type", "text/html")], KEY);
-    let moved = answer(
-        "307 Temporary Redirect",
-        &[("location", &format!("http://x.invalid/?{KEY}"))],
-        "",
-    );
-    let rows = [
-        ("wrong key", echo("401 Unauthorized")),
-        ("wrong key", echo("500 Oh")),
-        (
-            "failed: wrong key",
-            events(&[&json!({"error": {"message": format!("wrong key {KEY}")}}).to_string()]),
-        ),
-        ("is malformed", events(&[KEY])),
-        ("I was told [secret]", says(&format!("I was told {KEY}"))),
-        ("I was told [secret]", whole),
-        ("text/html", html),
-        ("redirects to", moved),
-    ];
-    for (expected, answer) in rows {
-        let server = Server::with(vec![answer]);
-        let workspace = Workspace::new();
-        let more = ", api_key_env: OTHER_KEY, headers: {X-Own: {env: OTHER_KEY}}, retry: {max_attempts: 1}";
-        workspace.write("one.yaml", ensemble(&server.url(), more));
-        let left = traces(&workspace, &["run", "one.yaml"]);
-        assert!(left.contains(expected), "{expected} is told: {left}");
-        assert!(!left.contains(KEY), "{expected}: the key is in {left}");
-        let sent = server.asked();
-        assert!(sent.iter().all(|asked| asked.head.contains(KEY)), "it was sent");
-        let mut check = workspace.command(["models", "check", "one.yaml", "--format", "json"]);
-        let told = crate::support::Running(check.env("OTHER_KEY", KEY).spawn().expect("starts")).finish();
-        assert!(!told.stdout.contains(KEY) && !told.stderr.contains(KEY), "{told:?}");
-    }
-    let workspace = Workspace::new();
-    let bad = ensemble(
-        "http://x.invalid",
-        &format!(", api_key_env: {KEY}, headers: {{Authorization: 'Bearer {KEY}'}}"),
-    );
-    workspace.write(
-        "bad.yaml",
-        bad + &format!("  other: {{provider: openai, model: m, base_url: 'http://me:{KEY}@x.invalid'}}\n"),
-    );
-    for format in ["json", "sarif", "junit", "github"] {
-        let told = workspace
-            .run(["validate", "bad.yaml", "--format", format])
-            .expect_code(2);
-        assert!(told.stdout.contains("E037") && told.stdout.contains("E036"), "{told:?}");
-        assert!(
-            !told.stdout.contains(KEY) && !told.stderr.contains(KEY),
-            "{format}: {told:?}"
-        );
-    }
-}
-
-#[test]
 fn a_schema_is_sent_and_left_out_where_it_is_not_taken() {
     let schema = "    output_schema: {type: object, required: [score], properties: {score: {type: integer}}}\n";
     let text = |url: &str| {
@@ -568,117 +425,6 @@ fn what_is_left_of_a_budget_ends_the_calls_of_tools() {
         "{result:#}"
     );
     assert_eq!(server.asked().len(), 2);
-}
-
-#[test]
-fn models_of_fallbacks_summaries_and_answers_are_tried_too_and_not_waited_for_longer_than_they_say() {
-    let good = Server::with(vec![says("ok")]);
-    let slow = Server::with(vec![vec![
-        head("text/event-stream"),
-        Part::Drip(b": still here\n\n".to_vec(), Duration::from_millis(20)),
-    ]]);
-    let text = format!(
-        "name: many\nagents:\n  - name: a\n    model_profile: main\n    \
-         context_window: {{max_tokens: 100, strategy: {{summarize: short}}}}\n  \
-         - {{name: b, input: {{prompt: 'Well?', responses: {{model_profile: person}}}}}}\nmodel_profiles:\n  \
-         main: {{provider: openai, model: m, base_url: '{good}', fallback: spare}}\n  \
-         spare: {{provider: openai, model: m, base_url: '{slow}', timeout_seconds: 0.2}}\n  \
-         short: {{provider: openai, model: m, base_url: '{good}'}}\n  \
-         person: {{provider: openai, model: m, base_url: '{good}'}}\n",
-        good = good.url(),
-        slow = slow.url()
-    );
-    let workspace = Workspace::new();
-    workspace.write("many.yaml", text);
-    let told = workspace
-        .run(["models", "check", "many.yaml", "--format", "json"])
-        .expect_code(1)
-        .json();
-    let models = told["models"].as_array().expect("a list");
-    let tried: Vec<(&str, bool)> = models
-        .iter()
-        .map(|one| (one["profile"].as_str().expect("a name"), one["ok"] == true))
-        .collect();
-    assert_eq!(
-        tried,
-        [("main", true), ("spare", false), ("short", true), ("person", true)]
-    );
-    assert_eq!(models[1]["error"], "no answer within 0.2 s");
-}
-
-#[test]
-fn models_are_tried_side_by_side_and_each_gets_a_line() {
-    let good = Server::with(vec![says("ok")]);
-    let wrong = Server::with(vec![answer("401 Unauthorized", &[], "who are you")]);
-    let text = format!(
-        "name: many\nagents:\n  - {{name: a, model_profile: good}}\n  - {{name: b, model_profile: wrong}}\n  \
-         - {{name: c, model_profile: gone}}\n  - {{name: d, model_profile: keyless}}\n  - {{name: e, model: simulated/x}}\n\
-         model_profiles:\n  good: {{provider: openai, model: m, base_url: '{}', fallback: wrong}}\n  \
-         wrong: {{provider: anthropic, model: m, base_url: '{}', api_key_env: OTHER_KEY}}\n  \
-         keyless: {{provider: gemini, model: m}}\n",
-        good.url(),
-        wrong.url()
-    );
-    let workspace = Workspace::new();
-    workspace.write("many.yaml", text);
-    let told = |form: &str| {
-        let mut command = workspace.command(["models", "check", "many.yaml", "--format", form]);
-        crate::support::Running(command.env("OTHER_KEY", KEY).spawn().expect("starts"))
-            .finish()
-            .expect_code(1)
-    };
-    let human = told("human").stdout;
-    let lines: Vec<&str> = human.lines().collect();
-    assert_eq!(lines.len(), 5, "{human}");
-    let expected = [
-        ("✓ good ", "no key is sent"),
-        ("✗ wrong ", "is the key in OTHER_KEY right?"),
-        ("✗ gone ", "unknown model profile `gone`"),
-        ("✗ keyless ", "set the environment variable GEMINI_API_KEY"),
-        ("✓ simulated/x ", "simulated: no request was sent"),
-    ];
-    for (begin, says) in expected {
-        let line = lines
-            .iter()
-            .find(|line| line.starts_with(begin))
-            .unwrap_or_else(|| panic!("{begin}: {human}"));
-        assert!(line.contains(says), "{line}");
-    }
-    let json = told("json").json();
-    assert_eq!((&json["version"], &json["models"][0]["ok"]), (&json!(1), &json!(true)));
-    assert_eq!(json["models"][1]["api_key_env"], "OTHER_KEY");
-    assert_eq!(good.asked()[0].body["max_tokens"], 16, "a tiny reply is asked for");
-    workspace
-        .run(["models", "check", "many.yaml", "--model", "*=simulated"])
-        .expect_code(0);
-    let empty = workspace.run(["models", "check"]).expect_code(0);
-    assert!(empty.stderr.contains("no model profile"), "{empty:?}");
-}
-
-#[test]
-fn models_are_listed() {
-    let list = answer(
-        "200 OK",
-        &[("content-type", "application/json")],
-        r#"{"data": [{"id": "one"}, {"id": "two"}]}"#,
-    );
-    let server = Server::with(vec![list]);
-    let workspace = Workspace::new();
-    workspace.write(
-        ".ensemble/config.yaml",
-        format!(
-            "model_profiles: {{main: {{provider: openai, model: one, base_url: '{}'}}}}\n",
-            server.url()
-        ),
-    );
-    let told = workspace.run(["models", "list"]).expect_code(0).stdout;
-    assert!(told.contains("2 models, no key is sent\n    one\n    two\n"), "{told}");
-    assert_eq!(server.asked()[0].line(), "GET /v1/models");
-    let json = workspace
-        .run(["models", "list", "--format", "json"])
-        .expect_code(0)
-        .json();
-    assert_eq!(json["models"][0]["models"], json!(["one", "two"]));
 }
 
 #[test]

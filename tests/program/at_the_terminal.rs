@@ -1,0 +1,257 @@
+//! A person at a real terminal: questions, permissions, Ctrl-C, and the spinner.
+
+#![expect(clippy::disallowed_methods, reason = "a test sends a signal with kill")]
+
+use crate::support::terminal::{Setting, Terminal};
+use crate::support::{Workspace, eventually};
+
+pub(super) fn interview(input: &str) -> Workspace {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        format!("name: interview\nagents:\n  - {{name: guest, input: {input}}}\n  - {{name: after, script: after.rhai, depends_on: [guest]}}\n"),
+    );
+    workspace.write("after.rhai", "#{ heard: \"<\" + dependencies.guest.response + \">\" }");
+    workspace
+}
+
+#[test]
+fn a_person_at_the_terminal_is_asked_and_answers() {
+    let workspace = interview("{prompt: 'Your name?'}");
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
+    terminal.wait_for("guest asks: Your name?");
+    terminal.wait_for("> ");
+    terminal.type_in("Ada Lovelace\n");
+    terminal.wait_for("<Ada Lovelace>");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("completed"), "{text}");
+    assert!(text.contains("\u{1b}[1m"), "a terminal sees colours: {text:?}");
+}
+
+#[test]
+fn choices_are_listed_and_asked_again_until_one_is_chosen() {
+    let workspace = interview("{prompt: 'Which way?', choices: [left, right]}");
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("Which way?");
+    terminal.wait_for("1  left");
+    terminal.wait_for("2  right");
+    terminal.type_in("up\n");
+    terminal.wait_for("`up` is none of the choices");
+    terminal.wait_for("> ");
+    terminal.type_in("2\n");
+    terminal.wait_for("<right>");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        !text.contains("\u{1b}[1m") && !text.contains("\u{1b}[32m"),
+        "NO_COLOR: {text:?}"
+    );
+}
+
+#[test]
+fn an_empty_line_is_the_default_and_so_is_silence() {
+    for answer in ["\n", ""] {
+        let workspace = interview("{prompt: 'Well?', default: nothing, timeout_seconds: 2}");
+        let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
+        terminal.wait_for("(Enter: nothing)");
+        terminal.type_in(answer);
+        terminal.wait_for("<nothing>");
+        assert_eq!(terminal.finish().0, 0);
+    }
+}
+
+#[test]
+fn a_person_at_the_terminal_is_asked_before_a_tool_is_called() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: asking\nagents:\n  - {name: a, model_profile: m, tools: [write]}\nmodel_profiles:\n  m:\n    provider: \
+         simulated\n    replies:\n      - {tool_calls: [{name: write, arguments: {n: 1}}]}\n      - {tool_calls: [{name: \
+         write, arguments: {n: 2}}, {name: write, arguments: {n: 3}}]}\n      - {tool_calls: [{name: write, arguments: {n: \
+         4}}]}\n      - done\ntools:\n  write: {script: \"echo w >> written.txt\", parameters: {type: object}, permission: ask}\n",
+    );
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
+    terminal.wait_for("a asks: may the tool `write` be called with {\"n\":1}?");
+    terminal.wait_for("3  always in this run");
+    terminal.wait_for("> ");
+    terminal.type_in("n\n");
+    terminal.wait_for("{\"n\":2}?");
+    terminal.wait_for("> ");
+    assert!(!workspace.path().join("written.txt").exists());
+    terminal.type_in("a\n");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 0, "{text}");
+    assert!(!text.contains("be called"), "always: {text}");
+    assert_eq!(workspace.read("written.txt"), "w\nw\nw\n");
+}
+
+#[test]
+fn ctrl_c_at_the_question_ends_the_run_and_resume_asks_again() {
+    let workspace = interview("{prompt: 'Well?'}");
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
+    terminal.wait_for("> ");
+    terminal.type_in("\u{3}");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 130, "{text}");
+    let mut terminal = Terminal::open(&workspace, &["resume", "--last"], &[]);
+    terminal.wait_for("Well?");
+    terminal.wait_for("> ");
+    terminal.type_in("again\n");
+    terminal.wait_for("<again>");
+    assert_eq!(terminal.finish().0, 0);
+}
+
+#[test]
+fn the_end_of_the_input_at_the_question_leaves_the_run_waiting() {
+    let workspace = interview("{prompt: 'Well?'}");
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
+    terminal.wait_for("> ");
+    terminal.type_in("\u{4}");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 3, "{text}");
+}
+
+/// A run's rows on a terminal, with what changes from run to run replaced.
+fn rows(rows: &[String]) -> Vec<String> {
+    let steady = |row: &String| match (row.split_once(" · run "), row.split_once(" ms")) {
+        (Some((before, _)), _) => before.to_owned(),
+        (_, Some((before, after))) => format!("{} ms{after}", before.trim_end_matches(|c: char| c.is_ascii_digit())),
+        _ => match row.split_once("ensemble re") {
+            Some((before, _)) => before.trim_end().to_owned(),
+            None => row.trim_end().to_owned(),
+        },
+    };
+    rows.iter().map(steady).collect()
+}
+
+/// An agent that works for a while, so that the spinner turns; then a question, and one more.
+fn spinning() -> Workspace {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: spins\nagents:\n  - {name: first, script: work.sh}\n  - {name: guest, input: {prompt: 'Well?'}, depends_on: \
+         [first]}\n  - {name: last, script: work.sh, depends_on: [guest]}\n",
+    );
+    workspace.write(
+        "work.sh",
+        ": > begun; until [ -e go ] || [ ! -e work.sh ]; do sleep 0.02; done; echo done",
+    );
+    workspace
+}
+
+#[test]
+fn nothing_of_the_spinner_remains_after_a_run_with_a_question() {
+    let workspace = spinning();
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("turn 1 · first 0s");
+    workspace.write("go", "");
+    terminal.wait_for("> ");
+    terminal.type_in("fine\n");
+    let (code, shown) = terminal.finish_on_screen();
+    assert_eq!(code, 0, "{shown:#?}");
+    assert_eq!(
+        rows(&shown),
+        [
+            "spins · 3 agents",
+            "",
+            "turn 1",
+            "  first script ·  ms",
+            "    done",
+            "",
+            "guest asks: Well?",
+            "> fine",
+            "",
+            "turn 2",
+            "  guest input ·  ms",
+            "    fine",
+            "",
+            "turn 3",
+            "  last script ·  ms",
+            "    done",
+            "",
+            "✓ completed",
+            "  3 turns · 3 executions ·  ms",
+            "  recorded:",
+        ]
+    );
+}
+
+#[test]
+fn nothing_of_the_spinner_remains_after_a_signal() {
+    for (key, code) in [(Some("\u{3}"), 130), (None, 143)] {
+        let workspace = spinning();
+        let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+        terminal.wait_for("turn 1 · first 0s");
+        // A script that has not begun would get the terminal's signal too.
+        eventually("the script", || workspace.path().join("begun").exists().then_some(()));
+        match key {
+            Some(key) => terminal.type_in(key),
+            None => {
+                let kill = std::process::Command::new("kill")
+                    .arg(terminal.process_id().to_string())
+                    .status();
+                assert!(kill.expect("kill is there").success());
+            }
+        }
+        let (ended, shown) = terminal.finish_on_screen();
+        assert_eq!(ended, code, "{shown:#?}");
+        let shown = rows(&shown);
+        assert_eq!(shown[..2], ["spins · 3 agents", ""], "{shown:#?}");
+        assert!(shown[2].starts_with("✗ cancelled: stopped by "), "{shown:#?}");
+        assert_eq!(shown.len(), 8, "{shown:#?}");
+    }
+}
+
+#[test]
+fn nothing_of_the_spinner_remains_after_an_error() {
+    // An agent that fails, and a journal that cannot be written.
+    for (script, file_blocks, end) in [
+        (
+            "exit 3",
+            None,
+            "✗ agent_failed: first failed: the script ended with exit code 3",
+        ),
+        (
+            "head -c 90000 /dev/zero | tr '\\0' x",
+            Some(64),
+            "error: cannot write the journal",
+        ),
+    ] {
+        let workspace = spinning();
+        workspace.write(
+            "work.sh",
+            format!("until [ -e go ] || [ ! -e work.sh ]; do sleep 0.02; done; {script}"),
+        );
+        let setting = Setting {
+            file_blocks,
+            ..Setting::default()
+        };
+        let mut terminal = Terminal::open_with(&setting, &workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+        terminal.wait_for("turn 1 · first 0s");
+        workspace.write("go", "");
+        let (code, shown) = terminal.finish_on_screen();
+        assert_eq!(code, 1, "{shown:#?}");
+        assert!(shown.iter().any(|row| row.starts_with(end)), "{shown:#?}");
+        assert!(!shown.iter().any(|row| row.contains("first 0s")), "{shown:#?}");
+    }
+}
+
+#[test]
+fn many_agents_at_work_take_one_row_of_the_spinner() {
+    let workspace = spinning();
+    let agents: String = (0..40)
+        .map(|number| format!("  - {{name: worker-{number}, script: work.sh}}\n"))
+        .collect();
+    workspace.write("a.yaml", format!("name: many\nagents:\n{agents}"));
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("turn 1 · worker-0, worker-1, ");
+    workspace.write("go", "");
+    let (code, shown) = terminal.finish_on_screen();
+    assert_eq!(code, 0, "{shown:#?}");
+    assert!(
+        !shown.iter().any(|row| row.contains("turn 1 ·") || row.contains('…')),
+        "{shown:#?}"
+    );
+    assert_eq!(shown.len(), 3 + 2 * 40 + 4, "{shown:#?}");
+}
