@@ -36,10 +36,8 @@ pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, C
         let human = Human::new(console.clone(), verbosity(&args.showing));
         if is_prompted { human.for_chat() } else { human }
     });
-    let runs = surroundings.runs_with(showing.operator);
-    let mut options = given::options(&args.answering, &args.driving, surroundings)?;
-    options.reporters.push(showing.reporter);
-    options.live_output = showing.live_output;
+    let runs = surroundings.runs_with(&showing.operator);
+    let options = given::options(&args.answering, &args.driving, showing, surroundings)?;
     block_on(async {
         let mut ready = match &args.run {
             Some(run) => continue_run(run, &runs, options, surroundings).await?,
@@ -52,11 +50,7 @@ pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, C
             return Ok(exit::SUCCESS);
         };
         ready.set_input(first);
-        let ending = Ending {
-            fail_on_limit: args.driving.fail_on_limit,
-            showing: &args.showing,
-            surroundings,
-        };
+        let ending = Ending::new(&args.driving, &args.showing, surroundings);
         drive(ready, input, ending).await
     })
 }

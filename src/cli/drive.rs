@@ -5,7 +5,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::args::{Output, ShowingArgs};
+use super::args::{DrivingArgs, Output, ShowingArgs};
 use super::error::CliError;
 use super::surroundings::Surroundings;
 use super::{exit, signals};
@@ -49,6 +49,16 @@ pub(super) struct Ending<'a> {
     pub(super) showing: &'a ShowingArgs,
     /// The output streams.
     pub(super) surroundings: &'a Surroundings,
+}
+
+impl<'a> Ending<'a> {
+    pub(super) fn new(driving: &DrivingArgs, showing: &'a ShowingArgs, surroundings: &'a Surroundings) -> Self {
+        Self {
+            fail_on_limit: driving.fail_on_limit,
+            showing,
+            surroundings,
+        }
+    }
 }
 
 /// Starts the run, executes it to its end, prints the result, and returns the exit code.

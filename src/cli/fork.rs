@@ -12,16 +12,10 @@ use ensemble_runs::EditedText;
 /// `ensemble fork`.
 pub(super) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let showing = showing(&args.showing, surroundings);
-    let runs = surroundings.runs_with(showing.operator);
-    let mut options = given::options(&args.answering, &args.driving, surroundings)?;
-    options.live_output = showing.live_output;
-    options.reporters.push(showing.reporter);
+    let runs = surroundings.runs_with(&showing.operator);
+    let options = given::options(&args.answering, &args.driving, showing, surroundings)?;
     let set = given::set(&args.set)?;
-    let ending = Ending {
-        fail_on_limit: args.driving.fail_on_limit,
-        showing: &args.showing,
-        surroundings,
-    };
+    let ending = Ending::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let edited = args.ensemble.as_deref();
         let fork = runs.fork(&*args.run, args.at_turn, set, edited, options).await?;
@@ -34,15 +28,9 @@ pub(super) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, C
 pub(super) fn rerun(args: &RerunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let (agent, turn) = place(&args.from)?;
     let showing = showing(&args.showing, surroundings);
-    let runs = surroundings.runs_with(showing.operator);
-    let mut options = given::options(&args.answering, &args.driving, surroundings)?;
-    options.live_output = showing.live_output;
-    options.reporters.push(showing.reporter);
-    let ending = Ending {
-        fail_on_limit: args.driving.fail_on_limit,
-        showing: &args.showing,
-        surroundings,
-    };
+    let runs = surroundings.runs_with(&showing.operator);
+    let options = given::options(&args.answering, &args.driving, showing, surroundings)?;
+    let ending = Ending::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let edited = args.ensemble.as_deref();
         let fork = runs.rerun(&*args.run, agent, turn, edited, options).await?;

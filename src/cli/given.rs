@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::args::{AnsweringArgs, DrivingArgs};
 use super::error::CliError;
 use super::inputs::read_stdin;
+use super::shown::Showing;
 use super::surroundings::Surroundings;
 use ensemble_agents::agent::input::Answers;
 use ensemble_language::data::Context;
@@ -15,13 +16,17 @@ use ensemble_language::loader;
 use ensemble_runs::project::read_source;
 use ensemble_runs::{CacheFolder, RunError, RunOptions};
 
-/// The options that every run has.
+/// The options that every run has, with its reporter and its live output.
 pub(super) fn options(
     answering: &AnsweringArgs,
     driving: &DrivingArgs,
+    showing: Showing,
     surroundings: &Surroundings,
 ) -> Result<RunOptions, CliError> {
-    Ok(self::answering(answering, surroundings)?.durability(driving.durability()))
+    let mut options = self::answering(answering, surroundings)?.durability(driving.durability());
+    options.reporters.push(showing.reporter);
+    options.live_output = showing.live_output;
+    Ok(options)
 }
 
 /// The options for answers and models.

@@ -20,7 +20,7 @@ use ensemble_runs::replay::{Progress, ReplayOptions, ReplayOutcome, Replayed, Ru
 /// `ensemble replay`.
 pub(super) fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let showing = showing(&args.showing, surroundings);
-    let runs = surroundings.runs_with(showing.operator);
+    let runs = surroundings.runs_with(&showing.operator);
     let mut run = match args.live.is_empty() {
         true => RunOptions::default(),
         false => given::answering(&args.answering, surroundings)?.durability(Durability::None),

@@ -14,18 +14,12 @@ use ensemble_runs::RecordedRun;
 
 /// `ensemble resume`.
 pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let mut showing = showing(&args.showing, surroundings);
-    let runs = surroundings.runs_with(showing.operator);
-    let mut options = given::options(&args.answering, &args.driving, surroundings)?;
-    options.live_output = showing.live_output;
-    let ending = Ending {
-        fail_on_limit: args.driving.fail_on_limit,
-        showing: &args.showing,
-        surroundings,
-    };
+    let showing = showing(&args.showing, surroundings);
+    let runs = surroundings.runs_with(&showing.operator);
+    let mut options = given::options(&args.answering, &args.driving, showing, surroundings)?;
+    let ending = Ending::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         if let Some(file) = &args.ensemble {
-            options.reporters.push(showing.reporter);
             let fork = runs.resume_edited(args.run.as_deref(), file, options).await?;
             print_changes(fork.edited.as_ref(), &args.showing, surroundings);
             return drive(fork.ready, QueuedMessages::default(), ending).await;
@@ -36,13 +30,14 @@ pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
             warn_incomplete_record(recorded.run.folder(), surroundings);
         }
         if recorded.has_ended() {
-            report_again(recorded, &mut *showing.reporter);
+            for reporter in &mut options.reporters {
+                report_again(recorded, &mut **reporter);
+            }
             return Ok(ending.show(&recorded.state, &recorded.prepared));
         }
         if !args.showing.quiet {
             note_changes(recorded, surroundings);
         }
-        options.reporters.push(showing.reporter);
         drive(held.resume(options)?, QueuedMessages::default(), ending).await
     })
 }
@@ -50,15 +45,9 @@ pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
 /// `ensemble continue`.
 pub(super) fn continue_run(args: &ContinueArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let showing = showing(&args.showing, surroundings);
-    let runs = surroundings.runs_with(showing.operator);
-    let mut options = given::options(&args.answering, &args.driving, surroundings)?;
-    options.live_output = showing.live_output;
-    options.reporters.push(showing.reporter);
-    let ending = Ending {
-        fail_on_limit: args.driving.fail_on_limit,
-        showing: &args.showing,
-        surroundings,
-    };
+    let runs = surroundings.runs_with(&showing.operator);
+    let options = given::options(&args.answering, &args.driving, showing, surroundings)?;
+    let ending = Ending::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let held = runs.hold(&*args.run).await?;
         let recorded = held.recorded();

@@ -15,12 +15,10 @@ use ensemble_runs::{EnsembleRef, Ready};
 /// `ensemble run`.
 pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let showing = showing(&args.showing, surroundings);
-    let runs = surroundings.runs_with(showing.operator);
+    let runs = surroundings.runs_with(&showing.operator);
     let prepared = Arc::new(runs.prepare(&EnsembleRef::file(&*args.ensemble))?);
     show_warnings(&prepared, &args.showing, surroundings);
-    let mut options = given::options(&args.answering, &args.driving, surroundings)?;
-    options.reporters.push(showing.reporter);
-    options.live_output = showing.live_output;
+    let mut options = given::options(&args.answering, &args.driving, showing, surroundings)?;
     options.input = args
         .input
         .as_deref()
@@ -32,11 +30,7 @@ pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, Cli
         return Ok(dry_run(&ready, &args.showing, surroundings));
     }
     let messages: QueuedMessages = args.then.iter().map(|text| text.as_str().into()).collect();
-    let ending = Ending {
-        fail_on_limit: args.driving.fail_on_limit,
-        showing: &args.showing,
-        surroundings,
-    };
+    let ending = Ending::new(&args.driving, &args.showing, surroundings);
     block_on(drive(ready, messages, ending))
 }
 

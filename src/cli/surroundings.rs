@@ -33,9 +33,9 @@ impl Surroundings {
     }
 
     /// The runs of the project, with this operator and a watchdog.
-    pub(super) fn runs_with(&self, operator: Arc<dyn Operator>) -> Runs {
+    pub(super) fn runs_with(&self, operator: &Arc<dyn Operator>) -> Runs {
         let host = Host::system()
-            .with_operator(operator)
+            .with_operator(Arc::clone(operator))
             .with_watchdog(watchdog::command());
         Runs::open(self.project.clone(), host)
     }
