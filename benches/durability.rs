@@ -15,8 +15,7 @@ use std::time::Duration;
 use chrono::Utc;
 use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_core::executor::{Clock, Executor};
-use ensemble_core::log::{CommitError, RunLog, SyncPoint};
-use ensemble_core::runner::BoxFuture;
+use ensemble_core::log::{Logged, RunLog, SyncPoint};
 use ensemble_core::runner::Runner;
 use ensemble_core::store::Durability;
 use ensemble_language::data::JsonMap;
@@ -57,11 +56,11 @@ struct Counting {
 }
 
 impl RunLog for Counting {
-    fn append<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), CommitError>> {
+    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
         self.writer.append(record)
     }
 
-    fn sync(&mut self, point: SyncPoint) -> BoxFuture<'_, Result<(), CommitError>> {
+    fn sync(&mut self, point: SyncPoint) -> Logged<'_> {
         self.asked += 1;
         self.writer.sync(point)
     }

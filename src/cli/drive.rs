@@ -103,17 +103,10 @@ impl Ending<'_> {
         };
         print_condition_error(ended, prepared, self.surroundings);
         if self.showing.output == Output::Json {
-            print_result(state, self.surroundings);
+            self.surroundings.print(&RunResult(state).to_text());
         }
         exit::of_run(ended.completion_reason, state.interrupted(), self.fail_on_limit)
     }
-}
-
-/// Prints the result as one JSON document on standard output.
-fn print_result(state: &ConversationState, surroundings: &Surroundings) {
-    let mut text = serde_json::to_string_pretty(&RunResult(state)).expect("results have string keys");
-    text.push('\n');
-    surroundings.print(&text);
 }
 
 /// Prints the diagnostic of a condition that could not be evaluated, with its position in the file.

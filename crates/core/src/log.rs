@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Poll};
 
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
@@ -21,10 +23,42 @@ pub const FORMAT: u32 = 2;
 /// Receives the events of one run before they are applied to the state.
 pub trait RunLog: Send {
     /// Appends the record. An error means that the event has not happened.
-    fn append<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), CommitError>>;
+    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a>;
 
     /// Makes all appended records as safe against a power failure as the durability of the log promises.
-    fn sync(&mut self, point: SyncPoint) -> BoxFuture<'_, Result<(), CommitError>>;
+    fn sync(&mut self, point: SyncPoint) -> Logged<'_>;
+}
+
+/// A future with the result of an operation of a log. Most operations have ended when it is created, and then it needs no
+/// memory of its own.
+pub enum Logged<'a> {
+    /// The operation has ended. `None`: the result was taken.
+    Ended(Option<Result<(), CommitError>>),
+    /// The operation takes time.
+    Later(BoxFuture<'a, Result<(), CommitError>>),
+}
+
+impl<'a> Logged<'a> {
+    /// The operation has ended with this result.
+    pub fn ended(result: Result<(), CommitError>) -> Self {
+        Self::Ended(Some(result))
+    }
+
+    /// The operation takes time.
+    pub fn later(operation: impl Future<Output = Result<(), CommitError>> + Send + 'a) -> Self {
+        Self::Later(Box::pin(operation))
+    }
+}
+
+impl Future for Logged<'_> {
+    type Output = Result<(), CommitError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Ended(result) => Poll::Ready(result.take().expect("a future is not polled after its end")),
+            Self::Later(operation) => operation.as_mut().poll(context),
+        }
+    }
 }
 
 /// The point of a run at which the log is asked to sync.

@@ -25,7 +25,6 @@ pub trait Operator: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Asked {
     /// The id of the run, which may be inside another run.
-    #[serde(serialize_with = "as_text")]
     pub run: RunId,
     /// The agent.
     pub agent: Arc<str>,
@@ -59,7 +58,6 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PermissionRequest {
     /// The id of the run, which may be inside another run.
-    #[serde(serialize_with = "as_text")]
     pub run: RunId,
     /// The agent whose model wants to call the tool.
     pub agent: Arc<str>,
@@ -101,8 +99,4 @@ impl Operator for Unattended {
     fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, Decision> {
         Box::pin(std::future::ready(Decision::Nobody))
     }
-}
-
-fn as_text<S: serde::Serializer>(id: &RunId, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(id.as_str())
 }

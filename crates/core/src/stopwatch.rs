@@ -4,6 +4,7 @@
 //! work of the program. While a person is asked, the stopwatches of the question are paused.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -86,6 +87,11 @@ impl Stopwatch {
         self.lock().elapsed(Instant::now())
     }
 
+    /// The time since the start of the stopwatch, with the time of pauses.
+    pub fn since_start(&self) -> Duration {
+        self.lock().begun.elapsed()
+    }
+
     /// Returns when the measured time has reached `limit`; never without a limit.
     pub async fn reaches(&self, limit: Option<Duration>) {
         let Some(limit) = limit else {
@@ -117,8 +123,10 @@ impl Stopwatch {
     /// # Errors
     /// The time limit was reached first.
     pub async fn timeout<T>(&self, limit: Option<Duration>, future: impl Future<Output = T>) -> Result<T, TimeUp> {
-        if limit.is_none() {
-            return Ok(future.await);
+        tokio::pin!(future);
+        // Many futures are ready at once, and then no timer is needed.
+        if let Poll::Ready(result) = futures_util::poll!(future.as_mut()) {
+            return Ok(result);
         }
         tokio::select! {
             biased;

@@ -15,7 +15,7 @@ pub type JsonMap = serde_json::Map<String, Value>;
 /// with the size of its outputs, not with the number of reads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Context(IndexMap<Arc<str>, Arc<Value>>);
+pub struct Context(IndexMap<Arc<str>, Arc<Value>, foldhash::fast::RandomState>);
 
 impl Context {
     /// The value under `key`.
@@ -234,6 +234,16 @@ impl Failure {
         Self {
             kind,
             error: error.into(),
+        }
+    }
+}
+
+impl Usage {
+    /// The sum of two usages that may be missing.
+    pub fn sum(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
         }
     }
 }

@@ -78,6 +78,8 @@ pub struct Template {
     environment: Environment<'static>,
     text: Arc<str>,
     variables: Vec<String>,
+    /// The rendered text of a template without expressions and tags, which is the same for every execution.
+    constant: Option<String>,
 }
 
 /// The reason why a text is not a template, or cannot be rendered.
@@ -105,11 +107,17 @@ impl Template {
             .get_template(NAME)
             .map(|template| undeclared(&environment, &template))
             .unwrap_or_default();
-        Ok(Self {
+        let mut template = Self {
             environment,
             text: text.into(),
             variables,
-        })
+            constant: None,
+        };
+        if is_constant(text) {
+            // A text that is too long is an error of the execution.
+            template.constant = template.render(&Scope::default()).ok();
+        }
+        Ok(template)
     }
 
     /// Whether the text uses any variable.
@@ -124,6 +132,9 @@ impl Template {
 
     /// Renders the template.
     pub fn render(&self, scope: &Scope) -> Result<String, TemplateError> {
+        if let Some(constant) = &self.constant {
+            return Ok(constant.clone());
+        }
         if let Some(name) = self.variables.iter().find(|name| !scope.knows(name)) {
             return Err(self.unknown(name, &scope.listens_to));
         }
@@ -147,8 +158,7 @@ impl Template {
 /// The text is not a template, or there is such a variable.
 pub fn check(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(), Fault> {
     static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(environment);
-    // Expressions and tags always begin with a brace.
-    if !text.contains('{') {
+    if is_constant(text) {
         return Ok(());
     }
     let template = ENVIRONMENT
@@ -235,6 +245,11 @@ fn blocks(scope: &Scope) -> Vec<String> {
         blocks.push(format!("## Output of {agent}\n{}", output_text(output)));
     }
     blocks
+}
+
+/// Whether the text has no expression, no tag and no comment: these always begin with a brace.
+fn is_constant(text: &str) -> bool {
+    !text.contains('{')
 }
 
 fn environment() -> Environment<'static> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::{DateTime, Utc};
 use ensemble_agents::agent::process::Invocation;
 use ensemble_core::executor::Clock;
 use ensemble_core::operator::{Operator, Unattended};
@@ -149,7 +149,9 @@ impl Default for Host {
 impl Clock for Host {
     fn now(&self) -> DateTime<Utc> {
         // As exactly as a journal keeps it, so that a run and its record tell the same.
-        (self.now)().trunc_subsecs(6)
+        let at = (self.now)();
+        let micros = at.timestamp_subsec_micros();
+        DateTime::from_timestamp(at.timestamp(), micros * 1_000).unwrap_or(at)
     }
 }
 

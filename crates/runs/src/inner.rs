@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::sub_ensemble::Conversations;
 use ensemble_core::conversation::{ConversationState, Event, RunResumed, RunStarted};
-use ensemble_core::executor::{Executor, run_timeout};
+use ensemble_core::executor::Executor;
 use ensemble_core::log::{FORMAT, RunLog};
 use ensemble_core::runner::{BoxFuture, Execution};
 use ensemble_core::store::{LogEnd, ReadError, StoreError, StoredRun};
@@ -111,6 +111,7 @@ impl InnerEnsemble {
             // It had ended, and the outer run was cut short before it could hear of that.
             return Ok(state);
         }
+        // While the sender lives, a script that died of Ctrl-C is not a failure at once: the outer run may end first.
         let (_sender, interruptions) = tokio::sync::mpsc::unbounded_channel();
         let mut executor = Executor {
             runners: self.agents.runners.clone(),
@@ -118,7 +119,7 @@ impl InnerEnsemble {
             reporter: &mut self.shared.hub.reporter(run.id().clone()),
             clock: &self.shared.host,
             interruptions,
-            timeout: run_timeout(&self.prepared.plan),
+            timeout: Some(self.prepared.plan.ensemble().limits.timeout),
             around: Some(execution.stopwatch.clone()),
         };
         let first = if is_new {

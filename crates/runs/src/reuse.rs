@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ensemble_core::conversation::{ConversationState, Event, ExecutionEnd, ExecutionFinished, OpenTurn, Slot};
 use ensemble_core::executor::execution;
 use ensemble_core::runner::Observation;
+use ensemble_core::stopwatch::Stopwatch;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{AgentKind, Memory};
 use ensemble_language::plan::Plan;
@@ -65,7 +66,7 @@ fn reads(
             following.push((slot.start.agent.clone(), slot.start.execution));
         }
         let reads_all = plan.incoming(slot.agent).next().is_none();
-        let digest = digest_of_reads(&execution(plan, state, slot), reads_all);
+        let digest = digest_of_reads(&execution(plan, state, slot, Stopwatch::default()), reads_all);
         reads.insert(slot.start.agent.clone(), digest);
     }
     followed.extend(following);

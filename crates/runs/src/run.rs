@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{Canceller, ConversationState, Event, Interruption, MessageAdded, Record, RunEnded};
-use ensemble_core::executor::{Executor, run_timeout};
+use ensemble_core::executor::Executor;
 use ensemble_core::log::{CommitError, RunLog};
 use ensemble_core::operator::{Answer, Asked, Decision, PermissionRequest};
 use ensemble_core::reporter::Reporter;
@@ -277,7 +277,7 @@ impl Driven {
             reporter: &mut reporter,
             clock: &self.host,
             interruptions: channels.interrupted,
-            timeout: run_timeout(&self.prepared.plan),
+            timeout: Some(self.prepared.plan.ensemble().limits.timeout),
             around: None,
         };
         if let Some(first) = self.first.take() {

@@ -46,8 +46,7 @@ fn written(format: ExportFormat, recorded: &RecordedRun) -> String {
         state,
     } = recorded;
     if format == ExportFormat::Json {
-        let text = serde_json::to_string_pretty(&RunResult(state));
-        return text.expect("results have string keys") + "\n";
+        return RunResult(state).to_text();
     }
     let agents: Vec<(Arc<str>, &'static str)> = prepared
         .plan

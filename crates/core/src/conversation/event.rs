@@ -256,7 +256,8 @@ pub struct ExecutionFinished {
     pub end: ExecutionEnd,
     /// The duration of the last attempt, in seconds.
     pub execution_time: f64,
-    /// The usage of the execution: tokens and cost.
+    /// The usage of the last attempt: tokens and cost. The records of the failed attempts have theirs; a copied result
+    /// has the usage of all attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// The end of the text that the execution wrote to stderr.

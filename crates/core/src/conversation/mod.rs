@@ -19,5 +19,7 @@ pub use event::{
 pub use history::HistoryEntry;
 pub use outcome::CompletionReason;
 pub use result::{RunResult, usage_by_agent};
-pub use standing::{DependencyFact, Standing, Why, dependency_fact, is_unseen, standing};
-pub use state::{AGENT_REQUESTS, AgentState, ConversationState, OpenExecution, OpenTurn, Slot};
+pub(crate) use standing::{DependencyFact, Why, dependency_fact, is_unseen};
+pub use standing::{Standing, standing};
+pub(crate) use state::AGENT_REQUESTS;
+pub use state::{AgentState, ConversationState, OpenExecution, OpenTurn, Slot};

@@ -12,6 +12,13 @@ use ensemble_language::data;
 /// The JSON result of a run, computed from its state.
 pub struct RunResult<'a>(pub &'a ConversationState);
 
+impl RunResult<'_> {
+    /// The document as indented text with a line break at its end.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string_pretty(self).expect("results have string keys") + "\n"
+    }
+}
+
 impl Serialize for RunResult<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let state = self.0;

@@ -9,7 +9,7 @@ use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
 
 /// The state of one dependency, as far as the facts decide it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DependencyFact {
+pub(crate) enum DependencyFact {
     /// The dependency is fulfilled; it has no condition, or the result of the condition does not matter.
     Holds,
     /// The dependency is not fulfilled, whatever the result of the condition would be.
@@ -20,7 +20,7 @@ pub enum DependencyFact {
 
 /// The reason why a dependency is not fulfilled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub(crate) enum Why {
     /// The agent has not ended with the result that `on` requires.
     NotEnded,
     /// The dependency has reached its `max_executions`.
@@ -43,7 +43,7 @@ pub enum Standing {
 }
 
 /// The state of one dependency of an agent, as far as the facts decide it.
-pub fn dependency_fact(state: &ConversationState, id: EdgeId, edge: &Edge) -> DependencyFact {
+pub(crate) fn dependency_fact(state: &ConversationState, id: EdgeId, edge: &Edge) -> DependencyFact {
     if edge.feedback && !state.agent(edge.to).has_executed() {
         return DependencyFact::Holds;
     }
@@ -70,7 +70,7 @@ fn has_ended(agent: &AgentState, on: Ending) -> bool {
 }
 
 /// Whether the agent at the start of the edge has a result that `edge.to` has not read.
-pub fn is_unseen(state: &ConversationState, edge: &Edge) -> bool {
+pub(crate) fn is_unseen(state: &ConversationState, edge: &Edge) -> bool {
     let from = state.agent(edge.from);
     let delivered = match edge.on {
         Ending::Success => from.last_success(),

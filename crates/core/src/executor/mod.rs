@@ -23,7 +23,6 @@ use crate::reporter::Reporter;
 use crate::resolver::{Decision, decide};
 use crate::runner::Runner;
 use crate::stopwatch::Stopwatch;
-use ensemble_language::plan::Plan;
 
 pub use turn::execution;
 
@@ -84,16 +83,23 @@ impl Executor<'_> {
     ///
     /// # Errors
     /// The log did not accept the event, so the event has not happened.
-    pub async fn commit(&mut self, state: &mut ConversationState, event: Event) -> Result<(), CommitError> {
+    pub fn commit(
+        &mut self,
+        state: &mut ConversationState,
+        event: Event,
+    ) -> impl Future<Output = Result<(), CommitError>> {
+        // Outside of the future, so that the event is moved once less.
         let record = Record {
             seq: state.next_seq(),
             at: self.clock.now(),
             event,
         };
-        self.log.append(&record).await?;
-        state.apply(&record);
-        self.reporter.report(&record, state);
-        Ok(())
+        async move {
+            self.log.append(&record).await?;
+            state.apply(&record);
+            self.reporter.report(&record, state);
+            Ok(())
+        }
     }
 
     /// The interruptions that have arrived since the last call.
@@ -129,9 +135,4 @@ impl Pace {
             self.gave_way = Instant::now();
         }
     }
-}
-
-/// The time limit of the plan for the whole run.
-pub fn run_timeout(plan: &Plan) -> Option<Duration> {
-    Some(plan.ensemble().limits.timeout)
 }

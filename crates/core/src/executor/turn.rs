@@ -1,12 +1,11 @@
 //! One turn: its parallel executions, attempts and pauses, deadlines, and interruptions.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::Instant;
 
 use super::{Executor, Pace};
 use crate::conversation::{
@@ -58,13 +57,19 @@ enum Wake {
 }
 
 /// The executions of a turn that are in progress. Dropping this value stops them.
-#[derive(Default)]
 struct Running {
     futures: FuturesUnordered<BoxFuture<'static, Step>>,
-    /// When each execution started, and the notes that stay available when it is stopped.
-    notes: HashMap<AgentId, (Instant, Notes)>,
-    /// The deadline of the turn.
+    /// The attempts that have started in this turn; the latest one of an agent is behind its earlier ones.
+    attempts: Vec<Attempt>,
+    /// The time of the turn.
     stopwatch: Stopwatch,
+}
+
+/// What stays available of an attempt when it is stopped.
+struct Attempt {
+    agent: AgentId,
+    stopwatch: Stopwatch,
+    notes: Notes,
 }
 
 impl Executor<'_> {
@@ -76,12 +81,12 @@ impl Executor<'_> {
         pace: &mut Pace,
     ) -> Result<(), CommitError> {
         let limits = &plan.ensemble().limits;
-        let turn = pace.stopwatch.inside();
         let side_by_side = limits.parallel_agents.map_or(usize::MAX, |limit| limit.get() as usize);
         let mut queue = queue(state);
         let mut running = Running {
-            stopwatch: turn.clone(),
-            ..Running::default()
+            futures: FuturesUnordered::new(),
+            attempts: Vec::with_capacity(queue.len()),
+            stopwatch: pace.stopwatch.inside(),
         };
         loop {
             while running.futures.len() < side_by_side
@@ -93,7 +98,7 @@ impl Executor<'_> {
                 return Ok(());
             }
             self.log.sync(SyncPoint::Commit).await?;
-            match self.wait(&mut running, pace, &turn, limits.turn_timeout).await {
+            match self.wait(&mut running, pace, limits.turn_timeout).await {
                 Wake::Step(step) => {
                     let mut steps = vec![step];
                     while let Some(Some(step)) = running.futures.next().now_or_never() {
@@ -120,7 +125,7 @@ impl Executor<'_> {
                 }
                 Wake::TurnTimeout => {
                     drop(running.futures);
-                    return self.fail_the_rest(plan, state, &running.notes).await;
+                    return self.fail_the_rest(plan, state, &running.attempts).await;
                 }
             }
         }
@@ -138,20 +143,14 @@ impl Executor<'_> {
     }
 
     /// Waits for the next result or interruption. Results that are available have precedence.
-    async fn wait(
-        &mut self,
-        running: &mut Running,
-        pace: &mut Pace,
-        turn: &Stopwatch,
-        turn_timeout: Option<Duration>,
-    ) -> Wake {
+    async fn wait(&mut self, running: &mut Running, pace: &mut Pace, turn_timeout: Option<Duration>) -> Wake {
         pace.keep().await;
         tokio::select! {
             biased;
             Some(step) = running.futures.next() => Wake::Step(step),
             Some(cause) = self.interruptions.recv() => Wake::Interrupted(cause),
             () = pace.stopwatch.reaches(self.timeout) => Wake::Interrupted(Interruption::Timeout),
-            () = turn.reaches(turn_timeout) => Wake::TurnTimeout,
+            () = running.stopwatch.reaches(turn_timeout) => Wake::TurnTimeout,
         }
     }
 
@@ -173,27 +172,27 @@ impl Executor<'_> {
             attempt: slot.attempt + 1,
         };
         let stopwatch = running.stopwatch.inside();
-        let execution = Execution {
-            stopwatch: stopwatch.clone(),
-            ..execution(plan, state, slot)
-        };
+        let execution = execution(plan, state, slot, stopwatch.clone());
         self.commit(state, Event::ExecutionStarted(started)).await?;
         let runner = self.runners[agent.index()].clone();
         let timeout = plan.agent(agent).timeout;
         let notes = execution.notes.clone();
-        let begun = Instant::now();
-        running.notes.insert(agent, (begun, notes.clone()));
+        running.attempts.push(Attempt {
+            agent,
+            stopwatch: stopwatch.clone(),
+            notes: notes.clone(),
+        });
         running.futures.push(Box::pin(async move {
             let performed = runner.execute(execution);
             let observed = stopwatch.timeout(timeout, performed).await.unwrap_or_else(|_| {
                 let seconds = timeout.unwrap_or_default().as_secs_f64();
-                timed_out(&format!("no end after {seconds} s"))
+                Observed::failure(FailureKind::Timeout, format!("no end after {seconds} s"))
             });
             Step::Ended(Box::new(Ended {
                 agent,
                 observed,
                 notes,
-                took: begun.elapsed(),
+                took: stopwatch.since_start(),
             }))
         }));
         Ok(())
@@ -297,19 +296,18 @@ impl Executor<'_> {
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
-        notes: &HashMap<AgentId, (Instant, Notes)>,
+        attempts: &[Attempt],
     ) -> Result<(), CommitError> {
         for agent in queue(state) {
-            let Observed::Finished(observation) = timed_out("turn_timeout_seconds was reached") else {
-                continue;
-            };
-            let (took, left) = match notes.get(&agent) {
-                Some((begun, notes)) => (begun.elapsed(), notes.take()),
+            let latest = attempts.iter().rfind(|attempt| attempt.agent == agent);
+            let (took, left) = match latest {
+                Some(attempt) => (attempt.stopwatch.since_start(), attempt.notes.take()),
                 None => (Duration::ZERO, Left::default()),
             };
             let observation = Observation {
+                result: Err(Failure::new(FailureKind::Timeout, "turn_timeout_seconds was reached")),
                 usage: left.usage,
-                ..observation
+                exchange: Vec::new(),
             };
             let finished = finished(plan, state, agent, observation, took, left);
             self.commit(state, Event::ExecutionFinished(finished)).await?;
@@ -337,8 +335,8 @@ fn slot(state: &ConversationState, agent: AgentId) -> Option<&Slot> {
     Some(&slots[at])
 }
 
-/// The data for the next attempt of the agent.
-pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot) -> Execution {
+/// The data for the next attempt of the agent, whose time this stopwatch measures.
+pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot, stopwatch: Stopwatch) -> Execution {
     let agent = plan.agent(slot.agent);
     let known = state.agent(slot.agent);
     Execution {
@@ -364,7 +362,7 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot) -> Executi
         remaining: remaining(plan, state, slot),
         last_failure: slot.last_failure.clone(),
         notes: Notes::default(),
-        stopwatch: Stopwatch::default(),
+        stopwatch,
     }
 }
 
@@ -424,12 +422,4 @@ fn finished(
         exchange: observation.exchange,
         reused: false,
     }
-}
-
-fn timed_out(error: &str) -> Observed {
-    Observed::Finished(Observation {
-        result: Err(Failure::new(FailureKind::Timeout, error)),
-        usage: None,
-        exchange: Vec::new(),
-    })
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Durability, Lease, LogEnd, ReadError, RunFollower, RunId, RunReader, RunStore, StoreError, StoredRun};
 use crate::conversation::{Event, Record};
-use crate::log::{CommitError, FORMAT, RunLog, SyncPoint};
+use crate::log::{FORMAT, Logged, RunLog, SyncPoint};
 use crate::runner::BoxFuture;
 
 /// A store in memory. Clones share the runs.
@@ -113,7 +113,7 @@ impl StoredRun for MemoryRun {
             if self.shared.is_leased.swap(true, Ordering::AcqRel) {
                 return Err(StoreError::Leased {
                     id: self.id.clone(),
-                    owner: "this one".to_owned(),
+                    owner: "or another handle in this one".to_owned(),
                 });
             }
             Ok(Box::new(MemoryLease(Arc::clone(&self.shared))) as Box<dyn Lease>)
@@ -198,13 +198,13 @@ impl Drop for MemoryLease {
 }
 
 impl RunLog for MemoryLog {
-    fn append<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), CommitError>> {
+    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
         lock(&self.0.records).push(record.clone());
-        Box::pin(std::future::ready(Ok(())))
+        Logged::ended(Ok(()))
     }
 
-    fn sync(&mut self, _point: SyncPoint) -> BoxFuture<'_, Result<(), CommitError>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn sync(&mut self, _point: SyncPoint) -> Logged<'_> {
+        Logged::ended(Ok(()))
     }
 }
 

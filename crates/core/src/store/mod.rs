@@ -12,6 +12,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::conversation::Record;
 use crate::log::{FORMAT, RunLog};
 use crate::runner::BoxFuture;
@@ -20,7 +22,8 @@ pub use crate::log::ReadError;
 pub use memory::MemoryStore;
 
 /// The id of a run. A run inside another has the id `OUTER/sub/NAME`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
 pub struct RunId(Arc<str>);
 
 impl RunId {

@@ -1,4 +1,5 @@
-//! Upper bounds for every run of an ensemble, computed by the checks.
+//! Upper bounds for every run of an ensemble, computed by the checks. Only tests with random ensembles use them: what
+//! the checks say of all runs must hold in each.
 
 use super::graph::Graph;
 use super::{edges, never, too_late, turns};

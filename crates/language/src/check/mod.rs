@@ -5,6 +5,7 @@
 //! written; anything that is only suspicious is a warning or a hint.
 
 mod allow;
+#[cfg(feature = "random-ensembles")]
 mod bounds;
 mod circle;
 mod constant;
@@ -31,6 +32,7 @@ use crate::ensemble::{Agent, Ensemble, Profile};
 use graph::Graph;
 
 pub use allow::apply_allowances;
+#[cfg(feature = "random-ensembles")]
 pub use bounds::{Bounds, bounds};
 pub use keys::OutputKeys;
 pub use text::Text;

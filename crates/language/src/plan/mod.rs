@@ -47,13 +47,19 @@ pub struct Edge {
     pub position: usize,
 }
 
+/// Agents by name.
+type Names = HashMap<Arc<str>, AgentId, foldhash::fast::RandomState>;
+
 /// An ensemble prepared for execution.
 #[derive(Debug)]
 pub struct Plan {
     ensemble: Arc<Ensemble>,
-    names: HashMap<Arc<str>, AgentId>,
-    reserved: HashMap<Arc<str>, AgentId>,
+    names: Names,
+    reserved: Names,
+    /// Ordered by the agent at the end and the position.
     edges: Vec<Edge>,
+    /// For each agent, the number of its first edge; behind the last agent, the number of edges.
+    first_edges: Vec<u32>,
     graph: DiGraph<AgentId, EdgeId, u32>,
     listeners: Vec<AgentId>,
     caps: Vec<Option<NonZeroU32>>,
@@ -66,7 +72,7 @@ impl Plan {
     ///
     /// The loader has checked the ensemble, so its names are unique and its edges refer to existing agents.
     pub fn build(ensemble: Arc<Ensemble>) -> Result<Self, Vec<Finding>> {
-        let names: HashMap<Arc<str>, AgentId> = (0..)
+        let names: Names = (0..)
             .zip(&ensemble.agents)
             .map(|(at, agent)| (agent.name.clone(), AgentId(at)))
             .collect();
@@ -102,12 +108,7 @@ impl Plan {
         Ok(Self::assemble(ensemble, names, edges, graph))
     }
 
-    fn assemble(
-        ensemble: Arc<Ensemble>,
-        names: HashMap<Arc<str>, AgentId>,
-        edges: Vec<Edge>,
-        graph: DiGraph<AgentId, EdgeId, u32>,
-    ) -> Self {
+    fn assemble(ensemble: Arc<Ensemble>, names: Names, edges: Vec<Edge>, graph: DiGraph<AgentId, EdgeId, u32>) -> Self {
         let mut caps = vec![None; ensemble.agents.len()];
         for (name, cap) in &ensemble.limits.max_agent_executions {
             if let Some(id) = names.get(name) {
@@ -130,11 +131,14 @@ impl Plan {
             .map(|agent| Arc::new(agent.config.clone()))
             .collect();
         let only_tools = only_tools(&ensemble, &names);
+        let first_edge = |agent: u32| edges.partition_point(|edge| edge.to.0 < agent) as u32;
+        let first_edges = (0..=caps.len() as u32).map(first_edge).collect();
         Self {
             ensemble,
             names,
             reserved,
             edges,
+            first_edges,
             graph,
             listeners,
             caps,
@@ -164,38 +168,44 @@ impl Plan {
     }
 
     /// The agent with this number.
+    #[inline]
     pub fn agent(&self, id: AgentId) -> &Agent {
         &self.ensemble.agents[id.index()]
     }
 
     /// The name of the agent with this number.
+    #[inline]
     pub fn name(&self, id: AgentId) -> &Arc<str> {
         &self.agent(id).name
     }
 
     /// The number of the agent with this name.
+    #[inline]
     pub fn id(&self, name: &str) -> Option<AgentId> {
         self.names.get(name).copied()
     }
 
     /// Whether the key is the name or the state key of an agent.
+    #[inline]
     pub fn is_reserved(&self, key: &str) -> bool {
         self.reserved.contains_key(key)
     }
 
     /// The edge with this number.
+    #[inline]
     pub fn edge(&self, id: EdgeId) -> &Edge {
         &self.edges[id.0 as usize]
     }
 
     /// The dependencies of an agent, in declaration order.
+    #[inline]
     pub fn incoming(&self, to: AgentId) -> impl DoubleEndedIterator<Item = (EdgeId, &Edge)> {
-        let start = self.edges.partition_point(|edge| edge.to < to);
-        let end = start + self.edges[start..].partition_point(|edge| edge.to == to);
-        (start..end).map(|at| (EdgeId(at as u32), &self.edges[at]))
+        let (start, end) = (self.first_edges[to.index()], self.first_edges[to.index() + 1]);
+        (start..end).map(EdgeId).zip(&self.edges[start as usize..end as usize])
     }
 
     /// The edges to the agents that depend on this agent.
+    #[inline]
     pub fn outgoing(&self, from: AgentId) -> impl Iterator<Item = (EdgeId, &Edge)> {
         self.graph
             .edges_directed(NodeIndex::from(from.0), Direction::Outgoing)
@@ -203,6 +213,7 @@ impl Plan {
     }
 
     /// The number of edges.
+    #[inline]
     pub fn edge_count(&self) -> usize {
         self.edges.len()
     }
@@ -214,16 +225,19 @@ impl Plan {
     }
 
     /// The agents without dependencies that may run more than once: every new output of another agent can start them.
+    #[inline]
     pub fn listeners(&self) -> &[AgentId] {
         &self.listeners
     }
 
     /// The agent's `max_agent_executions`, if it has one.
+    #[inline]
     pub fn cap(&self, id: AgentId) -> Option<NonZeroU32> {
         self.caps[id.index()]
     }
 
     /// The agent's `config`, shared with its executions.
+    #[inline]
     pub fn parameters(&self, id: AgentId) -> &Arc<JsonMap> {
         &self.parameters[id.index()]
     }
@@ -231,17 +245,19 @@ impl Plan {
     /// Whether the agent belongs to a tool only, so that it does not run by itself.
     ///
     /// This is the case if a tool names it, it has no dependencies, and no agent depends on it.
+    #[inline]
     pub fn is_only_tool(&self, id: AgentId) -> bool {
         self.only_tools[id.index()]
     }
 
     /// Whether the agent runs in every turn in which its dependencies are fulfilled.
+    #[inline]
     pub fn every_turn(&self, id: AgentId) -> bool {
         self.agent(id).conversation.trigger == Trigger::EveryTurn
     }
 }
 
-fn only_tools(ensemble: &Ensemble, names: &HashMap<Arc<str>, AgentId>) -> Vec<bool> {
+fn only_tools(ensemble: &Ensemble, names: &Names) -> Vec<bool> {
     let mut only_tools = vec![false; ensemble.agents.len()];
     for (_, agent) in ensemble.agent_tools() {
         if let Some(id) = names.get(agent) {
@@ -262,7 +278,7 @@ fn only_tools(ensemble: &Ensemble, names: &HashMap<Arc<str>, AgentId>) -> Vec<bo
 fn compile_conditions(
     agent: &Agent,
     id: AgentId,
-    names: &HashMap<Arc<str>, AgentId>,
+    names: &Names,
     findings: &mut Vec<Finding>,
 ) -> Vec<Option<Condition>> {
     let mut compiled = Vec::with_capacity(agent.dependencies.len());
@@ -292,7 +308,7 @@ fn compile_conditions(
     compiled
 }
 
-fn unknown_agent(name: &str, names: &HashMap<Arc<str>, AgentId>, at: crate::source::At) -> Finding {
+fn unknown_agent(name: &str, names: &Names, at: crate::source::At) -> Finding {
     let finding = Finding::error(CONDITION_AGENT, at, format!("there is no agent `{name}`"));
     match did_you_mean(name, names.keys().map(|known| &**known)) {
         Some(known) => finding.help(format!("did you mean `{known}`?")),

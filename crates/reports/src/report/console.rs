@@ -154,6 +154,11 @@ impl ConsoleWriter {
         }
     }
 
+    /// Whether there is a spinner.
+    pub(super) fn has_progress(&self) -> bool {
+        self.lock().options.progress
+    }
+
     /// How long lines on standard output and on standard error may be.
     pub(super) fn widths(&self) -> (LineWidth, LineWidth) {
         let options = self.lock().options;

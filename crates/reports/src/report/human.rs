@@ -2,10 +2,12 @@
 
 mod summary;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::Reporter;
-use super::console::{ConsoleWriter, call_line, is_long, result_line};
+use super::console::{ConsoleWriter, Shown, call_line, is_long, result_line};
 use super::format::{BAD, CAUTION, DIM, NAME, TURN, count, duration, kind_of, retry};
 use super::reasons::Reasons;
 use super::values::{self, output_text};
@@ -13,6 +15,7 @@ use super::wrap::LineWidth;
 use ensemble_core::conversation::{
     AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, Record, RunEnded, TurnStarted,
 };
+use ensemble_language::data::Failure;
 
 /// The verbosity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -34,8 +37,9 @@ pub struct Human {
     verbosity: Verbosity,
     /// In a chat, the user has typed the message and sees the prompt: neither is printed again.
     in_chat: bool,
-    running: Vec<String>,
-    last_outputs: Vec<String>,
+    running: Vec<Arc<str>>,
+    /// The outputs of the last turn, if they are printed at the end.
+    last_outputs: Vec<Arc<Value>>,
     begun: Option<chrono::DateTime<chrono::Utc>>,
     /// The reasons why agents did not run in a turn.
     reasons: Reasons,
@@ -86,7 +90,7 @@ impl Human {
     }
 
     fn turn_started(&mut self, turn: &TurnStarted) {
-        self.running = turn.starts.iter().map(|start| start.agent.to_string()).collect();
+        self.running = turn.starts.iter().map(|start| start.agent.clone()).collect();
         self.last_outputs.clear();
         self.show_running(turn.turn, true);
         if self.verbosity > Verbosity::Quiet && !self.in_chat {
@@ -110,6 +114,9 @@ impl Human {
     }
 
     fn show_running(&self, turn: u32, afresh: bool) {
+        if !self.console.has_progress() {
+            return;
+        }
         let message = match self.running.as_slice() {
             [] => String::new(),
             running => format!("turn {turn} · {}", running.join(", ")),
@@ -120,8 +127,28 @@ impl Human {
     fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
         let shown = self.console.close_reply(&finished.agent);
         self.console.print_heading();
-        self.running.retain(|name| *name != *finished.agent);
+        self.running.retain(|name| *name != finished.agent);
         self.show_running(finished.turn, false);
+        if self.verbosity == Verbosity::Quiet {
+            self.finished_quietly(finished);
+        } else {
+            self.print_finished(finished, shown, state);
+        }
+        self.print_notes(finished);
+        self.console.print_pending();
+    }
+
+    fn finished_quietly(&mut self, finished: &ExecutionFinished) {
+        match &finished.end {
+            ExecutionEnd::Succeeded(output) => self.last_outputs.push(Arc::clone(output)),
+            ExecutionEnd::Failed(failure) => {
+                let message = failure_text(failure);
+                self.print_err(&format!("{}: {message}\n", finished.agent));
+            }
+        }
+    }
+
+    fn print_finished(&mut self, finished: &ExecutionFinished, shown: Shown, state: &ConversationState) {
         let plan = state.plan();
         let kind = plan.id(&finished.agent).map_or("", |id| plan.agent(id).kind_name());
         let again = if finished.execution > 1 {
@@ -143,30 +170,12 @@ impl Human {
             ),
         };
         self.has_cut |= self.cuts(finished, shown.title);
-        match &finished.end {
-            ExecutionEnd::Succeeded(output) => {
-                let rest = match shown.text {
-                    true => beside_text(output, self.is_whole()),
-                    false => output_text(output, self.is_whole()),
-                };
-                if self.verbosity > Verbosity::Quiet {
-                    self.print(&format!("{title}{}", self.block(&rest)));
-                } else {
-                    self.last_outputs.push(output_text(output, true));
-                }
-            }
-            ExecutionEnd::Failed(failure) => {
-                let kind = kind_of(failure.kind);
-                let message = format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end());
-                if self.verbosity > Verbosity::Quiet {
-                    self.print(&format!("{title}{}", self.block(&message)));
-                } else {
-                    self.print_err(&format!("{}: {message}\n", finished.agent));
-                }
-            }
-        }
-        self.print_notes(finished);
-        self.console.print_pending();
+        let text = match &finished.end {
+            ExecutionEnd::Succeeded(output) if shown.text => beside_text(output, self.is_whole()),
+            ExecutionEnd::Succeeded(output) => output_text(output, self.is_whole()),
+            ExecutionEnd::Failed(failure) => failure_text(failure),
+        };
+        self.print(&format!("{title}{}", self.block(&text)));
     }
 
     /// The text on standard error about a finished execution.
@@ -220,7 +229,7 @@ impl Human {
             let text: String = self
                 .last_outputs
                 .drain(..)
-                .map(|word| format!("{}\n", word.trim_end()))
+                .map(|output| format!("{}\n", output_text(&output, true).trim_end()))
                 .collect();
             self.print(&text);
         }
@@ -285,6 +294,11 @@ impl Drop for Human {
     fn drop(&mut self) {
         self.console.finish();
     }
+}
+
+fn failure_text(failure: &Failure) -> String {
+    let kind = kind_of(failure.kind);
+    format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end())
 }
 
 /// The tools that a model has called, one on each line.

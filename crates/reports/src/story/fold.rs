@@ -91,7 +91,7 @@ impl Story {
         self.spend(failed.usage);
         self.warn(&failed.agent, &failed.warnings);
         if let Some(execution) = self.execution(&failed.agent) {
-            execution.usage = sum(execution.usage, failed.usage);
+            execution.usage = Usage::sum(execution.usage, failed.usage);
             let end = AttemptEnd::Failed {
                 failure: failed.failure.clone(),
                 pause: failed.pause,
@@ -105,7 +105,7 @@ impl Story {
         self.spend(finished.usage);
         self.warn(&finished.agent, &finished.warnings);
         if let Some(execution) = self.execution(&finished.agent) {
-            execution.usage = sum(execution.usage, finished.usage);
+            execution.usage = Usage::sum(execution.usage, finished.usage);
             execution.question = None;
             execution.end_attempt(AttemptEnd::Final, Some(at));
             let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
@@ -186,12 +186,5 @@ fn opened(event: &TurnStarted, at: DateTime<Utc>) -> Turn {
         waiting: event.waiting.clone(),
         requests: indexmap::IndexMap::new(),
         warnings: Vec::new(),
-    }
-}
-
-fn sum(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one + other),
-        (one, other) => one.or(other),
     }
 }

@@ -10,9 +10,8 @@ use std::sync::Arc;
 use super::blobs::{Blobs, private, sync_folder};
 use super::fault::{FaultPoint, crash, of_this_append};
 use ensemble_core::conversation::Record;
-use ensemble_core::log::{CommitError, FORMAT, RunLog, SyncPoint};
+use ensemble_core::log::{CommitError, FORMAT, Logged, RunLog, SyncPoint};
 use ensemble_core::records::{LargeFields, encode_beside};
-use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Durability, LogEnd};
 
 /// An open journal.
@@ -132,15 +131,15 @@ impl JournalWriter {
 }
 
 impl RunLog for JournalWriter {
-    fn append<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), CommitError>> {
-        Box::pin(std::future::ready(self.write(record)))
+    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
+        Logged::ended(self.write(record))
     }
 
-    fn sync(&mut self, point: SyncPoint) -> BoxFuture<'_, Result<(), CommitError>> {
+    fn sync(&mut self, point: SyncPoint) -> Logged<'_> {
         if !self.wants_sync(point) && !self.doomed {
-            return Box::pin(std::future::ready(Ok(())));
+            return Logged::ended(Ok(()));
         }
-        Box::pin(async move {
+        Logged::later(async move {
             if self.wants_sync(point) {
                 self.sync_file().await?;
             }

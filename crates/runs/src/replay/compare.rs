@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event, Record, TurnStarted};
-use ensemble_core::log::{CommitError, Decided, Divergence, RunLog, SyncPoint};
+use ensemble_core::log::{CommitError, Decided, Divergence, Logged, RunLog, SyncPoint};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::ReadError;
 
@@ -102,16 +102,16 @@ impl<'a> ComparingLog<'a> {
 }
 
 impl RunLog for ComparingLog<'_> {
-    fn append<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), CommitError>> {
+    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
         match &record.event {
-            Event::TurnStarted(turn) => Box::pin(self.turn(turn)),
-            Event::RunEnded(ended) => Box::pin(self.ended(ended.completion_reason)),
-            _ => Box::pin(std::future::ready(Ok(()))),
+            Event::TurnStarted(turn) => Logged::later(self.turn(turn)),
+            Event::RunEnded(ended) => Logged::later(self.ended(ended.completion_reason)),
+            _ => Logged::ended(Ok(())),
         }
     }
 
-    fn sync(&mut self, _point: SyncPoint) -> BoxFuture<'_, Result<(), CommitError>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn sync(&mut self, _point: SyncPoint) -> Logged<'_> {
+        Logged::ended(Ok(()))
     }
 }
 

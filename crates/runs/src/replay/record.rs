@@ -260,10 +260,7 @@ fn observation(finished: ExecutionFinished, before: Option<Usage>, for_models: b
             ExecutionEnd::Failed(failure) => Err(failure),
             ExecutionEnd::Succeeded(said) => Ok(output(said)),
         },
-        usage: match (before, finished.usage) {
-            (Some(before), usage) => Some(before + usage.unwrap_or_default()),
-            (None, usage) => usage,
-        },
+        usage: Usage::sum(before, finished.usage),
         exchange: if for_models { finished.exchange } else { Vec::new() },
     }
 }

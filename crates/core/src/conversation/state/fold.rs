@@ -144,7 +144,7 @@ impl ConversationState {
             slot.failed_attempts += 1;
             slot.last_ended = event.attempt;
             slot.last_failure = Some(event.failure.clone());
-            slot.usage = add_usage(slot.usage, event.usage);
+            slot.usage = Usage::sum(slot.usage, event.usage);
         }
         let warn = |warning: &String| format!("{}: {warning}", event.agent);
         self.warn(event.warnings.iter().map(warn));
@@ -152,7 +152,7 @@ impl ConversationState {
 
     fn execution_finished(&mut self, event: &ExecutionFinished, at: DateTime<Utc>) {
         if let Some(slot) = self.slot_mut(&event.agent) {
-            slot.usage = add_usage(slot.usage, event.usage);
+            slot.usage = Usage::sum(slot.usage, event.usage);
             slot.progress = OpenExecution::Finished(Box::new((event.clone(), at)));
         }
     }
@@ -324,12 +324,5 @@ fn remembers(plan: &Plan, id: AgentId) -> bool {
         // This finds answers again that a model gave instead of a person.
         AgentKind::Input(_) => true,
         AgentKind::Script { .. } | AgentKind::Ensemble { .. } => false,
-    }
-}
-
-fn add_usage(one: Option<Usage>, other: Option<Usage>) -> Option<Usage> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one + other),
-        (one, other) => one.or(other),
     }
 }

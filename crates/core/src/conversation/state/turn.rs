@@ -30,7 +30,7 @@ pub struct Slot {
     pub last_ended: u32,
     /// The failure of the last failed attempt.
     pub last_failure: Option<Failure>,
-    /// The usage of the failed attempts.
+    /// The usage of the attempts that have ended.
     pub usage: Option<Usage>,
     /// The progress of the execution.
     pub progress: OpenExecution,

@@ -16,6 +16,7 @@ use ensemble_core::conversation::{CompletionReason, NotRun, RunStarted};
 use ensemble_core::conversation::{
     Event, ExecutionEnd, ExecutionFinished, InputRequested, Interruption, Record, RunEnded,
 };
+use ensemble_language::data::Usage;
 
 /// The number of lines of an output that are shown by default.
 const LINES: usize = 8;
@@ -153,7 +154,7 @@ impl StoryPrinter {
     fn finished(&mut self, finished: &ExecutionFinished, story: &Story) -> String {
         let turn = story.turns().last();
         let execution = turn.and_then(|turn| turn.executions.iter().find(|one| one.agent == finished.agent));
-        let mut text = self.title(finished);
+        let mut text = self.title(finished, execution.and_then(|execution| execution.usage));
         if let Some(execution) = execution {
             let lines = self.circumstances(execution);
             text.push_str(&lines);
@@ -186,7 +187,8 @@ impl StoryPrinter {
         text
     }
 
-    fn title(&self, finished: &ExecutionFinished) -> String {
+    /// The first line of an execution, with the usage of all its attempts.
+    fn title(&self, finished: &ExecutionFinished, usage: Option<Usage>) -> String {
         let (style, mark) = match finished.end {
             ExecutionEnd::Succeeded(_) => (GOOD, "✓"),
             ExecutionEnd::Failed(_) => (BAD, "✗"),
@@ -202,7 +204,7 @@ impl StoryPrinter {
         if let Some(kind) = self.kinds.get(&finished.agent) {
             about.insert(0, (*kind).to_owned());
         }
-        if let Some(usage) = finished.usage {
+        if let Some(usage) = usage {
             about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
         }
         format!(
