@@ -205,7 +205,7 @@ Feature: Failures and outcomes
       | broken | 1     |
       | beside | 1     |
 
-  Scenario: A later success makes an earlier failure good
+  Scenario: A later success does not make an earlier failure good
     Given the ensemble "a.yaml":
       """
       name: recovers
@@ -219,7 +219,7 @@ Feature: Failures and outcomes
       if execution < 3 { throw "not yet" } else { #{ done: true } }
       """
     When I run `ensemble run a.yaml --output json`
-    Then it ends as "completed" with exit code 0
+    Then it ends as "agent_failed" with exit code 1
     And execution 2 of "flaky" failed (reported) saying "not yet"
     And execution 3 of "flaky" gave "done" = true
 
@@ -439,3 +439,52 @@ Feature: Failures and outcomes
     When I run `ensemble run a.yaml --output json`
     Then it ends as "agent_failed" with exit code 1
     And the result has "detail" = "b failed: broken.rhai:1:1: b is on fire"
+
+  Scenario: One failure that nobody handled is the outcome, whatever comes after it
+    Given the ensemble "a.yaml":
+      """
+      name: again
+      agents:
+        - name: flaky
+          script: flaky.rhai
+          conversation: {max_turns: 3, trigger: every_turn}
+      """
+    And the Rhai script "flaky.rhai":
+      """
+      if execution == 2 { throw "no luck" }
+      #{ nr: execution }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "agent_failed" with exit code 1
+    And the result has "detail" = "flaky failed: flaky.rhai:1:21: no luck"
+    And the execution counts are:
+      | agent | count |
+      | flaky | 3     |
+    When I run `ensemble run a.yaml --then "more" --then "it's all"`
+    Then the exit code is 1
+    And stderr says "3 executions, 1 failed"
+    And stderr says "run it again with: ensemble rerun"
+    And stderr says "--from flaky@2"
+    And stderr says "not said, because the run did not end well: --then more"
+    And stderr says "--then 'it'\''s all'"
+
+  Scenario: A failure that may be is counted
+    Given the ensemble "a.yaml":
+      """
+      name: lenient
+      agents:
+        - {name: a, script: broken.rhai, on_error: continue}
+        - {name: b, script: fine.rhai}
+      """
+    And the Rhai script "broken.rhai":
+      """
+      throw "no"
+      """
+    When I run `ensemble run a.yaml`
+    Then the exit code is 0
+    And stderr says "completed"
+    And stderr says "2 executions, 1 failed"
+    When I run `ensemble runs show`
+    Then stdout says "2 executions, 1 failed"
+    When I run `ensemble runs list`
+    Then stdout says "executions 2 (1 failed)"

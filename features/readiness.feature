@@ -480,3 +480,147 @@ Feature: Which agents are ready
       | 3    | often           |
       | 4    | often, listener |
     And the journal says that "listener" did not run in turn 3: {"reason": "condition_false", "dependency": "often", "condition": "output.nr == 3", "values": [{"expression": "output.nr", "value": 2}]}
+
+  Scenario: A join in a loop reads what belongs together
+    Given the ensemble "a.yaml":
+      """
+      name: join
+      agents:
+        - name: writer
+          script: say.rhai
+          dependencies: [{agent_name: judge, feedback: true}]
+          conversation: {max_turns: 2}
+        - name: critic
+          script: say.rhai
+          depends_on: [writer]
+          conversation: {max_turns: 9}
+        - name: judge
+          script: pair.rhai
+          depends_on: [writer, critic]
+          conversation: {max_turns: 9}
+      """
+    And the Rhai script "pair.rhai":
+      """
+      #{ draft: dependencies.writer.nr, critique: dependencies.critic.nr }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And the agents ran in this order:
+      | turn | agents |
+      | 1    | writer |
+      | 2    | critic |
+      | 3    | judge  |
+      | 4    | writer |
+      | 5    | critic |
+      | 6    | judge  |
+    And execution 2 of "judge" gave "draft" = 2
+    And execution 2 of "judge" gave "critique" = 2
+
+  Scenario: The reason says for whom a ready agent waits
+    Given the ensemble "a.yaml":
+      """
+      name: join
+      agents:
+        - name: writer
+          script: say.rhai
+          dependencies: [{agent_name: judge, feedback: true}]
+          conversation: {max_turns: 2}
+        - name: critic
+          script: say.rhai
+          depends_on: [writer]
+          conversation: {max_turns: 9}
+        - name: judge
+          script: say.rhai
+          depends_on: [writer, critic]
+          conversation: {max_turns: 9}
+      """
+    When I run `ensemble run a.yaml -v`
+    Then the exit code is 0
+    And stderr says "judge: waits for critic, which is about to answer again"
+
+  Scenario: `wait_for: nothing` takes what there is
+    Given the ensemble "a.yaml":
+      """
+      name: join
+      agents:
+        - name: writer
+          script: say.rhai
+          dependencies: [{agent_name: judge, feedback: true}]
+          conversation: {max_turns: 2}
+        - name: critic
+          script: say.rhai
+          depends_on: [writer]
+          conversation: {max_turns: 9}
+        - name: judge
+          script: pair.rhai
+          dependencies: [{agent_name: writer}, {agent_name: critic, wait_for: nothing}]
+          conversation: {max_turns: 2}
+      """
+    And the Rhai script "pair.rhai":
+      """
+      #{ draft: dependencies.writer.nr, critique: dependencies.critic.nr }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And the agents ran in this order:
+      | turn | agents        |
+      | 1    | writer        |
+      | 2    | critic        |
+      | 3    | judge         |
+      | 4    | writer        |
+      | 5    | critic, judge |
+    And execution 2 of "judge" gave "draft" = 2
+    And execution 2 of "judge" gave "critique" = 1
+
+  Scenario Outline: `wait_for: settled` waits for the end of the loop, approved or exhausted
+    Given the ensemble "a.yaml":
+      """
+      name: essay
+      agents:
+        - name: writer
+          script: say.rhai
+          dependencies: [{agent_name: reviewer, feedback: true, condition: "not output.approved"}]
+          conversation: {max_turns: 3}
+        - name: reviewer
+          script: review.rhai
+          depends_on: [writer]
+          conversation: {max_turns: 3}
+        - name: publisher
+          script: pair.rhai
+          dependencies: [{agent_name: reviewer, wait_for: settled}]
+      """
+    And the Rhai script "review.rhai":
+      """
+      #{ approved: dependencies.writer.nr == <approved>, nr: execution }
+      """
+    And the Rhai script "pair.rhai":
+      """
+      #{ review: dependencies.reviewer.nr }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "publisher" gave "review" = <review>
+    And the execution counts are:
+      | agent     | count    |
+      | writer    | <review> |
+      | reviewer  | <review> |
+      | publisher | 1        |
+
+    Examples:
+      | approved | review |
+      | 2        | 2      |
+      | 9        | 3      |
+
+  Scenario: `wait_for` beside `requires_all: false` is an error
+    Given the ensemble "a.yaml":
+      """
+      name: either
+      agents:
+        - {name: a, script: say.rhai}
+        - name: b
+          script: say.rhai
+          dependencies: [{agent_name: a, requires_all: false, wait_for: settled}]
+      """
+    When I run `ensemble validate a.yaml`
+    Then the exit code is 2
+    And stdout says "E038"

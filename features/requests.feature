@@ -1,5 +1,5 @@
 Feature: Agents ask for agents
-  `agent_requests` start their targets in the next turn, and only then.
+  `agent_requests` start their targets in the next turn. Several requests for one agent wait for their turn.
 
   Background:
     Given the Rhai script "asked.rhai":
@@ -41,7 +41,7 @@ Feature: Agents ask for agents
       | true  | [#{target_agent: "worker"}]        | max_turns 1           | [{"target_agent": "worker"}] |
       | true  | [#{target_agent: "worker", priority: "x"}] | priority      | [{"target_agent": "worker", "priority": "x"}] |
 
-  Scenario: Of several requests the highest priority wins, then the first declared
+  Scenario: Of several requests the highest priority comes first, then the oldest, then the first declared
     Given the ensemble "a.yaml":
       """
       name: priorities
@@ -55,9 +55,11 @@ Feature: Agents ask for agents
         - name: loud
           script: asked.rhai
           dependencies: [{agent_name: one, condition: "false"}]
+          conversation: {max_turns: 2}
         - name: even
           script: asked.rhai
           dependencies: [{agent_name: one, condition: "false"}]
+          conversation: {max_turns: 9}
       """
     And the Rhai script "one.rhai":
       """
@@ -73,8 +75,74 @@ Feature: Agents ask for agents
       """
     When I run `ensemble run a.yaml --output json`
     Then it ends as "completed" with exit code 0
+    And the agents ran in this order:
+      | turn | agents     |
+      | 1    | one, two   |
+      | 2    | loud, even |
+      | 3    | loud, even |
+      | 4    | even       |
     And execution 1 of "loud" gave "request" = {"from": "two", "parameters": {}, "priority": 2}
+    And execution 2 of "loud" gave "request" = {"from": "one", "parameters": {"nr": 1}, "priority": 1}
     And execution 1 of "even" gave "request" = {"from": "one", "parameters": {"nr": 1}, "priority": 0}
+    And execution 2 of "even" gave "request" = {"from": "one", "parameters": {"nr": 2}, "priority": 0}
+    And execution 3 of "even" gave "request" = {"from": "two", "parameters": {}, "priority": 0}
+    And there are no warnings
+
+  Scenario: A request that arrives later waits behind the older ones of its priority
+    Given the ensemble "a.yaml":
+      """
+      name: later
+      agents:
+        - name: boss
+          script: boss.rhai
+          conversation: {triggers_conversation: true, max_turns: 2, trigger: every_turn}
+        - name: worker
+          script: asked.rhai
+          dependencies: [{agent_name: boss, condition: "false"}]
+          conversation: {max_turns: 9}
+      """
+    And the Rhai script "boss.rhai":
+      """
+      if execution == 1 {
+        #{ agent_requests: [#{target_agent: "worker", parameters: #{nr: 1}}, #{target_agent: "worker", parameters: #{nr: 2}}] }
+      } else {
+        #{ agent_requests: [
+          #{target_agent: "worker", parameters: #{nr: 3}},
+          #{target_agent: "worker", priority: 1, parameters: #{nr: 4}}
+        ] }
+      }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "worker" gave "request.parameters" = {"nr": 1}
+    And execution 2 of "worker" gave "request.parameters" = {"nr": 4}
+    And execution 3 of "worker" gave "request.parameters" = {"nr": 2}
+    And execution 4 of "worker" gave "request.parameters" = {"nr": 3}
+
+  Scenario: A request that is left when its target reaches its limit is a warning
+    Given the ensemble "a.yaml":
+      """
+      name: left
+      agents:
+        - name: boss
+          script: boss.rhai
+          conversation: {triggers_conversation: true}
+        - name: worker
+          script: asked.rhai
+          dependencies: [{agent_name: boss, condition: "false"}]
+          conversation: {max_turns: 2}
+      """
+    And the Rhai script "boss.rhai":
+      """
+      #{ agent_requests: [#{target_agent: "worker"}, #{target_agent: "worker"}, #{target_agent: "worker"}] }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And the execution counts are:
+      | agent  | count |
+      | boss   | 1     |
+      | worker | 2     |
+    And a warning says "boss: a request was ignored: `worker` has reached its max_turns 2"
 
   Scenario: A request holds for the next turn only, and counts on no edge
     Given the ensemble "a.yaml":

@@ -11,6 +11,7 @@ use super::surroundings::Surroundings;
 use super::{exit, signals};
 use ensemble_core::conversation::{CompletionReason, ConversationState, RunEnded};
 use ensemble_language::diagnostic::Severity;
+use ensemble_reports::report::story::quoted;
 use ensemble_reports::report::{RunResult, diagnostics};
 use ensemble_runs::{Prepared, Ready};
 
@@ -21,6 +22,11 @@ pub(super) trait Messages {
 
     /// Called when there are no more messages.
     fn finish(&self, _run_id: &str) {}
+
+    /// The messages that were not said, because the conversation did not end well.
+    fn unsaid(&self) -> Vec<Arc<str>> {
+        Vec::new()
+    }
 }
 
 /// Messages from the command line. After a conversation that ended with an error, the rest is dropped.
@@ -38,6 +44,10 @@ impl Messages for QueuedMessages {
         let well = ended.completion_reason == CompletionReason::Completed || ended.completion_reason.is_limit();
         let text = if well { self.0.pop_front() } else { None };
         Box::pin(std::future::ready(text))
+    }
+
+    fn unsaid(&self) -> Vec<Arc<str>> {
+        self.0.iter().cloned().collect()
     }
 }
 
@@ -81,7 +91,9 @@ pub(super) async fn drive(ready: Ready, mut messages: impl Messages, ending: End
     }
     let prepared = run.prepared().clone();
     let finished = run.finish().await?;
-    Ok(ending.show(&finished.state, &prepared))
+    let code = ending.show(&finished.state, &prepared);
+    ending.report_unsaid(&messages.unsaid());
+    Ok(code)
 }
 
 /// Waits for the end of the conversation; a signal cancels it. `None`: the run stopped with an error, which its end
@@ -96,6 +108,15 @@ async fn ended(run: &ensemble_runs::Run, signals: &mut signals::Signals) -> Opti
 }
 
 impl Ending<'_> {
+    /// Says which messages of `--then` the conversation has not heard.
+    fn report_unsaid(&self, unsaid: &[Arc<str>]) {
+        for text in unsaid {
+            let text = quoted(text);
+            self.surroundings
+                .print_err(&format!("not said, because the run did not end well: --then {text}\n"));
+        }
+    }
+
     /// Prints the result of a run that has ended, and returns the exit code.
     pub(super) fn show(&self, state: &ConversationState, prepared: &Prepared) -> u8 {
         let Some(ended) = state.ended() else {

@@ -48,6 +48,7 @@ struct Brief {
     outcome: String,
     turns: u32,
     executions: usize,
+    failed: u32,
 }
 
 async fn list(store: &dyn RunStore, as_json: bool, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -83,11 +84,14 @@ fn brief(run: &dyn StoredRun, journal: &Journal) -> Result<Brief, CliError> {
     let started = started(&journal.records)?;
     let mut outcome = "unfinished".to_owned();
     let mut turns = 0;
-    let mut executions = 0;
+    let (mut executions, mut failed) = (0, 0);
     for record in &journal.records {
         match &record.event {
             Event::TurnFinished(turn) => turns = turn.turn,
-            Event::ExecutionFinished(_) => executions += 1,
+            Event::ExecutionFinished(finished) => {
+                executions += 1;
+                failed += u32::from(finished.failure().is_some());
+            }
             Event::RunEnded(ended) => outcome = ended.completion_reason.to_string(),
             Event::RunResumed(_) => "unfinished".clone_into(&mut outcome),
             _ => {}
@@ -100,6 +104,7 @@ fn brief(run: &dyn StoredRun, journal: &Journal) -> Result<Brief, CliError> {
         outcome,
         turns,
         executions,
+        failed,
     })
 }
 
@@ -112,6 +117,7 @@ impl Brief {
             "completion_reason": self.outcome,
             "turn_count": self.turns,
             "executions": self.executions,
+            "failed": self.failed,
         })
     }
 
@@ -123,9 +129,14 @@ impl Brief {
             outcome,
             turns,
             executions,
+            failed,
             ..
         } = self;
-        format!("{id}  {when}  {ensemble:widest$}  {outcome}, turns {turns}, executions {executions}\n")
+        let failed = match failed {
+            0 => String::new(),
+            failed => format!(" ({failed} failed)"),
+        };
+        format!("{id}  {when}  {ensemble:widest$}  {outcome}, turns {turns}, executions {executions}{failed}\n")
     }
 }
 

@@ -115,7 +115,7 @@ fn the_story_tells_turn_by_turn_and_the_command_it_names_answers() {
             "turn 3\n  ? person is waiting for an answer\n    Shall we ship it?\n    · not yet\n    · yes\n",
             "– never: as before\n",
             "? waiting_for_input\n",
-            "2 turns · 3 executions · ",
+            "2 turns · 3 executions, 1 failed · ",
             "1 model request · ",
             "simulated: no model was asked for planner\n",
         ],

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use crate::ensemble::{
     Agent, AgentKind, Conversation, Declared, Dependency, Ending, Ensemble, Limits, OnError, OnResume, Retry, Trigger,
+    WaitFor,
 };
 use crate::plan::Plan;
 
@@ -20,6 +21,7 @@ const CONDITIONS: [&str; 5] = [
 ];
 
 fn dependency(agents: usize) -> impl Strategy<Value = Dependency> {
+    let wait_for = prop_oneof![4 => Just(WaitFor::Update), 1 => Just(WaitFor::Settled), 1 => Just(WaitFor::Nothing)];
     let on = prop_oneof![3 => Just(Ending::Success), 1 => Just(Ending::Failure), 1 => Just(Ending::Any)];
     let condition = prop::option::of(prop::sample::select(CONDITIONS.to_vec()));
     (
@@ -29,16 +31,20 @@ fn dependency(agents: usize) -> impl Strategy<Value = Dependency> {
         any::<bool>(),
         prop::bool::weighted(0.4),
         on,
+        wait_for,
     )
-        .prop_map(|(from, condition, max, requires_all, feedback, on)| Dependency {
-            agent_name: format!("a{from}").into(),
-            condition: condition.map(str::to_owned),
-            max_executions: max.and_then(NonZeroU32::new),
-            requires_all,
-            feedback,
-            on,
-            declared: Declared::Dependencies(0),
-        })
+        .prop_map(
+            |(from, condition, max, requires_all, feedback, on, wait_for)| Dependency {
+                agent_name: format!("a{from}").into(),
+                condition: condition.map(str::to_owned),
+                max_executions: max.and_then(NonZeroU32::new),
+                requires_all,
+                feedback,
+                on,
+                wait_for,
+                declared: Declared::Dependencies(0),
+            },
+        )
 }
 
 fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {

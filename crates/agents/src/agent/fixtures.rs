@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use super::{BoxFuture, Execution, Notes};
 use crate::model::{ModelError, ModelReply, ModelRequest, OnText, Provider};
 use ensemble_language::data::{Context, JsonMap, Remaining};
-use ensemble_language::ensemble::{Agent, AgentKind, Conversation, Declared, Dependency, Ending, OnError, Retry};
+use ensemble_language::ensemble::{
+    Agent, AgentKind, Conversation, Declared, Dependency, Ending, OnError, Retry, WaitFor,
+};
 
 /// An agent that listens to those.
 pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
@@ -17,6 +19,7 @@ pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
         requires_all: true,
         feedback: false,
         on: Ending::Success,
+        wait_for: WaitFor::default(),
         declared: Declared::DependsOn(at),
     };
     Agent {

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::CompletionReason;
 use crate::thread::Iteration;
 use ensemble_language::condition::Read;
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
+use ensemble_language::ensemble::WaitFor;
 
 /// One event with its number in the journal and its time.
 #[derive(Debug, Clone, PartialEq)]
@@ -192,12 +193,30 @@ pub enum Reason {
         /// The number of executions at which the limit was reached.
         count: u32,
     },
+    /// The agent is ready, but what it would read is about to be replaced.
+    Waits {
+        /// The dependencies that it waits for.
+        dependencies: Vec<Awaited>,
+    },
     /// There is no new output that the agent has not read.
     NothingNew,
     /// The agent belongs to a tool, and does not run by itself.
     OnlyTool,
     /// The agent was ready, but the run had ended.
     RunEnded,
+}
+
+/// A dependency for which a ready agent waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Awaited {
+    /// The agent that is depended on.
+    pub agent: Arc<str>,
+    /// The position of the dependency, from 0.
+    pub position: usize,
+    /// What the agent waits for.
+    pub wait_for: WaitFor,
+    /// An agent that is ready now and whose execution can lead to an output of `agent`; often `agent` itself.
+    pub ready: Arc<str>,
 }
 
 /// An attempt of an execution starts.
@@ -417,12 +436,31 @@ impl From<Interruption> for Cause {
 pub struct TurnFinished {
     /// The turn.
     pub turn: u32,
-    /// The requests for the next turn, by target agent.
-    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub requests: IndexMap<Arc<str>, Arc<Request>>,
+    /// The new requests by target agent, each list in the order of the agents that ask.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty", deserialize_with = "requests")]
+    pub requests: RequestsByTarget,
     /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// New requests by target agent.
+pub type RequestsByTarget = IndexMap<Arc<str>, Vec<Arc<Request>>>;
+
+/// Requests as format 3 has them, or one for each target, as in earlier formats.
+fn requests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RequestsByTarget, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Requests {
+        Several(Vec<Arc<Request>>),
+        One(Arc<Request>),
+    }
+    let targets = IndexMap::<Arc<str>, Requests>::deserialize(deserializer)?;
+    let all = targets.into_iter().map(|(target, requests)| match requests {
+        Requests::Several(requests) => (target, requests),
+        Requests::One(request) => (target, vec![request]),
+    });
+    Ok(all.collect())
 }
 
 /// The conversation has ended.
@@ -517,6 +555,22 @@ impl ExecutionFinished {
 }
 
 /// The text for reports: `waiting for writer`, `condition false: …`.
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            agent, ready, wait_for, ..
+        } = self;
+        match wait_for {
+            WaitFor::Settled if agent == ready => {
+                write!(f, "waits until {agent} has settled; it is about to answer again")
+            }
+            WaitFor::Settled => write!(f, "waits until {agent} has settled; {ready} is about to run"),
+            _ if agent == ready => write!(f, "waits for {agent}, which is about to answer again"),
+            _ => write!(f, "waits for {agent}, which is about to answer again after {ready}"),
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -534,6 +588,13 @@ impl fmt::Display for Reason {
                 if values.is_empty() { Ok(()) } else { f.write_str(")") }
             }
             Self::LimitReached { limit, count } => write!(f, "limit reached: {limit} {count}"),
+            Self::Waits { dependencies } => {
+                for (at, awaited) in dependencies.iter().enumerate() {
+                    f.write_str(if at == 0 { "" } else { "; " })?;
+                    awaited.fmt(f)?;
+                }
+                Ok(())
+            }
             Self::NothingNew => f.write_str("nothing new"),
             Self::OnlyTool => f.write_str("it is a tool and does not run by itself"),
             Self::RunEnded => f.write_str("the run ended first"),

@@ -12,9 +12,9 @@ mod standing;
 mod state;
 
 pub use event::{
-    AttemptFailed, Canceller, ConditionFailure, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, ForkedFrom,
-    InputRequested, Interruption, MessageAdded, NotRun, Reason, Record, RunEnded, RunResumed, RunStarted, Start,
-    TurnFinished, TurnStarted, Waiting,
+    AttemptFailed, Awaited, Canceller, ConditionFailure, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted,
+    ForkedFrom, InputRequested, Interruption, MessageAdded, NotRun, Reason, Record, RequestsByTarget, RunEnded,
+    RunResumed, RunStarted, Start, TurnFinished, TurnStarted, Waiting,
 };
 pub use history::HistoryEntry;
 pub use outcome::CompletionReason;

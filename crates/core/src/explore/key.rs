@@ -5,6 +5,7 @@
 
 use super::oracle::{Remembered, World};
 use crate::conversation::{ConversationState, is_unseen};
+use ensemble_language::ensemble::WaitFor;
 use ensemble_language::plan::AgentId;
 
 /// A value that is equal for states with the same possible futures.
@@ -18,12 +19,15 @@ pub(super) fn key(world: &World, state: &ConversationState, remembered: &Remembe
             agent.last_success().is_some(),
             agent.latest_failed(),
             agent.is_unhandled(),
-            state.request(id).is_some(),
         ]);
+        key.number(u32::try_from(state.requests(id).len()).unwrap_or(u32::MAX));
     }
     for id in plan.ids().filter(|id| !state.is_exhausted(plan, *id)) {
         for (edge_id, edge) in plan.incoming(id) {
             key.flags(&[is_unseen(state, edge)]);
+            if edge.requires_all && edge.wait_for == WaitFor::Update {
+                key.number(state.turns_waited(edge_id));
+            }
             if edge.max_executions.is_some() {
                 key.number(state.starts_of(edge_id));
             }

@@ -1,11 +1,11 @@
-//! The results of a finished turn: the requests for the next turn, and warnings.
+//! The results of a finished turn: new requests, and warnings.
 
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::conversation::{AGENT_REQUESTS, ConversationState, OpenExecution, OpenTurn, TurnFinished};
+use crate::conversation::{AGENT_REQUESTS, ConversationState, OpenExecution, OpenTurn, Slot, TurnFinished};
 use ensemble_language::data::Request;
 use ensemble_language::plan::{AgentId, Plan};
 
@@ -16,6 +16,9 @@ pub(super) fn finish(plan: &Plan, state: &ConversationState, turn: &OpenTurn) ->
         requests: IndexMap::new(),
         warnings: Vec::new(),
     };
+    for slot in &turn.slots {
+        finished.warnings.extend(too_many_requests(plan, state, slot));
+    }
     for slot in &turn.slots {
         let OpenExecution::Finished(ended) = &slot.progress else {
             continue;
@@ -35,6 +38,22 @@ pub(super) fn finish(plan: &Plan, state: &ConversationState, turn: &OpenTurn) ->
         }
     }
     finished
+}
+
+/// A warning for each request that waits for an agent which reaches its limit in this turn.
+fn too_many_requests(plan: &Plan, state: &ConversationState, slot: &Slot) -> Vec<String> {
+    let max_turns = plan.agent(slot.agent).conversation.max_turns.get();
+    if state.agent(slot.agent).executions() + 1 < max_turns {
+        return Vec::new();
+    }
+    let target = plan.name(slot.agent);
+    let warning = |request: &Arc<Request>| {
+        format!(
+            "{}: a request was ignored: `{target}` has reached its max_turns {max_turns}",
+            request.from
+        )
+    };
+    state.requests(slot.agent).iter().map(warning).collect()
 }
 
 fn collect(
@@ -59,10 +78,8 @@ fn collect(
         match read(plan, state, turn, own_name, request) {
             Err(warning) => warn(warning),
             Ok((target, request)) => {
-                let known = finished.requests.get(plan.name(target));
-                if known.is_none_or(|known| request.priority > known.priority) {
-                    finished.requests.insert(plan.name(target).clone(), Arc::new(request));
-                }
+                let requests = finished.requests.entry(plan.name(target).clone()).or_default();
+                requests.push(Arc::new(request));
             }
         }
     }
@@ -123,43 +140,54 @@ mod tests {
     use super::*;
     use crate::resolver::tests::{Driver, plan_of};
 
-    /// The targets, sources and priorities of the requests for the next turn, and the warnings, after `a` and `b` have
+    /// The sources and priorities of the requests for `c`, the next one first, and the warnings, after `a` and `b` have
     /// given these outputs.
     fn after(a: Value, b: Value) -> (Vec<String>, Vec<String>) {
         let plan = Arc::new(plan_of(
-            "name: e\nagents:\n- {name: a, script: x, conversation: {triggers_conversation: true}}\n- {name: b, script: x, conversation: {triggers_conversation: true}}\n- {name: c, script: x, depends_on: [d]}\n- {name: d, script: x, depends_on: [c, a], conversation: {max_turns: 2}}\n",
+            "name: e\nagents:\n- {name: a, script: x, conversation: {triggers_conversation: true}}\n- {name: b, script: x, conversation: {triggers_conversation: true}}\n- {name: c, script: x, depends_on: [d], conversation: {max_turns: 3}}\n- {name: d, script: x, depends_on: [c, a], conversation: {max_turns: 2}}\n",
         ));
         let mut driver = Driver::new(&plan);
         let outputs = [json!({"agent_requests": a}), json!({"agent_requests": b})];
         let finished = driver.first_turn(&plan, &outputs);
-        let requests = finished.requests.iter();
-        let requests = requests.map(|(target, request)| format!("{target} {} {}", request.from, request.priority));
+        driver.finish_turn(finished.clone());
+        let queued = driver.state().requests(plan.id("c").expect("it exists"));
+        let requests = queued
+            .iter()
+            .map(|request| format!("c {} {}", request.from, request.priority));
         (requests.collect(), finished.warnings)
     }
 
     #[test]
-    fn the_highest_priority_wins_then_the_first_declared() {
+    fn the_highest_priority_is_first_then_the_first_declared() {
         let table = [
-            (json!([{"target_agent": "c"}]), json!([{"target_agent": "c"}]), "c a 0"),
+            (
+                json!([{"target_agent": "c"}]),
+                json!([{"target_agent": "c"}]),
+                ["c a 0", "c b 0"],
+            ),
             (
                 json!([{"target_agent": "c"}]),
                 json!([{"target_agent": "c", "priority": 1}]),
-                "c b 1",
+                ["c b 1", "c a 0"],
             ),
             (
                 json!([{"target_agent": "c", "priority": 2.0}]),
                 json!([{"target_agent_type": "c", "priority": 1}]),
-                "c a 2",
+                ["c a 2", "c b 1"],
             ),
             (
                 json!([{"target_agent": "c", "priority": -1}]),
                 json!([{"target_agent": "c"}]),
-                "c b 0",
+                ["c b 0", "c a -1"],
             ),
         ];
         for (a, b, expected) in table {
             let (requests, warnings) = after(a.clone(), b.clone());
-            assert_eq!((requests, warnings), (vec![expected.to_owned()], Vec::new()), "{a} {b}");
+            assert_eq!(
+                (requests, warnings),
+                (expected.map(str::to_owned).to_vec(), Vec::new()),
+                "{a} {b}"
+            );
         }
     }
 

@@ -13,6 +13,7 @@ mod readiness;
 mod table;
 #[cfg(test)]
 pub(crate) mod tests;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -85,16 +86,23 @@ fn decide_open(plan: &Plan, state: &ConversationState, turn: &OpenTurn, answers:
 }
 
 fn decide_next(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Decision {
+    let mut examined = Vec::new();
+    for agent in agents_to_examine(state) {
+        match readiness_by(plan, state, agent, answers) {
+            Ok(readiness) => examined.push((agent, readiness)),
+            Err(failure) => return Decision::End(end::condition_failed(plan, state, failure, answers)),
+        }
+    }
+    waiting::hold_back(plan, state, &mut examined);
     let mut starts = Vec::new();
     let mut waiting = Vec::new();
-    for agent in examined(state) {
-        match readiness_by(plan, state, agent, answers) {
-            Ok(Readiness::Ready(start)) => starts.push(start),
-            Ok(Readiness::NotReady(reason)) => waiting.push(Waiting {
+    for (agent, readiness) in examined {
+        match readiness {
+            Readiness::Ready(start) => starts.push(start),
+            Readiness::NotReady(reason) => waiting.push(Waiting {
                 agent: plan.name(agent).clone(),
                 reason,
             }),
-            Err(failure) => return Decision::End(end::condition_failed(plan, state, failure, answers)),
         }
     }
     if let Some(reason) = end::reason(plan, state, !starts.is_empty()) {
@@ -109,7 +117,7 @@ fn decide_next(plan: &Plan, state: &ConversationState, answers: &dyn Answers) ->
 }
 
 /// The agents that a decision examines, in declaration order.
-fn examined(state: &ConversationState) -> Vec<AgentId> {
+fn agents_to_examine(state: &ConversationState) -> Vec<AgentId> {
     let mut agents: Vec<AgentId> = state.candidates().collect();
     agents.extend(state.stirred());
     agents.extend(state.requested());

@@ -43,7 +43,7 @@ pub(super) fn readiness_by(
     agent: AgentId,
     answers: &dyn Answers,
 ) -> Asked<Readiness> {
-    if let Some(request) = state.request(agent)
+    if let Some(request) = state.requests(agent).first()
         && !state.is_exhausted(plan, agent)
     {
         let mut start = start(plan, state, agent);

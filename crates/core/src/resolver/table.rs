@@ -191,6 +191,115 @@ fn readiness() {
     }
 }
 
+/// A writer with feedback from a judge, a critic of the writer, and the judge with these dependencies.
+fn review(judge: &str) -> String {
+    let three = ", conversation: {max_turns: 3}";
+    all(&[
+        &agent(
+            "w",
+            &format!("{three}, dependencies: [{{agent_name: j, feedback: true}}]"),
+        ),
+        &agent("c", &format!("{three}, depends_on: [w]")),
+        &agent("j", &format!("{three}, {judge}")),
+    ])
+}
+
+#[test]
+fn waiting() {
+    let three = ", conversation: {max_turns: 3}";
+    let join = review("depends_on: [w, c]");
+    let settled = |first: &str| {
+        all(&[
+            &agent(
+                "w",
+                &format!("{three}, dependencies: [{{agent_name: r, feedback: true}}]"),
+            ),
+            &agent("r", ", conversation: {max_turns: 2}, depends_on: [w]"),
+            &agent(
+                "p",
+                &format!("{first}, dependencies: [{{agent_name: r, wait_for: settled}}]"),
+            ),
+        ])
+    };
+    let restless = ", conversation: {max_turns: 9, trigger: every_turn}";
+    let table: Vec<(&str, String, Vec<&str>, &str)> = vec![
+        (
+            "what belongs together is read together",
+            join.clone(),
+            vec!["w+", "c+", "j+", "w+"],
+            "c",
+        ),
+        ("and then the judge runs", join, vec!["w+", "c+", "j+", "w+", "c+"], "j"),
+        (
+            "`nothing` takes what there is",
+            review("dependencies: [{agent_name: w}, {agent_name: c, wait_for: nothing}]"),
+            vec!["w+", "c+", "j+", "w+"],
+            "c j",
+        ),
+        (
+            "nobody waits for one of several",
+            review("dependencies: [{agent_name: w}, {agent_name: c, requires_all: false}]"),
+            vec!["w+", "c+", "j+", "w+"],
+            "c j",
+        ),
+        (
+            "a failed update is no longer about to come",
+            review("depends_on: [w, c]"),
+            vec!["w+", "c+", "j+", "w+", "c-"],
+            "j",
+        ),
+        (
+            "`settled` waits for the end of the loop",
+            settled(""),
+            vec!["w+", "r+"],
+            "w",
+        ),
+        (
+            "also if a limit ends it",
+            settled(""),
+            vec!["w+", "r+", "w+", "r+", "w+"],
+            "p",
+        ),
+        (
+            "`every_turn` does not wait for an update",
+            review("conversation: {max_turns: 9, trigger: every_turn}, depends_on: [w, c]").replacen(
+                ", conversation: {max_turns: 3}, conversation",
+                ", conversation",
+                1,
+            ),
+            vec!["w+", "c+", "j+"],
+            "w j",
+        ),
+        (
+            "what never rests is waited for as often as there are agents behind it",
+            all(&[
+                &agent("s", restless),
+                &agent("n", restless),
+                &agent("d", ", dependencies: [{agent_name: s, condition: turn_count < 2}]"),
+                &agent("x", &format!("{three}, depends_on: [d, n]")),
+            ]),
+            vec!["s+ n+", "s+ n+ d+", "s+ n+ x+", "s+ n+", "s+ n+"],
+            "s n x",
+        ),
+        (
+            "if all would wait, feedback is not waited for",
+            all(&[
+                &agent("n", ", conversation: {max_turns: 5, trigger: every_turn}"),
+                &agent(
+                    "a",
+                    &format!("{three}, dependencies: [{{agent_name: n}}, {{agent_name: b, feedback: true}}]"),
+                ),
+                &agent("b", &format!("{three}, depends_on: [n, a]")),
+            ]),
+            vec!["n+", "n+ a+", "n+ b+", "n+ a+", "n+ b-"],
+            "a",
+        ),
+    ];
+    for (rule, agents, turns, expected) in table {
+        assert_eq!(then(&agents, &turns), expected, "{rule}");
+    }
+}
+
 #[test]
 fn outcomes() {
     let spin = "- {name: a, script: x, conversation: {max_turns: 9, trigger: every_turn}, on_error: KEEP}\n";
@@ -244,10 +353,32 @@ fn outcomes() {
             "agent_failed",
         ),
         (
-            "a failure made good",
+            "a failure that nobody handled, and a success after it",
             keep(spin, "fail", "max_total_turns: 2"),
             vec!["a-", "a+"],
+            "agent_failed",
+        ),
+        (
+            "a start over `on: any` handles the failures so far",
+            keep(
+                &format!(
+                    "{spin}- {{name: b, script: x, dependencies: [{{agent_name: a, on: any}}, {{agent_name: c}}]}}\n- {{name: c, script: x, depends_on: [d]}}\n- {{name: d, script: x}}\n"
+                ),
+                "fail",
+                "max_total_turns: 3",
+            ),
+            vec!["a- d+", "a+ c+", "a+ b+"],
             "max_total_turns",
+        ),
+        (
+            "the next failure needs handling again",
+            keep(
+                &format!("{spin}- {{name: b, script: x, dependencies: [{{agent_name: a, on: failure}}]}}\n"),
+                "fail",
+                "max_total_turns: 4",
+            ),
+            vec!["a-", "a- b+", "a+", "a+"],
+            "agent_failed",
         ),
         (
             "a failure that was handled",

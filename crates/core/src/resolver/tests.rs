@@ -8,11 +8,12 @@ use serde_json::json;
 
 use super::{Decision, Readiness, decide, readiness};
 use crate::conversation::{
-    ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Record, RunStarted, Start, TurnStarted,
+    ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Reason, Record, RunStarted, Start,
+    TurnStarted,
 };
 use ensemble_language::data::{Context, Failure, FailureKind};
-use ensemble_language::ensemble::Ending;
-use ensemble_language::plan::{AgentId, Plan};
+use ensemble_language::ensemble::{Ending, WaitFor};
+use ensemble_language::plan::{AgentId, Edge, Plan};
 use ensemble_language::random_ensembles::conversation;
 
 /// Applies events with sequence numbers and one time.
@@ -190,7 +191,7 @@ impl Oracle<'_> {
         if executions >= spec.conversation.max_turns.get() as usize {
             return None;
         }
-        if self.driver.state.request(agent).is_some() {
+        if !self.driver.state.requests(agent).is_empty() {
             return Some((true, Vec::new()));
         }
         let first = executions == 0;
@@ -239,8 +240,94 @@ impl Oracle<'_> {
     }
 }
 
+impl Oracle<'_> {
+    /// The agents that start, by the rule about waiting.
+    fn starts(&self) -> Vec<(AgentId, bool, Vec<usize>)> {
+        let ready: Vec<(AgentId, bool, Vec<usize>)> = self
+            .plan
+            .ids()
+            .filter_map(|id| self.ready(id).map(|(requested, counts)| (id, requested, counts)))
+            .collect();
+        let ids: Vec<AgentId> = ready.iter().map(|(id, ..)| *id).collect();
+        let going = |with_feedback: bool| -> Vec<_> {
+            let goes = |(id, requested, _): &&(AgentId, bool, Vec<usize>)| {
+                *requested
+                    || !self
+                        .plan
+                        .incoming(*id)
+                        .any(|(_, edge)| self.waits(edge, &ids, with_feedback))
+            };
+            ready.iter().filter(goes).cloned().collect()
+        };
+        [going(true), going(false)]
+            .into_iter()
+            .find(|going| !going.is_empty())
+            .unwrap_or(ready)
+    }
+
+    fn waits(&self, edge: &Edge, ready: &[AgentId], with_feedback: bool) -> bool {
+        let own = edge.to;
+        let executed = self.executions(own) > 0;
+        if !edge.requires_all || edge.feedback && (!with_feedback || !executed) {
+            return false;
+        }
+        let settled = match edge.wait_for {
+            WaitFor::Nothing => return false,
+            WaitFor::Settled => true,
+            WaitFor::Update => false,
+        };
+        let behind: Vec<AgentId> = self
+            .plan
+            .ids()
+            .filter(|from| *from != own && self.leads(*from, edge.from, own, settled, &mut Vec::new()))
+            .collect();
+        let about_to_come = behind.iter().any(|from| ready.contains(from));
+        if settled {
+            return about_to_come;
+        }
+        let since = self.last_start(own);
+        let unseen = self
+            .driver
+            .results
+            .iter()
+            .any(|(turn, who, success)| *who == edge.from && *turn >= since && edge.on.admits(*success));
+        about_to_come
+            && executed
+            && !unseen
+            && !self.plan.every_turn(own)
+            && self.waited(own, edge.position) < behind.len()
+    }
+
+    /// Whether a way leads from one agent to the other without passing through `own`.
+    fn leads(&self, from: AgentId, to: AgentId, own: AgentId, over_feedback: bool, seen: &mut Vec<AgentId>) -> bool {
+        if to == own || seen.contains(&to) {
+            return false;
+        }
+        seen.push(to);
+        from == to
+            || self
+                .plan
+                .incoming(to)
+                .filter(|(_, edge)| over_feedback || !edge.feedback)
+                .any(|(_, edge)| self.leads(from, edge.from, own, over_feedback, seen))
+    }
+
+    /// For how many turns in a row the agent has waited for this dependency.
+    fn waited(&self, agent: AgentId, position: usize) -> usize {
+        let name = self.plan.name(agent);
+        let waited = |turn: &&TurnStarted| {
+            turn.waiting.iter().any(|one| {
+                one.agent == *name
+                    && matches!(&one.reason, Reason::Waits { dependencies }
+                        if dependencies.iter().any(|awaited| awaited.position == position))
+            })
+        };
+        self.driver.turns.iter().rev().take_while(waited).count()
+    }
+}
+
 /// What the oracle compares of a start.
-fn comparable(plan: &Plan, start: &Start) -> (bool, Vec<usize>) {
+fn comparable(plan: &Plan, start: &Start) -> (AgentId, bool, Vec<usize>) {
     let agent = plan.id(&start.agent).expect("agents of the plan start");
     let capped: Vec<usize> = plan
         .incoming(agent)
@@ -248,7 +335,7 @@ fn comparable(plan: &Plan, start: &Start) -> (bool, Vec<usize>) {
         .map(|(_, edge)| edge.position)
         .collect();
     let counts = start.counts.iter().copied().filter(|at| capped.contains(at)).collect();
-    (start.request.is_some(), counts)
+    (agent, start.request.is_some(), counts)
 }
 
 proptest! {
@@ -265,11 +352,8 @@ proptest! {
             match decision {
                 Decision::StartTurn(turn) => {
                     let oracle = Oracle { plan: &plan, driver: &driver };
-                    for id in plan.ids() {
-                        let started = turn.starts.iter().find(|start| start.agent == *plan.name(id));
-                        let started = started.map(|start| comparable(&plan, start));
-                        prop_assert_eq!(started, oracle.ready(id), "turn {} agent {}", turn.turn, plan.name(id));
-                    }
+                    let started: Vec<_> = turn.starts.iter().map(|start| comparable(&plan, start)).collect();
+                    prop_assert_eq!(started, oracle.starts(), "turn {}", turn.turn);
                     driver.turn(&plan, turn, &mut fate);
                 }
                 Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{ContextWindow, ToolUse};
@@ -143,6 +144,8 @@ pub struct Dependency {
     pub feedback: bool,
     /// The results of executions that fulfil the dependency and start the agent.
     pub on: Ending,
+    /// What the agent waits for, if the dependency is required.
+    pub wait_for: WaitFor,
     /// The place of the dependency in the file.
     pub declared: Declared,
 }
@@ -166,6 +169,19 @@ pub enum Ending {
     Failure,
     /// Either result.
     Any,
+}
+
+/// `wait_for`: what an agent that is ready still waits for, so that it does not read what is about to be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitFor {
+    /// The next output of the dependency, if the agent has read the latest one and another is about to come.
+    #[default]
+    Update,
+    /// The end of everything that can still lead to an output of the dependency.
+    Settled,
+    /// Nothing.
+    Nothing,
 }
 
 /// `conversation`.

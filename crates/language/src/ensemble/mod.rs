@@ -13,7 +13,7 @@ mod tool;
 
 pub use agent::{
     Agent, AgentKind, Backoff, Conversation, Declared, Dependency, Ending, InputSpec, Llm, Memory, ModelChoice,
-    OnError, OnResume, Responses, Retry, Trigger,
+    OnError, OnResume, Responses, Retry, Trigger, WaitFor,
 };
 pub use context_window::{ContextWindow, Strategy};
 pub use limits::Limits;

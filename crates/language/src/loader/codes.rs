@@ -51,6 +51,7 @@ codes! {
     TOOL_KIND = "E035", "A tool has no implementation, or more than one.";
     BAD_ADDRESS = "E036", "A `base_url` is not an address, or contains credentials.";
     KEY_IN_FILE = "E037", "A header contains a key in plain text.";
+    WAIT_FOR_ANY_OF = "E038", "A `wait_for` stands at a dependency that is not required.";
     DEAD_CIRCLE = "E040", "Agents wait for each other in a cycle, so none of them can run first.";
     CONDITION = "E041", "A condition does not compile.";
     CONDITION_AGENT = "E042", "A condition names an agent that does not exist.";

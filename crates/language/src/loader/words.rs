@@ -103,6 +103,7 @@ impl Section {
                 "max_executions",
                 "requires_all",
                 "feedback",
+                "wait_for",
                 "on",
             ],
             Self::Conversation => &[

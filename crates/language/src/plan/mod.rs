@@ -3,10 +3,12 @@
 //! **Invariant:** a plan is valid. Every edge connects two agents of the ensemble, and every condition compiles. Code
 //! that uses a plan does not check this again.
 
+mod sources;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -14,9 +16,11 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use crate::condition::Condition;
 use crate::data::JsonMap;
 use crate::diagnostic::{Finding, did_you_mean};
-use crate::ensemble::{Agent, Ending, Ensemble, Trigger};
+use crate::ensemble::{Agent, Ending, Ensemble, Trigger, WaitFor};
 use crate::loader::codes::{CONDITION, CONDITION_AGENT};
 use crate::source::Route;
+
+pub use sources::Sources;
 
 /// The number of an agent: its position in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +47,8 @@ pub struct Edge {
     pub feedback: bool,
     /// The results of executions of `from` that fulfil the dependency and start `to`.
     pub on: Ending,
+    /// What `to` waits for; only if the dependency is required.
+    pub wait_for: WaitFor,
     /// The position among the dependencies of `to`, from 0.
     pub position: usize,
 }
@@ -60,6 +66,8 @@ pub struct Plan {
     edges: Vec<Edge>,
     /// For each agent, the number of its first edge; behind the last agent, the number of edges.
     first_edges: Vec<u32>,
+    /// For each edge, its sources, once they were needed.
+    sources: Vec<OnceLock<Sources>>,
     graph: DiGraph<AgentId, EdgeId, u32>,
     listeners: Vec<AgentId>,
     caps: Vec<Option<NonZeroU32>>,
@@ -98,6 +106,7 @@ impl Plan {
                     requires_all: dependency.requires_all,
                     feedback: dependency.feedback,
                     on: dependency.on,
+                    wait_for: dependency.wait_for,
                     position,
                 });
             }
@@ -132,6 +141,7 @@ impl Plan {
             .collect();
         let only_tools = only_tools(&ensemble, &names);
         let first_edge = |agent: u32| edges.partition_point(|edge| edge.to.0 < agent) as u32;
+        let sources = edges.iter().map(|_| OnceLock::new()).collect();
         let first_edges = (0..=caps.len() as u32).map(first_edge).collect();
         Self {
             ensemble,
@@ -139,6 +149,7 @@ impl Plan {
             reserved,
             edges,
             first_edges,
+            sources,
             graph,
             listeners,
             caps,
@@ -202,6 +213,14 @@ impl Plan {
     pub fn incoming(&self, to: AgentId) -> impl DoubleEndedIterator<Item = (EdgeId, &Edge)> {
         let (start, end) = (self.first_edges[to.index()], self.first_edges[to.index() + 1]);
         (start..end).map(EdgeId).zip(&self.edges[start as usize..end as usize])
+    }
+
+    /// The agents whose executions can lead to an output of the edge's agent, on ways that do not pass through `to`.
+    ///
+    /// Feedback dependencies are such a way only where the edge waits until everything has settled. The set is computed
+    /// when it is first needed, and then kept.
+    pub fn sources(&self, id: EdgeId) -> &Sources {
+        self.sources[id.index()].get_or_init(|| sources::of(self, self.edge(id)))
     }
 
     /// The edges to the agents that depend on this agent.

@@ -66,6 +66,15 @@ pub fn count(count: u64, noun: &str) -> String {
     format!("{count} {noun}{plural}")
 }
 
+/// `3 executions`, `48 executions, 1 failed`.
+pub(super) fn executions(all: usize, failed: usize) -> String {
+    let all = count(all as u64, "execution");
+    match failed {
+        0 => all,
+        failed => format!("{all}, {failed} failed"),
+    }
+}
+
 /// `3 ms`, `1.2 s`, `2 min 5 s`, `1 h 20 min`.
 pub(super) fn duration(seconds: f64) -> String {
     if seconds < 1.0 {

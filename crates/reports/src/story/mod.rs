@@ -19,7 +19,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use ensemble_core::conversation::{
-    CompletionReason, ExecutionFinished, Interruption, RunEnded, RunStarted, TurnFinished, Waiting,
+    CompletionReason, ExecutionFinished, Interruption, RequestsByTarget, RunEnded, RunStarted, TurnFinished, Waiting,
 };
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
@@ -102,8 +102,8 @@ pub struct Turn {
     pub executions: Vec<Execution>,
     /// The agents that were examined and did not run.
     pub waiting: Vec<Waiting>,
-    /// The requests for the next turn, by target agent.
-    pub requests: IndexMap<Arc<str>, Arc<Request>>,
+    /// The new requests, by target agent.
+    pub requests: RequestsByTarget,
     /// Warnings for the user.
     pub warnings: Vec<String>,
 }
@@ -202,6 +202,13 @@ impl Story {
     pub fn execution_count(&self) -> usize {
         self.executions()
             .filter(|(_, execution)| execution.finished.is_some())
+            .count()
+    }
+
+    /// The number of executions that failed after all their attempts.
+    pub fn failure_count(&self) -> usize {
+        self.executions()
+            .filter(|(_, execution)| execution.failure().is_some())
             .count()
     }
 

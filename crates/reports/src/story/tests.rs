@@ -1,17 +1,21 @@
 use serde_json::json;
 
 use super::*;
+use crate::report::story::StoryPrinter;
 use ensemble_core::conversation::{Event, Record};
 
 /// The story of these events, each with the second in which it was recorded.
 fn story(events: Vec<(i64, Value)>) -> Story {
+    Story::of(&records(events))
+}
+
+fn records(events: Vec<(i64, Value)>) -> Vec<Record> {
     let record = |(seq, (second, event)): (u64, (i64, Value))| Record {
         seq,
         at: DateTime::from_timestamp(second, 0).expect("a time"),
         event: serde_json::from_value::<Event>(event).expect("an event"),
     };
-    let records: Vec<Record> = (0..).zip(events).map(record).collect();
-    Story::of(&records)
+    (0..).zip(events).map(record).collect()
 }
 
 fn turn(agents: &[&str]) -> Value {
@@ -39,7 +43,7 @@ fn what_failed_attempts_cost_counts_and_pauses_do_not() {
     let failure = json!({"kind": "exit", "error": "no"});
     let failed = json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 1, "failure": failure, "usage": usage(2), "pause": 1.0});
     let finished = json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 2, "failure": failure, "execution_time": 1.0, "usage": usage(1)});
-    let story = story(vec![
+    let records = records(vec![
         (0, turn(&["a"])),
         (1, started(1)),
         (3, json!({"event": "attempt_failed", "data": failed})),
@@ -50,6 +54,7 @@ fn what_failed_attempts_cost_counts_and_pauses_do_not() {
         (1007, json!({"event": "message_added", "data": {"text": "again"}})),
         (1008, ended("completed")),
     ]);
+    let story = Story::of(&records);
     assert_eq!((story.usage.requests, story.usage.input_tokens), (3, 20));
     assert_eq!(story.active, 8.0, "the message came a thousand seconds later");
     let shares = shares(&story);
@@ -57,6 +62,9 @@ fn what_failed_attempts_cost_counts_and_pauses_do_not() {
     assert_eq!((share.executions, share.failed, share.attempts), (1, 1, 2));
     assert_eq!((share.usage.requests, share.seconds), (3, 3.0));
     assert_eq!(shares.all.usage, story.usage);
+    let mut printer = StoryPrinter::new(false, false);
+    let text: String = records.iter().map(|record| printer.render(record, &story)).collect();
+    assert!(text.contains("22 tokens"), "both attempts count: {text}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The change of the state by each event. No other code changes the state.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -8,14 +10,14 @@ use serde_json::{Value, json};
 use super::turn::{OpenExecution, OpenTurn, Slot};
 use super::{AGENT_REQUESTS, AgentState, ConversationState};
 use crate::conversation::event::{
-    AttemptFailed, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested, Record, RunResumed,
-    RunStarted, TurnFinished, TurnStarted,
+    AttemptFailed, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested, Reason, Record,
+    RunResumed, RunStarted, TurnFinished, TurnStarted,
 };
 use crate::conversation::history::HistoryEntry;
 use crate::conversation::standing::{Standing, standing};
 use ensemble_language::data::{Context, Failure, Usage, digest};
 use ensemble_language::ensemble::{AgentKind, Memory, OnError};
-use ensemble_language::plan::{AgentId, Plan};
+use ensemble_language::plan::{AgentId, EdgeId, Plan};
 
 impl ConversationState {
     /// Applies a record. This is the only way to change the state.
@@ -59,6 +61,7 @@ impl ConversationState {
         }
         self.starts.fill(0);
         self.requests.clear();
+        self.waits.clear();
         self.latest_successes = [None; 2];
         self.failed.clear();
         self.capped.clear();
@@ -100,6 +103,7 @@ impl ConversationState {
     fn turn_started(&mut self, event: &TurnStarted) {
         let plan = self.plan.clone();
         let mut slots = Vec::with_capacity(event.starts.len());
+        self.waits = self.waits_in(&plan, event);
         for start in &event.starts {
             let Some(agent) = plan.id(&start.agent) else { continue };
             self.agents[agent.index()].last_started = Some(event.turn);
@@ -111,6 +115,9 @@ impl ConversationState {
             for handled in start.handles.iter().filter_map(|name| plan.id(name)) {
                 self.agents[handled.index()].unhandled = false;
                 self.failed.remove(&handled);
+            }
+            if start.request.is_some() {
+                self.take_request(agent);
             }
             slots.push(Slot {
                 agent,
@@ -125,12 +132,39 @@ impl ConversationState {
         }
         // A fork can change the ensemble, so the order of the agents may differ.
         slots.sort_by_key(|slot| slot.agent);
-        self.requests.clear();
         self.stirred.clear();
         self.open_turn = Some(OpenTurn {
             turn: event.turn,
             slots,
         });
+    }
+
+    /// For how many turns in a row agents have waited, with this turn.
+    fn waits_in(&self, plan: &Plan, event: &TurnStarted) -> BTreeMap<EdgeId, u32> {
+        let mut waits = BTreeMap::new();
+        for waiting in &event.waiting {
+            let (Reason::Waits { dependencies }, Some(agent)) = (&waiting.reason, plan.id(&waiting.agent)) else {
+                continue;
+            };
+            for (id, edge) in plan.incoming(agent) {
+                if dependencies.iter().any(|awaited| awaited.position == edge.position) {
+                    waits.insert(id, self.turns_waited(id) + 1);
+                }
+            }
+        }
+        waits
+    }
+
+    /// The next request for the agent has started it.
+    fn take_request(&mut self, agent: AgentId) {
+        let Some(requests) = self.requests.get_mut(&agent) else {
+            return;
+        };
+        if requests.len() > 1 {
+            requests.remove(0);
+        } else {
+            self.requests.remove(&agent);
+        }
     }
 
     fn execution_started(&mut self, event: &ExecutionStarted) {
@@ -177,9 +211,17 @@ impl ConversationState {
         if news_to_all {
             touched.extend(plan.listeners());
         }
-        for (target, request) in &event.requests {
+        for (target, requests) in &event.requests {
             if let Some(id) = plan.id(target) {
-                self.requests.insert(id, request.clone());
+                let all = self.requests.entry(id).or_default();
+                all.extend(requests.iter().cloned());
+                // The sort is stable: of the same priority, the oldest is first.
+                all.sort_by_key(|request| Reverse(request.priority));
+            }
+        }
+        for id in &touched {
+            if self.is_exhausted(&plan, *id) {
+                self.requests.remove(id);
             }
         }
         self.warn(event.warnings.iter().cloned());
@@ -206,7 +248,7 @@ impl ConversationState {
         let agent = &mut self.agents[id.index()];
         agent.executions += 1;
         agent.latest_failed = !success;
-        agent.unhandled = !success;
+        agent.unhandled |= !success;
         if success {
             agent.last_success = Some(turn);
             agent.output = Some((execution, entry.output_data.clone()));
@@ -222,8 +264,6 @@ impl ConversationState {
         let fails_the_run = !success && plan.agent(id).on_error == OnError::Fail;
         if fails_the_run {
             self.failed.insert(id);
-        } else {
-            self.failed.remove(&id);
         }
         if plan
             .cap(id)

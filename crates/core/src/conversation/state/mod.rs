@@ -5,7 +5,7 @@
 mod fold;
 mod turn;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -38,7 +38,7 @@ pub struct AgentState {
     last_failure: Option<u32>,
     /// The result of its latest execution, since the last user message.
     latest_failed: bool,
-    /// Whether its latest execution failed and no agent was started by that failure.
+    /// Whether there is a failure that no agent has handled.
     unhandled: bool,
     /// Its latest output, and the number of the execution.
     output: Option<(u32, Arc<Value>)>,
@@ -66,7 +66,10 @@ pub struct ConversationState {
     counts: Arc<CountList>,
     agents: Vec<AgentState>,
     starts: Vec<u32>,
-    requests: HashMap<AgentId, Arc<Request>>,
+    /// The requests that have not started their agent: the next one first.
+    requests: BTreeMap<AgentId, Vec<Arc<Request>>>,
+    /// For the edges that a ready agent waited for in the latest turn: for how many turns in a row.
+    waits: BTreeMap<EdgeId, u32>,
     open_turn: Option<OpenTurn>,
     interrupted: Option<Interruption>,
     ended: Option<RunEnded>,
@@ -78,7 +81,7 @@ pub struct ConversationState {
     candidates: BTreeSet<AgentId>,
     /// The agents for which the last turn had new outputs and whose readiness the facts exclude.
     stirred: BTreeSet<AgentId>,
-    /// The agents whose last execution failed without a handler, where such a failure ends the run.
+    /// The agents with a failure that no agent has handled, where such a failure is the outcome of the run.
     failed: BTreeSet<AgentId>,
     /// The agents that have reached their `max_agent_executions`.
     capped: BTreeSet<AgentId>,
@@ -102,7 +105,8 @@ impl ConversationState {
             leg_start: 0,
             history: Arc::default(),
             agents,
-            requests: HashMap::new(),
+            requests: BTreeMap::new(),
+            waits: BTreeMap::new(),
             open_turn: None,
             interrupted: None,
             ended: None,
@@ -208,12 +212,17 @@ impl ConversationState {
         &self.agents[id.index()]
     }
 
-    /// The request for the agent in the next turn.
-    pub fn request(&self, id: AgentId) -> Option<&Arc<Request>> {
-        self.requests.get(&id)
+    /// The requests for the agent that have not started it: the next one first.
+    pub fn requests(&self, id: AgentId) -> &[Arc<Request>] {
+        self.requests.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// All agents for which there is a request in the next turn.
+    /// For how many turns in a row, up to the latest one, the agent of the edge was ready and waited for the edge.
+    pub fn turns_waited(&self, edge: EdgeId) -> u32 {
+        self.waits.get(&edge).copied().unwrap_or_default()
+    }
+
+    /// All agents for which there are requests.
     pub fn requested(&self) -> impl Iterator<Item = AgentId> {
         self.requests.keys().copied()
     }
@@ -351,7 +360,7 @@ impl AgentState {
         self.latest_failed
     }
 
-    /// Whether the latest execution failed and no agent was started by that failure.
+    /// Whether there is a failure that no agent has handled.
     pub fn is_unhandled(&self) -> bool {
         self.unhandled
     }

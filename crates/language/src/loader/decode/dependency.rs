@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Names;
 use crate::condition::Condition;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Declared, Dependency, Ending};
+use crate::ensemble::{Declared, Dependency, Ending, WaitFor};
 use crate::loader::codes;
 use crate::loader::document::{Content, ScalarValue};
 use crate::loader::findings::Findings;
@@ -69,6 +69,7 @@ fn unconditional(agent_name: Arc<str>, declared: Declared) -> Dependency {
         requires_all: true,
         feedback: false,
         on: Ending::default(),
+        wait_for: WaitFor::default(),
         declared,
     }
 }
@@ -97,6 +98,11 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
         ("failure", Ending::Failure),
         ("any", Ending::Any),
     ];
+    const WAITS: &[(&str, WaitFor)] = &[
+        ("update", WaitFor::Update),
+        ("settled", WaitFor::Settled),
+        ("nothing", WaitFor::Nothing),
+    ];
     if let Some(name) = at.node.text() {
         let finding = Finding::error(codes::WRONG_TYPE, at.value(), "expected a map, found a string");
         findings.push(finding.help(format!(
@@ -116,12 +122,22 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
     let requires_all = fields.read("requires_all", findings, flag);
     let feedback = fields.read("feedback", findings, flag);
     let on = fields.read("on", findings, |at, findings| word(at, ENDINGS, findings));
+    let wait_for = fields.read("wait_for", findings, |at, findings| word(at, WAITS, findings));
+    if wait_for.is_some() && requires_all == Some(false) {
+        let place = at.route().key("wait_for").as_key();
+        let message = "`wait_for` has no meaning beside `requires_all: false`";
+        findings.push(
+            Finding::error(codes::WAIT_FOR_ANY_OF, place, message)
+                .help("remove `wait_for`: an agent waits only for dependencies that it requires"),
+        );
+    }
     Some(Dependency {
         condition,
         max_executions,
         requires_all: requires_all.unwrap_or(true),
         feedback: feedback.unwrap_or(false),
         on: on.unwrap_or_default(),
+        wait_for: wait_for.unwrap_or_default(),
         ..unconditional(agent_name?, Declared::Dependencies(index))
     })
 }

@@ -208,6 +208,14 @@ fn agents() {
         ),
         ("script: x\nconversation: {max_turns: -1}", &["E015 7:31"]),
         (
+            "script: x\ndependencies: [{agent_name: other, requires_all: false, wait_for: update}]",
+            &["E038 7:61 `wait_for` has no meaning"],
+        ),
+        (
+            "script: x\ndependencies: [{agent_name: other, wait_for: ever}]",
+            &["E016 7:51"],
+        ),
+        (
             "script: x\nconversation: {state_key: other}",
             &["E027 7:31 the `state_key` `other` is the name of another agent"],
         ),

@@ -1,7 +1,7 @@
 //! The text at the end of a run: the outcome, time and usage, and the next commands.
 
 use super::{Human, Verbosity};
-use crate::report::format::{BAD, CAUTION, DIM, GOOD, count, duration, used};
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, count, duration, executions, used};
 use ensemble_core::conversation::{CompletionReason, ConversationState, Record, RunEnded};
 
 impl Human {
@@ -26,7 +26,10 @@ impl Human {
         text.push_str(&format!(
             "\n  {} · {} · {}\n",
             count(u64::from(state.turn_count()), "turn"),
-            count(state.history().count() as u64, "execution"),
+            executions(
+                state.history().count(),
+                state.history().filter(|entry| entry.failure.is_some()).count()
+            ),
             duration(seconds),
         ));
         if quiet {
@@ -59,6 +62,14 @@ impl Human {
                 format!("  answer with: ensemble resume {id}{}\n", answers.concat())
             }
             reason if reason.is_resumable() => format!("  resume with: ensemble resume {id}\n"),
+            CompletionReason::AgentFailed => {
+                let failed = state.first_failed().and_then(|agent| {
+                    let turn = state.agent(agent).last_failure()?;
+                    Some(format!(" --from {}@{turn}", state.plan().name(agent)))
+                });
+                let from = failed.unwrap_or_default();
+                format!("  run it again with: ensemble rerun {id}{from}\n")
+            }
             CompletionReason::Completed if self.in_chat => String::new(),
             _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
         };

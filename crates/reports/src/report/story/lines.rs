@@ -3,7 +3,7 @@
 use chrono::Local;
 
 use super::next::Driver;
-use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count, duration, used};
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count, duration, executions, used};
 use crate::report::values::value_text;
 use crate::report::wrap::LineWidth;
 use crate::story::{AttemptEnd, Execution, Story, Turn};
@@ -18,7 +18,7 @@ pub(super) fn totals(story: &Story) -> Vec<String> {
     let mut lines = vec![format!(
         "{} · {} · {}",
         count(story.turn_count() as u64, "turn"),
-        count(story.execution_count() as u64, "execution"),
+        executions(story.execution_count(), story.failure_count()),
         duration(story.active),
     )];
     let whole = story

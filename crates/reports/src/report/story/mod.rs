@@ -15,5 +15,5 @@ pub use estimate::{Estimate, Known, estimate, estimate_document};
 pub use html::{Exported, html};
 pub use json::document;
 pub use markdown::markdown;
-pub use next::{Driver, Next, next};
+pub use next::{Driver, Next, next, quoted};
 pub use text::StoryPrinter;

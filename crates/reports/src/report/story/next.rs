@@ -46,10 +46,17 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
         (_, Progress::Stopped(_) | Progress::Open) => vec![one("resume with", format!("ensemble resume {id}"))],
         (_, Progress::Ended(CompletionReason::AgentFailed | CompletionReason::ConditionFailed)) => {
             let turn = last_sound_turn(story);
-            vec![one(
+            let failed = first_failure(story).map(|(turn, agent)| {
+                one(
+                    "run it again with",
+                    format!("ensemble rerun {id} --from {agent}@{turn}"),
+                )
+            });
+            let edited = one(
                 "fix the file and continue from before the failure",
                 format!("ensemble fork {id} --at-turn {turn} --ensemble FILE"),
-            )]
+            );
+            failed.into_iter().chain([edited]).collect()
         }
         (_, Progress::Ended(_)) => vec![
             one("continue with a new message", format!("ensemble continue {id} \"…\"")),
@@ -62,12 +69,20 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
 }
 
 /// Quotes a text as one word for a shell.
-pub(super) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let is_word = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_-.,:/".contains(c));
     if is_word {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// The turn and the agent of the first failed execution.
+fn first_failure(story: &Story) -> Option<(u32, &str)> {
+    story.turns().find_map(|turn| {
+        let failed = turn.executions.iter().find(|execution| execution.failure().is_some())?;
+        Some((turn.turn, &*failed.agent))
+    })
 }
 
 /// The last turn before the first failed execution.
