@@ -185,3 +185,17 @@ Feature: Validate
       | run a.yaml --outptu x   |
       | frobnicate              |
       | resume                  |
+
+  Scenario: A misspelt key for what an agent runs is one problem
+    Given the ensemble "a.yaml":
+      """
+      name: one
+      agents:
+        - name: it
+          scritp: echo hello
+      """
+    When I run `ensemble validate a.yaml --format json`
+    Then the exit code is 2
+    And the findings are:
+      | severity | place | message |
+      | error    | 4:5   | scritp  |

@@ -116,6 +116,11 @@ impl<'a> Fields<'a> {
         Some(Self { at, entries })
     }
 
+    /// All keys, also unknown ones.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> {
+        self.entries.iter().map(|entry| &*entry.key)
+    }
+
     /// The value under `key`.
     pub(super) fn get(&self, key: &str) -> Option<Cursor<'a>> {
         let entry = self.entries.iter().find(|entry| *entry.key == *key)?;

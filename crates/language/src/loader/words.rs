@@ -270,6 +270,16 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
     }
 }
 
+/// The key of `section` that is probably meant by an unknown key, as [`unknown_key`] suggests it.
+pub(super) fn meant_key(key: &str, section: Section) -> Option<&'static str> {
+    let is_known =
+        FOREIGN.iter().any(|(word, _)| *word == key) || Section::ALL.iter().any(|it| it.keys().contains(&key));
+    if is_known {
+        return None;
+    }
+    did_you_mean(key, section.keys().iter().copied())
+}
+
 fn list(words: &[&str]) -> String {
     words
         .iter()

@@ -9,7 +9,7 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Trigger};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, count, flag, name, seconds, text, twice, word};
-use crate::loader::words::{Section, quoted};
+use crate::loader::words::{Section, meant_key, quoted};
 use crate::loader::{codes, json};
 
 /// The keys that define what an agent runs, each with the kind of the agent.
@@ -92,7 +92,10 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
     let declared = fields.read("type", findings, |at, findings| word(at, KINDS, findings));
     let chosen: Vec<_> = CHOOSERS.iter().filter(|(key, _)| fields.get(key).is_some()).collect();
     let Some((key, kind)) = chosen.first().copied() else {
-        no_kind(fields, declared, findings);
+        // A misspelt key is already reported, with a suggestion.
+        if !misspells_kind(fields) {
+            no_kind(fields, declared, findings);
+        }
         return None;
     };
     for (other, _) in &chosen[1..] {
@@ -133,6 +136,12 @@ fn title(fields: &Fields<'_>) -> String {
         Some(name) => format!("agent {}", quoted(&name)),
         None => "this agent".to_owned(),
     }
+}
+
+/// Whether an unknown key of the agent is probably a misspelt key for what it runs.
+fn misspells_kind(fields: &Fields<'_>) -> bool {
+    let mut meant = fields.keys().filter_map(|key| meant_key(key, Section::Agent));
+    meant.any(|meant| CHOOSERS.iter().any(|(key, _)| *key == meant))
 }
 
 fn no_kind(fields: &Fields<'_>, declared: Option<Kind>, findings: &mut Findings) {

@@ -71,6 +71,16 @@ fn agents() {
         ),
         ("description: x", &["E022 5:11 agent 'a' has nothing to run"]),
         ("type: llm", &["E022 5:11 agent 'a' has nothing to run"]),
+        // A misspelt key is one mistake, and one finding.
+        ("scritp: x", &["E010 6:5 unknown key 'scritp' in an agent"]),
+        ("modle: xai/x", &["E010 6:5 unknown key 'modle'"]),
+        (
+            "descripton: x",
+            &[
+                "E022 5:11 agent 'a' has nothing to run",
+                "E010 6:5 unknown key 'descripton'",
+            ],
+        ),
         ("type: llm\nscript: x", &["E024 6:11 `type: llm` contradicts `script`"]),
         (
             "type: lmm\nscript: x",
