@@ -92,9 +92,28 @@ pub(super) enum Command {
 /// `ensemble init`.
 #[derive(Debug, Args)]
 pub(super) struct InitArgs {
-    /// The name of the ensemble; default: the name of the current folder
+    /// The name of the ensemble, with or without .yaml; default: the name of the current folder
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
+    /// What the ensemble shows
+    #[arg(short, long, value_enum, default_value_t = Template::ReviewLoop, value_name = "TEMPLATE")]
+    pub template: Template,
+    /// List the templates, and write nothing
+    #[arg(long, conflicts_with = "name")]
+    pub list_templates: bool,
+}
+
+/// What a new ensemble shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Template {
+    /// A writer and a reviewer repeat until the text is approved
+    ReviewLoop,
+    /// A chat with a model that remembers the conversation
+    Chat,
+    /// A person approves a text before it is published
+    Approval,
+    /// A chat with a model that calls tools, with a context window
+    Assistant,
 }
 
 /// `ensemble import`.

@@ -1,57 +1,92 @@
 //! `ensemble init`: creates a small ensemble that can be run immediately, as a starting point.
 
+mod templates;
+
 use std::io::Write;
 use std::path::Path;
 
-use super::args::InitArgs;
+use clap::ValueEnum;
+
+use super::args::{InitArgs, Template};
 use super::error::CliError;
 use super::exit;
 use super::surroundings::Surroundings;
 use ensemble_language::loader::schema::SCHEMA;
 
-const ENSEMBLE: &str = include_str!("starter/ensemble.yaml");
-const SCRIPT: &str = include_str!("starter/reviewer.rhai");
 /// The schema is stored beside the ensembles. So the line that names it stays valid when the folder is moved, and
 /// without a network.
 const SCHEMA_FILE: &str = "ensembles/ensemble.schema.json";
+const IGNORED: &str = "# The records of runs.\n.ensemble/runs/\n";
 
 /// `ensemble init`.
 pub(super) fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let name = match &args.name {
-        Some(name) if is_name(name) => name.clone(),
-        Some(name) => {
-            let help = "a name starts with a letter or a digit, and contains only letters, digits, `_`, `.` and `-`";
-            return Err(CliError::usage_with_help(format!("`{name}` is not a valid name"), help));
-        }
-        None => name_of(&surroundings.project.folder),
-    };
-    let files = [
-        (format!("ensembles/{name}.yaml"), ENSEMBLE.replace("NAME", &name)),
-        (format!("ensembles/{name}/reviewer.rhai"), SCRIPT.to_owned()),
-    ];
-    // Both files are checked before the first one is written.
+    if args.list_templates {
+        surroundings.print(&list());
+        return Ok(exit::SUCCESS);
+    }
+    let name = name(args, surroundings)?;
+    let folder = &surroundings.project.folder;
+    let mut files = vec![(format!("ensembles/{name}.yaml"), args.template.ensemble(&name))];
+    for (script, text) in args.template.scripts() {
+        files.push((format!("ensembles/{name}/{script}"), (*text).to_owned()));
+    }
+    // All files are checked before the first one is written.
     for (file, _) in &files {
-        if surroundings.project.folder.join(file).exists() {
+        if folder.join(file).exists() {
             let help = "give the new ensemble another name: `ensemble init NAME`";
             return Err(CliError::usage_with_help(format!("{file} already exists"), help));
         }
     }
+    let mut notes = String::new();
+    let schema = folder.join(SCHEMA_FILE);
+    if !schema.exists() {
+        files.push((SCHEMA_FILE.to_owned(), SCHEMA.to_owned()));
+    } else if std::fs::read_to_string(&schema).is_ok_and(|text| text != SCHEMA) {
+        notes = format!("\nkept {SCHEMA_FILE}, which differs; `ensemble schema > {SCHEMA_FILE}` renews it\n");
+    }
+    if holds_runs(surroundings) && !folder.join(".gitignore").exists() {
+        files.push((".gitignore".to_owned(), IGNORED.to_owned()));
+    }
     let mut told = String::new();
     for (file, text) in &files {
-        create(&surroundings.project.folder.join(file), text)?;
+        create(&folder.join(file), text)?;
         told.push_str(&format!("wrote {file}\n"));
     }
-    let schema = surroundings.project.folder.join(SCHEMA_FILE);
-    let mut kept = String::new();
-    if !schema.exists() {
-        create(&schema, SCHEMA)?;
-        told.push_str(&format!("wrote {SCHEMA_FILE}\n"));
-    } else if std::fs::read_to_string(&schema).is_ok_and(|text| text != SCHEMA) {
-        kept = format!("\nkept {SCHEMA_FILE}, which differs; `ensemble schema > {SCHEMA_FILE}` renews it\n");
-    }
     surroundings.print(&told);
-    surroundings.print_err(&format!("{kept}\nnext: ensemble run {name}\n"));
+    let command = args.template.command();
+    surroundings.print_err(&format!("{notes}\nnext: ensemble {command} {name}\n"));
     Ok(exit::SUCCESS)
+}
+
+/// All templates, each with its description.
+fn list() -> String {
+    let mut text = String::new();
+    for template in Template::value_variants() {
+        let Some(value) = template.to_possible_value() else {
+            continue;
+        };
+        let about = value.get_help().map(ToString::to_string).unwrap_or_default();
+        text.push_str(&format!("{:12} {about}\n", value.get_name()));
+    }
+    text
+}
+
+/// Whether the runs of the new ensemble are recorded in this folder, and not in one around it.
+fn holds_runs(surroundings: &Surroundings) -> bool {
+    let folder = &surroundings.project.folder;
+    let root = surroundings.project.project_root(folder);
+    root == *folder || folder.canonicalize().is_ok_and(|folder| folder == root)
+}
+
+fn name(args: &InitArgs, surroundings: &Surroundings) -> Result<String, CliError> {
+    match args.name.as_deref().map(without_ending) {
+        Some(name) if is_name(name) => Ok(name.to_owned()),
+        Some(name) => {
+            let help = "a name starts with a letter or a digit, and contains only letters, digits, `_`, `.` and `-`";
+            Err(CliError::usage_with_help(format!("`{name}` is not a valid name"), help))
+        }
+        None => Ok(name_of(&surroundings.project.folder)),
+    }
 }
 
 /// Writes a file that must not exist yet.
@@ -67,6 +102,14 @@ fn create(path: &Path, text: &str) -> Result<(), CliError> {
         message: format!("cannot write {}: {error}", path.display()),
         help: None,
     })
+}
+
+/// The name in a given name of a file.
+fn without_ending(given: &str) -> &str {
+    let ending = [".yaml", ".yml"]
+        .into_iter()
+        .find_map(|ending| given.strip_suffix(ending));
+    ending.unwrap_or(given)
 }
 
 fn is_name(name: &str) -> bool {

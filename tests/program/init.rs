@@ -8,7 +8,7 @@ fn what_is_written_is_valid_and_runs_at_once() {
     let outcome = workspace.run(["init", "tea"]).expect_code(0);
     assert_eq!(
         outcome.stdout,
-        "wrote ensembles/tea.yaml\nwrote ensembles/tea/reviewer.rhai\nwrote ensembles/ensemble.schema.json\n"
+        "wrote ensembles/tea.yaml\nwrote ensembles/tea/reviewer.rhai\nwrote ensembles/ensemble.schema.json\nwrote .gitignore\n"
     );
     assert_eq!(outcome.stderr, "\nnext: ensemble run tea\n");
     let validated = workspace
@@ -88,4 +88,114 @@ fn the_folder_gives_the_name() {
             .contains("name: my-t-am\n")
     );
     workspace.run(["init", "no/path"]).expect_code(2);
+}
+
+#[test]
+fn a_name_is_also_taken_from_the_name_of_a_file() {
+    for given in ["tea.yaml", "tea.yml"] {
+        let workspace = Workspace::new();
+        let outcome = workspace.run(["init", given]).expect_code(0);
+        assert!(
+            outcome.stdout.starts_with("wrote ensembles/tea.yaml\n"),
+            "{}",
+            outcome.stdout
+        );
+        assert_eq!(outcome.stderr, "\nnext: ensemble run tea\n");
+        assert!(workspace.read("ensembles/tea.yaml").contains("name: tea\n"));
+    }
+    Workspace::new().run(["init", ".yaml"]).expect_code(2);
+}
+
+/// The names of `--list-templates`.
+fn templates() -> Vec<String> {
+    let listed = Workspace::new().run(["init", "--list-templates"]).expect_code(0).stdout;
+    let names = listed.lines().filter_map(|line| line.split_whitespace().next());
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_template_is_valid_and_runs_at_once() {
+    assert_eq!(templates(), ["review-loop", "chat", "approval", "assistant"]);
+    for template in templates() {
+        let workspace = Workspace::new();
+        let written = workspace
+            .run(["init", "my-tea", "--template", &template])
+            .expect_code(0);
+        let validated = workspace
+            .run(["validate", "--deny-warnings", "--format", "json"])
+            .expect_code(0);
+        assert_eq!(validated.json()["diagnostics"], serde_json::json!([]), "{template}");
+        // Without any other program, a terminal, a key, or a network.
+        let mut command = workspace.command(["run", "my-tea", "--output", "json"]);
+        let run = crate::support::Running(command.env("PATH", "").spawn().expect("it starts"));
+        let result = run.finish().expect_code(0).json();
+        assert_eq!(result["completion_reason"], "completed", "{template}");
+        assert_eq!(result["warnings"], serde_json::json!([]), "{template}");
+        // What is said to be next works, and what the first lines show can be typed.
+        let next = written
+            .stderr
+            .trim()
+            .strip_prefix("next: ensemble ")
+            .expect("a command");
+        let words = next.split(' ').map(str::to_owned);
+        workspace.run_with_stdin(words, "hello\n").expect_code(0);
+        let text = workspace.read("ensembles/my-tea.yaml");
+        assert!(text.contains("name: my-tea\n"), "{text}");
+        assert!(!text.contains("NAME") && !text.contains("assistant.yaml"), "{text}");
+    }
+}
+
+#[test]
+fn an_unknown_template_is_refused_with_the_known_ones() {
+    let workspace = Workspace::new();
+    let outcome = workspace.run(["init", "tea", "--template", "chta"]).expect_code(2);
+    assert!(
+        outcome.stderr.contains("review-loop, chat, approval, assistant"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!workspace.path().join("ensembles").exists());
+}
+
+#[test]
+fn the_approval_takes_no_for_an_answer() {
+    let workspace = Workspace::new();
+    workspace.run(["init", "notice", "-t", "approval"]).expect_code(0);
+    workspace.write("answers.yaml", "editor: [\"no\", publish]\n");
+    let run = workspace.run(["run", "notice", "--answers", "answers.yaml", "--output", "json"]);
+    let run = run.expect_code(0);
+    assert_eq!(
+        run.sequence(),
+        ["1 author", "2 editor", "3 author", "4 editor", "5 publisher"]
+    );
+}
+
+#[test]
+fn runs_are_ignored_by_git_unless_somebody_has_decided() {
+    let workspace = Workspace::new();
+    workspace.run(["init", "tea"]).expect_code(0);
+    assert!(
+        workspace
+            .read(".gitignore")
+            .lines()
+            .any(|line| line == ".ensemble/runs/")
+    );
+
+    let decided = Workspace::new();
+    decided.write(".gitignore", "mine\n");
+    let outcome = decided.run(["init", "tea"]).expect_code(0);
+    assert!(!outcome.stdout.contains(".gitignore"), "{}", outcome.stdout);
+    assert_eq!(decided.read(".gitignore"), "mine\n");
+
+    // The runs of a folder inside a project are recorded in the project.
+    let inner = Workspace::new();
+    inner.write(".ensemble/config.yaml", "model_profiles: {}\n");
+    inner.write("part/x", "");
+    let mut command = inner.command(["init", "tea"]);
+    let status = command
+        .current_dir(inner.path().join("part"))
+        .status()
+        .expect("it starts");
+    assert!(status.success());
+    assert!(!inner.path().join("part/.gitignore").exists());
 }

@@ -10,7 +10,7 @@ use crate::support::{Outcome, Workspace};
 use serde_json::Value;
 
 /// Who runs in which turn.
-const SHIPPED: [(&str, &[&str]); 5] = [
+const SHIPPED: [(&str, &[&str]); 6] = [
     (
         "iterative-analysis",
         &[
@@ -54,6 +54,7 @@ const SHIPPED: [(&str, &[&str]); 5] = [
         ],
     ),
     ("researcher", &["1 researcher"]),
+    ("assistant", &["1 clerk"]),
 ];
 
 fn path_of(name: &str) -> String {
@@ -169,6 +170,23 @@ fn the_researcher_looks_things_up() {
         let answer = answer.expect("a text");
         assert!(answer.ends_with(&format!("(2 notes on \"{bird}\")")), "{answer}");
     }
+}
+
+#[test]
+fn the_assistant_calls_tools_in_a_chat() {
+    let workspace = Workspace::new();
+    let path = path_of("assistant");
+    let lines = "What do 3 maps cost?\nAnd are you open on Sunday?\nThank you.\n";
+    let chat = workspace.run_with_stdin(["chat", &path], lines).expect_code(0);
+    for answer in ["3 × map: 27 euros.", "On Sunday we are closed.", "I can tell you"] {
+        assert!(chat.stdout.contains(answer), "{}", chat.stdout);
+    }
+    let calls = workspace
+        .journal()
+        .iter()
+        .filter(|record| record["event"] == "execution_finished")
+        .count();
+    assert_eq!(calls, 3, "each message is one turn");
 }
 
 /// `UPDATE_PICTURE=1 cargo test --test project shipped` draws it anew.

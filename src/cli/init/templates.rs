@@ -1,0 +1,44 @@
+//! The templates of `ensemble init`. All of them use simulated models, so that they run without a key and a network.
+
+use crate::cli::args::Template;
+
+/// The line that leads an editor to the schema in the same folder.
+const SCHEMA_LINE: &str = "# yaml-language-server: $schema=ensemble.schema.json\n";
+
+impl Template {
+    /// The text of the ensemble.
+    pub(super) fn ensemble(self, name: &str) -> String {
+        let text = match self {
+            Self::ReviewLoop => include_str!("../starter/review-loop/ensemble.yaml").replace("NAME", name),
+            Self::Chat => include_str!("../starter/chat/ensemble.yaml").replace("NAME", name),
+            Self::Approval => include_str!("../starter/approval/ensemble.yaml").replace("NAME", name),
+            Self::Assistant => include_str!("../../../ensembles/assistant.yaml")
+                .replace("ensembles/assistant.yaml", name)
+                .replace("name: assistant\n", &format!("name: {name}\n"))
+                .replace("assistant/", &format!("{name}/")),
+        };
+        format!("{SCHEMA_LINE}{text}")
+    }
+
+    /// The scripts, by their names.
+    pub(super) fn scripts(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::ReviewLoop => &[("reviewer.rhai", include_str!("../starter/review-loop/reviewer.rhai"))],
+            Self::Chat => &[("companion.rhai", include_str!("../starter/chat/companion.rhai"))],
+            Self::Approval => &[("publish.rhai", include_str!("../starter/approval/publish.rhai"))],
+            Self::Assistant => &[
+                ("clerk.rhai", include_str!("../../../ensembles/assistant/clerk.rhai")),
+                ("hours.rhai", include_str!("../../../ensembles/assistant/hours.rhai")),
+                ("price.rhai", include_str!("../../../ensembles/assistant/price.rhai")),
+            ],
+        }
+    }
+
+    /// The command with which a person tries the ensemble.
+    pub(super) fn command(self) -> &'static str {
+        match self {
+            Self::ReviewLoop | Self::Approval => "run",
+            Self::Chat | Self::Assistant => "chat",
+        }
+    }
+}
