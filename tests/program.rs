@@ -21,6 +21,7 @@ mod program {
     mod init;
     mod keys;
     mod large_outputs;
+    mod latest;
     mod layout;
     mod lookback;
     mod man;
@@ -29,6 +30,7 @@ mod program {
     mod runs;
     mod scripts;
     mod showing;
+    mod started_in;
     mod stories;
     mod sub_ensembles;
     mod tools;

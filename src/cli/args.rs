@@ -28,6 +28,9 @@ pub(super) struct Cli {
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub color: ColorChoice,
+    /// Run as if the program had been started in this folder
+    #[arg(short = 'C', global = true, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
 }
 
 /// When to use colours.
@@ -161,8 +164,11 @@ pub(super) enum RunsCommand {
     /// Delete runs
     Rm {
         /// The ids of the runs, or the beginnings of the ids
-        #[arg(value_name = "RUN", required = true)]
+        #[arg(value_name = "RUN", required_unless_present = "last")]
         runs: Vec<String>,
+        /// Delete the latest run
+        #[arg(long, conflicts_with = "runs")]
+        last: bool,
     },
 }
 

@@ -39,11 +39,12 @@ pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, C
     let runs = surroundings.runs_with(&showing.operator);
     let options = given::options(&args.answering, &args.driving, showing, surroundings)?;
     block_on(async {
-        let mut ready = match &args.run {
-            Some(run) => continue_run(run, &runs, options, surroundings).await?,
-            None => begin(args, &runs, options, surroundings)?,
+        let is_continued = args.run.is_some() || args.last;
+        let mut ready = match is_continued {
+            true => continue_run(args.run.as_deref(), &runs, options, surroundings).await?,
+            false => begin(args, &runs, options, surroundings)?,
         };
-        let simulated = if args.run.is_some() { &[] } else { ready.simulated() };
+        let simulated = if is_continued { &[] } else { ready.simulated() };
         input.greet(ready.prepared(), simulated);
         // Without a message, no run is recorded.
         let Some(first) = input.message().await else {
@@ -71,7 +72,7 @@ fn begin(
 
 /// Prepares to continue a conversation that has ended.
 async fn continue_run(
-    run: &str,
+    run: Option<&str>,
     runs: &Runs,
     options: RunOptions,
     surroundings: &Surroundings,

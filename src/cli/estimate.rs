@@ -17,7 +17,7 @@ use ensemble_runs::prepare::profiles;
 pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let path = surroundings.project.ensemble_file(&args.ensemble)?;
     let planned = surroundings.runs().prepare(&EnsembleRef::file(&*args.ensemble))?;
-    let opened = block_on(opened(&args.from, surroundings))?;
+    let opened = block_on(opened(args.from.as_deref(), surroundings))?;
     let story = opened.story;
     let recorded = opened.prepared.as_ref().map(|recorded| &**recorded.plan.ensemble());
     let shares = shares(&story);

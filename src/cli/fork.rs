@@ -18,7 +18,9 @@ pub(super) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, C
     let ending = Ending::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let edited = args.ensemble.as_deref();
-        let fork = runs.fork(&*args.run, args.at_turn, set, edited, options).await?;
+        let fork = runs
+            .fork(args.run.as_deref(), args.at_turn, set, edited, options)
+            .await?;
         print_changes(fork.edited.as_ref(), &args.showing, surroundings);
         drive(fork.ready, QueuedMessages::default(), ending).await
     })
@@ -33,7 +35,7 @@ pub(super) fn rerun(args: &RerunArgs, surroundings: &Surroundings) -> Result<u8,
     let ending = Ending::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let edited = args.ensemble.as_deref();
-        let fork = runs.rerun(&*args.run, agent, turn, edited, options).await?;
+        let fork = runs.rerun(args.run.as_deref(), agent, turn, edited, options).await?;
         print_changes(fork.edited.as_ref(), &args.showing, surroundings);
         let messages: QueuedMessages = fork.messages.into_iter().collect();
         drive(fork.ready, messages, ending).await

@@ -26,13 +26,13 @@ fn gather(args: &GraphArgs, surroundings: &Surroundings) -> Result<Picture, CliE
         Some(given) => Some(surroundings.runs().prepare(&EnsembleRef::file(&**given))?),
         None => None,
     };
-    let Some(run) = &args.run else {
+    if args.run.is_none() && !args.last {
         let given = given.ok_or_else(|| CliError::usage("name an ensemble, or a run with --run"))?;
         return Ok(of_ensemble(given.plan.ensemble()));
-    };
+    }
     let recorded_run = block_on(async {
         let runs = surroundings.runs();
-        Ok(RecordedRun::read(runs.find(run.as_str()).await?, runs.project()).await?)
+        Ok(RecordedRun::read(runs.find(args.run.as_deref()).await?, runs.project()).await?)
     })?;
     let recorded = recorded_run.prepared.plan.ensemble();
     let shown = given.as_ref().map_or(recorded, |given| given.plan.ensemble());

@@ -54,8 +54,12 @@ pub(crate) fn main() -> ExitCode {
         return exit::code(exit::SUCCESS);
     }
     let cli = Cli::parse();
+    let moved = cli.folder.as_deref().map_or(Ok(()), surroundings::enter);
     let surroundings = Surroundings::capture(cli.color);
-    let code = match fault::arm().and_then(|()| dispatch(cli.command, &surroundings)) {
+    let code = match moved
+        .and_then(|()| fault::arm())
+        .and_then(|()| dispatch(cli.command, &surroundings))
+    {
         Ok(code) => code,
         Err(error) => {
             surroundings.print_err(&error.render(surroundings.colors_on_stderr()));

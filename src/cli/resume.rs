@@ -49,7 +49,7 @@ pub(super) fn continue_run(args: &ContinueArgs, surroundings: &Surroundings) -> 
     let options = given::options(&args.answering, &args.driving, showing, surroundings)?;
     let ending = Ending::new(&args.driving, &args.showing, surroundings);
     block_on(async {
-        let held = runs.hold(&*args.run).await?;
+        let held = runs.hold(args.run.as_deref()).await?;
         let recorded = held.recorded();
         if recorded.journal.is_torn {
             warn_incomplete_record(recorded.run.folder(), surroundings);

@@ -35,7 +35,7 @@ pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result
             RunsCommand::Diff(args) => diff::diff(args, surroundings).await,
             RunsCommand::Export(args) => export::export(args, store, surroundings).await,
             RunsCommand::Prune(args) => prune::prune(args, store, surroundings).await,
-            RunsCommand::Rm { runs } => remove(store, runs, surroundings).await,
+            RunsCommand::Rm { runs, last } => remove(store, runs, *last, surroundings).await,
         }
     })
 }
@@ -166,8 +166,8 @@ pub(super) struct Opened {
     context: Option<Context>,
 }
 
-/// Opens the record with this name.
-pub(super) async fn opened(given: &str, surroundings: &Surroundings) -> Result<Opened, CliError> {
+/// Opens the record with this name, or the latest run.
+pub(super) async fn opened(given: Option<&str>, surroundings: &Surroundings) -> Result<Opened, CliError> {
     let project = &surroundings.project;
     let (journal, prepared) = match surroundings.runs().record(given).await? {
         RunRecord::Run(run) => {
@@ -202,8 +202,17 @@ pub(super) async fn opened(given: &str, surroundings: &Surroundings) -> Result<O
     })
 }
 
-async fn remove(store: &dyn RunStore, runs: &[String], surroundings: &Surroundings) -> Result<u8, CliError> {
+/// Deletes these runs, or the latest.
+async fn remove(
+    store: &dyn RunStore,
+    runs: &[String],
+    last: bool,
+    surroundings: &Surroundings,
+) -> Result<u8, CliError> {
     let mut found = Vec::new();
+    if last {
+        found.push(store.latest().await?);
+    }
     for run in runs {
         found.push(store.find(run).await?);
     }

@@ -1,13 +1,21 @@
 //! The environment of the program: the project folder, the configuration of the user, the standard streams.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::args::ColorChoice;
+use super::error::CliError;
 use super::streams::Streams;
 use super::watchdog;
 use ensemble_core::operator::Operator;
 use ensemble_runs::{Host, Project, Runs};
+
+/// Makes this the folder of the process, as if the program had been started there.
+pub(super) fn enter(folder: &Path) -> Result<(), CliError> {
+    std::env::set_current_dir(folder)
+        .map_err(|error| CliError::usage(format!("cannot change to the folder {}: {error}", folder.display())))
+}
 
 /// The environment of the program, read once at the start.
 #[derive(Debug, Clone)]

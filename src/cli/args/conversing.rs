@@ -42,11 +42,14 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
     /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
-    #[arg(value_name = "FILE|NAME", required_unless_present = "run")]
+    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["run", "last"])]
     pub ensemble: Option<String>,
     /// Continue this run, which has ended: its id, or the beginning of its id
     #[arg(long, value_name = "RUN", conflicts_with_all = ["ensemble", "set", "context"])]
     pub run: Option<String>,
+    /// Continue the latest run
+    #[arg(long, conflicts_with_all = ["run", "ensemble", "set", "context"])]
+    pub last: bool,
     /// Add KEY to the context before the first turn; VALUE is JSON, or a string if it is not valid JSON
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
@@ -112,10 +115,14 @@ pub(crate) struct ResumeArgs {
 
 /// `ensemble continue`.
 #[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
 pub(crate) struct ContinueArgs {
     /// The run: its id, the beginning of its id, or the path of its folder or journal
-    #[arg(value_name = "RUN")]
-    pub run: String,
+    #[arg(value_name = "RUN", required_unless_present = "last")]
+    pub run: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
     /// The message: a text, @FILE, or - for standard input
     #[arg(value_name = "TEXT|@FILE|-")]
     pub message: String,
@@ -137,8 +144,11 @@ pub(crate) struct ContinueArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
     /// The run: its id, the beginning of its id, or the path of its folder or journal
-    #[arg(value_name = "RUN")]
-    pub run: String,
+    #[arg(value_name = "RUN", required_unless_present = "last")]
+    pub run: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
     /// The last turn to keep; 0 keeps only the input
     #[arg(long, value_name = "N")]
     pub at_turn: u32,
@@ -163,8 +173,11 @@ pub(crate) struct ForkArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RerunArgs {
     /// The run: its id, the beginning of its id, or the path of its folder or journal
-    #[arg(value_name = "RUN")]
-    pub run: String,
+    #[arg(value_name = "RUN", required_unless_present = "last")]
+    pub run: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
     /// The execution to repeat: the agent, and the turn in which it ran
     #[arg(long, value_name = "AGENT@TURN")]
     pub from: String,

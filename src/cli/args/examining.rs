@@ -76,8 +76,8 @@ pub(crate) enum CheckFormat {
 /// `ensemble graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
-    /// The ensemble: a file, or the name of an ensemble; default with --run: the recorded ensemble
-    #[arg(value_name = "FILE|NAME", required_unless_present = "run")]
+    /// The ensemble: a file, or the name of an ensemble; default with --run or --last: the recorded ensemble
+    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["run", "last"])]
     pub ensemble: Option<String>,
     /// The format of the picture
     #[arg(long, value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
@@ -85,6 +85,9 @@ pub(crate) struct GraphArgs {
     /// Add the data of this run: how often each agent ran and failed, and why other agents did not run
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
+    /// Add the data of the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
 }
 
 /// The formats of a picture.

@@ -13,6 +13,9 @@ pub(crate) struct RunsShowArgs {
     /// The id of the run, the beginning of the id, or its folder; default: the latest run
     #[arg(value_name = "RUN")]
     pub run: Option<String>,
+    /// Use the latest run, as without RUN
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
     /// Also print complete outputs, what each execution read, and its stderr
     #[arg(short, long)]
     pub verbose: bool,
@@ -31,8 +34,11 @@ pub(crate) struct RunsDiffArgs {
     #[arg(value_name = "A")]
     pub a: String,
     /// The other record
-    #[arg(value_name = "B")]
-    pub b: String,
+    #[arg(value_name = "B", required_unless_present = "last")]
+    pub b: Option<String>,
+    /// Compare with the latest run
+    #[arg(long, conflicts_with = "b")]
+    pub last: bool,
     /// The output format of the differences
     #[arg(long, value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     pub output: OutputForm,
@@ -54,6 +60,9 @@ pub(crate) struct RunsExportArgs {
     /// The id of the run, the beginning of the id, or its folder; default: the latest run
     #[arg(value_name = "RUN")]
     pub run: Option<String>,
+    /// Use the latest run, as without RUN
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
     /// The format of the document
     #[arg(long, value_enum, default_value_t = ExportFormat::Json, value_name = "FORM")]
     pub format: ExportFormat,
@@ -102,8 +111,11 @@ pub(crate) struct EstimateArgs {
     #[arg(value_name = "FILE|NAME")]
     pub ensemble: String,
     /// The recorded run that the estimate is based on
-    #[arg(long, value_name = "RUN")]
-    pub from: String,
+    #[arg(long, value_name = "RUN", required_unless_present = "last")]
+    pub from: Option<String>,
+    /// Base the estimate on the latest run
+    #[arg(long, conflicts_with = "from")]
+    pub last: bool,
     /// The output format
     #[arg(long, value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     pub output: OutputForm,

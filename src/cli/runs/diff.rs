@@ -10,10 +10,11 @@ use ensemble_reports::story::{Side, compare};
 
 /// `ensemble runs diff`.
 pub(super) async fn diff(args: &RunsDiffArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let a = opened(&args.a, surroundings).await?;
-    let b = opened(&args.b, surroundings).await?;
+    let a = opened(Some(&args.a), surroundings).await?;
+    let b = opened(args.b.as_deref(), surroundings).await?;
     let compared = compare(a.side(), b.side());
-    let named = [a.named(&args.a), b.named(&args.b)];
+    let latest = b.story.started.as_ref().map_or("", |started| &*started.run_id);
+    let named = [a.named(&args.a), b.named(args.b.as_deref().unwrap_or(latest))];
     surroundings.print(&match args.output {
         OutputForm::Human => comparison(&compared, &named, surroundings.streams.out_width()),
         OutputForm::Json => format!("{:#}\n", comparison_document(&compared, &named)),

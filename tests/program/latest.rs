@@ -1,0 +1,127 @@
+//! `--last`: every command that takes a run takes the latest.
+
+use crate::support::{Outcome, Workspace};
+
+const ASKS: &str =
+    "name: asks\nagents:\n  - {name: a, script: \"true\"}\n  - {name: guest, input: 'Well?', depends_on: [a]}\n";
+
+/// Two runs: one of another ensemble, and a later one that waits.
+fn waiting() -> (Workspace, String) {
+    let workspace = Workspace::new();
+    workspace.write("first.yaml", "name: first\nagents: [{name: a, script: \"true\"}]\n");
+    workspace.write("asks.yaml", ASKS);
+    workspace.run(["run", "first.yaml"]).expect_code(0);
+    let waits = workspace.run(["run", "asks.yaml", "--output", "json"]).expect_code(3);
+    let id = waits.json()["run_id"].as_str().expect("an id").to_owned();
+    (workspace, id)
+}
+
+/// The run from which a result was forked.
+fn origin(outcome: &Outcome, workspace: &Workspace) -> String {
+    let id = outcome.json()["run_id"].as_str().expect("an id").to_owned();
+    let shown = workspace.run(["runs", "show", &id, "--output", "json"]).expect_code(0);
+    shown.json()["forked_from"]["run_id"]
+        .as_str()
+        .expect("an origin")
+        .to_owned()
+}
+
+#[test]
+fn commands_that_continue_a_run_take_the_latest() {
+    let (workspace, id) = waiting();
+    let resumed = workspace.run(["resume", "--last", "--answer", "guest=fine", "--output", "json"]);
+    assert_eq!(resumed.expect_code(0).json()["run_id"], *id);
+    let said = [
+        "continue",
+        "--last",
+        "and now?",
+        "--answer",
+        "guest=well",
+        "--output",
+        "json",
+    ];
+    let continued = workspace.run(said).expect_code(0);
+    assert_eq!(continued.json()["run_id"], *id);
+    let told = workspace.read(&format!(".ensemble/runs/{id}/journal.jsonl"));
+    assert!(told.contains("and now?"), "{told}");
+    let forked = workspace.run([
+        "fork",
+        "--last",
+        "--at-turn",
+        "1",
+        "--answer",
+        "guest=x",
+        "--output",
+        "json",
+    ]);
+    assert_eq!(origin(&forked.expect_code(0), &workspace), id);
+}
+
+#[test]
+fn rerun_takes_the_latest() {
+    let (workspace, id) = waiting();
+    let again = workspace.run([
+        "rerun", "--last", "--from", "a@1", "--answer", "guest=x", "--output", "json",
+    ]);
+    assert_eq!(origin(&again.expect_code(0), &workspace), id);
+}
+
+#[test]
+fn commands_that_read_a_run_take_the_latest() {
+    let (workspace, id) = waiting();
+    let first = workspace.runs()[0]
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let shown = |words: &[&str]| workspace.run(words).stdout;
+    assert!(shown(&["runs", "show", "--last"]).contains(&id));
+    assert!(shown(&["runs", "export", "--last"]).contains(&id));
+    let compared = workspace
+        .run(["runs", "diff", &first, "--last", "--output", "json"])
+        .expect_code(1);
+    assert_eq!(compared.json()["b"]["run_id"], *id);
+    assert_eq!(compared.json()["b"]["given"], *id);
+    let estimated = workspace
+        .run(["estimate", "asks.yaml", "--last", "--output", "json"])
+        .expect_code(0);
+    assert_eq!(estimated.json()["from"], *id, "{}", estimated.stdout);
+    assert!(shown(&["graph", "--last", "--format", "ascii"]).contains("guest (input"));
+    workspace.run(["runs", "rm", "--last"]).expect_code(0);
+    assert_eq!(workspace.runs().len(), 1);
+    assert!(!workspace.path().join(".ensemble/runs").join(id).exists());
+}
+
+#[test]
+fn a_chat_is_continued_by_the_latest_run() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: a\nagents: [{name: helper, model_profile: p}]\nmodel_profiles: {p: {provider: simulated, script: answer.rhai}}\n",
+    );
+    workspace.write("answer.rhai", "`heard ${messages.len()}`");
+    workspace.run_with_stdin(["chat", "a.yaml"], "hello\n").expect_code(0);
+    let more = workspace.run_with_stdin(["chat", "--last"], "more\n").expect_code(0);
+    assert!(more.stdout.contains("heard 3"), "{}", more.stdout);
+    assert_eq!(workspace.runs().len(), 1);
+}
+
+#[test]
+fn a_run_and_the_latest_are_not_both_taken_and_one_is_needed() {
+    let (workspace, id) = waiting();
+    for words in [
+        &["fork", &id, "--last", "--at-turn", "1"][..],
+        &["continue", &id, "text", "--last"],
+        &["runs", "rm", &id, "--last"],
+        &["runs", "diff", &id, &id, "--last"],
+        &["estimate", "asks.yaml", "--from", &id, "--last"],
+        &["fork", "--at-turn", "1"],
+        &["continue", "text"],
+        &["runs", "rm"],
+        &["estimate", "asks.yaml"],
+    ] {
+        let refused = workspace.run(words).expect_code(2);
+        assert!(refused.stderr.contains("Usage:"), "{words:?}: {}", refused.stderr);
+    }
+    assert_eq!(workspace.runs().len(), 2, "nothing has happened");
+}
