@@ -76,6 +76,49 @@ Feature: Conditions
       | history[-1].output_data.n == 3                        | 1     |
       | history[-1].success                                   | 1     |
 
+  Scenario Outline: The truth of a text that reads false is an error: <condition>
+    Given the ensemble "a.yaml":
+      """
+      name: clear
+      agents:
+        - name: judge
+          script: judge.rhai
+        - name: asked
+          script: asked.rhai
+          dependencies:
+            - agent_name: judge
+              condition: >-
+                <condition>
+      """
+    And the Rhai script "judge.rhai":
+      """
+      #{ approved: " No\n", open: "none", word: "nothing", yes: true }
+      """
+    And the Rhai script "asked.rhai":
+      """
+      1
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "<reason>" with exit code <code>
+    And the result has "agent_execution_count.asked" = <ran>
+    And stderr <says>
+
+    Examples: where truth is asked
+      | condition                                  | reason           | code | ran | says |
+      | output.approved                            | condition_failed | 1    | 0   | says "`output.approved` is the string ' No\n', which would count as true: compare it with `==`, or ask the agent for a boolean with `output_schema`" |
+      | not output.open                            | condition_failed | 1    | 0   | says "`output.open` is the string 'none', which would count as true" |
+      | output.yes && output.open                  | condition_failed | 1    | 0   | says "`output.open` is the string 'none'" |
+      | output.missing or output.approved or True  | condition_failed | 1    | 0   | says "`output.approved` is the string" |
+      | True if output.open else True              | condition_failed | 1    | 0   | says "`output.open` is the string 'none'" |
+      | bool(output.approved)                      | condition_failed | 1    | 0   | says "`output.approved` is the string" |
+
+    Examples: where it is not
+      | condition                                  | reason    | code | ran | says     |
+      | output.approved.strip().lower() == 'no'    | completed | 0    | 1   | is empty |
+      | (output.missing or 'none') == output.open  | completed | 0    | 1   | is empty |
+      | output.yes or output.approved              | completed | 0    | 1   | is empty |
+      | output.word                                | completed | 0    | 1   | is empty |
+
   Scenario: A condition may be a YAML boolean
     Given the ensemble "a.yaml":
       """
@@ -121,3 +164,5 @@ Feature: Conditions
       | "lenn(context)"            | lenn       |
       | "output.x // 2"            | floor      |
       | "2 ** 3"                   | **         |
+      | "'no'"                     | the string 'no' would count as true |
+      | "output.x or ' False '"    | would count as true |

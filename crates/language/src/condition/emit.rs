@@ -73,12 +73,30 @@ impl Emitter {
 
     /// Translates the expression to a Rhai boolean.
     fn truth(&mut self, expr: &Expr) {
-        if expr.is_bool() {
-            return self.expr(expr);
+        match &expr.kind {
+            _ if expr.is_bool() => self.expr(expr),
+            Kind::And(operands) => self.truths(operands, "r"),
+            Kind::Or(operands) => self.truths(operands, "!r"),
+            Kind::Choice(choice) => self.choice(choice, Self::truth),
+            _ => {
+                self.open("truth", expr.span, expr.span);
+                self.expr(expr);
+                self.push(")");
+            }
         }
-        self.push("truth(");
-        self.expr(expr);
-        self.push(")");
+    }
+
+    /// Operands of which only the truth is needed, as long as the question about the truth so far is answered with yes.
+    fn truths(&mut self, operands: &[Expr], question: &str) {
+        self.push("{let r=");
+        for (at, operand) in operands.iter().enumerate() {
+            if at > 0 {
+                self.number(format_args!("if {question}{{r="));
+            }
+            self.truth(operand);
+            self.push(if at > 0 { ";}" } else { ";" });
+        }
+        self.push("r}");
     }
 
     fn expr(&mut self, expr: &Expr) {
@@ -107,16 +125,16 @@ impl Emitter {
                 self.push(")");
             }
             Kind::Not(operand) => {
-                self.push("untrue(");
-                self.expr(operand);
+                self.push("!(");
+                self.truth(operand);
                 self.push(")");
             }
             Kind::Arithmetic(first, rest) => self.arithmetic(first, rest),
             Kind::Compare(first, rest) => self.compare(first, rest),
-            Kind::And(operands) => self.flat(operands, "truth(r)", "r"),
-            Kind::Or(operands) => self.flat(operands, "untrue(r)", "untrue(r)"),
-            Kind::Coalesce(operands) => self.flat(operands, "missing(r)", "missing(r)"),
-            Kind::Choice(choice) => self.choice(choice),
+            Kind::And(operands) => self.flat(operands, "truth", Some("r")),
+            Kind::Or(operands) => self.flat(operands, "untrue", Some("!r")),
+            Kind::Coalesce(operands) => self.flat(operands, "missing", None),
+            Kind::Choice(choice) => self.choice(choice, Self::expr),
         }
     }
 
@@ -296,14 +314,22 @@ impl Emitter {
         self.open(name, Span::new(left.start, right.end), right);
     }
 
-    /// Operands that are evaluated as long as the test of the value so far succeeds.
-    fn flat(&mut self, operands: &[Expr], question: &str, question_of_bool: &str) {
+    /// Operands that are evaluated as long as the test of the value so far succeeds. The test can fail only at the
+    /// operand before, because those before that have already passed it.
+    fn flat(&mut self, operands: &[Expr], question: &str, question_of_bool: Option<&str>) {
         let mut bools = true;
         self.push("{let r=");
         for (at, operand) in operands.iter().enumerate() {
-            if at > 0 {
-                let question = if bools { question_of_bool } else { question };
-                self.number(format_args!("if {question}{{r="));
+            if let Some(before) = at.checked_sub(1).map(|before| operands[before].span) {
+                self.push("if ");
+                match question_of_bool {
+                    Some(question) if bools => self.push(question),
+                    _ => {
+                        self.open(question, before, before);
+                        self.push("r)");
+                    }
+                }
+                self.push("{r=");
             }
             bools &= operand.is_bool();
             self.expr(operand);
@@ -312,14 +338,14 @@ impl Emitter {
         self.push("r}");
     }
 
-    fn choice(&mut self, choice: &Choice) {
+    fn choice(&mut self, choice: &Choice, emit: impl Fn(&mut Self, &Expr)) {
         // Rhai accepts a block as a condition only in parentheses.
         self.push("{if(");
         self.truth(&choice.condition);
         self.push("){");
-        self.expr(&choice.then);
+        emit(self, &choice.then);
         self.push("}else{");
-        self.expr(&choice.otherwise);
+        emit(self, &choice.otherwise);
         self.push("}}");
     }
 }

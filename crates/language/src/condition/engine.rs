@@ -9,7 +9,9 @@ use std::sync::LazyLock;
 use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, OptimizationLevel, Position};
 
 use super::functions::FUNCTIONS;
-use super::operators::{Arithmetic, Fault, Outcome, arithmetic, contains, equal, index, member, minus, order, plus};
+use super::operators::{
+    Arithmetic, Fault, Outcome, arithmetic, contains, equal, index, member, minus, order, plus, truth,
+};
 use super::value::{Datum, Map};
 use super::{ITEM_LIMIT, OPERATION_LIMIT, STRING_LIMIT};
 
@@ -51,9 +53,11 @@ fn build() -> Engine {
 
 fn register_truth(engine: &mut Engine) {
     engine
-        .register_fn("truth", |value: Dynamic| Datum::from(value).truth())
-        .register_fn("untrue", |value: Dynamic| !Datum::from(value).truth())
-        .register_fn("missing", |value: Dynamic| value.is_unit())
+        .register_fn("truth", |site: INT, value: Dynamic| sited(site, truth(&value.into())))
+        .register_fn("untrue", |site: INT, value: Dynamic| {
+            sited(site, truth(&value.into()).map(|truth| !truth))
+        })
+        .register_fn("missing", |_: INT, value: Dynamic| value.is_unit())
         .register_fn("present", |value: Dynamic| !value.is_unit())
         .register_fn("smallest", || INT::MIN);
 }

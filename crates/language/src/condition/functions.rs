@@ -7,8 +7,8 @@ use rhai::ImmutableString;
 
 use super::STRING_LIMIT;
 use super::operators::{
-    Arithmetic, Fault, Outcome, TOO_LONG, arithmetic, contains, equal, fault, finite, index, order, position, size,
-    whole,
+    Arithmetic, COMPARE_IT, Fault, Outcome, TOO_LONG, arithmetic, contains, equal, fault, finite, index, order,
+    position, size, truth, whole,
 };
 use super::report::show;
 use super::value::{Datum, List, Map};
@@ -51,12 +51,8 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(Datum::list(map(&a[0])?.keys().into_iter().map(Datum::text)))
     }),
     function(&["values"], 1, 1, values),
-    function(&["any"], 1, 1, |a| {
-        Ok(Datum::Bool(list(&a[0])?.iter().any(|item| item.truth())))
-    }),
-    function(&["all"], 1, 1, |a| {
-        Ok(Datum::Bool(list(&a[0])?.iter().all(|item| item.truth())))
-    }),
+    function(&["any"], 1, 1, |a| has(&a[0], true).map(Datum::Bool)),
+    function(&["all"], 1, 1, |a| has(&a[0], false).map(|found| Datum::Bool(!found))),
     function(&["starts_with", "startswith"], 2, 2, |a| {
         Ok(Datum::Bool(text(&a[0])?.starts_with(argument(&a[1])?)))
     }),
@@ -78,9 +74,25 @@ pub(super) static FUNCTIONS: &[Function] = &[
     function(&["int", "to_int", "parse_int"], 1, 1, int),
     function(&["float", "to_float", "parse_float"], 1, 1, float),
     function(&["str", "to_string"], 1, 1, |a| made(written(&a[0]))),
-    function(&["bool"], 1, 1, |a| Ok(Datum::Bool(a[0].truth()))),
+    function(&["bool"], 1, 1, |a| truth(&a[0]).map(Datum::Bool)),
     function(&["type_of", "type"], 1, 1, |a| Ok(Datum::text(a[0].sort()))),
 ];
+
+/// Whether the list has an item with this truth value; the items after it are not asked.
+fn has(items: &Datum, wanted: bool) -> Result<bool, Fault> {
+    for item in list(items)?.iter() {
+        let found = truth(&item).map_err(|_| {
+            Fault::Message(format!(
+                "the item {} of the list would count as true: {COMPARE_IT}",
+                show(&item)
+            ))
+        })?;
+        if found == wanted {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
 
 impl Function {
     /// The function with this name.

@@ -7,8 +7,8 @@
 //! # Values
 //!
 //! Nothing (`None`, `()`), booleans, numbers (one type: `1 == 1.0`, `7 / 2 == 3.5`, `6 / 2 == 3`), texts,
-//! lists, maps. False are nothing, `False`, 0, `""` and empty collections; all else is true. `==` across
-//! types is false; an order across types, arithmetic on anything but numbers (texts can be joined with `+`), a member
+//! lists, maps. False are nothing, `False`, 0, `""` and empty collections; all else is true, except that asking for the
+//! truth of a text that reads `false`, `no`, `off`, `0`, `none` or `null` is an error. `==` across types is false; an order across types, arithmetic on anything but numbers (texts can be joined with `+`), a member
 //! of nothing and an index out of range are errors. A missing key is nothing.
 //!
 //! # Operators, from loose to tight
@@ -64,6 +64,7 @@ mod emit;
 mod engine;
 mod functions;
 mod lexer;
+mod literal;
 mod operators;
 mod parser;
 mod reading;
@@ -196,7 +197,9 @@ fn parse(text: &str) -> Result<Expr, CompileError> {
             help: None,
         });
     }
-    parser::parse(text)
+    let expr = parser::parse(text)?;
+    literal::check(&expr)?;
+    Ok(expr)
 }
 
 impl Condition {

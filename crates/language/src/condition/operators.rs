@@ -58,6 +58,29 @@ fn pair(a: &Datum, b: &Datum) -> Option<Pair> {
     })
 }
 
+/// Texts that mean "false" to whoever wrote them, and would count as true.
+const LIKE_FALSE: [&str; 6] = ["false", "no", "off", "0", "none", "null"];
+
+/// Whether the text, trimmed and in any case, is one of the words for "false".
+pub(super) fn reads_false(text: &str) -> bool {
+    let text = text.trim();
+    LIKE_FALSE.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// The truth value, where a condition asks for it: as in Python, except that a text that reads false is an error.
+pub(super) fn truth(value: &Datum) -> Result<bool, Fault> {
+    match value {
+        Datum::Text(text) if reads_false(text.as_str()) => Err(Fault::Operand(format!(
+            "is the string {}, which would count as true: {COMPARE_IT}",
+            show(value)
+        ))),
+        _ => Ok(value.truth()),
+    }
+}
+
+/// What to do with a text that reads false.
+pub(super) const COMPARE_IT: &str = "compare it with `==`, or ask the agent for a boolean with `output_schema`";
+
 /// `a + b` and the other arithmetic operators.
 pub(super) fn arithmetic(operator: Arithmetic, a: &Datum, b: &Datum) -> Outcome {
     if let (Arithmetic::Add, Datum::Text(a), Datum::Text(b)) = (operator, a, b) {

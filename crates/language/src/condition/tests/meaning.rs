@@ -18,7 +18,7 @@ fn literals_and_truth() {
         ("-1", T),
         ("''", F),
         ("\"\"", F),
-        ("'0'", T),
+        ("'0'", "the string '0' would count as true"),
         ("[]", F),
         ("[0]", T),
         ("{}", F),
@@ -150,6 +150,61 @@ fn adr_examples_and_access() {
         ("{'k': 5}['k'] == 5", T),
         ("[1, [2, 3]][1][0] == 2", T),
     ]);
+}
+
+#[test]
+fn a_text_that_reads_false_has_no_truth() {
+    const NO: &str = "`context.said_no` is the string ' No\\n', which would count as true: compare it with `==`";
+    const OFF: &str = "`context.said_off` is the string 'OFF', which would count as true";
+    check(&[
+        ("context.said_no", NO),
+        ("not context.said_no", NO),
+        ("!context.said_no", NO),
+        ("context.said_no and True", NO),
+        ("True && context.said_no", NO),
+        ("context.said_no or True", NO),
+        ("False || context.said_no", NO),
+        ("context.zero or context.said_off or context.said_no", OFF),
+        ("context.said_yes and context.said_off and context.said_no", OFF),
+        ("True if context.said_no else True", NO),
+        ("if context.said_no { 1 } else { 1 }", NO),
+        ("context.said_no if True else False", NO),
+        ("context.missing ?? context.said_no", "which would count as true"),
+        ("bool(context.said_no)", NO),
+        (
+            "any([context.said_off])",
+            "the item 'OFF' of the list would count as true",
+        ),
+        (
+            "all([1, context.said_off])",
+            "the item 'OFF' of the list would count as true",
+        ),
+        // What is not asked for its truth is a text like any other.
+        ("True or context.said_no", T),
+        ("False and context.said_no", F),
+        ("(context.empty or 'none') == 'none'", T),
+        ("(context.said_yes and 'no') == 'no'", T),
+        ("('no' if context.score > 1 else 'off') == 'off'", T),
+        ("context.said_no.strip().lower() == 'no'", T),
+        ("context.said_off in ['OFF', 'no']", T),
+        ("context.said_yes", T),
+        ("context.name", T),
+        ("'no way'", T),
+        ("[context.said_no]", T),
+        ("any(['yes', 'no'])", T),
+        ("'FALSE '", "the string 'FALSE ' would count as true"),
+        ("'null' and True", "the string 'null' would count as true"),
+        ("context.name or 'none'", "the string 'none' would count as true"),
+        ("not 'off'", "write `False`, or compare it with `==`"),
+        ("context.missing ?? '0'", "the string '0' would count as true"),
+        ("1 if 'no' else 0", "the string 'no' would count as true"),
+        ("'no' if context.name else 1", "the string 'no' would count as true"),
+    ]);
+    let off = Condition::compile("context.zero or  context.said_off or 1").unwrap();
+    let error = off.evaluate(&facts()).unwrap_err();
+    assert_eq!(&off.text()[error.span.start..error.span.end], "context.said_off");
+    let literal = Condition::compile("context.name and not 'no'").unwrap_err();
+    assert_eq!((literal.span.start, literal.span.end), (21, 25));
 }
 
 #[test]

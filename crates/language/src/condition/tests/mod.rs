@@ -54,7 +54,7 @@ fn facts() -> Facts {
         "needs_clarification": true, "score": 0.75, "count": 3, "name": "Ada", "none": null, "zero": 0, "empty": "",
         "tags": ["a", "b"], "nested": {"deep": {"x": 1, "list": [1, 2.0, {"k": "v"}]}}, "no_items": [], "no_keys": {},
         "big": 18_446_744_073_709_551_615_u64, "yes": true, "len": 7, "ünï": "é→z", "long": "x".repeat(500), "keys": 5,
-        "ints": [3, 1, 2], "half": 2.5, "max": i64::MAX, "mixed": [1, "a"],
+        "ints": [3, 1, 2], "half": 2.5, "said_no": " No\n", "said_off": "OFF", "said_yes": "yes", "max": i64::MAX, "mixed": [1, "a"],
     });
     let context = context.as_object().unwrap().iter();
     Facts {

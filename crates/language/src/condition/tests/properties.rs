@@ -129,10 +129,90 @@ proptest! {
     }
 
     #[test]
+    fn the_truth_is_that_of_the_model(model in model()) {
+        let text = model.text();
+        let condition = Condition::compile(&text).expect("is well formed");
+        prop_assert_eq!(condition.evaluate(&facts()).map_err(drop), model.truth(), "{}", text);
+        survives(&text);
+    }
+
+    #[test]
     fn what_is_well_formed_is_taken(text in well_formed()) {
         prop_assert!(Condition::compile(&text).is_ok(), "{}", text);
         survives(&text);
     }
+}
+
+/// A condition of `and`, `or`, `not` and conditionals, and what it gives according to a few lines of their own.
+#[derive(Debug, Clone)]
+enum Model {
+    Leaf(&'static str),
+    Not(Box<Model>),
+    And(Box<Model>, Box<Model>),
+    Or(Box<Model>, Box<Model>),
+    If(Box<Model>, Box<Model>, Box<Model>),
+}
+
+/// The leaves, and their truth; `None`: a text that reads false.
+const LEAVES: &[(&str, Option<bool>)] = &[
+    ("True", Some(true)),
+    ("False", Some(false)),
+    ("context.missing", Some(false)),
+    ("context.zero", Some(false)),
+    ("context.empty", Some(false)),
+    ("context.tags", Some(true)),
+    ("context.said_yes", Some(true)),
+    ("context.said_no", None),
+    ("context.said_off", None),
+];
+
+impl Model {
+    fn text(&self) -> String {
+        match self {
+            Self::Leaf(leaf) => (*leaf).to_owned(),
+            Self::Not(one) => format!("(not {})", one.text()),
+            Self::And(one, other) => format!("({} and {})", one.text(), other.text()),
+            Self::Or(one, other) => format!("({} || {})", one.text(), other.text()),
+            Self::If(asked, then, otherwise) => {
+                format!("({} if {} else {})", then.text(), asked.text(), otherwise.text())
+            }
+        }
+    }
+
+    /// The truth of the value, or `Err` if any truth that is asked for on the way is that of a text that reads false.
+    fn truth(&self) -> Result<bool, ()> {
+        match self {
+            Self::Leaf(leaf) => LEAVES
+                .iter()
+                .find(|(text, _)| text == leaf)
+                .and_then(|(_, truth)| *truth)
+                .ok_or(()),
+            Self::Not(one) => Ok(!one.truth()?),
+            Self::And(one, other) => Ok(one.truth()? && other.truth()?),
+            Self::Or(one, other) => Ok(one.truth()? || other.truth()?),
+            Self::If(asked, then, otherwise) => {
+                if asked.truth()? {
+                    then.truth()
+                } else {
+                    otherwise.truth()
+                }
+            }
+        }
+    }
+}
+
+fn model() -> impl Strategy<Value = Model> {
+    let leaves: Vec<&str> = LEAVES.iter().map(|(text, _)| *text).collect();
+    let leaf = proptest::sample::select(leaves).prop_map(Model::Leaf);
+    leaf.prop_recursive(4, 24, 3, |inner| {
+        let inner = move || inner.clone().prop_map(Box::new);
+        prop_oneof![
+            inner().prop_map(Model::Not),
+            (inner(), inner()).prop_map(|(a, b)| Model::And(a, b)),
+            (inner(), inner()).prop_map(|(a, b)| Model::Or(a, b)),
+            (inner(), inner(), inner()).prop_map(|(a, b, c)| Model::If(a, b, c)),
+        ]
+    })
 }
 
 /// Expressions that the grammar must accept.
@@ -158,6 +238,7 @@ fn well_formed() -> impl Strategy<Value = String> {
         "executions.writer",
         "input",
         "context.missing",
+        "context.said_no",
         "context?.user?.name",
     ]);
     leaf.prop_map(str::to_owned).prop_recursive(5, 40, 3, |inner| {
