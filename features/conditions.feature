@@ -92,7 +92,7 @@ Feature: Conditions
       """
     And the Rhai script "judge.rhai":
       """
-      #{ approved: " No\n", open: "none", word: "nothing", yes: true }
+      #{ approved: " No", open: "none", word: "nothing", yes: true }
       """
     And the Rhai script "asked.rhai":
       """
@@ -105,7 +105,7 @@ Feature: Conditions
 
     Examples: where truth is asked
       | condition                                  | reason           | code | ran | says |
-      | output.approved                            | condition_failed | 1    | 0   | says "`output.approved` is the string ' No\n', which would count as true: compare it with `==`, or ask the agent for a boolean with `output_schema`" |
+      | output.approved                            | condition_failed | 1    | 0   | says "`output.approved` is the string ' No', which would count as true: compare it with `==`, or ask the agent for a boolean with `output_schema`" |
       | not output.open                            | condition_failed | 1    | 0   | says "`output.open` is the string 'none', which would count as true" |
       | output.yes && output.open                  | condition_failed | 1    | 0   | says "`output.open` is the string 'none'" |
       | output.missing or output.approved or True  | condition_failed | 1    | 0   | says "`output.approved` is the string" |

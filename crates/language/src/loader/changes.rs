@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::document::{Content, Document, Entry, Node};
+use super::words::is_extension;
 
 /// The differences between two texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub fn changes(old: &Document, new: &Document) -> Changes {
     }
     let is_gone = |(name, _): &&(Arc<str>, Arc<Node>)| find(&after, name).is_none();
     changes.removed = before.iter().filter(is_gone).map(|(name, _)| name.clone()).collect();
-    let elsewhere = |key: &Arc<str>| !matches!(&**key, "agents" | "model_profiles" | "description");
+    let elsewhere = |key: &Arc<str>| !matches!(&**key, "agents" | "model_profiles" | "description" | "defaults");
     changes.beside = differing(old.root(), new.root())
         .into_iter()
         .filter(elsewhere)
@@ -113,7 +114,7 @@ fn differing(old: &Node, new: &Node) -> Vec<Arc<str>> {
     let is_gone = |entry: &&Entry| get(new, &entry.key).is_none();
     let keys = after.iter().filter(differs).chain(before.iter().filter(is_gone));
     keys.map(|entry| entry.key.clone())
-        .filter(|key| &**key != "description")
+        .filter(|key| &**key != "description" && !is_extension(key))
         .collect()
 }
 

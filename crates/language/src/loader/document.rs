@@ -110,6 +110,16 @@ impl Document {
         &self.root
     }
 
+    /// The tree, shared.
+    pub(super) fn shared_root(&self) -> &Arc<Node> {
+        &self.root
+    }
+
+    /// The same text with another tree.
+    pub(super) fn with_root(self, root: Arc<Node>) -> Self {
+        Self { root, ..self }
+    }
+
     /// The node at this route.
     pub fn get(&self, route: &Route) -> Option<&Node> {
         let mut node = &*self.root;

@@ -10,6 +10,7 @@ mod changes;
 pub mod codes;
 mod comments;
 mod decode;
+mod defaults;
 pub mod document;
 pub mod explain;
 mod findings;
@@ -55,7 +56,12 @@ pub type Read<T> = Result<T, Vec<Diagnostic>>;
 
 /// Reads an ensemble.
 pub fn load(source: &Source) -> Loaded {
-    let (document, ensemble, findings) = read(source, decode::ensemble);
+    let mut findings = Findings::default();
+    let document = build::document(source, &mut findings).and_then(|document| {
+        let root = defaults::spread(document.shared_root(), &mut findings)?;
+        Some(document.with_root(root))
+    });
+    let (document, ensemble, findings) = concluded(document, decode::ensemble, findings);
     Loaded {
         document,
         ensemble,
@@ -142,6 +148,10 @@ pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Fin
         })
         .collect();
     diagnostics.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.severity));
+    // A value of `defaults` is read with every agent, and is wrong once.
+    diagnostics.dedup_by(|one, other| {
+        one.span == other.span && one.code == other.code && one.message == other.message && one.help == other.help
+    });
     diagnostics
 }
 
@@ -150,6 +160,14 @@ type Outcome<T> = (Option<Document>, Option<T>, Vec<Finding>);
 fn read<T>(source: &Source, decode: impl FnOnce(&Document, &mut Findings) -> Option<T>) -> Outcome<T> {
     let mut findings = Findings::default();
     let document = build::document(source, &mut findings);
+    concluded(document, decode, findings)
+}
+
+fn concluded<T>(
+    document: Option<Document>,
+    decode: impl FnOnce(&Document, &mut Findings) -> Option<T>,
+    mut findings: Findings,
+) -> Outcome<T> {
     let value = document.as_ref().and_then(|document| decode(document, &mut findings));
     let value = value.filter(|_| findings.sound());
     debug_assert!(value.is_some() || !findings.sound(), "no value needs a reason");

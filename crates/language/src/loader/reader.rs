@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::codes;
 use super::document::{Content, Entry, Node, ScalarValue};
 use super::findings::Findings;
-use super::words::{Section, one_of, quoted, unknown_key};
+use super::words::{Section, is_extension, one_of, quoted, unknown_key};
 use crate::diagnostic::{Code, Finding, did_you_mean};
 use crate::source::{At, Route, Step};
 
@@ -106,7 +106,8 @@ impl<'a> Fields<'a> {
             return None;
         };
         for entry in entries {
-            if !section.keys().contains(&&*entry.key) {
+            let ignored = section.has_extensions() && is_extension(&entry.key);
+            if !ignored && !section.keys().contains(&&*entry.key) {
                 findings.error(|| {
                     let place = at.child(&entry.value, StepRef::Key(&entry.key)).key();
                     unknown_key(&entry.key, section, place)

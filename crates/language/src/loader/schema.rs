@@ -25,6 +25,7 @@ mod tests {
             Section::Config => return None,
             Section::Limits => "limits",
             Section::Agent => "agent",
+            Section::Defaults => "defaults",
             Section::Dependency => "dependency",
             Section::Conversation => "conversation",
             Section::Retry => "retry",

@@ -10,6 +10,7 @@ pub(super) enum Section {
     Ensemble,
     Limits,
     Agent,
+    Defaults,
     Dependency,
     Conversation,
     Retry,
@@ -30,9 +31,10 @@ pub(super) enum Section {
 
 impl Section {
     /// All parts.
-    pub(super) const ALL: [Self; 19] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::Ensemble,
         Self::Agent,
+        Self::Defaults,
         Self::Conversation,
         Self::Dependency,
         Self::Limits,
@@ -63,6 +65,7 @@ impl Section {
                 "model_profiles",
                 "tools",
                 "default_task",
+                "defaults",
             ],
             Self::Limits => &[
                 "max_total_turns",
@@ -90,6 +93,27 @@ impl Section {
                 "parameters",
                 "depends_on",
                 "dependencies",
+                "conversation",
+                "output_schema",
+                "context_window",
+                "timeout_seconds",
+                "retry",
+                "on_error",
+            ],
+            Self::Defaults => &[
+                "description",
+                "type",
+                "script",
+                "model_profile",
+                "model",
+                "input",
+                "ensemble",
+                "prompt",
+                "system_prompt",
+                "tools",
+                "max_iterations",
+                "config",
+                "parameters",
                 "conversation",
                 "output_schema",
                 "context_window",
@@ -170,6 +194,7 @@ impl Section {
             Self::Ensemble => "the ensemble",
             Self::Limits => "`conversation_limits`",
             Self::Agent => "an agent",
+            Self::Defaults => "`defaults`",
             Self::Dependency => "an item of `dependencies`",
             Self::Conversation => "`conversation`",
             Self::Retry => "`retry`",
@@ -187,6 +212,18 @@ impl Section {
             Self::Header => "a header",
             Self::Config => "the configuration",
         }
+    }
+}
+
+/// Whether the key is the author's own (`x-…`), in a place where such keys are ignored.
+pub(super) fn is_extension(key: &str) -> bool {
+    key.starts_with("x-")
+}
+
+impl Section {
+    /// Whether keys that begin with `x-` are ignored there.
+    pub(super) fn has_extensions(self) -> bool {
+        matches!(self, Self::Ensemble | Self::Agent | Self::Defaults)
     }
 }
 

@@ -1,12 +1,15 @@
 //! One item of `agents`.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
 
 use super::tool::Tools;
 use super::{Names, context_window, dependency, input, limits, reference, remote};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Trigger};
+use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Trigger};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, count, flag, name, seconds, text, twice, word};
 use crate::loader::words::{Section, meant_key, quoted};
@@ -55,7 +58,6 @@ pub(super) fn read(
 ) -> Option<Agent> {
     let fields = Fields::open(at, Section::Agent, findings)?;
     let name = fields.required("name", "every agent must have a name", findings, name);
-    let description = fields.read("description", findings, text);
     let kind = kind(&fields, tools, findings);
     let config = config(&fields, findings);
     let dependencies = dependency::all(&fields, names, findings);
@@ -63,16 +65,13 @@ pub(super) fn read(
         Some(at) => conversation(&at, index, names, findings),
         None => Some(Conversation::default()),
     };
-    let output_schema = fields.read("output_schema", findings, json::schema);
-    let timeout = fields.read("timeout_seconds", findings, seconds);
-    let retry = fields.read("retry", findings, limits::retry);
-    let on_error = fields.read("on_error", findings, |at, findings| {
-        word(
-            at,
-            &[("fail", OnError::Fail), ("continue", OnError::Continue)],
-            findings,
-        )
-    });
+    let OfAllKinds {
+        description,
+        output_schema,
+        timeout,
+        retry,
+        on_error,
+    } = of_all_kinds(&fields, findings);
     Some(Agent {
         name: name?,
         description,
@@ -85,6 +84,31 @@ pub(super) fn read(
         retry: retry.unwrap_or_default(),
         on_error: on_error.unwrap_or_default(),
     })
+}
+
+/// Reads `defaults` by itself, so that a wrong value is found also where no agent takes it.
+pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, findings: &mut Findings) {
+    let Some(fields) = Fields::open(at, Section::Defaults, findings) else {
+        return;
+    };
+    fields.read("type", findings, |at, findings| word(at, KINDS, findings));
+    for key in ["script", "model_profile", "ensemble"] {
+        fields.read(key, findings, reference);
+    }
+    fields.read("model", findings, model);
+    fields.read("input", findings, input::default);
+    for key in ["prompt", "system_prompt"] {
+        fields.read(key, findings, text);
+    }
+    fields.read("tools", findings, |at, findings| tools.uses(at, findings));
+    fields.read("max_iterations", findings, count);
+    fields.read("context_window", findings, context_window::read);
+    fields.read("conversation", findings, |at, findings| {
+        llm_conversation(at, findings);
+        conversation(at, usize::MAX, names, findings)
+    });
+    config(&fields, findings);
+    of_all_kinds(&fields, findings);
 }
 
 /// What the agent runs. Keys that only one kind may have are read here, and are errors for the other kinds.
@@ -196,16 +220,8 @@ fn llm(
     };
     let prompt = fields.read("prompt", findings, text);
     let system_prompt = fields.read("system_prompt", findings, text);
-    let memory = fields.get("conversation").and_then(|conversation| {
-        let fields = Fields::open(&conversation, Section::Conversation, &mut Findings::default())?;
-        fields.read("memory", findings, |at, findings| {
-            word(
-                at,
-                &[("conversation", Memory::Conversation), ("none", Memory::None)],
-                findings,
-            )
-        })
-    });
+    let conversation = fields.get("conversation");
+    let memory = conversation.and_then(|conversation| llm_conversation(&conversation, findings));
     let used = match fields.get("tools") {
         Some(at) => tools.uses(&at, findings),
         None => Some(Vec::new()),
@@ -220,6 +236,43 @@ fn llm(
         tools: used?,
         max_iterations: max_iterations.unwrap_or(Llm::MAX_ITERATIONS),
     }))
+}
+
+/// `conversation.memory`.
+fn llm_conversation(at: &Cursor<'_>, findings: &mut Findings) -> Option<Memory> {
+    let fields = Fields::open(at, Section::Conversation, &mut Findings::default())?;
+    fields.read("memory", findings, |at, findings| {
+        word(
+            at,
+            &[("conversation", Memory::Conversation), ("none", Memory::None)],
+            findings,
+        )
+    })
+}
+
+/// Keys without a connection to others, which agents of every kind have.
+struct OfAllKinds {
+    description: Option<String>,
+    output_schema: Option<Value>,
+    timeout: Option<Duration>,
+    retry: Option<Retry>,
+    on_error: Option<OnError>,
+}
+
+fn of_all_kinds(fields: &Fields<'_>, findings: &mut Findings) -> OfAllKinds {
+    OfAllKinds {
+        description: fields.read("description", findings, text),
+        output_schema: fields.read("output_schema", findings, json::schema),
+        timeout: fields.read("timeout_seconds", findings, seconds),
+        retry: fields.read("retry", findings, limits::retry),
+        on_error: fields.read("on_error", findings, |at, findings| {
+            word(
+                at,
+                &[("fail", OnError::Fail), ("continue", OnError::Continue)],
+                findings,
+            )
+        }),
+    }
 }
 
 fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {

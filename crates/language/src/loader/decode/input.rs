@@ -43,6 +43,19 @@ pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<InputSpec
     })
 }
 
+/// Reads a default for questions, which may lack the question itself.
+pub(super) fn default(at: &Cursor<'_>, findings: &mut Findings) -> Option<()> {
+    if at.node.get("prompt").is_some() || !matches!(at.node.content, Content::Mapping(_)) {
+        return read(at, findings).map(drop);
+    }
+    let fields = Fields::open(at, Section::Input, findings)?;
+    fields.read("choices", findings, texts);
+    fields.read("default", findings, text);
+    fields.read("timeout_seconds", findings, seconds);
+    fields.read("responses", findings, responses);
+    Some(())
+}
+
 /// A list of strings with at least one item.
 fn texts(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
     let items = at.items("a list of strings", findings)?;

@@ -47,6 +47,9 @@ pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<E
     };
     let default_task = fields.read("default_task", findings, text);
     let known_tools = tool::Tools::of(document);
+    if let Some(at) = fields.get("defaults") {
+        agent::defaults(&at, &names, &known_tools, findings);
+    }
     let agents = fields.required(
         "agents",
         "an ensemble must have at least one agent",

@@ -1,6 +1,7 @@
 //! What the loader says about texts, where, and how fast.
 
 mod bombs;
+mod defaults;
 mod errors;
 mod model_errors;
 mod places;

@@ -59,6 +59,21 @@ fn bases() -> Vec<Base> {
         base("agent", json!({"name": "a", "input": "Well?"}), ensemble),
         base("agent", json!({"name": "a", "ensemble": "inner"}), ensemble),
         base("agent", json!({"name": "a"}), ensemble),
+        base("defaults", json!({}), |defaults| {
+            let mut whole = agent(json!({}));
+            whole["defaults"] = defaults;
+            whole
+        }),
+        base("defaults", json!({}), |defaults| {
+            let mut whole = llm(json!({}));
+            whole["defaults"] = defaults;
+            whole
+        }),
+        base("default_question", json!({"timeout_seconds": 9}), |question| {
+            let mut whole = ensemble(json!({"name": "a", "input": "Well?"}));
+            whole["defaults"] = json!({"input": question});
+            whole
+        }),
         base("limits", json!({}), |limits| {
             let mut whole = agent(json!({}));
             whole["conversation_limits"] = limits;

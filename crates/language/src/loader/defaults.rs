@@ -1,0 +1,178 @@
+//! `defaults`: the keys that every agent has unless it says otherwise, added to the agents of the tree.
+//!
+//! They are added before the agents are read, as the entries of a `<<` are. So a value keeps its place in `defaults`, and
+//! all code that reads agents sees them whole.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::codes;
+use super::document::{Content, Entry, MAX_NODES, Node};
+use super::findings::Findings;
+use super::words::Section;
+use crate::diagnostic::Finding;
+use crate::source::At;
+
+/// The keys that say what an agent runs, each with the agent's `type`.
+const CHOOSERS: [(&str, &str); 5] = [
+    ("script", "script"),
+    ("model_profile", "llm"),
+    ("model", "llm"),
+    ("input", "input"),
+    ("ensemble", "ensemble"),
+];
+
+/// The keys that only agents of one type have.
+const OF_ONE_KIND: [(&str, &str); 5] = [
+    ("prompt", "llm"),
+    ("system_prompt", "llm"),
+    ("tools", "llm"),
+    ("max_iterations", "llm"),
+    ("context_window", "llm"),
+];
+
+/// The tree, with the defaults in every agent; `None` if that makes it too large.
+pub(super) fn spread(root: &Arc<Node>, findings: &mut Findings) -> Option<Arc<Node>> {
+    let (Some(defaults), Some(agents)) = (root.get("defaults"), root.get("agents")) else {
+        return Some(root.clone());
+    };
+    let (Content::Mapping(defaults), Content::Sequence(items)) = (&defaults.content, &agents.content) else {
+        return Some(root.clone());
+    };
+    let mut added = root.weight;
+    let mut whole = Vec::with_capacity(items.len());
+    for item in items {
+        let agent = with_defaults(item, defaults);
+        added += agent.weight.saturating_sub(item.weight);
+        if added > MAX_NODES {
+            let message =
+                format!("the file contains more than {MAX_NODES} values after `defaults` are added to all agents");
+            findings.push(Finding::error(codes::TOO_BIG, At::source(agents.span), message));
+            return None;
+        }
+        whole.push(agent);
+    }
+    let entries = entries(root).iter().map(|entry| match &*entry.key {
+        "agents" => Entry {
+            value: rebuilt(agents, Content::Sequence(std::mem::take(&mut whole))),
+            ..entry.clone()
+        },
+        _ => entry.clone(),
+    });
+    Some(rebuilt(root, Content::Mapping(entries.collect())))
+}
+
+fn entries(node: &Node) -> &[Entry] {
+    match &node.content {
+        Content::Mapping(entries) => entries,
+        _ => &[],
+    }
+}
+
+/// The node with other parts, at the same place.
+fn rebuilt(node: &Node, content: Content) -> Arc<Node> {
+    let parts: Box<dyn Iterator<Item = &Arc<Node>>> = match &content {
+        Content::Sequence(items) => Box::new(items.iter()),
+        Content::Mapping(entries) => Box::new(entries.iter().map(|entry| &entry.value)),
+        Content::Scalar(_) => Box::new(std::iter::empty()),
+    };
+    let (weight, height) = parts.fold((1, 1), |(weight, height), part| {
+        (weight + part.weight, height.max(part.height + 1))
+    });
+    Arc::new(Node {
+        span: node.span,
+        content,
+        weight,
+        height,
+    })
+}
+
+fn with_defaults(agent: &Arc<Node>, defaults: &[Entry]) -> Arc<Node> {
+    let Content::Mapping(own) = &agent.content else {
+        return agent.clone();
+    };
+    let kind = kind(agent, defaults);
+    let mut entries = own.clone();
+    for default in defaults.iter().filter(|default| is_for(default, agent, kind)) {
+        let value = match &*default.key {
+            // The only key of `conversation` that agents of one kind have.
+            "conversation" if kind != Some("llm") => without(&default.value, "memory"),
+            _ => default.value.clone(),
+        };
+        match entries.iter_mut().find(|entry| same_key(&entry.key, &default.key)) {
+            Some(entry) => entry.value = merged(&entry.value, &value),
+            None => entries.push(Entry {
+                value,
+                ..default.clone()
+            }),
+        }
+    }
+    rebuilt(agent, Content::Mapping(entries))
+}
+
+/// `parameters` is another spelling of `config`.
+fn same_key(one: &str, other: &str) -> bool {
+    let plain = |key| if key == "parameters" { "config" } else { key };
+    plain(one) == plain(other)
+}
+
+/// What the agent runs, by its own keys, or by the defaults if it has no such keys.
+fn kind<'k>(agent: &'k Node, defaults: &[Entry]) -> Option<&'k str> {
+    let own = CHOOSERS.iter().find(|(key, _)| agent.get(key).is_some());
+    let declared = || agent.get("type").and_then(Node::text).map(|kind| &**kind);
+    let default = || {
+        let mut chosen = CHOOSERS
+            .iter()
+            .filter(|(key, _)| defaults.iter().any(|default| chooses(default, key)));
+        chosen.next().map(|(_, kind)| *kind)
+    };
+    own.map(|(_, kind)| *kind).or_else(declared).or_else(default)
+}
+
+/// Whether the default says what an agent runs. Without a question, `input` only completes the `input` of agents.
+fn chooses(default: &Entry, key: &str) -> bool {
+    let is_part =
+        key == "input" && matches!(default.value.content, Content::Mapping(_)) && default.value.get("prompt").is_none();
+    *default.key == *key && !is_part
+}
+
+/// Whether an agent of this kind takes the default.
+fn is_for(default: &Entry, agent: &Node, kind: Option<&str>) -> bool {
+    let key = &*default.key;
+    // Other keys are reported where `defaults` is read by itself; those that begin with `x-` are ignored.
+    if !Section::Defaults.keys().contains(&key) {
+        return false;
+    }
+    if key == "type" {
+        return default.value.text().is_some_and(|word| kind == Some(&**word));
+    }
+    if let Some((_, of)) = CHOOSERS.iter().find(|(chooser, _)| *chooser == key) {
+        // An agent runs one thing: its own, or that of the defaults.
+        let has_own = CHOOSERS.iter().any(|(chooser, _)| agent.get(chooser).is_some());
+        return kind == Some(*of)
+            && if has_own {
+                agent.get(key).is_some()
+            } else {
+                chooses(default, key)
+            };
+    }
+    OF_ONE_KIND.iter().all(|(one, of)| *one != key || kind == Some(*of))
+}
+
+/// The agent's own value, completed by the keys of the default where both are maps.
+fn merged(own: &Arc<Node>, default: &Arc<Node>) -> Arc<Node> {
+    let (Content::Mapping(entries), Content::Mapping(more)) = (&own.content, &default.content) else {
+        return own.clone();
+    };
+    let mut known: HashSet<&Arc<str>> = entries.iter().map(|entry| &entry.key).collect();
+    let added = more.iter().filter(|entry| known.insert(&entry.key));
+    rebuilt(own, Content::Mapping(entries.iter().chain(added).cloned().collect()))
+}
+
+fn without(map: &Arc<Node>, key: &str) -> Arc<Node> {
+    if map.get(key).is_none() {
+        return map.clone();
+    }
+    let entries = entries(map).iter().filter(|entry| *entry.key != *key).cloned();
+    rebuilt(map, Content::Mapping(entries.collect()))
+}
