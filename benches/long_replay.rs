@@ -124,6 +124,7 @@ fn started() -> RunStarted {
         project_root: ".".to_owned(),
         input: "the input".into(),
         context: Context::default(),
+        inputs: Default::default(),
         models: Vec::new(),
         simulated: Vec::new(),
         forked_from: None,

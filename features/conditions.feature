@@ -119,6 +119,56 @@ Feature: Conditions
       | output.yes or output.approved              | completed | 0    | 1   | is empty |
       | output.word                                | completed | 0    | 1   | is empty |
 
+  Scenario: A condition reads the latest output of any agent, and a failure leaves it as it was
+    Given the ensemble "a.yaml":
+      """
+      name: everybody
+      agents:
+        - name: count
+          script: count.rhai
+          on_error: continue
+          conversation: {max_turns: 3, trigger: every_turn}
+        - name: idle
+          script: one.rhai
+          dependencies: [{agent_name: count, condition: "'idle' in outputs"}]
+        - name: ticker
+          script: one.rhai
+          conversation: {max_turns: 4, trigger: every_turn}
+        - name: judge
+          script: one.rhai
+          dependencies:
+            - {agent_name: ticker, condition: "executions.count == 3 and outputs.count.n == 2 and 'idle' not in outputs and outputs.get('judge') is None"}
+      """
+    And the Rhai script "count.rhai":
+      """
+      if execution == 3 { throw "broken" }
+      #{ n: execution }
+      """
+    And the Rhai script "one.rhai":
+      """
+      1
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And the agents ran in this order:
+      | turn | agents        |
+      | 1    | count, ticker |
+      | 2    | count, ticker |
+      | 3    | count, ticker |
+      | 4    | ticker, judge |
+
+  Scenario: A condition that reads the output of an unknown agent is an error before a run
+    Given the ensemble "a.yaml":
+      """
+      name: unknown
+      agents:
+        - {name: writer, script: s.rhai}
+        - {name: judge, script: s.rhai, dependencies: [{agent_name: writer, condition: "outputs.writr.n == 1"}]}
+      """
+    When I run `ensemble validate a.yaml`
+    Then the exit code is 2
+    And stdout says "did you mean `writer`?"
+
   Scenario: A condition may be a YAML boolean
     Given the ensemble "a.yaml":
       """

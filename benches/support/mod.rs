@@ -135,6 +135,7 @@ pub(crate) fn started(plan: &Plan) -> RunStarted {
         project_root: ".".to_owned(),
         input: "the input".into(),
         context: Context::default(),
+        inputs: Default::default(),
         models: Vec::new(),
         simulated: Vec::new(),
         forked_from: None,

@@ -39,6 +39,8 @@ pub struct Execution {
     pub turn_count: u32,
     /// The input of the run.
     pub input: Arc<str>,
+    /// What the run was given by name.
+    pub inputs: Arc<Context>,
     /// The context at the start of the turn.
     pub context: Arc<Context>,
     /// The latest outputs of the agents that it depends on, in declaration order, without agents that have no output.
@@ -73,6 +75,7 @@ impl Execution {
             attempt: 1,
             turn_count: 0,
             input: "".into(),
+            inputs: Arc::default(),
             context: Arc::default(),
             dependencies: Vec::new(),
             parameters: Arc::default(),

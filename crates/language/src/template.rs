@@ -8,6 +8,7 @@
 //! | variable | value |
 //! |---|---|
 //! | `input` | the run's input |
+//! | `inputs` | what the run was given by name |
 //! | `context` | the accumulated context |
 //! | `turn_count` | turns finished so far |
 //! | `execution` | the number of the execution of the agent, from 1 |
@@ -33,8 +34,9 @@ use crate::data::{Context, JsonMap, Request};
 use crate::source::Span;
 
 /// The names that every template can use, in addition to the names of dependencies.
-pub const VARIABLES: [&str; 7] = [
+pub const VARIABLES: [&str; 8] = [
     "input",
+    "inputs",
     "context",
     "turn_count",
     "execution",
@@ -57,6 +59,8 @@ const NAME: &str = "template";
 pub struct Scope {
     /// `input`.
     pub input: Arc<str>,
+    /// `inputs`.
+    pub inputs: Arc<Context>,
     /// `context`.
     pub context: Arc<Context>,
     /// `turn_count`.

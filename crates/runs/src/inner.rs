@@ -145,6 +145,7 @@ impl InnerEnsemble {
             project_root: self.prepared.root.display().to_string(),
             input: execution.input.clone(),
             context,
+            inputs: Context::default(),
             models: Vec::new(),
             simulated: self.agents.simulated.clone(),
             forked_from: None,

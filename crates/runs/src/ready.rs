@@ -154,6 +154,7 @@ impl Made {
             project_root: self.prepared.root.display().to_string(),
             input,
             context,
+            inputs: Context::default(),
             models: models.to_vec(),
             simulated: self.agents.simulated.clone(),
             forked_from: None,

@@ -26,13 +26,16 @@ pub(crate) struct Reusing {
 /// The digest of what an execution reads: the input, the outputs of its dependencies, the request, and what the agent
 /// and its model have said before; for an agent without dependencies also the context.
 pub(crate) fn digest_of_reads(execution: &Execution, reads_all: bool) -> String {
-    let read = json!({
+    let mut read = json!({
         "input": execution.input,
         "dependencies": execution.dependencies,
         "request": execution.request,
         "thread": execution.thread,
         "context": reads_all.then_some(&execution.context),
     });
+    if !execution.inputs.is_empty() {
+        read["inputs"] = json!(execution.inputs);
+    }
     digest(&read.to_string())
 }
 

@@ -82,6 +82,7 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
         attempt: 1,
         turn_count: 3,
         input: "the input".into(),
+        inputs: Arc::default(),
         context: Arc::new(Context::default()),
         dependencies: Vec::new(),
         parameters: Arc::default(),

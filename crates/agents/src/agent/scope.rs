@@ -22,6 +22,7 @@ pub(super) fn listens_to(agent: &Agent) -> Arc<[Arc<str>]> {
 pub(super) fn scope(execution: &Execution, listens_to: &Arc<[Arc<str>]>) -> Scope {
     Scope {
         input: Arc::clone(&execution.input),
+        inputs: Arc::clone(&execution.inputs),
         context: Arc::clone(&execution.context),
         turn_count: execution.turn_count,
         execution: execution.execution,
@@ -32,12 +33,18 @@ pub(super) fn scope(execution: &Execution, listens_to: &Arc<[Arc<str>]>) -> Scop
     }
 }
 
+fn inputs(execution: &Execution) -> Variable {
+    let entries = execution.inputs.iter();
+    Variable::Outputs(entries.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
 /// The variables of a Rhai agent, with the names of the object that a child process gets on its stdin.
 pub(super) fn variables(execution: &Execution) -> Vec<(&'static str, Variable)> {
     let text = |text: &Arc<str>| Variable::Text(Arc::clone(text));
     vec![
         ("input", text(&execution.input)),
         ("input_data", text(&execution.input)),
+        ("inputs", inputs(execution)),
         ("context", Variable::Context(Arc::clone(&execution.context))),
         ("dependencies", Variable::Outputs(execution.dependencies.clone())),
         ("parameters", Variable::Map(Arc::clone(&execution.parameters))),

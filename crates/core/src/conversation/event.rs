@@ -79,6 +79,9 @@ pub struct RunStarted {
     /// The initial context.
     #[serde(default, skip_serializing_if = "Context::is_empty")]
     pub context: Context,
+    /// What the run was given by name, with the defaults of what was not given.
+    #[serde(default, skip_serializing_if = "Context::is_empty")]
+    pub inputs: Context,
     /// The values of `--model`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,

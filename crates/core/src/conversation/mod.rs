@@ -6,6 +6,7 @@
 mod counts;
 mod event;
 mod history;
+mod latest;
 mod outcome;
 mod result;
 mod standing;

@@ -38,6 +38,7 @@ impl Serialize for RunResult<'_> {
         map.serialize_entry("warnings", state.warnings())?;
         map.serialize_entry("simulated", &started.map(|started| &started.simulated))?;
         map.serialize_entry("input", state.input())?;
+        map.serialize_entry("inputs", &**state.inputs())?;
         map.serialize_entry("initial_context", &started.map(|started| &started.context))?;
         map.end()
     }

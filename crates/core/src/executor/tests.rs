@@ -69,6 +69,7 @@ fn started() -> Event {
         project_root: String::new(),
         input: "go".into(),
         context: Context::default(),
+        inputs: Default::default(),
         models: Vec::new(),
         simulated: Vec::new(),
         forked_from: None,

@@ -348,6 +348,7 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot, stopwatch:
         attempt: slot.attempt + 1,
         turn_count: state.turn_count(),
         input: state.input().clone(),
+        inputs: state.inputs().clone(),
         context: state.context().clone(),
         dependencies: state
             .dependency_outputs(slot.agent)

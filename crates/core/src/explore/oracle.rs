@@ -116,7 +116,7 @@ impl World {
         !(reads.turn_count
             || reads.executions
             || reads.history
-            || (reads.context && self.plan.ids().any(succeeded))
+            || ((reads.context || reads.outputs) && self.plan.ids().any(succeeded))
             || (reads.output && output(before) != output(after)))
     }
 }

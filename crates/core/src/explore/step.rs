@@ -85,6 +85,7 @@ impl Position {
                 project_root: String::new(),
                 input: "".into(),
                 context: Context::default(),
+                inputs: Context::default(),
                 models: Vec::new(),
                 simulated: Vec::new(),
                 forked_from: None,

@@ -44,6 +44,7 @@ impl Driver {
             project_root: String::new(),
             input: "".into(),
             context,
+            inputs: Default::default(),
             models: Vec::new(),
             simulated: Vec::new(),
             forked_from: None,

@@ -38,6 +38,7 @@ pub fn record(seq: u64) -> Record {
             project_root: String::new(),
             input: "".into(),
             context: Default::default(),
+            inputs: Default::default(),
             models: Vec::new(),
             simulated: Vec::new(),
             forked_from: None,

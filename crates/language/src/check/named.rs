@@ -19,7 +19,9 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
             let finding = Finding::error(codes::CONDITION_AGENT, place, format!("there is no agent `{name}`"));
             findings.push(finding.help(match did_you_mean(&name, graph.names()) {
                 Some(known) => format!("did you mean `{known}`?"),
-                None => "the keys of `executions` are the names of the agents in this ensemble".to_owned(),
+                None => {
+                    "the keys of `executions` and `outputs` are the names of the agents in this ensemble".to_owned()
+                }
             }));
         }
     }

@@ -82,6 +82,8 @@ pub(super) enum Variable {
     Executions,
     AgentExecutionCount,
     Input,
+    Inputs,
+    Outputs,
 }
 
 /// A sign before a number.
@@ -106,7 +108,7 @@ pub(super) enum Comparison {
 
 impl Variable {
     /// All variables, in the order of the language reference.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Context,
         Self::Output,
         Self::TurnCount,
@@ -114,6 +116,8 @@ impl Variable {
         Self::Executions,
         Self::AgentExecutionCount,
         Self::Input,
+        Self::Inputs,
+        Self::Outputs,
     ];
 
     /// The spelling of the operator.
@@ -126,6 +130,8 @@ impl Variable {
             Self::Executions => "executions",
             Self::AgentExecutionCount => "agent_execution_count",
             Self::Input => "input",
+            Self::Inputs => "inputs",
+            Self::Outputs => "outputs",
         }
     }
 

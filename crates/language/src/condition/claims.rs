@@ -46,8 +46,10 @@ pub struct Sources {
     pub output: bool,
     /// The history, beyond its length.
     pub history: bool,
-    /// The input of the run.
+    /// The input of the run, or what it was given by name.
     pub input: bool,
+    /// The latest outputs of agents.
+    pub outputs: bool,
     /// The number of finished turns.
     pub turn_count: bool,
     /// The numbers of executions of agents, or of all agents together.
@@ -57,7 +59,7 @@ pub struct Sources {
 impl Sources {
     /// Whether the result depends only on the numbers of turns and executions, not on outputs.
     pub fn are_counts(&self) -> bool {
-        !(self.context || self.output || self.history || self.input)
+        !(self.context || self.output || self.outputs || self.history || self.input)
     }
 }
 
@@ -190,7 +192,8 @@ fn note_sources(expr: &Expr, reads: &mut Sources) {
         Kind::Variable(Variable::TurnCount) => reads.turn_count = true,
         Kind::Variable(Variable::History) => reads.history = true,
         Kind::Variable(Variable::Executions | Variable::AgentExecutionCount) => reads.executions = true,
-        Kind::Variable(Variable::Input) => reads.input = true,
+        Kind::Variable(Variable::Input | Variable::Inputs) => reads.input = true,
+        Kind::Variable(Variable::Outputs) => reads.outputs = true,
         _ => expr.parts(&mut |part| note_sources(part, reads)),
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ast::{Comparison, Expr, Kind, Suffix, SuffixKind, Variable};
-use super::{Condition, Counts, Facts, History};
+use super::{Condition, Counts, Facts, History, Outputs};
 
 /// The highest number of parts that are evaluated, because each must be compiled.
 const MOST_EVALUATED: usize = 16;
@@ -71,6 +71,8 @@ fn evaluate(text: &str, expr: &Expr) -> Result<bool, String> {
         history: Arc::new(Nothing),
         executions: Arc::new(Nothing),
         input: "".into(),
+        inputs: Arc::default(),
+        outputs: Arc::new(Nothing),
     };
     condition.evaluate(&nothing).map_err(|error| error.message)
 }
@@ -363,6 +365,15 @@ impl History for Nothing {
     }
     fn fields(&self) -> &'static [&'static str] {
         &[]
+    }
+}
+
+impl Outputs for Nothing {
+    fn output(&self, _: &str) -> Option<Arc<Value>> {
+        None
+    }
+    fn agents(&self) -> Vec<Arc<str>> {
+        Vec::new()
     }
 }
 

@@ -120,6 +120,10 @@ pub struct Facts {
     pub executions: Arc<dyn Counts>,
     /// `input`: the input of the run.
     pub input: Arc<str>,
+    /// `inputs`: what the run was given by name.
+    pub inputs: Arc<Context>,
+    /// `outputs`: the latest output of every agent that has one.
+    pub outputs: Arc<dyn Outputs>,
 }
 
 /// All executions so far, in the form for conditions.
@@ -135,6 +139,14 @@ pub trait History: Send + Sync {
     fn field(&self, at: usize, name: &str) -> Option<Arc<Value>>;
     /// The names of all fields.
     fn fields(&self) -> &'static [&'static str];
+}
+
+/// The latest output of each agent.
+pub trait Outputs: Send + Sync {
+    /// The latest output of this agent; `None` if it has none, or if there is no such agent.
+    fn output(&self, agent: &str) -> Option<Arc<Value>>;
+    /// The agents that have an output, in declaration order.
+    fn agents(&self) -> Vec<Arc<str>>;
 }
 
 /// The number of executions of each agent.
@@ -261,7 +273,7 @@ impl Condition {
         reads::reads(&self.text, &self.expr, facts)
     }
 
-    /// The agents whose executions it counts by a literal name, with the position of each name.
+    /// The agents whose executions it counts, or whose outputs it reads, by a literal name, with the position of each name.
     pub fn agents_read(&self) -> Vec<(String, Span)> {
         reads::agents_read(&self.expr)
     }

@@ -20,6 +20,8 @@ pub enum Keyed {
     Context,
     /// `output`.
     Output,
+    /// `inputs`.
+    Inputs,
 }
 
 impl Condition {
@@ -33,7 +35,7 @@ impl Condition {
 }
 
 impl Reading {
-    /// The agents whose executions it counts by a literal name, with the position of each name.
+    /// The agents whose executions it counts, or whose outputs it reads, by a literal name, with the position of each name.
     pub fn agents_read(&self) -> Vec<(String, Span)> {
         reads::agents_read(&self.expr)
     }
@@ -43,6 +45,7 @@ impl Reading {
         let variable = match of {
             Keyed::Context => Variable::Context,
             Keyed::Output => Variable::Output,
+            Keyed::Inputs => Variable::Inputs,
         };
         reads::keys_read(&self.expr, &[variable])
     }

@@ -17,6 +17,8 @@ pub(super) fn variable(variable: Variable, facts: &Facts) -> Datum {
         Variable::History => Datum::List(List::History(facts.history.clone())),
         Variable::Executions | Variable::AgentExecutionCount => Datum::Map(Map::Counts(facts.executions.clone())),
         Variable::Input => Datum::input(&facts.input),
+        Variable::Inputs => Datum::Map(Map::Context(facts.inputs.clone())),
+        Variable::Outputs => Datum::Map(Map::Outputs(facts.outputs.clone())),
     }
 }
 
@@ -180,9 +182,13 @@ pub(super) fn keys_read(expr: &Expr, of: &[Variable]) -> Vec<KeyRead> {
     keys
 }
 
-/// The agents whose executions are counted by a literal name, with the position of each name.
+/// The agents whose executions are counted, or whose outputs are read, by a literal name, with the position of each
+/// name.
 pub(super) fn agents_read(expr: &Expr) -> Vec<(String, Span)> {
-    let read = keys_read(expr, &[Variable::Executions, Variable::AgentExecutionCount]);
+    let read = keys_read(
+        expr,
+        &[Variable::Executions, Variable::AgentExecutionCount, Variable::Outputs],
+    );
     read.into_iter().map(|read| (read.key, read.span)).collect()
 }
 

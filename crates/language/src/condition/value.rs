@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rhai::{Array, Dynamic, ImmutableString};
 use serde_json::Value;
 
-use super::{Counts, History};
+use super::{Counts, History, Outputs};
 use crate::data::Context;
 
 /// Longer strings of the snapshot are viewed, shorter ones are copied.
@@ -52,6 +52,7 @@ pub(super) enum Map {
     /// An execution of the history.
     Entry(Arc<dyn History>, usize),
     Counts(Arc<dyn Counts>),
+    Outputs(Arc<dyn Outputs>),
 }
 
 /// A part of a JSON value: the value, and the path to the part.
@@ -296,6 +297,7 @@ impl Map {
             Self::Context(context) => context.len(),
             Self::Entry(history, _) => history.fields().len(),
             Self::Counts(counts) => counts.names().len(),
+            Self::Outputs(outputs) => outputs.agents().len(),
         }
     }
 
@@ -315,6 +317,7 @@ impl Map {
             Self::Counts(counts) => counts
                 .count(key)
                 .map(|count| Datum::Int(i64::try_from(count).unwrap_or(i64::MAX))),
+            Self::Outputs(outputs) => outputs.output(key).map(Datum::shared),
         }
     }
 
@@ -326,6 +329,7 @@ impl Map {
             Self::Context(context) => context.get(key).is_some(),
             Self::Entry(history, _) => history.fields().contains(&key),
             Self::Counts(counts) => counts.count(key).is_some(),
+            Self::Outputs(outputs) => outputs.output(key).is_some(),
         }
     }
 
@@ -346,6 +350,12 @@ impl Map {
             Self::Context(context) => context.iter().take(most).map(|(key, _)| (&**key).into()).collect(),
             Self::Entry(history, _) => history.fields().iter().take(most).map(|&name| name.into()).collect(),
             Self::Counts(counts) => counts.names().iter().take(most).map(|name| (&**name).into()).collect(),
+            Self::Outputs(outputs) => outputs
+                .agents()
+                .iter()
+                .take(most)
+                .map(|name| (&**name).into())
+                .collect(),
         }
     }
 }

@@ -11,6 +11,7 @@ fn scope() -> Scope {
     });
     Scope {
         input: "write about owls".into(),
+        inputs: Arc::new(context_of(json!({"style": "dry", "words": [1, 2]}))),
         context: Arc::new(context_of(context)),
         turn_count: 3,
         execution: 2,
@@ -53,6 +54,7 @@ fn render(text: &str, scope: &Scope) -> Result<String, TemplateError> {
 fn variables_are_filled_in() {
     let cases = [
         ("{{ input }} {{ turn_count }} {{ execution }}", "write about owls 3 2"),
+        ("{{ inputs.style }} {{ inputs.words[1] }} {{ inputs.nope }}!", "dry 2 !"),
         (
             "{{ context.topic }} {{ context['topic'] }} {{ context.scores.style }}",
             "owls owls 7",

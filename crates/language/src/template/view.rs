@@ -54,6 +54,7 @@ impl Object for Root {
         let name = key.as_str()?;
         match name {
             "input" => Some(Seen::from(&scope.input)),
+            "inputs" => Some(Seen::from_object(ContextView(Arc::clone(&scope.inputs)))),
             "context" => Some(Seen::from_object(ContextView(Arc::clone(&scope.context)))),
             "turn_count" => Some(Seen::from(scope.turn_count)),
             "execution" => Some(Seen::from(scope.execution)),

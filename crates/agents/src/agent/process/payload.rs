@@ -39,6 +39,7 @@ impl<W: AsyncWrite + Unpin> Stream<W> {
         self.buffer.push(b'{');
         self.field("input", &execution.input).await?;
         self.field("input_data", &execution.input).await?;
+        self.map("inputs", execution.inputs.iter()).await?;
         self.map("context", execution.context.iter()).await?;
         self.map("dependencies", dependencies(execution)).await?;
         self.field("parameters", &execution.parameters).await?;
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(
             object,
             json!({
-                "input": "hi \"you\"", "input_data": "hi \"you\"", "context": {}, "dependencies": {}, "parameters": {},
+                "input": "hi \"you\"", "input_data": "hi \"you\"", "inputs": {"topic": "sea"}, "context": {}, "dependencies": {}, "parameters": {},
                 "turn_count": 2, "execution": 3, "attempt": 4, "run_id": "run-1", "agent_name": "asker", "request": null,
             })
         );

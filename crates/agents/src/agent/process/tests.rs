@@ -26,6 +26,7 @@ pub(in crate::agent) fn an_execution() -> Execution {
         attempt: 4,
         turn_count: 2,
         input: Arc::from("hi \"you\""),
+        inputs: Arc::new(Context::from_iter([("topic".into(), Arc::new(json!("sea")))])),
         context: Arc::new(Context::default()),
         dependencies: Vec::new(),
         parameters: Arc::new(JsonMap::new()),
@@ -184,7 +185,7 @@ async fn the_object_reaches_stdin() {
     assert_eq!(
         output,
         json!({
-            "input": "hi \"you\"", "input_data": "hi \"you\"", "context": {}, "dependencies": {}, "parameters": {},
+            "input": "hi \"you\"", "input_data": "hi \"you\"", "inputs": {"topic": "sea"}, "context": {}, "dependencies": {}, "parameters": {},
             "turn_count": 2, "execution": 3, "attempt": 4, "run_id": "run-1", "agent_name": "asker", "request": null,
         })
     );

@@ -41,6 +41,7 @@ impl ConversationState {
 
     fn run_started(&mut self, event: &RunStarted) {
         self.context = Arc::new(event.context.clone());
+        self.inputs = Arc::new(event.inputs.clone());
         self.started = Some(event.clone());
         self.open_leg(event.input.clone());
     }
@@ -243,6 +244,7 @@ impl ConversationState {
         let success = entry.failure.is_none();
         if success {
             self.merge_output(plan, id, &entry.output_data);
+            Arc::make_mut(&mut self.outputs).set(id, entry.output_data.clone());
             self.note_success(turn, id);
         }
         let agent = &mut self.agents[id.index()];

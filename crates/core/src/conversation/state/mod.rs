@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::counts::CountList;
 use super::event::{Interruption, RunEnded, RunStarted};
 use super::history::{HistoryEntry, HistoryList};
+use super::latest::LatestOutputs;
 use crate::thread::Thread;
 use ensemble_language::condition::Facts;
 use ensemble_language::data::{Context, Question, Request, Usage};
@@ -58,12 +59,14 @@ pub struct ConversationState {
     next_seq: u64,
     input: Arc<str>,
     input_digest: Arc<str>,
+    inputs: Arc<Context>,
     context: Arc<Context>,
     turn_count: u32,
     /// The value of `turn_count` at the last user message. Limits count from there.
     leg_start: u32,
     history: Arc<HistoryList>,
     counts: Arc<CountList>,
+    outputs: Arc<LatestOutputs>,
     agents: Vec<AgentState>,
     starts: Vec<u32>,
     /// The requests that have not started their agent: the next one first.
@@ -95,11 +98,13 @@ impl ConversationState {
         let agents = vec![AgentState::default(); plan.len()];
         Self {
             counts: Arc::new(CountList::new(plan.clone())),
+            outputs: Arc::new(LatestOutputs::new(plan.clone())),
             starts: vec![0; plan.edge_count()],
             started: None,
             next_seq: 0,
             input: "".into(),
             input_digest: "".into(),
+            inputs: Arc::default(),
             context: Arc::default(),
             turn_count: 0,
             leg_start: 0,
@@ -153,6 +158,11 @@ impl ConversationState {
     /// The input of the run.
     pub fn input(&self) -> &Arc<str> {
         &self.input
+    }
+
+    /// What the run was given by name.
+    pub fn inputs(&self) -> &Arc<Context> {
+        &self.inputs
     }
 
     /// `accumulated_context`.
@@ -319,12 +329,22 @@ impl ConversationState {
     /// The values that a condition on the edge can read.
     pub fn facts(&self, edge: &Edge) -> Facts {
         Facts {
-            context: self.context.clone(),
             output: self.edge_output(edge).map(|(_, output)| output.clone()),
+            ..self.facts_without_output()
+        }
+    }
+
+    /// The values that an expression outside of dependencies can read.
+    pub fn facts_without_output(&self) -> Facts {
+        Facts {
+            context: self.context.clone(),
+            output: None,
             turn_count: u64::from(self.turn_count),
             history: self.history.clone(),
             executions: self.counts.clone(),
             input: self.input.clone(),
+            inputs: self.inputs.clone(),
+            outputs: self.outputs.clone(),
         }
     }
 }

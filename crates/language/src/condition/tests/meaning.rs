@@ -153,6 +153,28 @@ fn adr_examples_and_access() {
 }
 
 #[test]
+fn inputs_and_outputs() {
+    check(&[
+        ("inputs.topic == 'sea' and inputs.depth == 3", T),
+        ("inputs.get('missing') is None and inputs.missing is None", T),
+        ("'topic' in inputs and 'missing' not in inputs", T),
+        ("len(inputs) == 2 and keys(inputs) == ['topic', 'depth']", T),
+        ("outputs.writer.draft == 'one'", T),
+        ("outputs['my-agent'].n[1] == 2", T),
+        ("'writer' in outputs and 'idle' not in outputs", T),
+        ("outputs.get('idle', {'draft': 'none yet'}).draft == 'none yet'", T),
+        ("outputs.idle is None", T),
+        ("outputs.idle.draft == 'x'", "`outputs.idle` is None"),
+        ("keys(outputs) == ['writer', 'my-agent'] and outputs.len() == 2", T),
+        (
+            "outputs == {'writer': {'draft': 'one'}, 'my-agent': {'n': [1, 2.0]}}",
+            T,
+        ),
+        ("values(outputs)[1].n == [1, 2]", T),
+    ]);
+}
+
+#[test]
 fn a_text_that_reads_false_has_no_truth() {
     const NO: &str = "`context.said_no` is the string ' No\\n', which would count as true: compare it with `==`";
     const OFF: &str = "`context.said_off` is the string 'OFF', which would count as true";

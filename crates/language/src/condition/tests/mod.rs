@@ -31,6 +31,18 @@ impl History for Turns {
     }
 }
 
+struct Latest(Vec<(&'static str, Value)>);
+
+impl Outputs for Latest {
+    fn output(&self, agent: &str) -> Option<Arc<Value>> {
+        let found = self.0.iter().find(|(name, _)| *name == agent);
+        found.map(|(_, output)| Arc::new(output.clone()))
+    }
+    fn agents(&self) -> Vec<Arc<str>> {
+        self.0.iter().map(|(name, _)| (*name).into()).collect()
+    }
+}
+
 struct Agents(Vec<(&'static str, u64)>);
 
 impl Counts for Agents {
@@ -78,6 +90,18 @@ fn facts() -> Facts {
             ("my-agent", 4),
         ])),
         input: "please write".into(),
+        inputs: Arc::new(
+            [
+                ("topic".into(), Arc::new(json!("sea"))),
+                ("depth".into(), Arc::new(json!(3))),
+            ]
+            .into_iter()
+            .collect(),
+        ),
+        outputs: Arc::new(Latest(vec![
+            ("writer", json!({"draft": "one"})),
+            ("my-agent", json!({"n": [1, 2]})),
+        ])),
     }
 }
 
