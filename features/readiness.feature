@@ -623,4 +623,4 @@ Feature: Which agents are ready
       """
     When I run `ensemble validate a.yaml`
     Then the exit code is 2
-    And stdout says "E038"
+    And stdout says "E039"

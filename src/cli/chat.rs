@@ -57,16 +57,11 @@ pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, C
 }
 
 /// Prepares a new conversation.
-fn begin(
-    args: &ChatArgs,
-    runs: &Runs,
-    mut options: RunOptions,
-    surroundings: &Surroundings,
-) -> Result<Ready, CliError> {
+fn begin(args: &ChatArgs, runs: &Runs, options: RunOptions, surroundings: &Surroundings) -> Result<Ready, CliError> {
     let named = args.ensemble.as_deref().unwrap_or_default();
     let prepared = Arc::new(runs.prepare(&EnsembleRef::file(named))?);
     show_warnings(&prepared, &args.showing, surroundings);
-    options.context = given::context(args.context.as_deref(), &args.set, surroundings)?;
+    let options = given::with_values(options, args.context.as_deref(), &args.set, surroundings)?;
     Ok(runs.ready_with(prepared, options)?)
 }
 

@@ -121,6 +121,7 @@ fn help(error: &RunError) -> Option<String> {
             (None, []) => "this ensemble has no tools".to_owned(),
             (None, tools) => format!("its tools are {}", tools.join(", ")),
         },
+        RunError::Inputs(_) => "inputs are given with `--set NAME=VALUE` and `--context FILE`".to_owned(),
         RunError::Cache { only: true, .. } => "run once without --cache-only to fill the cache".to_owned(),
         RunError::NotEnded(run) => format!("`ensemble resume {run}` continues it"),
         RunError::HasEnded {

@@ -14,7 +14,8 @@ pub(super) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, C
     let showing = showing(&args.showing, surroundings);
     let runs = surroundings.runs_with(&showing.operator);
     let options = given::options(&args.answering, &args.driving, showing, surroundings)?;
-    let set = given::set(&args.set)?;
+    let mut options = given::with_set(options, &args.set)?;
+    let set = std::mem::take(&mut options.context);
     let ending = Ending::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let edited = args.ensemble.as_deref();

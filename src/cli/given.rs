@@ -11,7 +11,6 @@ use super::inputs::read_stdin;
 use super::shown::Showing;
 use super::surroundings::Surroundings;
 use ensemble_agents::agent::input::Answers;
-use ensemble_language::data::Context;
 use ensemble_language::loader;
 use ensemble_runs::project::read_source;
 use ensemble_runs::{CacheFolder, RunError, RunOptions};
@@ -54,30 +53,29 @@ pub(super) fn text(given: &str, surroundings: &Surroundings) -> Result<Arc<str>,
     }
 }
 
-/// The context before the first turn: `--context`, then every `--set`.
-pub(super) fn context(file: Option<&Path>, set: &[String], surroundings: &Surroundings) -> Result<Context, CliError> {
-    let mut context = Context::default();
+/// The inputs, or the context before the first turn: `--context`, then every `--set`.
+pub(super) fn with_values(
+    mut options: RunOptions,
+    file: Option<&Path>,
+    set: &[String],
+    surroundings: &Surroundings,
+) -> Result<RunOptions, CliError> {
     if let Some(file) = file {
         let source = read_source(&surroundings.project.folder.join(file))?;
         for (key, value) in loader::context(&source).map_err(RunError::Invalid)? {
-            context.insert(key.into(), Arc::new(value));
+            options.context.insert(key.into(), Arc::new(value));
         }
     }
-    for (key, value) in self::set(set)?.iter() {
-        context.insert(key.clone(), value.clone());
-    }
-    Ok(context)
+    with_set(options, set)
 }
 
 /// The values of all `--set` options.
-pub(super) fn set(given: &[String]) -> Result<Context, CliError> {
-    let mut context = Context::default();
+pub(super) fn with_set(mut options: RunOptions, given: &[String]) -> Result<RunOptions, CliError> {
     for set in given {
         let (key, value) = pair(set, "--set", "KEY=VALUE")?;
-        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-        context.insert(key.into(), Arc::new(value));
+        options = options.set_text(key, value);
     }
-    Ok(context)
+    Ok(options)
 }
 
 /// The answers of `--answers`, then those of all `--answer` options.

@@ -92,6 +92,8 @@ const BEYOND: &[(&str, &str)] = &[
     ("E034", "a name is compared with the names of the tools"),
     ("E037", "names of headers are the same in letters of either case"),
     ("E032", "one value is compared with the items of another"),
+    ("E038", "a default is compared with the schema beside it"),
+    ("E046", "a name is compared with the names of the inputs"),
     ("E041 E042 E043 E044", "a condition or a template is a text"),
     ("E060 E070", "it is known when the ensemble runs"),
     ("W H", "what is warned of is not wrong"),

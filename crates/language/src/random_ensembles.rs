@@ -121,6 +121,7 @@ fn plan(agents: Vec<Agent>) -> Plan {
 
 fn plan_within(agents: Vec<Agent>, limits: Limits) -> Plan {
     let ensemble = Ensemble {
+        inputs: None,
         name: "random".into(),
         description: None,
         agents,

@@ -179,6 +179,30 @@ pub fn check(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(), Fault> {
     }
 }
 
+/// The inputs that a template reads as `inputs.NAME`, each with the place of its name; empty if it is not a template.
+pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
+    if is_constant(text) || !text.contains("inputs") {
+        return Vec::new();
+    }
+    let environment = environment();
+    let Ok(template) = environment.template_from_str(text) else {
+        return Vec::new();
+    };
+    let paths = template.undeclared_variables(true).into_iter();
+    let mut names: Vec<String> = paths
+        .filter_map(|path| Some(path.strip_prefix("inputs.")?.split('.').next()?.to_owned()))
+        .collect();
+    names.sort();
+    names.dedup();
+    let place = |name: &str| {
+        let read = find_in_tags(text, &format!("inputs.{name}"));
+        read.map_or(Span::new(0, text.len()), |span| {
+            Span::new(span.end - name.len(), span.end)
+        })
+    };
+    names.into_iter().map(|name| (name.clone(), place(&name))).collect()
+}
+
 /// The reason why a template cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {

@@ -7,6 +7,8 @@ use ensemble_core::log::CommitError;
 use ensemble_core::store::{ReadError, RunId, StoreError};
 use ensemble_language::diagnostic::Diagnostic;
 
+use crate::inputs::WrongInput;
+
 /// Why the run layer did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -66,6 +68,9 @@ pub enum RunError {
         /// The tools of the ensemble.
         tools: Vec<String>,
     },
+    /// Inputs are missing or wrong.
+    #[error("{}", crate::inputs::listed(.0))]
+    Inputs(Vec<WrongInput>),
     /// An override of a model cannot be read.
     #[error("`{given}` overrides no model: {reason}")]
     Model {

@@ -8,14 +8,15 @@ use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{Event, ForkedFrom, Record, RunStarted, Start};
 use ensemble_core::store::RunId;
 use ensemble_language::data::Context;
-use ensemble_language::ensemble::AgentKind;
+use ensemble_language::ensemble::{AgentKind, Ensemble};
 use ensemble_language::loader::{Changes, changes};
 use ensemble_language::plan::Plan;
 
 use crate::error::RunError;
+use crate::inputs::{Given, carry_over, replaced};
 use crate::options::RunOptions;
 use crate::prepare::{Prepared, prepare};
-use crate::ready::{Opening, Ready, replace_runners};
+use crate::ready::{Opening, Ready, RunGiven, replace_runners};
 use crate::recorded::{RecordedRun, recorded_ensemble, reruns};
 use crate::reuse::reusable;
 use crate::reused::{Reusable, Reusing};
@@ -61,13 +62,13 @@ struct Fork {
     repeats: Option<Arc<str>>,
     text: Text,
     reuse: Reusable,
-    set: Context,
+    set: Given,
     messages: Vec<Arc<str>>,
 }
 
 impl Runs {
     /// Makes a new run ready that begins with the records of another up to the end of a turn (0: only the input), with
-    /// the values of `set` in its context, and decided by the ensemble `edited` if one is given.
+    /// the values of `set` in its context and in place of its inputs, and decided by the ensemble `edited` if one is given.
     ///
     /// # Errors
     /// There is no such run or turn, or an ensemble or an agent cannot run.
@@ -77,7 +78,7 @@ impl Runs {
         at_turn: u32,
         set: Context,
         edited: Option<&str>,
-        options: RunOptions,
+        mut options: RunOptions,
     ) -> Result<ReadyFork, RunError> {
         let origin = RecordedRun::read(self.find(which).await?, self.project()).await?;
         let kept = beginning(&origin, at_turn)?.to_vec();
@@ -97,7 +98,10 @@ impl Runs {
             repeats: None,
             text,
             reuse,
-            set,
+            set: Given {
+                values: set,
+                texts: std::mem::take(&mut options.texts),
+            },
             messages: Vec::new(),
             origin,
         };
@@ -137,7 +141,7 @@ impl Runs {
             repeats: Some(format!("{agent}@{turn}").into()),
             text,
             reuse,
-            set: Context::default(),
+            set: Given::default(),
             origin,
         };
         self.forked(fork, options)
@@ -182,7 +186,7 @@ impl Runs {
             repeats: None,
             text,
             reuse,
-            set: Context::default(),
+            set: Given::default(),
             messages: Vec::new(),
             origin,
         };
@@ -231,7 +235,9 @@ impl Runs {
                 Arc::new(Reusing::new(runner, reuse.clone(), reads_all))
             });
         }
-        let set = (!fork.set.is_empty()).then_some(Event::ContextSet(fork.set));
+        let set = replaced(prepared.plan.ensemble(), &fork.set).map_err(RunError::Inputs)?;
+        let set = (!set.is_empty()).then_some(Event::ContextSet(set));
+        let given = again(prepared.plan.ensemble(), &before)?;
         let is_given = fork.text.edited.is_some() || set.is_some();
         let shared_records = fork.kept.len() as u64 - 1 + u64::from(set.is_some());
         let file = match &fork.text.edited {
@@ -246,7 +252,7 @@ impl Runs {
                 given: is_given.then_some(shared_records),
             }),
             project_root: before.project_root.clone(),
-            ..made.started(file, before.input.clone(), before.context.clone(), &models)
+            ..made.started(file, given, &models)
         };
         let mut records = fork.kept;
         let edited = fork.text.edited.map(|(file, changes)| EditedText {
@@ -267,6 +273,20 @@ impl Runs {
             messages: fork.messages,
         })
     }
+}
+
+/// What the run before was given, as far as the ensemble still takes it.
+fn again(ensemble: &Ensemble, before: &RunStarted) -> Result<RunGiven, RunError> {
+    let inputs = carry_over(ensemble, &before.inputs).map_err(RunError::Inputs)?;
+    let mut context = before.context.clone();
+    for (name, value) in inputs.iter().filter(|(name, _)| before.context.get(name).is_none()) {
+        context.insert(name.clone(), value.clone());
+    }
+    Ok(RunGiven {
+        input: before.input.clone(),
+        context,
+        inputs,
+    })
 }
 
 /// Must the agent be executed again, whatever the record says?

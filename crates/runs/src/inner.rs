@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ensemble_agents::agent::sub_ensemble::Conversations;
+use ensemble_agents::agent::sub_ensemble::{Conversations, InnerGiven};
 use ensemble_core::conversation::{ConversationState, Event, RunResumed, RunStarted};
 use ensemble_core::executor::Executor;
 use ensemble_core::log::{FORMAT, RunLog};
 use ensemble_core::runner::{BoxFuture, Execution};
 use ensemble_core::store::{LogEnd, ReadError, StoreError, StoredRun};
-use ensemble_language::data::{Context, digest};
+use ensemble_language::data::{Context, Failure, FailureKind, digest};
 
 use crate::agents::{ReadyAgents, ready_agents};
 use crate::error::RunError;
+use crate::inputs;
 use crate::parts::{Inner, Shared};
 use crate::prepare::{Prepared, prepare};
 
@@ -80,12 +81,17 @@ impl Conversations for InnerEnsemble {
     fn hold<'a>(
         &'a self,
         execution: &'a Execution,
-        context: Context,
-    ) -> BoxFuture<'a, Result<ConversationState, String>> {
+        given: InnerGiven,
+    ) -> BoxFuture<'a, Result<ConversationState, Failure>> {
         Box::pin(async move {
-            self.converse(execution, context)
-                .await
-                .map_err(|error| error.to_string())
+            let ended = self.converse(execution, given).await;
+            ended.map_err(|error| {
+                let kind = match error {
+                    RunError::Inputs(_) => FailureKind::Schema,
+                    _ => FailureKind::Unavailable,
+                };
+                Failure::new(kind, error.to_string())
+            })
         })
     }
 }
@@ -99,7 +105,8 @@ struct Opened {
 }
 
 impl InnerEnsemble {
-    async fn converse(&self, execution: &Execution, context: Context) -> Result<ConversationState, RunError> {
+    async fn converse(&self, execution: &Execution, given: InnerGiven) -> Result<ConversationState, RunError> {
+        let (inputs, context) = self.given(given)?;
         let Opened {
             run,
             mut state,
@@ -123,7 +130,7 @@ impl InnerEnsemble {
             around: Some(execution.stopwatch.clone()),
         };
         let first = if is_new {
-            self.started(&*run, execution, context)
+            self.started(&*run, execution, inputs, context)
         } else {
             Event::RunResumed(RunResumed {
                 program: PROGRAM.to_owned(),
@@ -135,7 +142,18 @@ impl InnerEnsemble {
         Ok(state)
     }
 
-    fn started(&self, run: &dyn StoredRun, execution: &Execution, context: Context) -> Event {
+    /// The inputs of the inner conversation, and its context, which holds them too.
+    fn given(&self, given: InnerGiven) -> Result<(Context, Context), RunError> {
+        let InnerGiven { inputs, mut context } = given;
+        let resolved = inputs::resolve(self.prepared.plan.ensemble(), &inputs.clone().into());
+        let resolved = resolved.map_err(RunError::Inputs)?;
+        for (name, value) in resolved.as_ref().unwrap_or(&inputs).iter() {
+            context.insert(name.clone(), value.clone());
+        }
+        Ok((resolved.unwrap_or_default(), context))
+    }
+
+    fn started(&self, run: &dyn StoredRun, execution: &Execution, inputs: Context, context: Context) -> Event {
         Event::RunStarted(RunStarted {
             format: FORMAT,
             run_id: run.id().shared(),
@@ -145,7 +163,7 @@ impl InnerEnsemble {
             project_root: self.prepared.root.display().to_string(),
             input: execution.input.clone(),
             context,
-            inputs: Context::default(),
+            inputs,
             models: Vec::new(),
             simulated: self.agents.simulated.clone(),
             forked_from: None,

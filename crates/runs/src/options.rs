@@ -1,5 +1,6 @@
 //! What a run is given, as plain data.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,8 +16,12 @@ use serde_json::Value;
 pub struct RunOptions {
     /// The input; without one, the ensemble's `default_task`.
     pub input: Option<Arc<str>>,
-    /// The context before the first turn. Only a new run takes it.
+    /// The inputs by name where the ensemble declares `inputs`, otherwise the context before the first turn. Only a new
+    /// run takes them.
     pub context: Context,
+    /// The texts from which values of `context` were read. Where a value does not match the schema of its input, but its
+    /// text does, the text is meant.
+    pub texts: HashMap<Arc<str>, Arc<str>>,
     /// Answers of input agents.
     pub answers: Answers,
     /// Overrides of models: `PROFILE=PROVIDER/MODEL`. A run that goes on keeps its own where this is empty.
@@ -52,10 +57,20 @@ impl RunOptions {
         }
     }
 
-    /// With this value in the context.
+    /// With this input, or this value in the context where the ensemble declares no inputs.
     #[must_use]
     pub fn set(mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Self {
         self.context.insert(key.into(), Arc::new(value.into()));
+        self
+    }
+
+    /// Likewise with a text as from a command line: a JSON value if it is one, otherwise the text itself.
+    #[must_use]
+    pub fn set_text(mut self, key: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+        let (key, text) = (key.into(), text.into());
+        let value = serde_json::from_str(&text).unwrap_or_else(|_| Value::from(&*text));
+        self.context.insert(key.clone(), Arc::new(value));
+        self.texts.insert(key, text);
         self
     }
 

@@ -74,6 +74,13 @@ pub(crate) struct Making<'a> {
     pub(crate) host: &'a Host,
 }
 
+/// What a run starts with.
+pub(crate) struct RunGiven {
+    pub(crate) input: Arc<str>,
+    pub(crate) context: Context,
+    pub(crate) inputs: Context,
+}
+
 /// Agents that can run, with what the run needs beside them.
 pub(crate) struct Made {
     pub(crate) prepared: Arc<Prepared>,
@@ -144,7 +151,7 @@ fn canonical(path: PathBuf) -> PathBuf {
 
 impl Made {
     /// How a run of this ensemble starts, without an id.
-    pub(crate) fn started(&self, file: String, input: Arc<str>, context: Context, models: &[String]) -> RunStarted {
+    pub(crate) fn started(&self, file: String, given: RunGiven, models: &[String]) -> RunStarted {
         RunStarted {
             format: FORMAT,
             run_id: "".into(),
@@ -152,9 +159,9 @@ impl Made {
             ensemble_file: file,
             ensemble_digest: digest(self.prepared.source.text()),
             project_root: self.prepared.root.display().to_string(),
-            input,
-            context,
-            inputs: Context::default(),
+            input: given.input,
+            context: given.context,
+            inputs: given.inputs,
             models: models.to_vec(),
             simulated: self.agents.simulated.clone(),
             forked_from: None,

@@ -12,10 +12,11 @@ use crate::error::RunError;
 use crate::files::FileStore;
 use crate::host::Host;
 use crate::inner::PROGRAM;
+use crate::inputs::{self, Given};
 use crate::options::RunOptions;
 use crate::prepare::{Prepared, prepare, prepare_text};
 use crate::project::Project;
-use crate::ready::{Making, Opening, Ready};
+use crate::ready::{Making, Opening, Ready, RunGiven};
 use crate::recorded::RecordedRun;
 use crate::run::Run;
 
@@ -182,12 +183,26 @@ impl Runs {
         let default = prepared.plan.ensemble().default_task.as_deref();
         let input = options.input.take();
         let input = input.unwrap_or_else(|| default.unwrap_or_default().into());
-        let context = std::mem::take(&mut options.context);
+        let given = Given {
+            values: std::mem::take(&mut options.context),
+            texts: std::mem::take(&mut options.texts),
+        };
+        let inputs = inputs::resolve(prepared.plan.ensemble(), &given).map_err(RunError::Inputs)?;
+        // The inputs are in the context, too; without declared inputs, everything is.
+        let context = inputs.clone().unwrap_or(given.values);
         let models = options.models.clone();
         let file = self.project.folder.join(prepared.source.name());
         let store = self.store_of(&prepared.root);
         let made = self.making(prepared, options, &models).make()?;
-        let started = made.started(file.display().to_string(), input, context, &models);
+        let started = made.started(
+            file.display().to_string(),
+            RunGiven {
+                input,
+                context,
+                inputs: inputs.unwrap_or_default(),
+            },
+            &models,
+        );
         let first = Record {
             seq: 0,
             at: self.host.now(),

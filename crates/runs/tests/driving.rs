@@ -7,7 +7,9 @@ use ensemble_core::conversation::{Canceller, CompletionReason, Event, Interrupti
 use ensemble_core::operator::Decision;
 use ensemble_core::store::{MemoryStore, RunStore};
 use ensemble_runs::files::FileStore;
-use ensemble_runs::{EnsembleRef, Host, Piece, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs};
+use ensemble_runs::{
+    EnsembleRef, Host, Piece, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs, WrongInput,
+};
 
 #[path = "../examples/front_end.rs"]
 #[expect(dead_code, reason = "an example has a main function of its own")]
@@ -67,6 +69,28 @@ fn committed(events: &[RunEvent]) -> Vec<(String, u64, &'static str)> {
         _ => None,
     });
     records.collect()
+}
+
+#[tokio::test]
+async fn a_run_is_given_inputs_by_name() {
+    let ensemble = "name: e\ninputs: {n: {type: integer}, unit: {default: km}, year: {type: string, default: ''}}\n\
+                    agents: [{name: a, script: a.rhai}]\n";
+    let (_folder, runs) = runs(&[("e.yaml", ensemble), ("a.rhai", "inputs")]);
+    let wrong = runs
+        .start("e.yaml", RunOptions::default().set("n", "x").set("m", 1))
+        .await;
+    let Err(RunError::Inputs(wrong)) = wrong else {
+        panic!("two inputs are wrong")
+    };
+    assert!(matches!(
+        wrong.as_slice(),
+        [WrongInput::OffSchema { .. }, WrongInput::Undeclared { .. }]
+    ));
+    let options = RunOptions::default().set_text("n", "3").set_text("year", "2026");
+    let run = runs.start("e.yaml", options).await.expect("it starts");
+    let finished = run.finish().await.expect("it ends");
+    let inputs = serde_json::to_value(&**finished.state.inputs()).expect("JSON");
+    assert_eq!(inputs, serde_json::json!({"n": 3, "unit": "km", "year": "2026"}));
 }
 
 #[tokio::test]

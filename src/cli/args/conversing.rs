@@ -18,10 +18,11 @@ pub(crate) struct RunArgs {
     /// Add this message when the conversation has ended, and continue; can be repeated
     #[arg(long = "then", value_name = "TEXT", action = ArgAction::Append)]
     pub then: Vec<String>,
-    /// Add KEY to the context before the first turn; VALUE is JSON, or a string if it is not valid JSON
+    /// Give the input KEY, or add KEY to the context if the ensemble declares no inputs; VALUE is JSON, or a string if it
+    /// is not valid JSON
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
-    /// Add every key of this YAML or JSON file to the context
+    /// Give every key of this YAML or JSON file as an input, or add it to the context
     #[arg(long, value_name = "FILE")]
     pub context: Option<PathBuf>,
     /// Answers and models.
@@ -50,10 +51,11 @@ pub(crate) struct ChatArgs {
     /// Continue the latest run
     #[arg(long, conflicts_with_all = ["run", "ensemble", "set", "context"])]
     pub last: bool,
-    /// Add KEY to the context before the first turn; VALUE is JSON, or a string if it is not valid JSON
+    /// Give the input KEY, or add KEY to the context if the ensemble declares no inputs; VALUE is JSON, or a string if it
+    /// is not valid JSON
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
-    /// Add every key of this YAML or JSON file to the context
+    /// Give every key of this YAML or JSON file as an input, or add it to the context
     #[arg(long, value_name = "FILE")]
     pub context: Option<PathBuf>,
     /// Answers and models.

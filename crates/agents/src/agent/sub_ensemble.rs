@@ -11,14 +11,23 @@ use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
 /// The keys of the inner context that hold the dependencies and the request of the agent.
 const INPUT_KEYS: [&str; 2] = ["dependencies", "request"];
 
+/// What an inner conversation is given beside its input.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct InnerGiven {
+    /// Values by name: the inputs, or part of the context where the inner ensemble declares no inputs.
+    pub inputs: Context,
+    /// The initial context.
+    pub context: Context,
+}
+
 /// Runs inner conversations. The run layer implements this trait.
 pub trait Conversations: Send + Sync {
     /// Runs the conversation to its end and returns its state, or the reason why it could not run.
     fn hold<'a>(
         &'a self,
         execution: &'a Execution,
-        context: Context,
-    ) -> BoxFuture<'a, Result<ConversationState, String>>;
+        given: InnerGiven,
+    ) -> BoxFuture<'a, Result<ConversationState, Failure>>;
 }
 
 /// Performs the executions of an agent that is an ensemble.
@@ -27,10 +36,13 @@ pub struct SubEnsembleRunner(pub Arc<dyn Conversations>);
 impl Runner for SubEnsembleRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
         Box::pin(async move {
-            let context = context(&execution);
-            match self.0.hold(&execution, context).await {
+            let given = InnerGiven {
+                context: context(&execution),
+                inputs: Context::default(),
+            };
+            match self.0.hold(&execution, given).await {
                 Ok(state) => observed(&execution, &state),
-                Err(error) => Observed::failure(FailureKind::Unavailable, error),
+                Err(failure) => Observed::failure(failure.kind, failure.error),
             }
         })
     }

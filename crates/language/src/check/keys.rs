@@ -30,7 +30,7 @@ pub(super) struct Outputs<'g, 'e> {
 
 /// The keys that are written into the context.
 struct Written {
-    /// The keys under which whole outputs are stored.
+    /// The keys under which whole outputs and inputs are stored.
     stored: BTreeSet<String>,
     /// The first two agents that are known to write each key.
     merged: BTreeMap<String, (usize, Option<usize>)>,
@@ -69,7 +69,17 @@ impl<'g, 'e> Outputs<'g, 'e> {
         }
         let agents = self.graph.ensemble.agents.iter();
         let mut written = Written {
-            stored: agents.map(|agent| agent.state_key().to_string()).collect(),
+            stored: agents
+                .map(|agent| agent.state_key().to_string())
+                .chain(
+                    self.graph
+                        .ensemble
+                        .inputs
+                        .iter()
+                        .flatten()
+                        .map(|input| input.name.to_string()),
+                )
+                .collect(),
             merged: BTreeMap::new(),
             is_all: true,
         };

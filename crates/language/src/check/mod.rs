@@ -11,6 +11,7 @@ mod circle;
 mod constant;
 mod edges;
 mod graph;
+mod inputs;
 mod keys;
 mod limits;
 mod named;
@@ -79,6 +80,7 @@ fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
     ];
     let of_graph = [
         named::check,
+        inputs::check,
         constant::check,
         never::check,
         too_late::check,

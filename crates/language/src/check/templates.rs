@@ -17,15 +17,23 @@ pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
             .into_iter()
             .filter_map(move |(text, route)| finding(text, route, Some(&listens_to)))
     });
-    let of_profiles = ensemble.model_profiles.iter().filter_map(|(name, profile)| {
-        let route = Route::root()
-            .key("model_profiles")
-            .key(name.clone())
-            .key("system_prompt");
-        // A profile is used by several agents with different dependencies, so its variables are checked for each agent.
-        finding(profile.system_prompt.as_deref()?, route, None)
-    });
+    // A profile is used by several agents with different dependencies, so its variables are checked for each agent.
+    let of_profiles = of_profiles(ensemble).filter_map(|(text, route)| finding(text, route, None));
     of_agents.chain(of_profiles).collect()
+}
+
+/// All templates of the ensemble and their places.
+pub(super) fn all(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
+    let agents = ensemble.agents.iter().enumerate();
+    let of_agents = agents.flat_map(|(index, agent)| templates(agent, &Agent::route(index)));
+    of_agents.chain(of_profiles(ensemble))
+}
+
+fn of_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
+    ensemble.model_profiles.iter().filter_map(|(name, profile)| {
+        let route = Route::root().key("model_profiles").key(name.clone());
+        Some((profile.system_prompt.as_deref()?, route.key("system_prompt")))
+    })
 }
 
 /// The templates of the agent and their places.

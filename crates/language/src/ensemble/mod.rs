@@ -6,6 +6,7 @@
 mod agent;
 mod compare;
 mod context_window;
+mod input;
 mod limits;
 mod profile;
 mod provider;
@@ -16,6 +17,7 @@ pub use agent::{
     OnError, OnResume, Responses, Retry, Trigger, WaitFor,
 };
 pub use context_window::{ContextWindow, Strategy};
+pub use input::Input;
 pub use limits::Limits;
 pub use profile::{CalledTool, HeaderText, Price, Profile, Reply, Simulated};
 pub use provider::{Dialect, PROVIDERS, Provider, SIMULATED, provider_names};
@@ -40,6 +42,8 @@ pub struct Ensemble {
     pub tools: Vec<(Arc<str>, Tool)>,
     /// The input if the command line contains none.
     pub default_task: Option<String>,
+    /// What a run takes by name, in file order; `None`: anything, into the context.
+    pub inputs: Option<Vec<Input>>,
 }
 
 impl Ensemble {
@@ -47,6 +51,12 @@ impl Ensemble {
     pub fn agent(&self, name: &str) -> Option<&Agent> {
         self.agents.iter().find(|agent| *agent.name == *name)
     }
+
+    /// The input with this name, if a run takes it.
+    pub fn input(&self, name: &str) -> Option<&Input> {
+        self.inputs.iter().flatten().find(|input| *input.name == *name)
+    }
+
     /// The tool with this name.
     pub fn tool(&self, name: &str) -> Option<&Tool> {
         let found = self.tools.iter().find(|(known, _)| **known == *name);

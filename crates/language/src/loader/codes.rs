@@ -51,13 +51,15 @@ codes! {
     TOOL_KIND = "E035", "A tool has no implementation, or more than one.";
     BAD_ADDRESS = "E036", "A `base_url` is not an address, or contains credentials.";
     KEY_IN_FILE = "E037", "A header contains a key in plain text.";
-    WAIT_FOR_ANY_OF = "E038", "A `wait_for` stands at a dependency that is not required.";
+    INPUT_DEFAULT = "E038", "The default of an input does not match its schema.";
+    WAIT_FOR_ANY_OF = "E039", "A `wait_for` stands at a dependency that is not required.";
     DEAD_CIRCLE = "E040", "Agents wait for each other in a cycle, so none of them can run first.";
     CONDITION = "E041", "A condition does not compile.";
     CONDITION_AGENT = "E042", "A condition names an agent that does not exist.";
     TEMPLATE = "E043", "A template does not compile.";
     TEMPLATE_NAME = "E044", "A template uses an unknown variable.";
     TOOL_CIRCLE = "E045", "Agents call each other as tools in a cycle.";
+    UNKNOWN_INPUT = "E046", "A condition or a template reads an input that is not declared.";
     NOT_READY = "E060", "An agent cannot run on this machine.";
     CONDITION_FAILED = "E070", "A condition could not be evaluated.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";

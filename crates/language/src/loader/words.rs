@@ -65,6 +65,7 @@ impl Section {
                 "model_profiles",
                 "tools",
                 "default_task",
+                "inputs",
                 "defaults",
             ],
             Self::Limits => &[

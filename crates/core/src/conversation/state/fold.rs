@@ -93,11 +93,14 @@ impl ConversationState {
         }
     }
 
-    /// A fork added values to the context; they replace values of agents.
+    /// A fork added values to the context; they replace values of agents, and inputs of the run.
     fn set_context(&mut self, values: &Context) {
         let context = Arc::make_mut(&mut self.context);
         for (key, value) in values.iter() {
             context.insert(key.clone(), value.clone());
+            if self.inputs.get(key).is_some() {
+                Arc::make_mut(&mut self.inputs).insert(key.clone(), value.clone());
+            }
         }
     }
 

@@ -4,6 +4,7 @@ mod agent;
 mod context_window;
 mod dependency;
 mod input;
+mod inputs;
 mod limits;
 mod profile;
 mod remote;
@@ -46,6 +47,10 @@ pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<E
         None => Some(Vec::new()),
     };
     let default_task = fields.read("default_task", findings, text);
+    let inputs = match fields.get("inputs") {
+        Some(at) => inputs::all(&at, findings).map(Some),
+        None => Some(None),
+    };
     let known_tools = tool::Tools::of(document);
     if let Some(at) = fields.get("defaults") {
         agent::defaults(&at, &names, &known_tools, findings);
@@ -64,6 +69,7 @@ pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<E
         model_profiles: model_profiles?,
         tools: tools?,
         default_task,
+        inputs: inputs?,
     })
 }
 

@@ -219,7 +219,7 @@ fn agents() {
         ("script: x\nconversation: {max_turns: -1}", &["E015 7:31"]),
         (
             "script: x\ndependencies: [{agent_name: other, requires_all: false, wait_for: update}]",
-            &["E038 7:61 `wait_for` has no meaning"],
+            &["E039 7:61 `wait_for` has no meaning"],
         ),
         (
             "script: x\ndependencies: [{agent_name: other, wait_for: ever}]",
@@ -557,6 +557,36 @@ fn a_context() {
         ["E008 1:4 .nan cannot be represented in JSON"]
     );
     assert!(show(&read("{\"a\": 1,,}").unwrap_err())[0].starts_with("E001 1:9"));
+}
+
+#[test]
+fn inputs_of_a_run() {
+    let rows: &[(&str, &[&str])] = &[
+        (
+            "[a]",
+            &["E014 2:9 expected a map from names to JSON Schemas, found a list"],
+        ),
+        ("{a-b: {}}", &["E017 2:10 'a-b' is not a valid name of an input"]),
+        (
+            "{1a: {}, _a1: true}",
+            &["E017 2:10 '1a' is not a valid name of an input"],
+        ),
+        (
+            "{a: string}",
+            &["E014 2:13 expected a JSON Schema (a map), found the string 'string'"],
+        ),
+        ("{a: {type: strnig}}", &["E029 2:13 this is not a valid JSON Schema"]),
+        (
+            "{a: {type: integer, default: x}, b: {default: 1}}",
+            &["E038 2:38 the default of the input `a` does not match its schema: \"x\" is not of type \"integer\""],
+        ),
+    ];
+    for (inputs, expected) in rows {
+        check(
+            &format!("name: e\ninputs: {inputs}\nagents: [{{name: a, script: x}}]\n"),
+            expected,
+        );
+    }
 }
 
 #[test]

@@ -1,0 +1,50 @@
+//! Inputs of the run that conditions and templates read, and that are not declared.
+
+use super::graph::Graph;
+use super::templates;
+use crate::condition::Keyed;
+use crate::diagnostic::{Finding, did_you_mean};
+use crate::ensemble::Ensemble;
+use crate::loader::codes;
+use crate::source::At;
+use crate::template;
+
+/// Reports an error for every input that is read by a literal name and not declared.
+pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+    let ensemble = graph.ensemble;
+    let mut findings = Vec::new();
+    for (to, edge) in graph.all_edges() {
+        let Some((reading, _)) = &edge.condition else {
+            continue;
+        };
+        for read in reading.keys_read(Keyed::Inputs) {
+            let place = || edge.route(to).key("condition").text(read.span);
+            findings.extend(undeclared(ensemble, &read.key, place));
+        }
+    }
+    for (text, route) in templates::all(ensemble) {
+        for (name, span) in template::inputs_read(text) {
+            findings.extend(undeclared(ensemble, &name, || route.clone().text(span)));
+        }
+    }
+    findings
+}
+
+fn undeclared(ensemble: &Ensemble, name: &str, at: impl FnOnce() -> At) -> Option<Finding> {
+    if ensemble.input(name).is_some() {
+        return None;
+    }
+    let known: Vec<&str> = ensemble.inputs.iter().flatten().map(|input| &*input.name).collect();
+    let finding = Finding::error(
+        codes::UNKNOWN_INPUT,
+        at(),
+        format!("the input `{name}` is not declared"),
+    );
+    Some(finding.help(match did_you_mean(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => {
+            format!("declare it at the top of the file: `inputs: {{{name}: {{type: string}}}}`")
+        }
+        None => format!("the inputs are {}", known.join(", ")),
+    }))
+}

@@ -1,0 +1,87 @@
+//! `inputs`: what a run of an ensemble takes by name.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// One input of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Input {
+    /// The name: an identifier.
+    pub name: Arc<str>,
+    /// JSON Schema of the value.
+    pub schema: Value,
+}
+
+impl Input {
+    /// The value where none is given; `None`: one must be given.
+    pub fn default(&self) -> Option<&Value> {
+        self.schema.get("default")
+    }
+
+    /// The description by the author.
+    pub fn description(&self) -> Option<&str> {
+        self.schema.get("description")?.as_str()
+    }
+
+    /// The type of the value, in a few words: `string`, `integer or null`, `one of "a", "b"`.
+    pub fn type_name(&self) -> String {
+        let Some(schema) = self.schema.as_object() else {
+            return "any value".to_owned();
+        };
+        if let Some(words) = schema.get("enum").and_then(Value::as_array) {
+            let words: Vec<String> = words.iter().map(Value::to_string).collect();
+            return format!("one of {}", words.join(", "));
+        }
+        if let Some(constant) = schema.get("const") {
+            return constant.to_string();
+        }
+        match schema.get("type") {
+            Some(Value::String(name)) => of_items(name, schema.get("items")),
+            Some(Value::Array(names)) => {
+                let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+                names.join(" or ")
+            }
+            _ => "any value".to_owned(),
+        }
+    }
+
+    /// Why the value does not match the schema, one sentence for each error; empty: it matches.
+    pub fn errors(&self, value: &Value) -> Vec<String> {
+        // The loader has compiled the schema before.
+        let Ok(validator) = jsonschema::validator_for(&self.schema) else {
+            return Vec::new();
+        };
+        validator
+            .iter_errors(value)
+            .take(MOST_ERRORS)
+            .map(|error| told(&error))
+            .collect()
+    }
+}
+
+/// The maximum number of errors that are reported for one value.
+const MOST_ERRORS: usize = 5;
+/// The maximum number of characters of one error, because it may quote long values.
+const LONGEST: usize = 200;
+
+fn told(error: &jsonschema::ValidationError<'_>) -> String {
+    let path = error.instance_path().to_string();
+    let mut message = error.to_string();
+    if let Some((end, _)) = message.char_indices().nth(LONGEST) {
+        message.truncate(end);
+        message.push('…');
+    }
+    match path.as_str() {
+        "" => message,
+        path => format!("{path}: {message}"),
+    }
+}
+
+fn of_items(name: &str, items: Option<&Value>) -> String {
+    let item = items.and_then(|items| items.get("type")).and_then(Value::as_str);
+    match (name, item) {
+        ("array", Some(item)) => format!("array of {item}"),
+        _ => name.to_owned(),
+    }
+}

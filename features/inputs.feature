@@ -1,0 +1,151 @@
+Feature: Inputs
+  What a run takes by name is declared, checked before anything runs, and read by name.
+
+  Background:
+    Given the ensemble "a.yaml":
+      """
+      name: report
+      inputs:
+        topic: {type: string, description: What the report is about.}
+        rounds: {type: integer, minimum: 1, default: 2}
+        tags: {type: array, items: {type: string}, default: []}
+      agents:
+        - name: rhai
+          script: show.rhai
+          conversation: {max_turns: 9, trigger: every_turn}
+        - name: sh
+          script: show.sh
+          dependencies: [{agent_name: rhai, condition: "inputs.topic == '3' and len(inputs.tags) == 0"}]
+        - name: llm
+          model_profile: echo
+          prompt: "{{ inputs.topic }} {{ inputs.rounds }} {{ inputs.tags | length }} {{ context.topic }}"
+          depends_on: [sh]
+      model_profiles:
+        echo: {provider: simulated, script: echo.rhai}
+      conversation_limits: {max_total_turns: 3}
+      """
+    And the Rhai script "show.rhai":
+      """
+      #{ seen: inputs, topic: inputs.topic, tags: inputs.tags.len(), in_context: context.topic }
+      """
+    And the Rhai script "echo.rhai":
+      """
+      prompt
+      """
+    And the file "show.sh":
+      """
+      read -r line
+      echo "$line" | grep -o '"inputs":{[^}]*}'
+      """
+
+  Scenario: Inputs are given by name and have defaults
+    When I run `ensemble run a.yaml --set topic=3 --output json`
+    Then it ends as "max_total_turns" with exit code 0
+    And execution 1 of "rhai" gave "seen" = {"topic": "3", "rounds": 2, "tags": []}
+    And execution 1 of "rhai" gave "in_context" = "3"
+    And execution 1 of "sh" gave "response" = "\"inputs\":{\"topic\":\"3\",\"rounds\":2,\"tags\":[]}"
+    And execution 1 of "llm" gave "response" = "3 2 0 3"
+    And the result has "inputs" = {"topic": "3", "rounds": 2, "tags": []}
+    And the final state has "rounds" = 2
+
+  Scenario: A file gives inputs, and the command line comes first
+    Given the file "inputs.yaml":
+      """
+      topic: the sea
+      rounds: 3
+      tags: [blue, deep]
+      """
+    When I run `ensemble run a.yaml --context inputs.yaml --set rounds=5 --output json`
+    Then it ends as "max_total_turns" with exit code 0
+    And the result has "inputs" = {"topic": "the sea", "rounds": 5, "tags": ["blue", "deep"]}
+    And execution 1 of "rhai" gave "tags" = 2
+
+  Scenario: All wrong inputs are reported at once, before anything runs
+    When I run `ensemble run a.yaml --set round=4 --set rounds=0 --set tags=blue`
+    Then the exit code is 2
+    And stderr says "the input `topic` is missing (string)"
+    And stderr says "there is no input `round`; did you mean `rounds`?"
+    And stderr says "the input `rounds` does not match its schema: 0 is less than the minimum of 1"
+    And stderr says "the input `tags` does not match its schema: "blue" is not of type "array""
+    And no run was started
+
+  Scenario: Without declared inputs, everything goes into the context as before
+    Given the ensemble "b.yaml":
+      """
+      name: free
+      agents:
+        - {name: one, script: one.rhai}
+      """
+    And the Rhai script "one.rhai":
+      """
+      #{ seen: context.anything, inputs: inputs }
+      """
+    When I run `ensemble run b.yaml --set anything=3 --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "one" gave "seen" = 3
+    And execution 1 of "one" gave "inputs" = {}
+    And the result has "inputs" = {}
+
+  Scenario: An input that nobody declared is an error before a run
+    Given the ensemble "b.yaml":
+      """
+      name: slips
+      inputs:
+        topic: {type: string}
+      agents:
+        - name: one
+          model: simulated/x
+          prompt: "{{ inputs.topic }} {% if inputs.tpoic %}!{% endif %}"
+        - name: two
+          script: s.rhai
+          dependencies: [{agent_name: one, condition: "inputs.get('round', 1) == 1"}]
+      """
+    And the Rhai script "s.rhai":
+      """
+      1
+      """
+    When I run `ensemble validate b.yaml --format json`
+    Then the exit code is 2
+    And the findings include:
+      | place | message                           |
+      | 7:46  | the input `tpoic` is not declared |
+      | 10:61 | the input `round` is not declared |
+
+  Scenario: A run that goes on, is forked, repeated or replayed keeps its inputs
+    When I run `ensemble run a.yaml --set topic=3`
+    And I run `ensemble replay {run}`
+    Then the exit code is 0
+    When I run `ensemble fork {run} --at-turn 1 --output json`
+    Then it ends as "max_total_turns" with exit code 0
+    And execution 1 of "llm" gave "response" = "3 2 0 3"
+    When I run `ensemble fork {run} --at-turn 1 --set rounds=7 --output json`
+    Then it ends as "max_total_turns" with exit code 0
+    And execution 1 of "llm" gave "response" = "3 7 0 3"
+    And execution 1 of "rhai" gave "seen" = {"topic": "3", "rounds": 2, "tags": []}
+    And execution 2 of "rhai" gave "seen" = {"topic": "3", "rounds": 7, "tags": []}
+    When I run `ensemble fork {run} --at-turn 1 --set rounds=none`
+    Then the exit code is 2
+    When I run `ensemble rerun {run} --from rhai@2 --output json`
+    Then it ends as "max_total_turns" with exit code 0
+    And execution 2 of "rhai" gave "seen" = {"topic": "3", "rounds": 7, "tags": []}
+    When I run `ensemble continue {run} "more" --output json`
+    Then it ends as "max_total_turns" with exit code 0
+    And execution 4 of "rhai" gave "seen" = {"topic": "3", "rounds": 7, "tags": []}
+    When I run `ensemble replay {run}`
+    Then the exit code is 0
+
+  Scenario: An ensemble inside another checks its inputs when it starts
+    Given the ensemble "outer.yaml":
+      """
+      name: outer
+      agents:
+        - {name: inner, ensemble: a.yaml}
+        - {name: after, script: after.rhai, dependencies: [{agent_name: inner, on: failure}]}
+      """
+    And the Rhai script "after.rhai":
+      """
+      dependencies.inner
+      """
+    When I run `ensemble run outer.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "inner" failed (schema) saying "the input `topic` is missing (string)"
