@@ -357,3 +357,50 @@ fn a_run_of_another_project_is_named_by_its_path() {
     assert_eq!(workspace.runs().len(), 1);
     elsewhere.run(["runs", "show", "/"]).expect_code(2);
 }
+
+/// `poet` depends on `x` alone, and hears `y` too, since its prompt uses no variable.
+const HEARS_ALL: &str = "name: hears\nagents:\n\
+    \x20 - {name: root, script: say.sh, config: {word: root}}\n\
+    \x20 - {name: x, script: say.sh, depends_on: [root], config: {word: x}}\n\
+    \x20 - {name: y, script: say.sh, depends_on: [root], config: {word: y}}\n\
+    \x20 - {name: poet, model_profile: echo, prompt: Go., depends_on: [x]}\n\
+    model_profiles: {echo: {provider: simulated, script: echo.rhai}}\n";
+
+#[test]
+fn who_hears_everybody_follows_from_everybody() {
+    let workspace = branches();
+    workspace.write("a.yaml", HEARS_ALL);
+    workspace.write("echo.rhai", "#{ asked: prompt }.to_json()");
+    let first = id(&workspace.run(["run", "a.yaml", "--output", "json"]).expect_code(0));
+    let reused = |run: &str| -> Vec<String> {
+        let records = records(&workspace.path().join(format!(".ensemble/runs/{run}/journal.jsonl")));
+        let reused = records.iter().filter(|record| record["data"]["reused"] == true);
+        let agents = reused.map(|record| record["data"]["agent"].as_str().expect("a name").to_owned());
+        agents.collect()
+    };
+    let rerun = |from: &str| workspace.run(["rerun", &first, "--from", from, "--output", "json"]);
+    // It is repeated even if what it hears is said again.
+    assert_eq!(reused(&id(&rerun("y@2").expect_code(0))), ["x"]);
+    workspace.write("more-y", "!");
+    let again = rerun("y@2").expect_code(0);
+    let asked = again.json()["final_state"]["asked"]
+        .as_str()
+        .expect("a text")
+        .to_owned();
+    assert!(asked.contains("{\"y-said\":\"y!\"}"), "{asked}");
+    // An edit of an agent that it only hears concerns it too.
+    workspace.write("b.yaml", &HEARS_ALL.replace("{word: y}", "{word: why}"));
+    let edited = workspace
+        .run([
+            "fork",
+            &first,
+            "--at-turn",
+            "0",
+            "--ensemble",
+            "b.yaml",
+            "--output",
+            "json",
+        ])
+        .expect_code(0);
+    assert_eq!(reused(&id(&edited)), ["root", "x"]);
+}

@@ -45,6 +45,9 @@ pub struct Execution {
     pub context: Arc<Context>,
     /// The latest outputs of the agents that it depends on, in declaration order, without agents that have no output.
     pub dependencies: Vec<(Arc<str>, Arc<Value>)>,
+    /// LLM agents whose prompt uses no variable: the latest outputs of the agents that are not in `dependencies`, in
+    /// declaration order. The agent's own is among them if it does not remember it.
+    pub other_outputs: Vec<(Arc<str>, Arc<Value>)>,
     /// The agent's `config`.
     pub parameters: Arc<JsonMap>,
     /// The request that started the agent, if there was one.
@@ -78,6 +81,7 @@ impl Execution {
             inputs: Arc::default(),
             context: Arc::default(),
             dependencies: Vec::new(),
+            other_outputs: Vec::new(),
             parameters: Arc::default(),
             request: None,
             thread: Arc::default(),

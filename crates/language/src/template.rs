@@ -54,6 +54,9 @@ const MAX_BYTES: usize = 10 * 1024 * 1024;
 /// The name of the template in its environment; without a file extension, nothing is escaped.
 const NAME: &str = "template";
 
+/// The environment for templates that are parsed but not kept.
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(environment);
+
 /// The data of an execution, in the form for templates.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
@@ -71,6 +74,8 @@ pub struct Scope {
     pub listens_to: Arc<[Arc<str>]>,
     /// The latest outputs of the dependencies that have one, in declaration order.
     pub dependencies: Vec<(Arc<str>, Arc<Value>)>,
+    /// What has been said, for a prompt without variables: the outputs that follow it, in this order.
+    pub said: Vec<(Arc<str>, Arc<Value>)>,
     /// `parameters`.
     pub parameters: Arc<JsonMap>,
     /// `request`.
@@ -161,7 +166,6 @@ impl Template {
 /// # Errors
 /// The text is not a template, or there is such a variable.
 pub fn check(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(), Fault> {
-    static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(environment);
     if is_constant(text) {
         return Ok(());
     }
@@ -184,8 +188,7 @@ pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
     if is_constant(text) || !text.contains("inputs") {
         return Vec::new();
     }
-    let environment = environment();
-    let Ok(template) = environment.template_from_str(text) else {
+    let Ok(template) = ENVIRONMENT.template_from_str(text) else {
         return Vec::new();
     };
     let paths = template.undeclared_variables(true).into_iter();
@@ -201,6 +204,20 @@ pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
         })
     };
     names.into_iter().map(|name| (name.clone(), place(&name))).collect()
+}
+
+/// Whether the text is a template that uses any variable. The template is parsed but not kept.
+pub fn uses_variables(text: &str) -> bool {
+    !variables_of(text).is_empty()
+}
+
+/// The variables of a template, sorted; none if the text is not a template.
+fn variables_of(text: &str) -> Vec<String> {
+    if is_constant(text) {
+        return Vec::new();
+    }
+    let template = ENVIRONMENT.template_from_str(text);
+    template.map_or_else(|_| Vec::new(), |template| undeclared(&ENVIRONMENT, &template))
 }
 
 /// The reason why a template cannot be rendered.
@@ -233,11 +250,16 @@ impl Scope {
     }
 }
 
-/// The task of an agent: its rendered prompt. A prompt without variables is followed by the input of the execution as
-/// labelled blocks; without a prompt, there are only these blocks.
+/// The task of an agent: its rendered prompt. A prompt without variables is followed by the input of the execution and
+/// by what has been said, as labelled blocks. Without a prompt, there are only these blocks; where nothing stands beside
+/// the input, it is the plain input.
 pub fn task_text(prompt: Option<&Template>, scope: &Scope) -> Result<String, TemplateError> {
     let Some(prompt) = prompt else {
-        return Ok(blocks(scope).join("\n\n"));
+        let is_alone = scope.request.is_none() && scope.said.is_empty();
+        return Ok(match is_alone {
+            true => scope.input.to_string(),
+            false => blocks(scope).join("\n\n"),
+        });
     };
     let text = prompt.render(scope)?;
     if prompt.uses_variables() {
@@ -269,7 +291,7 @@ fn blocks(scope: &Scope) -> Vec<String> {
     if let Some(request) = &scope.request {
         blocks.push(format!("## Request from {}\n{}", request.from, request.parameters));
     }
-    for (agent, output) in &scope.dependencies {
+    for (agent, output) in &scope.said {
         blocks.push(format!("## Output of {agent}\n{}", output_text(output)));
     }
     blocks

@@ -24,11 +24,13 @@ pub(crate) struct Reusing {
 }
 
 /// The digest of what an execution reads: the input, the outputs of its dependencies, the request, and what the agent
-/// and its model have said before; for an agent without dependencies also the context.
+/// and its model have said before; where a prompt without variables is followed by what everybody has said, that; for an
+/// agent without dependencies also the context.
 pub(crate) fn digest_of_reads(execution: &Execution, reads_all: bool) -> String {
     let mut read = json!({
         "input": execution.input,
         "dependencies": execution.dependencies,
+        "others": execution.other_outputs,
         "request": execution.request,
         "thread": execution.thread,
         "context": reads_all.then_some(&execution.context),

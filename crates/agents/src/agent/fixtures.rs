@@ -85,6 +85,7 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
         inputs: Arc::default(),
         context: Arc::new(Context::default()),
         dependencies: Vec::new(),
+        other_outputs: Vec::new(),
         parameters: Arc::default(),
         request: None,
         thread: Arc::default(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Execution;
 use crate::sandbox::Variable;
@@ -28,6 +28,7 @@ pub(super) fn scope(execution: &Execution, listens_to: &Arc<[Arc<str>]>) -> Scop
         execution: execution.execution,
         listens_to: Arc::clone(listens_to),
         dependencies: execution.dependencies.clone(),
+        said: said(execution),
         parameters: Arc::clone(&execution.parameters),
         request: execution.request.clone(),
     }
@@ -36,6 +37,16 @@ pub(super) fn scope(execution: &Execution, listens_to: &Arc<[Arc<str>]>) -> Scop
 fn inputs(execution: &Execution) -> Variable {
     let entries = execution.inputs.iter();
     Variable::Outputs(entries.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+/// What has been said, for a prompt without variables: the outputs of the dependencies first. The agent's own output is
+/// only there if the execution was given it for that, because its memory has it otherwise.
+fn said(execution: &Execution) -> Vec<(Arc<str>, Arc<Value>)> {
+    let of_others = execution
+        .dependencies
+        .iter()
+        .filter(|(name, _)| *name != execution.agent_name);
+    of_others.chain(&execution.other_outputs).cloned().collect()
 }
 
 /// The variables of a Rhai agent, with the names of the object that a child process gets on its stdin.

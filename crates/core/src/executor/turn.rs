@@ -355,6 +355,11 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot, stopwatch:
             .into_iter()
             .map(|(name, (_, output))| (name, output))
             .collect(),
+        other_outputs: state
+            .other_outputs(slot.agent)
+            .into_iter()
+            .map(|(name, _, output)| (name, output))
+            .collect(),
         parameters: plan.parameters(slot.agent).clone(),
         request: slot.start.request.clone(),
         thread: known.thread().clone(),

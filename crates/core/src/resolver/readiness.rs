@@ -182,17 +182,13 @@ fn counted_start(plan: &Plan, state: &ConversationState, agent: AgentId, examine
 }
 
 fn start(plan: &Plan, state: &ConversationState, agent: AgentId) -> Start {
-    let outputs = state.dependency_outputs(agent);
     Start {
         agent: plan.name(agent).clone(),
         execution: state.next_execution(agent),
         counts: Vec::new(),
         handles: Vec::new(),
         request: None,
-        reads: outputs
-            .into_iter()
-            .map(|(name, (execution, _))| (name, execution))
-            .collect(),
+        reads: state.reads(agent),
     }
 }
 

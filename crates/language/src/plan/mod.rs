@@ -3,6 +3,7 @@
 //! **Invariant:** a plan is valid. Every edge connects two agents of the ensemble, and every condition compiles. Code
 //! that uses a plan does not check this again.
 
+mod reading;
 mod sources;
 
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use crate::ensemble::{Agent, Ending, Ensemble, Trigger, WaitFor};
 use crate::loader::codes::{CONDITION, CONDITION_AGENT};
 use crate::source::Route;
 
+pub use reading::Reading;
 pub use sources::Sources;
 
 /// The number of an agent: its position in the file.
@@ -73,6 +75,8 @@ pub struct Plan {
     caps: Vec<Option<NonZeroU32>>,
     parameters: Vec<Arc<JsonMap>>,
     only_tools: Vec<bool>,
+    /// Computed at the first execution, since checks do not need it.
+    readings: OnceLock<Vec<Reading>>,
 }
 
 impl Plan {
@@ -155,6 +159,7 @@ impl Plan {
             caps,
             parameters,
             only_tools,
+            readings: OnceLock::new(),
         }
     }
 
@@ -241,6 +246,11 @@ impl Plan {
     pub fn reads_history(&self) -> bool {
         let conditions = self.edges.iter().filter_map(|edge| edge.condition.as_ref());
         conditions.into_iter().any(Condition::reads_history)
+    }
+
+    /// What the agent reads beside the outputs of its dependencies.
+    pub fn reading(&self, id: AgentId) -> Reading {
+        self.readings.get_or_init(|| reading::of_agents(&self.ensemble))[id.index()]
     }
 
     /// The agents without dependencies that may run more than once: every new output of another agent can start them.

@@ -3,6 +3,11 @@ use serde_json::json;
 use super::*;
 
 fn scope() -> Scope {
+    let dependencies = vec![
+        ("writer".into(), Arc::new(json!({"response": "Owls hoot.", "score": 8}))),
+        ("fact-checker".into(), Arc::new(json!({"ok": true}))),
+        ("input".into(), Arc::new(json!({"response": "an agent called input"}))),
+    ];
     let context = json!({
         "topic": "owls",
         "scores": {"style": 7, "list": [1, {"deep": "down"}]},
@@ -18,11 +23,8 @@ fn scope() -> Scope {
         listens_to: ["writer", "fact-checker", "quiet", "input", "v1.2"]
             .map(Arc::from)
             .into(),
-        dependencies: vec![
-            ("writer".into(), Arc::new(json!({"response": "Owls hoot.", "score": 8}))),
-            ("fact-checker".into(), Arc::new(json!({"ok": true}))),
-            ("input".into(), Arc::new(json!({"response": "an agent called input"}))),
-        ],
+        said: dependencies.clone(),
+        dependencies,
         parameters: Arc::new(serde_json::from_value(json!({"tone": "dry", "max": {"words": 9}})).unwrap()),
         request: None,
     }
@@ -224,6 +226,13 @@ fn a_plain_prompt_is_followed_by_blocks() {
     );
     assert_eq!(task_text(Some(&plain), &Scope::default()).as_deref(), Ok("Be brief."));
     assert_eq!(task_text(None, &Scope::default()).as_deref(), Ok(""));
+    let alone = Scope {
+        said: Vec::new(),
+        ..scope()
+    };
+    assert_eq!(task_text(None, &alone).as_deref(), Ok("write about owls"), "plain");
+    let text = task_text(Some(&plain), &alone);
+    assert_eq!(text.as_deref(), Ok("Be brief.\n\n## Input\nwrite about owls"));
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub(in crate::agent) fn an_execution() -> Execution {
         inputs: Arc::new(Context::from_iter([("topic".into(), Arc::new(json!("sea")))])),
         context: Arc::new(Context::default()),
         dependencies: Vec::new(),
+        other_outputs: Vec::new(),
         parameters: Arc::new(JsonMap::new()),
         request: None,
         thread: Arc::default(),

@@ -26,6 +26,7 @@ pub(super) fn execution(caller: Execution, name: &Arc<str>, config: &JsonMap, ar
         })),
         agent_name: Arc::clone(name),
         dependencies: Vec::new(),
+        other_outputs: Vec::new(),
         thread: Arc::default(),
         requests_made: 0,
         last_failure: None,

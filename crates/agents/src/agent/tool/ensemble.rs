@@ -19,6 +19,7 @@ pub(super) fn execution(caller: Execution, tool: &str, number: u32, arguments: &
         input: task(arguments).unwrap_or_else(|| caller.input.clone()),
         parameters: Arc::new(arguments.clone()),
         dependencies: Vec::new(),
+        other_outputs: Vec::new(),
         request: None,
         ..caller
     }

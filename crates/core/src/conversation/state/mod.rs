@@ -3,6 +3,7 @@
 //! This module defines the data of the state and the functions that read it; [`fold`] changes it.
 
 mod fold;
+mod reading;
 mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};

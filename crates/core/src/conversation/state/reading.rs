@@ -1,0 +1,49 @@
+//! What an execution reads of the state beside the outputs of its dependencies.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use super::ConversationState;
+use ensemble_language::ensemble::Ending;
+use ensemble_language::plan::AgentId;
+
+impl ConversationState {
+    /// The outputs that the agent reads when it starts now, as agents and numbers of executions.
+    pub fn reads(&self, id: AgentId) -> IndexMap<Arc<str>, u32> {
+        let of_dependencies = self.dependency_outputs(id);
+        let mut reads: IndexMap<_, _> = of_dependencies
+            .into_iter()
+            .map(|(name, (execution, _))| (name, execution))
+            .collect();
+        for (name, execution, _) in self.other_outputs(id) {
+            reads.entry(name).or_insert(execution);
+        }
+        reads
+    }
+
+    /// The latest outputs that follow a prompt without variables, after those of the dependencies: of every other agent
+    /// that has succeeded, and of the agent itself if it does not remember it. Empty for an agent that reads none.
+    pub fn other_outputs(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {
+        let reading = self.plan.reading(id);
+        if !reading.all_outputs {
+            return Vec::new();
+        }
+        let heard = self.plan.ids().filter_map(|other| {
+            let known = self.agent(other);
+            let incoming = || self.plan.incoming(id).filter(|(_, edge)| edge.from == other);
+            let (execution, output) = match other == id {
+                // The memory of an agent keeps its replies, and not its failures.
+                true if known.latest_failed() && incoming().any(|(_, edge)| edge.on != Ending::Success) => {
+                    known.failure.as_ref()?
+                }
+                true => known.output.as_ref().filter(|_| reading.own_output)?,
+                false if incoming().any(|(_, edge)| self.edge_output(edge).is_some()) => return None,
+                false => known.output.as_ref()?,
+            };
+            Some((self.plan.name(other).clone(), *execution, output.clone()))
+        });
+        heard.collect()
+    }
+}
