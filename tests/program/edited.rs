@@ -389,7 +389,7 @@ fn who_hears_everybody_follows_from_everybody() {
         .to_owned();
     assert!(asked.contains("{\"y-said\":\"y!\"}"), "{asked}");
     // An edit of an agent that it only hears concerns it too.
-    workspace.write("b.yaml", &HEARS_ALL.replace("{word: y}", "{word: why}"));
+    workspace.write("b.yaml", HEARS_ALL.replace("{word: y}", "{word: why}"));
     let edited = workspace
         .run([
             "fork",

@@ -174,10 +174,11 @@ fn the_researcher_looks_things_up() {
 
 #[test]
 fn the_assistant_calls_tools_in_a_chat() {
-    let workspace = Workspace::new();
-    let path = path_of("assistant");
+    let workspace = with_ensembles();
     let lines = "What do 3 maps cost?\nAnd are you open on Sunday?\nThank you.\n";
-    let chat = workspace.run_with_stdin(["chat", &path], lines).expect_code(0);
+    let chat = workspace
+        .run_with_stdin(["chat", "ensembles/assistant.yaml"], lines)
+        .expect_code(0);
     for answer in ["3 × map: 27 euros.", "On Sunday we are closed.", "I can tell you"] {
         assert!(chat.stdout.contains(answer), "{}", chat.stdout);
     }
@@ -189,9 +190,8 @@ fn the_assistant_calls_tools_in_a_chat() {
     assert_eq!(calls, 3, "each message is one turn");
 }
 
-/// `UPDATE_PICTURE=1 cargo test --test project shipped` draws it anew.
-#[test]
-fn the_picture_shows_a_real_run() {
+/// A workspace with the shipped ensembles. A run of those in the project would be recorded in the project.
+fn with_ensembles() -> Workspace {
     let workspace = Workspace::new();
     let copied = std::process::Command::new("cp")
         .arg("-r")
@@ -199,6 +199,13 @@ fn the_picture_shows_a_real_run() {
         .arg(workspace.path())
         .status();
     assert!(copied.expect("cp is there").success());
+    workspace
+}
+
+/// `UPDATE_PICTURE=1 cargo test --test project shipped` draws it anew.
+#[test]
+fn the_picture_shows_a_real_run() {
+    let workspace = with_ensembles();
     let printed = workspace.path().join("printed");
     let both = std::fs::File::create(&printed).expect("a file for the output");
     let status = workspace
