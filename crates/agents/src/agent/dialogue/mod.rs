@@ -29,7 +29,7 @@
 //!     match piece {
 //!         Piece::Text(text) => print!("{text}"),
 //!         Piece::Tool(call) => println!("{} gave {}", call.name, call.told()),
-//!         Piece::Again => println!("(once more)"),
+//!         Piece::Restarted => println!("(once more)"),
 //!         Piece::Final(message) => println!("\n= {}", message.content),
 //!     }
 //! }

@@ -20,7 +20,7 @@ pub enum Piece {
     /// A tool call that has ended, with its result or error.
     Tool(ToolCall),
     /// The text since the last tool call is void: the model is asked again.
-    Again,
+    Restarted,
     /// The final reply. It is the last item.
     Final(Message),
 }
@@ -94,7 +94,7 @@ impl LiveOutput for StreamOutput {
             }
             LiveUpdate::Restarted => {
                 heard.reply.clear();
-                heard.pieces.push_back(Piece::Again);
+                heard.pieces.push_back(Piece::Restarted);
             }
             LiveUpdate::ToolStarted(call) => {
                 // The reply is in the thread now. A provider may give the ids of one reply to the calls of the next.
