@@ -150,3 +150,30 @@ Feature: Limits
     When in "a.yaml" `, max_agent_executions: {talker: 1}` becomes ``
     And I run `ensemble run a.yaml --output json`
     Then it ends as "max_total_turns" with exit code 0
+
+  Scenario: A run that ends by the default limit says so, and how to change it
+    Given the ensemble "a.yaml":
+      """
+      name: endless
+      agents:
+        - name: it
+          script: "true"
+          conversation: {trigger: every_turn, max_turns: 100}
+      """
+    When I run `ensemble run a.yaml`
+    Then the exit code is 0
+    And stderr says "20 turns is the default limit; to change it, set `max_total_turns` in `conversation_limits`"
+
+  Scenario: A run that ends by a limit of its file says nothing of a default
+    Given the ensemble "a.yaml":
+      """
+      name: endless
+      agents:
+        - name: it
+          script: "true"
+          conversation: {trigger: every_turn, max_turns: 100}
+      conversation_limits: {max_total_turns: 2}
+      """
+    When I run `ensemble run a.yaml`
+    Then the exit code is 0
+    And stderr does not say "default limit"

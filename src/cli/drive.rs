@@ -12,6 +12,7 @@ use super::{exit, signals};
 use ensemble_core::conversation::{CompletionReason, ConversationState, RunEnded};
 use ensemble_language::diagnostic::Severity;
 use ensemble_reports::report::story::quoted;
+use ensemble_language::source::Route;
 use ensemble_reports::report::{RunResult, diagnostics};
 use ensemble_runs::{Prepared, Ready};
 
@@ -123,11 +124,30 @@ impl Ending<'_> {
             return exit::SUCCESS;
         };
         print_condition_error(ended, prepared, self.surroundings);
+        if let Some(note) = default_limit(ended.completion_reason, prepared)
+            && self.showing.output == Output::Human
+            && !self.showing.quiet
+        {
+            self.surroundings.print_err(&note);
+        }
         if self.showing.output == Output::Json {
             self.surroundings.print(&RunResult(state).to_text());
         }
         exit::of_run(ended.completion_reason, state.interrupted(), self.fail_on_limit)
     }
+}
+
+/// The note that the limit which ended the run is a default, and the key that sets it; `None` if the file sets it.
+fn default_limit(reason: CompletionReason, prepared: &Prepared) -> Option<String> {
+    let limits = &prepared.plan.ensemble().limits;
+    let (key, value) = match reason {
+        CompletionReason::MaxTotalTurns => ("max_total_turns", format!("{} turns", limits.max_total_turns)),
+        CompletionReason::Timeout => ("timeout_seconds", format!("{} seconds", limits.timeout.as_secs_f64())),
+        _ => return None,
+    };
+    let route = Route::root().key("conversation_limits").key(key);
+    let is_set = prepared.loaded.document.as_ref()?.get(&route).is_some();
+    (!is_set).then(|| format!("  {value} is the default limit; to change it, set `{key}` in `conversation_limits`\n"))
 }
 
 /// Prints the diagnostic of a condition that could not be evaluated, with its position in the file.
@@ -161,4 +181,29 @@ pub(super) fn warn_incomplete_record(folder: Option<&Path>, surroundings: &Surro
         "warning: the last line of {} was incomplete and has been dropped\n",
         surroundings.project.relative(&journal).display()
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ensemble_language::source::Source;
+    use ensemble_runs::prepare::prepare_text;
+
+    #[test]
+    fn a_limit_that_nobody_set_is_told_with_its_key() {
+        let note = |limits: &str, reason| {
+            let text = format!("name: e\nagents: [{{name: a, script: x}}]\n{limits}");
+            let prepared = prepare_text(Source::new("e.yaml", text), ".".into(), ".".into()).expect("it is sound");
+            default_limit(reason, &prepared).unwrap_or_default()
+        };
+        let (turns, time) = (CompletionReason::MaxTotalTurns, CompletionReason::Timeout);
+        assert!(note("", turns).contains("20 turns is the default limit; to change it, set `max_total_turns`"));
+        assert!(note("", time).contains("300 seconds is the default limit; to change it, set `timeout_seconds`"));
+        let both = "conversation_limits: {max_total_turns: 20, timeout_seconds: 300}\n";
+        assert_eq!(note(both, turns), "");
+        assert_eq!(note(both, time), "");
+        let other = "conversation_limits: {timeout_seconds: 5}\n";
+        assert!(note(other, turns).contains("20 turns"));
+        assert_eq!(note("", CompletionReason::Completed), "");
+    }
 }

@@ -145,3 +145,47 @@ fn a_fork_needs_a_turn_that_is_there_and_the_agents_that_ran() {
     assert!(refused.stderr.contains("no agent `bot`"), "{}", refused.stderr);
     assert_eq!(workspace.runs().len(), 1, "nothing was started");
 }
+
+/// The records that are taken over keep their times; the fork's own begins when it begins.
+#[test]
+fn the_times_of_forks_and_reruns_are_their_own() {
+    let workspace = chat();
+    workspace.run(["run", "chat.yaml", "-i", "one"]).expect_code(0);
+    let shown = |id: &str| {
+        workspace
+            .run(["runs", "show", id, "--output", "json"])
+            .expect_code(0)
+            .json()
+    };
+    let moment = |value: &serde_json::Value| {
+        let text = value.as_str().expect("a time");
+        chrono::DateTime::parse_from_rfc3339(text).expect("a time")
+    };
+    let id = run_id(&workspace);
+    let origin = shown(&id);
+    for words in [
+        &["fork", &id, "--at-turn", "1"][..],
+        &["rerun", &id, "--from", "judge@2"],
+    ] {
+        let words = words.iter().chain(&["--output", "json"]);
+        let forked = workspace.run(words).expect_code(0).json();
+        let fork = shown(forked["run_id"].as_str().expect("an id"));
+        assert!(moment(&fork["started_at"]) >= moment(&origin["latest_at"]), "{fork}");
+        let whole = (moment(&fork["latest_at"]) - moment(&fork["started_at"])).as_seconds_f64();
+        let active = fork["active_seconds"].as_f64().expect("a number");
+        assert!((active - whole).abs() < 0.001, "{active} of {whole}");
+        let page = workspace
+            .run(["runs", "export", "--last", "--format", "html"])
+            .expect_code(0)
+            .stdout;
+        assert!(page.contains("taken over from the other run"), "{page}");
+    }
+    let listed = workspace.run(["runs", "list", "--json"]).expect_code(0).json();
+    let starts: Vec<_> = listed["runs"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|run| moment(&run["started_at"]))
+        .collect();
+    assert!(starts.is_sorted_by(|one, next| one < next), "{starts:?}");
+}

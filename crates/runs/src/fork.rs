@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ensemble_agents::agent::input::Answers;
 use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{Event, ForkedFrom, Record, RunStarted, Start};
+use ensemble_core::executor::Clock;
 use ensemble_core::store::RunId;
 use ensemble_language::data::Context;
 use ensemble_language::ensemble::{AgentKind, Ensemble};
@@ -261,6 +262,8 @@ impl Runs {
             changes,
             origin: fork.origin.run.id().clone(),
         });
+        // The new run begins now; the records that both runs have keep their times, which are earlier.
+        records[0].at = self.host().now();
         records[0].event = Event::RunStarted(first);
         let opening = Opening::New {
             store: self.store_of(&prepared.root),

@@ -78,13 +78,14 @@ impl Story {
         }
     }
 
-    /// Between the previous record and this one, no process executed the run.
+    /// Before a resume or a message, no process executed the run. The records that a fork has taken over are older than its
+    /// start, and their time is that of the other run.
     fn pass_time(&mut self, record: &Record) {
         let is_pause = matches!(record.event, Event::RunResumed(_) | Event::MessageAdded(_));
         if let (Some(latest), false) = (self.latest, is_pause) {
             self.active += (record.at - latest).as_seconds_f64().max(0.0);
         }
-        self.latest = Some(record.at);
+        self.latest = self.latest.max(Some(record.at));
     }
 
     fn attempt_failed(&mut self, failed: &AttemptFailed, at: DateTime<Utc>) {

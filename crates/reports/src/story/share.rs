@@ -5,7 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde::Serialize;
 
-use super::Story;
+use super::{Story, Turn};
 use ensemble_language::data::Usage;
 
 /// The usage of a run.
@@ -17,7 +17,7 @@ pub struct Shares {
     pub all: Share,
     /// The number of finished turns.
     pub turns: usize,
-    /// The time in which a process executed the run, in seconds.
+    /// The time in which a process executed the turns, in seconds: also of those that a fork has taken over.
     pub wall_seconds: f64,
 }
 
@@ -36,11 +36,17 @@ pub struct Share {
     pub seconds: f64,
 }
 
+/// The time of the turns that a fork has taken over, in seconds. They are older than the fork.
+fn taken_over(story: &Story) -> f64 {
+    let turns = story.turns().filter(|turn| Some(turn.started_at) < story.begun);
+    turns.filter_map(Turn::seconds).sum()
+}
+
 /// The usage of each agent in the story.
 pub fn shares(story: &Story) -> Shares {
     let mut shares = Shares {
         turns: story.turn_count(),
-        wall_seconds: story.active,
+        wall_seconds: story.active + taken_over(story),
         ..Shares::default()
     };
     for (_, execution) in story.executions() {

@@ -93,3 +93,27 @@ fn two_runs_are_the_same_only_if_nothing_that_matters_differs() {
     let more = with(&["k", "l"]);
     assert!(!same(a, (&run_a, &more)) && !same((&run_a, &more), a));
 }
+
+#[test]
+fn the_time_of_a_fork_begins_with_the_fork() {
+    let finished = json!({"turn": 1, "agent": "a", "execution": 1, "attempt": 1, "output": {}, "execution_time": 1.0});
+    let run = json!({
+        "format": 2, "ensemble": "e", "ensemble_file": "e.yaml", "ensemble_digest": "", "project_root": "", "context": {},
+        "input": "", "run_id": "b", "program": "0",
+        "forked_from": {"run_id": "a", "turn": 1},
+    });
+    let story = story(vec![
+        (1000, json!({"event": "run_started", "data": run})),
+        (100, turn(&["a"])),
+        (101, started(1)),
+        (104, json!({"event": "execution_finished", "data": finished})),
+        (105, json!({"event": "turn_finished", "data": {"turn": 1}})),
+        (1002, ended("completed")),
+    ]);
+    assert_eq!(story.active, 2.0);
+    assert_eq!(
+        (story.latest.zip(story.begun)).map(|(latest, begun)| (latest - begun).num_seconds()),
+        Some(2)
+    );
+    assert_eq!(shares(&story).wall_seconds, 7.0, "with the turn that was taken over");
+}

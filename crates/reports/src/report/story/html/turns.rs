@@ -45,7 +45,10 @@ fn mark(what: &str, at: &chrono::DateTime<chrono::Utc>) -> String {
 fn turn(run: &Exported, turn: &Turn) -> String {
     let number = turn.turn;
     let since = run.story.begun.map(|begun| (turn.started_at - begun).as_seconds_f64());
-    let mut about = vec![format!("after {}", duration(since.unwrap_or_default()))];
+    let mut about = vec![match since {
+        Some(since) if since < 0.0 => "taken over from the other run".to_owned(),
+        since => format!("after {}", duration(since.unwrap_or_default())),
+    }];
     about.push(match turn.seconds() {
         Some(seconds) => format!("took {}", duration(seconds)),
         None => "still open".to_owned(),
