@@ -79,3 +79,69 @@ Feature: What an agent is told
     When I run `ensemble run a.yaml --output json`
     Then execution 1 of "judge" gave "asked" = "Judge the sea."
     And execution 1 of "judge" has "input_data.dependencies" = {"poet": 1}
+
+  Scenario: A template can tell the whole conversation
+    Given the ensemble "a.yaml":
+      """
+      name: told
+      agents:
+        - {name: poet, script: echo verse}
+        - {name: broken, script: broken.rhai, depends_on: [poet]}
+        - name: judge
+          model_profile: echo
+          prompt: |
+            {{ transcript }}
+            {% for one in history %}{{ one.agent_name }}, {{ one.turn_number }}, {{ one.execution }}, {{ one.success }}: {{ one.output_data }}; {% endfor %}
+            {{ history | length }} {{ history[-1].output_data.kind }} {{ history[7].output_data }} {{ history[0] | tojson }}
+          dependencies: [{agent_name: broken, on: failure}]
+      """
+    And the Rhai script "broken.rhai":
+      """
+      throw "no"
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "judge" gave "asked" = "## poet in turn 1\nverse\n\n## broken failed in turn 2\nbroken.rhai:1:1: no\npoet, 1, 1, True: verse; broken, 2, 1, False: {\"error\":\"broken.rhai:1:1: no\",\"kind\":\"reported\"}; \n2 reported  {\"agent_name\":\"poet\",\"turn_number\":1,\"execution\":1,\"output_data\":{\"response\":\"verse\"},\"success\":true}"
+    And execution 1 of "judge" has "input_data.dependencies" = {"broken": 1, "poet": 1}
+
+  Scenario: A script is given as much of the history as it asks for
+    Given the ensemble "a.yaml":
+      """
+      name: given
+      agents:
+        - {name: poet, script: echo verse, conversation: {max_turns: 3, trigger: every_turn}}
+        - {name: keeper, script: keep.rhai, depends_on: [poet], conversation: {max_turns: 3, history: 2}}
+        - {name: child, script: cat, depends_on: [poet], conversation: {history: 1}}
+        - {name: none, script: keep.rhai, depends_on: [poet]}
+        - {name: nothing, script: cat, depends_on: [poet], conversation: {history: 0}}
+      """
+    And the Rhai script "keep.rhai":
+      """
+      let seen = [];
+      for one in history { seen.push(`${one.agent_name} ${one.execution} ${one.turn_number} ${one.success}`); }
+      #{ seen: seen }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "keeper" gave "seen" = ["poet 1 1 true"]
+    And execution 2 of "keeper" gave "seen" = ["none 1 2 true", "nothing 1 2 true"]
+    And execution 2 of "keeper" has "input_data.dependencies" = {"poet": 2, "nothing": 1, "none": 1}
+    And execution 1 of "child" gave "history" = [{"agent_name": "poet", "turn_number": 1, "execution": 1, "output_data": {"response": "verse"}, "success": true}]
+    And execution 1 of "none" gave "seen" = []
+    And execution 1 of "nothing" gave "history" = []
+
+  Scenario: Only scripts are given entries by their number
+    Given the ensemble "a.yaml":
+      """
+      name: refused
+      agents:
+        - {name: poet, model: simulated/any, conversation: {history: 2}}
+        - {name: inner, ensemble: b.yaml, conversation: {history: 2}}
+        - {name: keeper, script: echo, conversation: {history: -1}}
+      """
+    When I run `ensemble validate a.yaml`
+    Then the exit code is 2
+    And stdout says "a.yaml:3:55"
+    And stdout says "write `{{ transcript }}` or `{{ history }}`"
+    And stdout says "a.yaml:4:52"
+    And stdout says "a.yaml:5:58"

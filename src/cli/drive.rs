@@ -11,8 +11,8 @@ use super::surroundings::Surroundings;
 use super::{exit, signals};
 use ensemble_core::conversation::{CompletionReason, ConversationState, RunEnded};
 use ensemble_language::diagnostic::Severity;
-use ensemble_reports::report::story::quoted;
 use ensemble_language::source::Route;
+use ensemble_reports::report::story::quoted;
 use ensemble_reports::report::{RunResult, diagnostics};
 use ensemble_runs::{Prepared, Ready};
 

@@ -117,6 +117,7 @@ fn keys_and_values_are_completed() {
     assert_eq!(
         keys,
         [
+            "history",
             "max_turns",
             "memory",
             "on_resume",

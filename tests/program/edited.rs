@@ -368,8 +368,15 @@ const HEARS_ALL: &str = "name: hears\nagents:\n\
 
 #[test]
 fn who_hears_everybody_follows_from_everybody() {
+    for prompt in ["Go.", "'{{ transcript }}'", "'{{ history }}'"] {
+        follows_from_everybody(&HEARS_ALL.replace("Go.", prompt));
+    }
+}
+
+#[track_caller]
+fn follows_from_everybody(ensemble: &str) {
     let workspace = branches();
-    workspace.write("a.yaml", HEARS_ALL);
+    workspace.write("a.yaml", ensemble);
     workspace.write("echo.rhai", "#{ asked: prompt }.to_json()");
     let first = id(&workspace.run(["run", "a.yaml", "--output", "json"]).expect_code(0));
     let reused = |run: &str| -> Vec<String> {
@@ -389,7 +396,7 @@ fn who_hears_everybody_follows_from_everybody() {
         .to_owned();
     assert!(asked.contains("{\"y-said\":\"y!\"}"), "{asked}");
     // An edit of an agent that it only hears concerns it too.
-    workspace.write("b.yaml", HEARS_ALL.replace("{word: y}", "{word: why}"));
+    workspace.write("b.yaml", ensemble.replace("{word: y}", "{word: why}"));
     let edited = workspace
         .run([
             "fork",
@@ -403,4 +410,22 @@ fn who_hears_everybody_follows_from_everybody() {
         ])
         .expect_code(0);
     assert_eq!(reused(&id(&edited)), ["root", "x"]);
+}
+
+#[test]
+fn who_reads_the_history_follows_from_each_execution_in_it() {
+    let workspace = branches();
+    let ensemble = "name: told\nagents:\n\
+        \x20 - {name: root, script: say.sh, config: {word: root}}\n\
+        \x20 - name: y\n    script: say.sh\n    depends_on: [root]\n    config: {word: y}\n\
+        \x20   conversation: {max_turns: 2, trigger: every_turn}\n\
+        \x20 - {name: x, script: say.sh, depends_on: [root], config: {word: x}}\n\
+        \x20 - {name: x2, script: say.sh, depends_on: [x], config: {word: x2}}\n\
+        \x20 - {name: all, script: say.sh, depends_on: [x2], config: {word: all}, conversation: {history: 9}}\n\
+        \x20 - {name: two, script: say.sh, depends_on: [x2], config: {word: two}, conversation: {history: 2}}\n";
+    workspace.write("a.yaml", ensemble);
+    let first = id(&workspace.run(["run", "a.yaml", "--output", "json"]).expect_code(0));
+    side(&workspace);
+    workspace.run(["rerun", &first, "--from", "y@2"]).expect_code(0);
+    assert_eq!(side(&workspace), ["all 1.1", "y 1.1"], "two reads the third turn only");
 }

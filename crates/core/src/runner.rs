@@ -11,6 +11,7 @@ use crate::conversation::Interruption;
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Iteration, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Question, Remaining, Request, Usage};
+use ensemble_language::past::Past;
 
 /// A boxed future, for traits that are used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -48,6 +49,8 @@ pub struct Execution {
     /// LLM agents whose prompt uses no variable: the latest outputs of the agents that are not in `dependencies`, in
     /// declaration order. The agent's own is among them if it does not remember it.
     pub other_outputs: Vec<(Arc<str>, Arc<Value>)>,
+    /// The executions so far that the agent may read: scripts as many as `conversation.history` says, templates all.
+    pub history: Past,
     /// The agent's `config`.
     pub parameters: Arc<JsonMap>,
     /// The request that started the agent, if there was one.
@@ -82,6 +85,7 @@ impl Execution {
             context: Arc::default(),
             dependencies: Vec::new(),
             other_outputs: Vec::new(),
+            history: Past::default(),
             parameters: Arc::default(),
             request: None,
             thread: Arc::default(),

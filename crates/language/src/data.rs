@@ -50,6 +50,18 @@ impl FromIterator<(Arc<str>, Arc<Value>)> for Context {
     }
 }
 
+/// An output as text: its `response` if it has one, otherwise JSON.
+pub fn output_text(output: &Value) -> String {
+    match output {
+        Value::String(text) => text.clone(),
+        Value::Object(map) => match map.get("response") {
+            Some(response) => output_text(response),
+            None => output.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
 /// A request from another agent (`agent_requests`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {

@@ -21,6 +21,7 @@ pub mod data;
 pub mod diagnostic;
 pub mod ensemble;
 pub mod loader;
+pub mod past;
 pub mod plan;
 #[cfg(any(test, feature = "random-ensembles"))]
 pub mod random_ensembles;

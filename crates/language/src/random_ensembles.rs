@@ -62,6 +62,7 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
                 triggers_conversation: triggers,
                 trigger: if every_turn { Trigger::EveryTurn } else { Trigger::News },
                 on_resume: OnResume::Reuse,
+                history: 0,
             },
             output_schema: None,
             timeout: None,

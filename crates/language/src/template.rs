@@ -16,6 +16,8 @@
 //! | `dependencies` | the same by name, for names that are not identifiers: `dependencies["fact-checker"]` |
 //! | `parameters` | the agent's `config` |
 //! | `request` | `from`, `parameters`, `priority` of the request that started it; otherwise nothing |
+//! | `history` | the executions so far, the oldest first: `agent_name`, `turn_number`, `execution`, `output_data`, `success` |
+//! | `transcript` | the same as text, in labelled blocks |
 //!
 //! An agent with one of the fixed names is available only under `dependencies`.
 //!
@@ -30,11 +32,13 @@ use std::sync::{Arc, LazyLock};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::Value;
 
+pub use crate::data::output_text;
 use crate::data::{Context, JsonMap, Request};
+use crate::past::Past;
 use crate::source::Span;
 
 /// The names that every template can use, in addition to the names of dependencies.
-pub const VARIABLES: [&str; 8] = [
+pub const VARIABLES: [&str; 10] = [
     "input",
     "inputs",
     "context",
@@ -43,7 +47,12 @@ pub const VARIABLES: [&str; 8] = [
     "dependencies",
     "parameters",
     "request",
+    "history",
+    "transcript",
 ];
+
+/// Those of them that tell of all executions.
+const OF_HISTORY: [&str; 2] = ["history", "transcript"];
 
 /// The maximum number of steps of one rendering: thousands of times what a prompt needs, in a fraction of a second.
 const FUEL: u64 = 1_000_000;
@@ -80,6 +89,8 @@ pub struct Scope {
     pub parameters: Arc<JsonMap>,
     /// `request`.
     pub request: Option<Arc<Request>>,
+    /// `history` and `transcript`.
+    pub history: Past,
 }
 
 /// A compiled template.
@@ -211,6 +222,12 @@ pub fn uses_variables(text: &str) -> bool {
     !variables_of(text).is_empty()
 }
 
+/// Whether the text is a template that uses `history` or `transcript`.
+pub fn uses_history(text: &str) -> bool {
+    let names_it = OF_HISTORY.iter().any(|name| text.contains(name));
+    names_it && variables_of(text).iter().any(|name| OF_HISTORY.contains(&&**name))
+}
+
 /// The variables of a template, sorted; none if the text is not a template.
 fn variables_of(text: &str) -> Vec<String> {
     if is_constant(text) {
@@ -269,18 +286,6 @@ pub fn task_text(prompt: Option<&Template>, scope: &Scope) -> Result<String, Tem
     parts.extend(blocks(scope));
     parts.retain(|part| !part.is_empty());
     Ok(parts.join("\n\n"))
-}
-
-/// An output as text: its `response` if it has one, otherwise JSON.
-pub fn output_text(output: &Value) -> String {
-    match output {
-        Value::String(text) => text.clone(),
-        Value::Object(map) => match map.get("response") {
-            Some(response) => output_text(response),
-            None => output.to_string(),
-        },
-        other => other.to_string(),
-    }
 }
 
 fn blocks(scope: &Scope) -> Vec<String> {

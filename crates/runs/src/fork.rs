@@ -20,7 +20,7 @@ use crate::prepare::{Prepared, prepare};
 use crate::ready::{Opening, Ready, RunGiven, replace_runners};
 use crate::recorded::{RecordedRun, recorded_ensemble, reruns};
 use crate::reuse::reusable;
-use crate::reused::{Reusable, Reusing};
+use crate::reused::{Reads, Reusable, Reusing};
 use crate::runs::{Runs, WhichRun};
 
 /// A fork that is ready.
@@ -232,8 +232,10 @@ impl Runs {
                 if is_answered(&prepared.plan, &agent.kind, &agent.name, &answers) {
                     return runner;
                 }
-                let reads_all = prepared.plan.ensemble().agents[at].dependencies.is_empty();
-                Arc::new(Reusing::new(runner, reuse.clone(), reads_all))
+                match prepared.plan.ids().nth(at) {
+                    Some(id) => Arc::new(Reusing::new(runner, reuse.clone(), Reads::of(&prepared.plan, id))),
+                    None => runner,
+                }
             });
         }
         let set = replaced(prepared.plan.ensemble(), &fork.set).map_err(RunError::Inputs)?;

@@ -13,7 +13,7 @@ use ensemble_language::plan::Plan;
 
 use crate::error::RunError;
 use crate::recorded::RecordedRun;
-use crate::reused::{Reusable, digest_of_reads};
+use crate::reused::{Reads, Reusable, digest_of_reads};
 
 /// An agent, and which of its executions.
 type Executed = (Arc<str>, u32);
@@ -62,11 +62,13 @@ fn reads(
     let mut reads = HashMap::new();
     let mut following = Vec::new();
     for slot in &open.slots {
-        if follows(plan, state, slot, followed) {
+        let execution = execution(plan, state, slot, Stopwatch::default());
+        let also = Reads::of(plan, slot.agent);
+        let heard_of = || (0..execution.history.len()).filter_map(|at| execution.history.executed(at));
+        if follows(plan, state, slot, followed) || (also.history && heard_of().any(|one| followed.contains(&one))) {
             following.push((slot.start.agent.clone(), slot.start.execution));
         }
-        let reads_all = plan.incoming(slot.agent).next().is_none();
-        let digest = digest_of_reads(&execution(plan, state, slot, Stopwatch::default()), reads_all);
+        let digest = digest_of_reads(&execution, also);
         reads.insert(slot.start.agent.clone(), digest);
     }
     followed.extend(following);

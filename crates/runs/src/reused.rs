@@ -8,6 +8,7 @@ use serde_json::json;
 
 use ensemble_core::runner::{BoxFuture, Execution, Observation, Observed, Runner};
 use ensemble_language::data::digest;
+use ensemble_language::plan::{AgentId, Plan};
 
 /// Results that may be taken over.
 #[derive(Debug, Default)]
@@ -15,25 +16,44 @@ pub(crate) struct Reusable {
     results: HashMap<(Arc<str>, u32), (String, Observation)>,
 }
 
+/// What the agent reads beside what every execution reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reads {
+    /// Has it no dependencies, so that it reads whatever anybody says?
+    context: bool,
+    /// Does it read the history?
+    pub(crate) history: bool,
+}
+
+impl Reads {
+    /// What this agent reads.
+    pub(crate) fn of(plan: &Plan, agent: AgentId) -> Self {
+        Self {
+            context: plan.incoming(agent).next().is_none(),
+            history: plan.reading(agent).history > 0,
+        }
+    }
+}
+
 /// Answers from what may be taken over, and has everything else performed.
 pub(crate) struct Reusing {
     runner: Arc<dyn Runner>,
     results: Arc<Reusable>,
-    /// Has the agent no dependencies, so that it reads whatever anybody says?
-    reads_all: bool,
+    reads: Reads,
 }
 
 /// The digest of what an execution reads: the input, the outputs of its dependencies, the request, and what the agent
 /// and its model have said before; where a prompt without variables is followed by what everybody has said, that; for an
-/// agent without dependencies also the context.
-pub(crate) fn digest_of_reads(execution: &Execution, reads_all: bool) -> String {
+/// agent without dependencies also the context; for one that reads the history also that; and the inputs of the run.
+pub(crate) fn digest_of_reads(execution: &Execution, reads: Reads) -> String {
     let mut read = json!({
         "input": execution.input,
         "dependencies": execution.dependencies,
         "others": execution.other_outputs,
         "request": execution.request,
         "thread": execution.thread,
-        "context": reads_all.then_some(&execution.context),
+        "context": reads.context.then_some(&execution.context),
+        "history": reads.history.then_some(&execution.history),
     });
     if !execution.inputs.is_empty() {
         read["inputs"] = json!(execution.inputs);
@@ -52,27 +72,23 @@ impl Reusable {
         self.results.is_empty()
     }
 
-    fn get(&self, execution: &Execution, reads_all: bool) -> Option<&Observation> {
+    fn get(&self, execution: &Execution, reads: Reads) -> Option<&Observation> {
         let key = (execution.agent_name.clone(), execution.execution);
         let (read, observation) = self.results.get(&key)?;
-        (digest_of_reads(execution, reads_all) == *read).then_some(observation)
+        (digest_of_reads(execution, reads) == *read).then_some(observation)
     }
 }
 
 impl Reusing {
     /// Puts the results before `runner`.
-    pub(crate) fn new(runner: Arc<dyn Runner>, results: Arc<Reusable>, reads_all: bool) -> Self {
-        Self {
-            runner,
-            results,
-            reads_all,
-        }
+    pub(crate) fn new(runner: Arc<dyn Runner>, results: Arc<Reusable>, reads: Reads) -> Self {
+        Self { runner, results, reads }
     }
 }
 
 impl Runner for Reusing {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
-        match self.results.get(&execution, self.reads_all) {
+        match self.results.get(&execution, self.reads) {
             Some(observation) => Box::pin(std::future::ready(Observed::Reused(observation.clone()))),
             None => self.runner.execute(execution),
         }
@@ -87,6 +103,16 @@ mod tests {
     use ensemble_core::thread::{Iteration, Message, Role, Thread};
     use ensemble_language::data::{Context, JsonMap, Request};
 
+    const OUTPUTS: Reads = Reads {
+        context: false,
+        history: false,
+    };
+
+    const CONTEXT: Reads = Reads {
+        context: true,
+        history: false,
+    };
+
     fn execution() -> Execution {
         Execution {
             dependencies: vec![("writer".into(), Arc::new(json!({"n": 1})))],
@@ -97,7 +123,7 @@ mod tests {
     /// The result that execution 2 of `judge` may take over.
     fn reusable() -> Reusable {
         let mut reusable = Reusable::default();
-        for (number, reads_all) in [(1, false), (2, false), (3, true)] {
+        for (number, reads) in [(1, OUTPUTS), (2, OUTPUTS), (3, CONTEXT)] {
             let read = Execution {
                 execution: number,
                 ..execution()
@@ -105,7 +131,7 @@ mod tests {
             let Observed::Finished(observation) = Observed::success(said(number)) else {
                 panic!("a success has finished")
             };
-            reusable.insert("judge".into(), number, digest_of_reads(&read, reads_all), observation);
+            reusable.insert("judge".into(), number, digest_of_reads(&read, reads), observation);
         }
         reusable
     }
@@ -124,7 +150,7 @@ mod tests {
                 turn_count: 9,
                 ..execution()
             };
-            let found = reusable.get(&same, false).map(|found| found.result.clone());
+            let found = reusable.get(&same, OUTPUTS).map(|found| found.result.clone());
             assert_eq!(found, Some(Ok(said(number))), "each execution its own");
         }
         let message = Message::new(Role::User, "before");
@@ -180,7 +206,7 @@ mod tests {
             ),
         ];
         for (what, other) in others {
-            assert!(reusable.get(&other, false).is_none(), "{what}");
+            assert!(reusable.get(&other, OUTPUTS).is_none(), "{what}");
         }
     }
 
@@ -195,14 +221,14 @@ mod tests {
             ..execution()
         };
         assert!(
-            reusable.get(&with(2), false).is_some(),
+            reusable.get(&with(2), OUTPUTS).is_some(),
             "who listens to others reads those"
         );
-        assert!(reusable.get(&with(3), true).is_none());
+        assert!(reusable.get(&with(3), CONTEXT).is_none());
         let as_it_was = Execution {
             execution: 3,
             ..execution()
         };
-        assert!(reusable.get(&as_it_was, true).is_some());
+        assert!(reusable.get(&as_it_was, CONTEXT).is_some());
     }
 }

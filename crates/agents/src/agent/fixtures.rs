@@ -86,6 +86,7 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
         context: Arc::new(Context::default()),
         dependencies: Vec::new(),
         other_outputs: Vec::new(),
+        history: ensemble_language::past::Past::default(),
         parameters: Arc::default(),
         request: None,
         thread: Arc::default(),

@@ -31,6 +31,7 @@ pub(super) fn scope(execution: &Execution, listens_to: &Arc<[Arc<str>]>) -> Scop
         said: said(execution),
         parameters: Arc::clone(&execution.parameters),
         request: execution.request.clone(),
+        history: execution.history.clone(),
     }
 }
 
@@ -65,5 +66,6 @@ pub(super) fn variables(execution: &Execution) -> Vec<(&'static str, Variable)> 
         ("run_id", text(&execution.run_id)),
         ("agent_name", text(&execution.agent_name)),
         ("request", Variable::Json(Arc::new(json!(execution.request)))),
+        ("history", Variable::Past(execution.history.clone())),
     ]
 }

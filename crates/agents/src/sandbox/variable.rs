@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use rhai::{Dynamic, INT};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::budget::ReadBudget;
 use super::{convert, view};
 use ensemble_language::data::{Context, JsonMap};
+use ensemble_language::past::Past;
 
 /// A variable of the script.
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub enum Variable {
     Map(Arc<JsonMap>),
     /// A map of values that others hold.
     Outputs(Vec<(Arc<str>, Arc<Value>)>),
+    /// Executions, the oldest first.
+    Past(Past),
     /// The context, read without copying it: members, indexing, `get`, `contains`, `keys`, `len`.
     Context(Arc<Context>),
 }
@@ -35,6 +38,7 @@ impl Variable {
             Self::Number(number) => Dynamic::from_int(INT::from(*number)),
             Self::Map(entries) => convert::from_entries(entries.iter().map(|(key, value)| (key.as_str(), value))),
             Self::Outputs(entries) => convert::from_entries(entries.iter().map(|(key, value)| (&**key, &**value))),
+            Self::Past(past) => convert::from_json(&json!(past)),
             Self::Context(context) => Dynamic::from(view::ContextView::new(Arc::clone(context), None)),
         }
     }
@@ -46,6 +50,10 @@ impl Variable {
                 let budget = Some(Arc::clone(budget));
                 return Dynamic::from(view::ContextView::new(Arc::clone(context), budget));
             }
+            Self::Past(past) => (0..past.len()).all(|at| {
+                let output = past.field(at, "output_data");
+                budget.take(Past::FIELDS.len()) && output.is_none_or(|output| budget.take_value(&output))
+            }),
             Self::Json(value) => budget.take_value(value),
             Self::Text(text) => budget.take_text(text.len()),
             Self::Number(_) => budget.take(1),

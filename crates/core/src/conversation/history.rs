@@ -55,6 +55,7 @@ impl History for HistoryList {
         &[
             "turn_number",
             "agent_name",
+            "execution",
             "input_data",
             "output_data",
             "execution_time",
@@ -91,6 +92,7 @@ impl HistoryEntry {
             "output_data" => return Some(self.output_data.clone()),
             "turn_number" => json!(self.turn_number),
             "agent_name" => json!(self.agent_name),
+            "execution" => json!(self.execution),
             "input_data" => self.input_data(),
             "execution_time" => json!(self.execution_time),
             "timestamp" => json!(self.timestamp),

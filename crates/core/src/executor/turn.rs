@@ -360,6 +360,7 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot, stopwatch:
             .into_iter()
             .map(|(name, _, output)| (name, output))
             .collect(),
+        history: state.past(slot.agent),
         parameters: plan.parameters(slot.agent).clone(),
         request: slot.start.request.clone(),
         thread: known.thread().clone(),

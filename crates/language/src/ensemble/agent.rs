@@ -197,6 +197,8 @@ pub struct Conversation {
     pub trigger: Trigger,
     /// Whether its result stays valid when the run is resumed.
     pub on_resume: OnResume,
+    /// Scripts: the number of the latest entries of the history in its input.
+    pub history: u32,
 }
 
 impl Default for Conversation {
@@ -208,6 +210,7 @@ impl Default for Conversation {
             triggers_conversation: false,
             trigger: Trigger::News,
             on_resume: OnResume::Reuse,
+            history: 0,
         }
     }
 }

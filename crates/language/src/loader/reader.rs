@@ -259,6 +259,14 @@ pub(super) fn count(at: &Cursor<'_>, findings: &mut Findings) -> Option<NonZeroU
     count
 }
 
+/// An integer of at least 0.
+pub(super) fn count_or_none(at: &Cursor<'_>, findings: &mut Findings) -> Option<u32> {
+    match &at.node.content {
+        Content::Scalar(scalar) if scalar.value == ScalarValue::Int(0) => Some(0),
+        _ => count(at, findings).map(NonZeroU32::get),
+    }
+}
+
 /// An integer of at least 1, of any size.
 pub(super) fn whole(at: &Cursor<'_>, findings: &mut Findings) -> Option<u64> {
     const EXPECTED: &str = "an integer of at least 1";

@@ -138,6 +138,7 @@ impl Section {
                 "trigger",
                 "memory",
                 "on_resume",
+                "history",
             ],
             Self::Retry => &["max_attempts", "delay_seconds", "backoff"],
             Self::Input => &["prompt", "choices", "default", "timeout_seconds", "responses"],

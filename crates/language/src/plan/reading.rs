@@ -1,6 +1,8 @@
-//! What an execution of an agent reads beside the outputs of its dependencies, as far as its templates tell.
+//! What an execution of an agent reads beside the outputs of its dependencies, as far as the ensemble tells.
 
-use crate::ensemble::{Agent, AgentKind, Ensemble, Memory};
+use std::sync::Arc;
+
+use crate::ensemble::{Agent, AgentKind, Ensemble, Llm, Memory, ModelChoice};
 use crate::template;
 
 /// What an execution reads beside the input, the outputs of its dependencies and its request.
@@ -10,20 +12,49 @@ pub struct Reading {
     pub all_outputs: bool,
     /// Its own latest output too, since the agent does not remember it.
     pub own_output: bool,
+    /// The number of the latest executions that it reads: `usize::MAX` in a template that uses `history`.
+    pub history: usize,
 }
 
 /// What each agent reads, in declaration order.
 pub(super) fn of_agents(ensemble: &Ensemble) -> Vec<Reading> {
-    ensemble.agents.iter().map(of_agent).collect()
+    ensemble.agents.iter().map(|agent| of_agent(ensemble, agent)).collect()
 }
 
-fn of_agent(agent: &Agent) -> Reading {
-    let AgentKind::Llm(llm) = &agent.kind else {
-        return Reading::default();
-    };
-    let all_outputs = !llm.prompt.as_deref().is_some_and(template::uses_variables);
-    Reading {
-        all_outputs,
-        own_output: all_outputs && llm.memory == Memory::None,
+fn of_agent(ensemble: &Ensemble, agent: &Agent) -> Reading {
+    let all_if = |uses: bool| if uses { usize::MAX } else { 0 };
+    match &agent.kind {
+        AgentKind::Llm(llm) => {
+            let all_outputs = !llm.prompt.as_deref().is_some_and(template::uses_variables);
+            let own = [&llm.prompt, &llm.system_prompt].into_iter().flatten();
+            let mut texts = own.map(String::as_str).chain(profile_prompts(ensemble, llm));
+            Reading {
+                all_outputs,
+                own_output: all_outputs && llm.memory == Memory::None,
+                history: all_if(texts.any(template::uses_history)),
+            }
+        }
+        AgentKind::Input(input) => Reading {
+            history: all_if(template::uses_history(&input.prompt)),
+            ..Reading::default()
+        },
+        AgentKind::Script { .. } => Reading {
+            history: usize::try_from(agent.conversation.history).unwrap_or(usize::MAX),
+            ..Reading::default()
+        },
+        AgentKind::Ensemble { .. } => Reading::default(),
     }
+}
+
+/// The instructions of the agent's profile and its fallbacks, as far as they are in the ensemble.
+fn profile_prompts<'a>(ensemble: &'a Ensemble, llm: &'a Llm) -> impl Iterator<Item = &'a str> {
+    let profiles = &ensemble.model_profiles;
+    let find = |name: &Arc<str>| profiles.iter().find(|(known, _)| known == name).map(|(_, one)| one);
+    let first = match &llm.model {
+        ModelChoice::Profile(name) => find(name),
+        ModelChoice::Model { .. } => None,
+    };
+    // Fallbacks in a circle are an error of their own.
+    let chain = std::iter::successors(first, move |one| find(one.fallback.as_ref()?)).take(profiles.len());
+    chain.filter_map(|one| one.system_prompt.as_deref())
 }

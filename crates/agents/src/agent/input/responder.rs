@@ -19,6 +19,7 @@ use crate::sandbox::{Script, ScriptFailure, Variable};
 use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, Question};
 use ensemble_language::ensemble::Responses;
+use ensemble_language::past::Past;
 use ensemble_language::template::{Scope, Template, output_text};
 
 /// The maximum number of characters of one value in the summary of the context.
@@ -101,6 +102,9 @@ fn compile(path: &str, options: &InputOptions<'_>) -> Result<Arc<Script>, BuildE
 
 async fn scripted(script: &Arc<Script>, question: &Question, execution: &Execution) -> Result<Option<Value>, Failure> {
     let mut variables = variables(execution);
+    // Only the question reads the whole history.
+    variables.retain(|(name, _)| *name != "history");
+    variables.push(("history", Variable::Past(Past::default())));
     variables.push(("prompt", Variable::Text(question.prompt.as_str().into())));
     match script.run(variables).await {
         Ok(Value::Null) => Ok(None),

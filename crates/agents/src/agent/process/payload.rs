@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::agent::Execution;
+use ensemble_language::past::Past;
 
 /// The number of bytes that are collected before they are written.
 const PIECE: usize = 64 * 1024;
@@ -49,6 +50,7 @@ impl<W: AsyncWrite + Unpin> Stream<W> {
         self.field("run_id", &execution.run_id).await?;
         self.field("agent_name", &execution.agent_name).await?;
         self.field("request", &execution.request).await?;
+        self.history(&execution.history).await?;
         self.buffer.extend_from_slice(b"}\n");
         self.flush().await
     }
@@ -74,6 +76,19 @@ impl<W: AsyncWrite + Unpin> Stream<W> {
             self.value(value).await?;
         }
         self.buffer.push(b'}');
+        Ok(())
+    }
+
+    async fn history(&mut self, past: &Past) -> io::Result<()> {
+        self.name("history")?;
+        self.buffer.push(b'[');
+        for at in 0..past.len() {
+            if at > 0 {
+                self.buffer.push(b',');
+            }
+            self.value(&past.entry(at)).await?;
+        }
+        self.buffer.push(b']');
         Ok(())
     }
 
@@ -125,6 +140,7 @@ mod tests {
             json!({
                 "input": "hi \"you\"", "input_data": "hi \"you\"", "inputs": {"topic": "sea"}, "context": {}, "dependencies": {}, "parameters": {},
                 "turn_count": 2, "execution": 3, "attempt": 4, "run_id": "run-1", "agent_name": "asker", "request": null,
+                "history": [],
             })
         );
     }

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::agent::Notes;
 use ensemble_language::data::{Context, Remaining};
+use ensemble_language::past::Past;
 
 /// Longer than anything here takes on a busy machine, and short enough to wait for when it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,6 +31,7 @@ pub(in crate::agent) fn an_execution() -> Execution {
         context: Arc::new(Context::default()),
         dependencies: Vec::new(),
         other_outputs: Vec::new(),
+        history: Past::default(),
         parameters: Arc::new(JsonMap::new()),
         request: None,
         thread: Arc::default(),
@@ -187,7 +189,7 @@ async fn the_object_reaches_stdin() {
         output,
         json!({
             "input": "hi \"you\"", "input_data": "hi \"you\"", "inputs": {"topic": "sea"}, "context": {}, "dependencies": {}, "parameters": {},
-            "turn_count": 2, "execution": 3, "attempt": 4, "run_id": "run-1", "agent_name": "asker", "request": null,
+            "turn_count": 2, "execution": 3, "attempt": 4, "run_id": "run-1", "agent_name": "asker", "request": null, "history": [],
         })
     );
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::agent::Execution;
 use ensemble_language::data::{JsonMap, Request};
+use ensemble_language::past::Past;
 
 /// The names of arguments that can hold the task; the first that is present is used.
 const TASKS: [&str; 2] = ["input", "task"];
@@ -27,6 +28,7 @@ pub(super) fn execution(caller: Execution, name: &Arc<str>, config: &JsonMap, ar
         agent_name: Arc::clone(name),
         dependencies: Vec::new(),
         other_outputs: Vec::new(),
+        history: Past::default(),
         thread: Arc::default(),
         requests_made: 0,
         last_failure: None,

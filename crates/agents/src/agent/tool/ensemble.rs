@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::agent::task;
 use crate::agent::Execution;
 use ensemble_language::data::JsonMap;
+use ensemble_language::past::Past;
 
 /// The execution of the inner conversation: the arguments are its context, and its input if they hold a task.
 ///
@@ -20,6 +21,7 @@ pub(super) fn execution(caller: Execution, tool: &str, number: u32, arguments: &
         parameters: Arc::new(arguments.clone()),
         dependencies: Vec::new(),
         other_outputs: Vec::new(),
+        history: Past::default(),
         request: None,
         ..caller
     }

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use crate::agent::Execution;
 use ensemble_language::data::JsonMap;
+use ensemble_language::past::Past;
 
 /// The execution of the script: the data of the calling agent, and the arguments.
 pub(super) fn execution(caller: Execution, arguments: &JsonMap) -> Execution {
     Execution {
         parameters: Arc::new(arguments.clone()),
+        history: Past::default(),
         ..caller
     }
 }

@@ -6,7 +6,9 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::ConversationState;
-use ensemble_language::ensemble::Ending;
+use crate::conversation::history::HistoryList;
+use ensemble_language::ensemble::{AgentKind, Ending};
+use ensemble_language::past::Past;
 use ensemble_language::plan::AgentId;
 
 impl ConversationState {
@@ -20,7 +22,46 @@ impl ConversationState {
         for (name, execution, _) in self.other_outputs(id) {
             reads.entry(name).or_insert(execution);
         }
+        for (name, execution) in self.executions_read(id) {
+            reads.entry(name).or_insert(execution);
+        }
         reads
+    }
+
+    /// The latest execution of each agent that is in the history which the agent reads.
+    fn executions_read(&self, id: AgentId) -> Vec<(Arc<str>, u32)> {
+        match self.plan.reading(id).history {
+            0 => Vec::new(),
+            usize::MAX => {
+                let executions = self.plan.ids().map(|other| (other, self.counts.of(other)));
+                let executed = executions.filter(|(_, executions)| *executions > 0);
+                executed
+                    .map(|(other, executions)| (self.plan.name(other).clone(), executions))
+                    .collect()
+            }
+            _ => {
+                let past = self.past(id);
+                (0..past.len()).rev().filter_map(|at| past.executed(at)).collect()
+            }
+        }
+    }
+
+    /// The executions so far that an execution of the agent is given. Templates of profiles elsewhere may use the
+    /// history too, so an agent with templates is given all of it.
+    pub fn past(&self, id: AgentId) -> Past {
+        let count = match &self.plan.agent(id).kind {
+            AgentKind::Llm(_) | AgentKind::Input(_) => usize::MAX,
+            AgentKind::Script { .. } | AgentKind::Ensemble { .. } => self.plan.reading(id).history,
+        };
+        match count {
+            0 => Past::default(),
+            usize::MAX => Past::latest(self.history.clone(), count),
+            // A script may still hold it when the history grows, and must not make the state copy all of it.
+            _ => {
+                let from = self.history.0.len().saturating_sub(count);
+                Past::latest(Arc::new(HistoryList(self.history.0[from..].to_vec())), count)
+            }
+        }
     }
 
     /// The latest outputs that follow a prompt without variables, after those of the dependencies: of every other agent

@@ -11,7 +11,7 @@ use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Trigger};
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, count, flag, name, seconds, text, twice, word};
+use crate::loader::reader::{Cursor, Fields, count, count_or_none, flag, name, seconds, text, twice, word};
 use crate::loader::words::{Section, meant_key, quoted};
 use crate::loader::{codes, json};
 
@@ -141,6 +141,9 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
     if chosen.len() == 1 && *kind != Kind::Llm {
         refuse_llm_fields(fields, *kind, findings);
     }
+    if chosen.len() == 1 && *kind != Kind::Script {
+        refuse_history(fields, *kind, findings);
+    }
     let at = fields.get(key)?;
     match kind {
         Kind::Script => reference(&at, findings).map(|script| AgentKind::Script {
@@ -204,6 +207,23 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
             _ => "this key is only allowed for agents with a `model_profile` or a `model`",
         }));
     }
+}
+
+/// Only scripts are given entries of the history by their number.
+fn refuse_history(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
+    let conversation = fields.get("conversation");
+    if conversation.is_none_or(|at| at.node.get("history").is_none()) {
+        return;
+    }
+    let at = fields.at.route().key("conversation").key("history").as_key();
+    let message = format!("`history` is not allowed for an agent of type {}", kind.word());
+    let finding = Finding::error(codes::NOT_FOR_KIND, at, message);
+    findings.push(finding.help(match kind {
+        Kind::Llm | Kind::Input => {
+            "the history is a variable of its templates: write `{{ transcript }}` or `{{ history }}`"
+        }
+        Kind::Script | Kind::Ensemble => "this key is only allowed for agents with a `script`",
+    }));
 }
 
 fn llm(
@@ -327,6 +347,7 @@ fn conversation(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut
     let on_resume = fields.read("on_resume", findings, |at, findings| {
         word(at, &[("reuse", OnResume::Reuse), ("rerun", OnResume::Rerun)], findings)
     });
+    let history = fields.read("history", findings, count_or_none);
     let defaults = Conversation::default();
     Some(Conversation {
         max_turns: max_turns.unwrap_or(defaults.max_turns),
@@ -334,6 +355,7 @@ fn conversation(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut
         triggers_conversation: triggers_conversation.unwrap_or(defaults.triggers_conversation),
         trigger: trigger.unwrap_or(defaults.trigger),
         on_resume: on_resume.unwrap_or(defaults.on_resume),
+        history: history.unwrap_or(defaults.history),
     })
 }
 
