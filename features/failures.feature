@@ -488,3 +488,13 @@ Feature: Failures and outcomes
     Then stdout says "2 executions, 1 failed"
     When I run `ensemble runs list`
     Then stdout says "executions 2 (1 failed)"
+
+  Scenario: A script that wants a person where there is no terminal is told how one is asked
+    Given the ensemble "a.yaml":
+      """
+      name: asks
+      agents: [{name: asker, script: "echo 'cannot open /dev/tty: No such device or address' >&2; exit 2", on_error: continue}]
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then execution 1 of "asker" failed (exit) saying "a script cannot read the terminal: let an agent with `input:` ask the person"
+    And execution 1 of "asker" failed (exit) saying "/dev/tty"

@@ -30,6 +30,29 @@ fn a_person_at_the_terminal_is_asked_and_answers() {
 }
 
 #[test]
+fn a_script_that_reads_the_terminal_is_told_how_a_person_is_asked() {
+    for script in [
+        "sh -c 'read name < /dev/tty; echo $name'",
+        "sh -c 'stty -echo < /dev/tty; echo done'",
+    ] {
+        let workspace = Workspace::new();
+        let ensemble = format!("name: t\nagents: [{{name: asker, script: \"{script}\", timeout_seconds: 15}}]\n");
+        workspace.write("a.yaml", &ensemble);
+        let begun = std::time::Instant::now();
+        let terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+        let (code, text) = terminal.finish();
+        assert!(begun.elapsed().as_secs() < 10, "it does not wait for its time limit");
+        assert_eq!(code, 1, "{text}");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            text.contains("the script was stopped when it wanted to read the terminal"),
+            "{text}"
+        );
+        assert!(text.contains("let an agent with `input:` ask the person"), "{text}");
+    }
+}
+
+#[test]
 fn choices_are_listed_and_asked_again_until_one_is_chosen() {
     let workspace = interview("{prompt: 'Which way?', choices: [left, right]}");
     let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);

@@ -101,6 +101,7 @@ struct Running {
 enum End {
     Exited(io::Result<ExitStatus>),
     TooLarge,
+    AtTerminal,
 }
 
 async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
@@ -154,13 +155,20 @@ impl Running {
             tokio::join!(payload::write(stdin, execution), stderr_tail.follow(&mut stderr));
             pending::<Infallible>().await
         };
+        let at_terminal = group.stopped_at_terminal();
         let end = tokio::select! {
             status = group.end() => End::Exited(status),
             () = stdout_buffer.read_until_too_large(&mut stdout) => End::TooLarge,
+            () = at_terminal => End::AtTerminal,
             never = pipes => match never {},
         };
         let status = match end {
             End::Exited(status) => status,
+            End::AtTerminal => {
+                group.kill();
+                let _killed = group.end().await;
+                return Err(fault::stopped_at_terminal());
+            }
             End::TooLarge => {
                 group.kill();
                 group.end().await

@@ -56,10 +56,22 @@ pub(super) fn ended(status: ExitStatus, stdout: &[u8], stderr: &str) -> Failure 
         error = format!("{error}: {reported}");
     }
     let quoted = last_lines(stderr);
+    if quoted.contains("/dev/tty") {
+        error = format!("{error} ({ASK})");
+    }
     if !quoted.is_empty() {
         error = format!("{error}; stderr ends with:\n{quoted}");
     }
     Failure::new(kind, error)
+}
+
+/// What to write in place of a script that wants a person.
+const ASK: &str = "a script cannot read the terminal: let an agent with `input:` ask the person, and depend on it";
+
+/// The failure of a process that was stopped because it wants the terminal.
+pub(super) fn stopped_at_terminal() -> Failure {
+    let error = format!("the script was stopped when it wanted to read the terminal; {ASK}");
+    Failure::new(FailureKind::Signal, error)
 }
 
 /// The failure of a process that exceeded the limit for stdout.

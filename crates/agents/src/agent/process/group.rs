@@ -3,7 +3,7 @@
 //! Each script leads its own process group, so that its children are killed with it. The watchdog of the run knows the
 //! group, so that the group is killed if this process is killed.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::process::ExitStatus;
@@ -19,6 +19,9 @@ use crate::agent::Notes;
 
 /// The number of retries, and the pause between them, if another process has the program file open for writing.
 const BUSY: (u32, Duration) = (50, Duration::from_millis(5));
+
+/// The pause between two looks whether the child is stopped.
+const STOPPED_EVERY: Duration = Duration::from_millis(200);
 
 /// Makes the command the leader of a new process group.
 pub(super) fn lead(command: &mut Command) {
@@ -84,6 +87,27 @@ impl Group {
         let status = status.await;
         members.kill();
         status
+    }
+
+    /// Waits until the child is stopped because it wants to read from the terminal, or to change it.
+    ///
+    /// The group of a script is in the background of the terminal, so the system stops it there until somebody puts it
+    /// in the foreground, which nobody does.
+    pub(super) fn stopped_at_terminal(&self) -> impl Future<Output = ()> + use<> {
+        let leader = self.members.leader;
+        async move {
+            let Some(leader) = leader else { return pending().await };
+            let look = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+            let at_terminal = [Signal::TTIN, Signal::TTOU].map(Signal::as_raw);
+            loop {
+                tokio::time::sleep(STOPPED_EVERY).await;
+                let stopped = waitid(WaitId::Pid(leader), look).ok().flatten();
+                let signal = stopped.and_then(|status| status.stopping_signal());
+                if signal.is_some_and(|signal| at_terminal.contains(&signal)) {
+                    return;
+                }
+            }
+        }
     }
 
     /// Kills the group, once.
