@@ -145,3 +145,28 @@ Feature: What an agent is told
     And stdout says "write `{{ transcript }}` or `{{ history }}`"
     And stdout says "a.yaml:4:52"
     And stdout says "a.yaml:5:58"
+
+  Scenario: A key that an output does not have is warned of once
+    Given the ensemble "a.yaml":
+      """
+      name: typo
+      agents:
+        - {name: writer, script: writer.rhai}
+        - name: judge
+          model_profile: echo
+          prompt: "Judge <{{ writer.txet }}>{{ writer.txet }}{{ later.x }}{{ writer.more | default('') }}."
+          system_prompt: "{{ writer.ohter }}"
+          output_schema: {type: object, required: [never]}
+          retry: {max_attempts: 2, delay_seconds: 0}
+          depends_on: [writer]
+          dependencies: [{agent_name: later, feedback: true}]
+          on_error: continue
+        - {name: later, script: echo later, dependencies: [{agent_name: judge, on: any}]}
+        - {name: person, input: {prompt: "{{ writer.what }}?", default: well}, depends_on: [writer]}
+      """
+    And the Rhai script "writer.rhai":
+      """
+      #{ text: "a text" }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then the result has "warnings" = ["judge: system_prompt: `writer.ohter` is empty, because the output of writer has no `ohter`; it has text", "judge: prompt: `writer.txet` is empty, because the output of writer has no `txet`; it has text", "person: input.prompt: `writer.what` is empty, because the output of writer has no `what`; it has text"]

@@ -23,6 +23,8 @@
 //!
 //! **Invariant:** rendering copies only the texts that it prints, never the context or an output.
 
+mod missing;
+mod paths;
 mod view;
 
 use std::fmt;
@@ -32,6 +34,8 @@ use std::sync::{Arc, LazyLock};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::Value;
 
+pub use self::missing::{Missed, MissingKey};
+pub use self::paths::{Path, printed};
 pub use crate::data::output_text;
 use crate::data::{Context, JsonMap, Request};
 use crate::past::Past;
@@ -91,6 +95,8 @@ pub struct Scope {
     pub request: Option<Arc<Request>>,
     /// `history` and `transcript`.
     pub history: Past,
+    /// What renderings have missed.
+    pub missed: Missed,
 }
 
 /// A compiled template.
@@ -98,6 +104,8 @@ pub struct Template {
     environment: Environment<'static>,
     text: Arc<str>,
     variables: Vec<String>,
+    /// The paths that it prints plainly.
+    printed: Vec<Path>,
     /// The rendered text of a template without expressions and tags, which is the same for every execution.
     constant: Option<String>,
 }
@@ -131,6 +139,7 @@ impl Template {
             environment,
             text: text.into(),
             variables,
+            printed: printed(text),
             constant: None,
         };
         if is_constant(text) {
@@ -150,7 +159,7 @@ impl Template {
         &self.variables
     }
 
-    /// Renders the template.
+    /// Renders the template. Keys that existing outputs do not have are printed as nothing and noted in `scope.missed`.
     pub fn render(&self, scope: &Scope) -> Result<String, TemplateError> {
         if let Some(constant) = &self.constant {
             return Ok(constant.clone());
@@ -163,6 +172,7 @@ impl Template {
         template
             .and_then(|template| template.render_captured_to(view::root(scope), &mut out).map(drop))
             .map_err(|error| TemplateError::new(&self.text, &error))?;
+        scope.missed.keep_printed_by(&self.printed);
         Ok(String::from_utf8_lossy(&out.0).into_owned())
     }
 
@@ -312,6 +322,13 @@ fn environment() -> Environment<'static> {
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
     environment.set_fuel(Some(FUEL));
     environment.set_debug(false);
+    environment.set_formatter(|out, state, value| {
+        if value.is_undefined() {
+            // The data of the rendering notes it.
+            let _nothing = state.lookup(view::PRINTED_NOTHING);
+        }
+        minijinja::escape_formatter(out, state, value)
+    });
     environment.add_filter("tojson", view::to_json_text);
     environment
 }

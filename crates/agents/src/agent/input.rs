@@ -17,7 +17,7 @@ use self::answers::Injected;
 use self::responder::Responder;
 use super::build_error::BuildError;
 use super::reply::{object, without_last_newline};
-use super::scope::{listens_to, scope};
+use super::scope::{listens_to, scope, warn_of_missed};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{LoadScript, Model, ProfileError};
 use ensemble_core::operator::{Answer, Asked, Operator};
@@ -101,6 +101,7 @@ impl InputRunner {
             Ok(prompt) => prompt,
             Err(error) => return Observed::failure(FailureKind::Unavailable, format!("input.prompt: {error}")),
         };
+        warn_of_missed(&scope, "input.prompt", &execution);
         let question = Question {
             prompt,
             choices: self.choices.clone(),

@@ -18,7 +18,7 @@ use super::dialogue::{Cause, Dialogue, NoTools, RoundRequest, Tools, Window};
 use super::repair::{correction, mismatch};
 use super::reply::{checked, output_of};
 use super::schema::Schema;
-use super::scope::{listens_to, scope};
+use super::scope::{listens_to, scope, warn_of_missed};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{Link, Model};
 use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, NoLiveOutput, Role, StopReason, Thread};
@@ -140,15 +140,17 @@ impl LlmRunner {
         };
         let render = |template: &Option<Template>| template.as_ref().map(|one| one.render(&scope)).transpose();
         let own = render(&self.system_prompt).map_err(failed("system_prompt"))?;
+        warn_of_missed(&scope, "system_prompt", execution);
         let system = |of_profile: &Option<Template>| {
             let of_profile = render(of_profile).map_err(failed("system_prompt of the model profile"))?;
             let parts: Vec<String> = of_profile.into_iter().chain(own.clone()).collect();
             Ok(Some(parts.join("\n\n")).filter(|text| !text.trim().is_empty()))
         };
-        Ok(Task {
-            systems: self.profile_prompts.iter().map(system).collect::<Result<_, _>>()?,
-            user: task_text(self.prompt.as_ref(), &scope).map_err(failed("prompt"))?,
-        })
+        let systems = self.profile_prompts.iter().map(system).collect::<Result<_, _>>()?;
+        warn_of_missed(&scope, "system_prompt of the model profile", execution);
+        let user = task_text(self.prompt.as_ref(), &scope).map_err(failed("prompt"))?;
+        warn_of_missed(&scope, "prompt", execution);
+        Ok(Task { systems, user })
     }
 
     /// Requests a reply, and requests corrections until the reply matches the schema.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Execution;
 use crate::sandbox::Variable;
 use ensemble_language::ensemble::Agent;
-use ensemble_language::template::Scope;
+use ensemble_language::template::{Missed, Scope};
 
 /// The names of all agents that `agent` listens to.
 pub(super) fn listens_to(agent: &Agent) -> Arc<[Arc<str>]> {
@@ -32,6 +32,7 @@ pub(super) fn scope(execution: &Execution, listens_to: &Arc<[Arc<str>]>) -> Scop
         parameters: Arc::clone(&execution.parameters),
         request: execution.request.clone(),
         history: execution.history.clone(),
+        missed: Missed::default(),
     }
 }
 
@@ -48,6 +49,16 @@ fn said(execution: &Execution) -> Vec<(Arc<str>, Arc<Value>)> {
         .iter()
         .filter(|(name, _)| *name != execution.agent_name);
     of_others.chain(&execution.other_outputs).cloned().collect()
+}
+
+/// Warns of the keys that the templates rendered with this scope since the last call have missed. Another attempt says
+/// nothing new.
+pub(super) fn warn_of_missed(scope: &Scope, which: &str, execution: &Execution) {
+    let missed = scope.missed.take();
+    let is_first = execution.attempt == execution.lost_attempts + 1;
+    for key in missed.iter().filter(|_| is_first) {
+        execution.notes.warn(format!("{which}: {key}"));
+    }
 }
 
 /// The variables of a Rhai agent, with the names of the object that a child process gets on its stdin.

@@ -28,6 +28,7 @@ fn scope() -> Scope {
         parameters: Arc::new(serde_json::from_value(json!({"tone": "dry", "max": {"words": 9}})).unwrap()),
         request: None,
         history: Past::default(),
+        missed: Missed::default(),
     }
 }
 
@@ -241,5 +242,48 @@ fn every_fixed_name_has_a_value() {
     for name in VARIABLES {
         let text = format!("{{{{ {name} is defined }}}}");
         assert_eq!(render(&text, &requested()).as_deref(), Ok("True"), "{name}");
+    }
+}
+
+#[test]
+fn a_key_that_an_existing_output_lacks_is_noted_where_it_is_printed() {
+    let missed = |text: &str| {
+        let scope = scope();
+        Template::compile(text).unwrap().render(&scope).expect("renders");
+        let missed: Vec<String> = scope.missed.take().iter().map(ToString::to_string).collect();
+        missed.join(" | ")
+    };
+    let txet = "`writer.txet` is empty, because the output of writer has no `txet`; it has response, score";
+    let ko = "`fact-checker.ko` is empty, because the output of fact-checker has no `ko`; it has ok";
+    for (text, expected) in [
+        ("{{ writer.txet }}", txet.to_owned()),
+        ("{{ writer.txet }}{{ writer['txet'].deep }}", txet.to_owned()),
+        (
+            "{% if true %}{{ dependencies['fact-checker'].ko }}{{ writer.txet }}{% endif %}",
+            format!("{ko} | {txet}"),
+        ),
+        // Not printed, or asked for with care.
+        (
+            "{{ writer.score }}{{ writer }}{% if false %}{{ writer.txet }}{% endif %}",
+            String::new(),
+        ),
+        (
+            "{{ writer.txet | default('x') }}{{ writer.get('txet') }}",
+            String::new(),
+        ),
+        (
+            "{% if writer.txet %}{{ writer.txet }}{% endif %}{{ context.gone }}",
+            String::new(),
+        ),
+        (
+            "{{ writer.txet if writer.txet }}{{ writer.txet or 'x' }}",
+            String::new(),
+        ),
+        (
+            "{% if writer.txet is defined %}x{% endif %}{{ quiet.key }}{{ context.topic.x }}",
+            String::new(),
+        ),
+    ] {
+        assert_eq!(missed(text), expected, "{text}");
     }
 }

@@ -7,7 +7,7 @@ use minijinja::value::{Enumerator, Object, ObjectRepr, Value as Seen, ValueKind}
 use minijinja::{Error, ErrorKind, State};
 use serde_json::Value;
 
-use super::{Scope, output_text};
+use super::{Missed, MissingKey, Scope, output_text};
 use crate::data::{Context, JsonMap, Request};
 use crate::past::Past;
 
@@ -46,6 +46,9 @@ fn number(value: &Seen) -> Value {
     serde_json::from_str(&value.to_string()).unwrap_or(Value::Null)
 }
 
+/// The name that the environment looks up when something undefined is printed. No template can spell it.
+pub(super) const PRINTED_NOTHING: &str = "\0printed nothing";
+
 #[derive(Debug)]
 struct Root(Scope);
 
@@ -53,25 +56,36 @@ impl Object for Root {
     fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
         let scope = &self.0;
         let name = key.as_str()?;
+        if name == PRINTED_NOTHING {
+            scope.missed.print();
+            return None;
+        }
+        scope.missed.forget();
         match name {
             "input" => Some(Seen::from(&scope.input)),
             "inputs" => Some(Seen::from_object(ContextView(Arc::clone(&scope.inputs)))),
             "context" => Some(Seen::from_object(ContextView(Arc::clone(&scope.context)))),
             "turn_count" => Some(Seen::from(scope.turn_count)),
             "execution" => Some(Seen::from(scope.execution)),
-            "dependencies" => Some(Seen::from_object(Outputs(scope.dependencies.clone()))),
+            "dependencies" => Some(Seen::from_object(Outputs(
+                scope.dependencies.clone(),
+                scope.missed.clone(),
+            ))),
             "parameters" => Some(View::top(Ground::Map(Arc::clone(&scope.parameters)))),
             "request" => Some(scope.request.as_ref().map_or(Seen::UNDEFINED, request)),
             "history" => Some(Seen::from_object(HistoryView(scope.history.clone()))),
             "transcript" => Some(Seen::from(scope.history.transcript())),
-            agent => output(&scope.dependencies, agent),
+            agent => output(&scope.dependencies, &scope.missed, agent),
         }
     }
 }
 
-fn output(outputs: &[(Arc<str>, Arc<Value>)], agent: &str) -> Option<Seen> {
-    let (_, value) = outputs.iter().find(|(name, _)| **name == *agent)?;
-    Some(View::top(Ground::Value(Arc::clone(value))))
+fn output(outputs: &[(Arc<str>, Arc<Value>)], missed: &Missed, agent: &str) -> Option<Seen> {
+    let (name, value) = outputs.iter().find(|(name, _)| **name == *agent)?;
+    Some(View::of(
+        Ground::Value(Arc::clone(value)),
+        Some((name.clone(), missed.clone())),
+    ))
 }
 
 fn request(request: &Arc<Request>) -> Seen {
@@ -107,11 +121,11 @@ impl Object for ContextView {
 
 /// `dependencies`.
 #[derive(Debug)]
-struct Outputs(Vec<(Arc<str>, Arc<Value>)>);
+struct Outputs(Vec<(Arc<str>, Arc<Value>)>, Missed);
 
 impl Object for Outputs {
     fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
-        output(&self.0, key.as_str()?)
+        output(&self.0, &self.1, key.as_str()?)
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -196,6 +210,8 @@ enum Step {
 struct View {
     ground: Ground,
     way: Vec<Step>,
+    /// The agent whose output this is, and where is noted what it does not have.
+    origin: Option<(Arc<str>, Missed)>,
 }
 
 /// The value to which a view refers.
@@ -207,6 +223,11 @@ enum Part<'a> {
 impl View {
     /// The whole of `ground`.
     fn top(ground: Ground) -> Seen {
+        Self::of(ground, None)
+    }
+
+    /// The whole of `ground`, which is the output of this agent.
+    fn of(ground: Ground, origin: Option<(Arc<str>, Missed)>) -> Seen {
         let plain = match &ground {
             Ground::Value(value) => plain(value),
             Ground::Request(request) => plain(&request.parameters),
@@ -216,6 +237,7 @@ impl View {
             Seen::from_object(Self {
                 ground,
                 way: Vec::new(),
+                origin,
             })
         })
     }
@@ -250,8 +272,31 @@ impl View {
             Seen::from_object(Self {
                 ground: self.ground.clone(),
                 way,
+                origin: self.origin.clone(),
             })
         })
+    }
+}
+
+impl View {
+    /// Notes a lookup in the output of an agent; `lacking`: the map that does not have the key.
+    fn note(&self, key: &str, lacking: Option<&JsonMap>) {
+        let Some((agent, missed)) = &self.origin else { return };
+        let keys = self.way.iter().map(|step| match step {
+            Step::Key(key) => Some(Arc::clone(key)),
+            Step::Index(_) => None,
+        });
+        match (lacking, keys.collect::<Option<Vec<_>>>()) {
+            (Some(map), Some(mut keys)) => {
+                keys.push(key.into());
+                missed.looked_up(MissingKey {
+                    agent: Arc::clone(agent),
+                    keys,
+                    known: map.keys().cloned().collect(),
+                });
+            }
+            _ => missed.forget(),
+        }
     }
 }
 
@@ -284,7 +329,9 @@ impl Object for View {
         match self.part()? {
             Part::Map(map) => {
                 let key = key.as_str()?;
-                Some(self.below(Step::Key(key.into()), map.get(key)?))
+                let value = map.get(key);
+                self.note(key, value.is_none().then_some(map));
+                Some(self.below(Step::Key(key.into()), value?))
             }
             Part::Items(items) => {
                 let index = key.as_usize()?;
@@ -303,7 +350,12 @@ impl Object for View {
 
     fn call_method(self: &Arc<Self>, _: &mut State<'_, '_>, method: &str, args: &[Seen]) -> Result<Seen, Error> {
         match self.part() {
-            Some(Part::Map(_)) => call_map_method(&Seen::from_dyn_object(Arc::clone(self)), method, args),
+            Some(Part::Map(_)) => {
+                let called = call_map_method(&Seen::from_dyn_object(Arc::clone(self)), method, args);
+                // `get` asks whether there is one.
+                self.origin.iter().for_each(|(_, missed)| missed.forget());
+                called
+            }
             _ => Err(Error::from(ErrorKind::UnknownMethod)),
         }
     }

@@ -1,0 +1,115 @@
+//! The paths that a template prints plainly: `{{ writer.title }}`, without a test and without a default.
+
+use crate::source::Span;
+
+/// `{{ a.b.c }}` or `{{ dependencies["a"].b }}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    /// The variable, or the key of `dependencies`.
+    pub name: String,
+    /// The keys behind it.
+    pub keys: Vec<String>,
+    /// The place of the first key in the template, or of the name if there is none.
+    pub span: Span,
+}
+
+impl Path {
+    /// Whether the path begins with these keys of this agent's output.
+    pub(super) fn reads(&self, agent: &str, keys: &[std::sync::Arc<str>]) -> bool {
+        let begins = self.keys.len() >= keys.len() && self.keys.iter().zip(keys).all(|(own, key)| **own == **key);
+        self.name == agent && begins
+    }
+}
+
+/// The paths that the text prints plainly, in order.
+pub fn printed(text: &str) -> Vec<Path> {
+    let mut paths = Vec::new();
+    let mut at = 0;
+    while let Some(open) = text[at..].find("{{").map(|open| at + open + 2) {
+        // What a comment or a raw block holds is not printed; such templates are rare, and are not looked at further.
+        if text[at..open].contains("{#") || text[at..open].contains("raw %}") {
+            break;
+        }
+        let Some(close) = text[open..].find("}}").map(|close| open + close) else {
+            break;
+        };
+        paths.extend(path(text, open, close));
+        at = close + 2;
+    }
+    paths
+}
+
+/// The path between two places, if there is nothing else.
+fn path(text: &str, open: usize, close: usize) -> Option<Path> {
+    let whole = text[open..close]
+        .trim_start_matches(['-', '+'])
+        .trim_end_matches(['-', '+'])
+        .trim();
+    let start = open + text[open..close].find(whole)?;
+    let mut steps = Vec::new();
+    let mut rest = whole;
+    while !rest.is_empty() {
+        let (step, length) = match steps.is_empty() {
+            true => identifier(rest)?,
+            false => step(rest)?,
+        };
+        let from = start + whole.len() - rest.len();
+        let key = from + rest[..length].find(&step)?;
+        steps.push((step.clone(), Span::new(key, key + step.len())));
+        rest = &rest[length..];
+    }
+    let first = steps.first()?;
+    let skipped = usize::from(first.0 == "dependencies" && steps.len() > 1);
+    let mut steps = steps.into_iter().skip(skipped).peekable();
+    let (name, of_name) = steps.next()?;
+    let span = steps.peek().map_or(of_name, |(_, span)| *span);
+    Some(Path {
+        name,
+        keys: steps.map(|(key, _)| key).collect(),
+        span,
+    })
+}
+
+/// `.key`, `["key"]` or `['key']`, and its length.
+fn step(text: &str) -> Option<(String, usize)> {
+    if let Some(rest) = text.strip_prefix('.') {
+        let (name, length) = identifier(rest)?;
+        return Some((name, length + 1));
+    }
+    let quote = text
+        .strip_prefix('[')?
+        .chars()
+        .next()
+        .filter(|quote| ['"', '\''].contains(quote))?;
+    let key = text[2..].split(quote).next()?;
+    let length = key.len() + 4;
+    let is_closed = text.get(length - 2..length)? == format!("{quote}]");
+    (is_closed && !key.contains('\\')).then(|| (key.to_owned(), length))
+}
+
+fn identifier(text: &str) -> Option<(String, usize)> {
+    let end = text
+        .find(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .unwrap_or(text.len());
+    let name = &text[..end];
+    let is_name = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    is_name.then(|| (name.to_owned(), end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_paths_are_found_with_their_places() {
+        let text = "é {{ writer.txet }} {{- dependencies[\"fact-checker\"].a.b -}} {{ input }} {{ a.b | upper }} {{ x.y if x }}";
+        let found = printed(text);
+        let shown: Vec<_> = found.iter().map(|path| (&*path.name, path.keys.join("/"))).collect();
+        let expected = [("writer", "txet"), ("fact-checker", "a/b"), ("input", "")];
+        assert_eq!(shown, expected.map(|(name, keys)| (name, keys.to_owned())));
+        let at = |index: usize| &text[found[index].span.start..found[index].span.end];
+        assert_eq!((at(0), at(1), at(2)), ("txet", "a", "input"));
+        assert!(printed("{# {{ a.b }} #}").is_empty());
+        assert!(printed("{{ a['b\\n'] }}{{ a[0] }}{{ 1.x }}{{ a.b() }}{{").is_empty());
+    }
+}
