@@ -4,7 +4,10 @@
 //! third of the time of a short command such as `ensemble --version` (`docs/performance.md`). Libraries, heap and stack keep
 //! their random addresses.
 
-#![expect(clippy::disallowed_methods, reason = "a build script is told about its target by the environment")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a build script is told about its target by the environment"
+)]
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

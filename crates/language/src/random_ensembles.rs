@@ -123,6 +123,7 @@ fn plan(agents: Vec<Agent>) -> Plan {
 fn plan_within(agents: Vec<Agent>, limits: Limits) -> Plan {
     let ensemble = Ensemble {
         inputs: None,
+        result: None,
         name: "random".into(),
         description: None,
         agents,

@@ -13,7 +13,7 @@ use ensemble_language::ensemble::{Agent, Ensemble, Profile};
 use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
 use ensemble_language::loader::{self, Loaded};
 use ensemble_language::plan::Plan;
-use ensemble_language::source::{Source, Span};
+use ensemble_language::source::{Route, Source, Span};
 
 /// An ensemble that can be run.
 #[derive(Debug)]
@@ -138,10 +138,18 @@ impl Prepared {
     /// The condition that had no answer, at its place in the file.
     pub fn condition_diagnostic(&self, ended: &RunEnded) -> Option<Diagnostic> {
         let failure = ended.condition.as_ref()?;
-        let at = self.plan.id(&failure.agent)?.index();
-        let dependency = self.plan.ensemble().agents[at].dependencies.get(failure.position)?;
-        let route = dependency.route(&Agent::route(at)).key("condition");
-        let message = format!("the condition has no answer: {}", failure.message);
+        let (what, route) = match &failure.result {
+            Some(key) => ("expression has no value", Route::root().key("result").key(key.clone())),
+            None => {
+                let at = self.plan.id(&failure.agent)?.index();
+                let dependency = self.plan.ensemble().agents[at].dependencies.get(failure.position)?;
+                (
+                    "condition has no answer",
+                    dependency.route(&Agent::route(at)).key("condition"),
+                )
+            }
+        };
+        let message = format!("the {what}: {}", failure.message);
         let mut finding = Finding::error(
             CONDITION_FAILED,
             route.text(Span::new(failure.start, failure.end)),

@@ -91,12 +91,12 @@ fn observed(execution: &Execution, state: &ConversationState) -> Observed {
         CompletionReason::AgentFailed | CompletionReason::ConditionFailed | CompletionReason::Cancelled => {
             failed(FailureKind::Reported)
         }
-        CompletionReason::Completed => Ok(final_state(state)),
+        CompletionReason::Completed => Ok(result_of(state)),
         limit => {
             execution
                 .notes
                 .warn(format!("the inner conversation ended as {limit}: {detail}"));
-            Ok(final_state(state))
+            Ok(result_of(state))
         }
     };
     let usage = state.usage();
@@ -105,6 +105,17 @@ fn observed(execution: &Execution, state: &ConversationState) -> Observed {
         usage: (usage != Usage::default()).then_some(usage),
         exchange: Vec::new(),
     })
+}
+
+/// The result of the inner conversation, if its ensemble declares one, otherwise its final context.
+fn result_of(state: &ConversationState) -> JsonMap {
+    let Some(result) = state.run_value() else {
+        return final_state(state);
+    };
+    match Arc::unwrap_or_clone(result.value) {
+        Value::Object(map) => map,
+        other => JsonMap::from_iter([("response".to_owned(), other)]),
+    }
 }
 
 /// The final context of the inner conversation, without dependencies and request if they are unchanged.

@@ -480,15 +480,21 @@ pub struct RunEnded {
     /// The agents that were never executed, in declaration order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_run: Vec<NotRun>,
+    /// Warnings about the result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
-/// A condition that could not be evaluated.
+/// A condition, or an expression of the result, that could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConditionFailure {
-    /// The agent that has the dependency with the condition.
+    /// The agent that has the dependency with the condition; empty for an expression of the result.
     pub agent: Arc<str>,
     /// The position of the dependency in the agent's list, from 0.
     pub position: usize,
+    /// The key of the result, if an expression of the result could not be evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Arc<str>>,
     /// The text of the condition.
     pub text: Arc<str>,
     /// The first byte of the part of the text that causes the error.

@@ -5,6 +5,7 @@
 
 mod counts;
 mod event;
+mod given;
 mod history;
 mod latest;
 mod outcome;
@@ -17,6 +18,7 @@ pub use event::{
     ForkedFrom, InputRequested, Interruption, MessageAdded, NotRun, Reason, Record, RequestsByTarget, RunEnded,
     RunResumed, RunStarted, Start, TurnFinished, TurnStarted, Waiting,
 };
+pub use given::RunValue;
 pub use history::HistoryEntry;
 pub use outcome::CompletionReason;
 pub use result::{RunResult, usage_by_agent};

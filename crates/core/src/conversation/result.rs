@@ -31,11 +31,17 @@ impl Serialize for RunResult<'_> {
         map.serialize_entry("detail", &ended.and_then(|ended| ended.detail.as_ref()))?;
         map.serialize_entry("turn_count", &state.turn_count())?;
         map.serialize_entry("agent_execution_count", &Counts(state))?;
+        match state.run_value() {
+            Some(result) => map.serialize_entry("result", &result.value)?,
+            None => map.serialize_entry("result", &**state.context())?,
+        }
         map.serialize_entry("final_state", &**state.context())?;
         map.serialize_entry("conversation_history", &History(state))?;
         map.serialize_entry("not_run", ended.map_or(&[][..], |ended| &ended.not_run))?;
         map.serialize_entry("usage", &Usage(state))?;
-        map.serialize_entry("warnings", state.warnings())?;
+        let of_result = ended.map_or(&[][..], |ended| &ended.warnings);
+        let warnings: Vec<&String> = state.warnings().iter().chain(of_result).collect();
+        map.serialize_entry("warnings", &warnings)?;
         map.serialize_entry("simulated", &started.map(|started| &started.simulated))?;
         map.serialize_entry("input", state.input())?;
         map.serialize_entry("inputs", &**state.inputs())?;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::choices::Choices;
-use crate::conversation::ConversationState;
+use crate::conversation::{ConversationState, RunValue};
 use crate::resolver::Answers;
 use ensemble_language::condition::{Claim, Claims, Condition, EvaluateError, Facts, Read, Sources};
 use ensemble_language::ensemble::Ending;
@@ -181,6 +181,11 @@ impl Answers for Oracle<'_> {
             }
             self.assume(*number, &claim.text, edge);
         }
+    }
+
+    /// No output exists that the result could read.
+    fn run_value(&self, _state: &ConversationState) -> Option<RunValue> {
+        None
     }
 
     /// No output exists that the claim could read.

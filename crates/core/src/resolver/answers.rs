@@ -1,6 +1,6 @@
 //! The source of the results of conditions: the evaluation itself, or assumed results.
 
-use crate::conversation::ConversationState;
+use crate::conversation::{ConversationState, RunValue};
 use ensemble_language::condition::{Condition, EvaluateError, Read};
 use ensemble_language::plan::Edge;
 
@@ -14,6 +14,9 @@ pub trait Answers {
 
     /// The values that the condition read, for reports.
     fn reads(&self, state: &ConversationState, edge: &Edge, condition: &Condition) -> Vec<Read>;
+
+    /// The result of the run; `None` if there is none, or if outputs are not known, so that it cannot be evaluated.
+    fn run_value(&self, state: &ConversationState) -> Option<RunValue>;
 }
 
 /// Evaluates the conditions.
@@ -27,5 +30,9 @@ impl Answers for Evaluated {
 
     fn reads(&self, state: &ConversationState, edge: &Edge, condition: &Condition) -> Vec<Read> {
         condition.reads(&state.facts(edge))
+    }
+
+    fn run_value(&self, state: &ConversationState) -> Option<RunValue> {
+        state.run_value()
     }
 }

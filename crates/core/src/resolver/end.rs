@@ -66,11 +66,38 @@ pub(super) fn ended(
     detail: Option<String>,
     answers: &dyn Answers,
 ) -> RunEnded {
-    RunEnded {
+    let ended = RunEnded {
         completion_reason,
         detail,
         condition: None,
         not_run: not_run(plan, state, answers),
+        warnings: Vec::new(),
+    };
+    let failures = answers.run_value(state).map(|result| result.failures);
+    with_failures(ended, failures.unwrap_or_default())
+}
+
+/// The end of a run whose result has expressions that cannot be evaluated: it cannot end well.
+fn with_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunEnded {
+    let Some(first) = failures.first() else {
+        return ended;
+    };
+    let told = |failure: &ConditionFailure| {
+        let key = failure.result.as_deref().unwrap_or_default();
+        format!("result `{key}` `{}`: {}", shortened(&failure.text), failure.message)
+    };
+    let reason = ended.completion_reason;
+    if reason == CompletionReason::Completed || reason.is_limit() {
+        return RunEnded {
+            completion_reason: CompletionReason::ConditionFailed,
+            detail: Some(told(first)),
+            condition: Some(first.clone()),
+            ..ended
+        };
+    }
+    RunEnded {
+        warnings: failures.iter().map(told).collect(),
+        ..ended
     }
 }
 

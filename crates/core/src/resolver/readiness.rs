@@ -201,6 +201,7 @@ fn ask(plan: &Plan, state: &ConversationState, one: &Examined, answers: &dyn Ans
         .map_err(|error| ConditionFailure {
             agent: plan.name(one.edge.to).clone(),
             position: one.edge.position,
+            result: None,
             text: condition.text().clone(),
             start: error.span.start,
             end: error.span.end,

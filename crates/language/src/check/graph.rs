@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::condition::{Condition, Reading, Verdict};
-use crate::ensemble::{Agent, Dependency, Ensemble};
+use crate::condition::{Condition, Expression, Reading, Verdict};
+use crate::ensemble::{Agent, Dependency, Ensemble, ResultSpec};
 use crate::source::Route;
 
 /// An ensemble with resolved dependencies and parsed conditions.
@@ -54,6 +54,18 @@ impl<'e> Graph<'e> {
             .map(|agent| agent.dependencies.iter().filter_map(edge).collect())
             .collect();
         Self { ensemble, index, edges }
+    }
+
+    /// The expressions of the result, each with its place.
+    pub(super) fn result(&self) -> impl Iterator<Item = (Reading, Route)> {
+        let entries = match &self.ensemble.result {
+            Some(ResultSpec::Map(entries)) => entries.as_slice(),
+            Some(ResultSpec::Agent(_)) | None => &[],
+        };
+        entries.iter().filter_map(|(key, text)| {
+            let route = Route::root().key("result").key(key.clone());
+            Some((Expression::read(text).ok()?, route))
+        })
     }
 
     pub(super) fn len(&self) -> usize {

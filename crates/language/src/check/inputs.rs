@@ -22,6 +22,11 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
             findings.extend(undeclared(ensemble, &read.key, place));
         }
     }
+    for (reading, route) in graph.result() {
+        for read in reading.keys_read(Keyed::Inputs) {
+            findings.extend(undeclared(ensemble, &read.key, || route.clone().text(read.span)));
+        }
+    }
     for (text, route) in templates::all(ensemble) {
         for (name, span) in template::inputs_read(text) {
             findings.extend(undeclared(ensemble, &name, || route.clone().text(span)));

@@ -1,10 +1,11 @@
-//! Unknown agents in conditions.
+//! Unknown agents in conditions and in the expressions of the result.
 
 use super::graph::Graph;
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::loader::codes;
+use crate::source::At;
 
-/// Reports an error for every unknown agent in a condition.
+/// Reports an error for every unknown agent.
 pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (to, edge) in graph.all_edges() {
@@ -12,18 +13,24 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
             continue;
         };
         for (name, span) in reading.agents_read() {
-            if graph.find(&name).is_some() {
-                continue;
-            }
-            let place = edge.route(to).key("condition").text(span);
-            let finding = Finding::error(codes::CONDITION_AGENT, place, format!("there is no agent `{name}`"));
-            findings.push(finding.help(match did_you_mean(&name, graph.names()) {
-                Some(known) => format!("did you mean `{known}`?"),
-                None => {
-                    "the keys of `executions` and `outputs` are the names of the agents in this ensemble".to_owned()
-                }
-            }));
+            findings.extend(unknown(graph, &name, || edge.route(to).key("condition").text(span)));
+        }
+    }
+    for (reading, route) in graph.result() {
+        for (name, span) in reading.agents_read() {
+            findings.extend(unknown(graph, &name, || route.clone().text(span)));
         }
     }
     findings
+}
+
+fn unknown(graph: &Graph<'_>, name: &str, at: impl FnOnce() -> At) -> Option<Finding> {
+    if graph.find(name).is_some() {
+        return None;
+    }
+    let finding = Finding::error(codes::CONDITION_AGENT, at(), format!("there is no agent `{name}`"));
+    Some(finding.help(match did_you_mean(name, graph.names()) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => "the keys of `executions` and `outputs` are the names of the agents in this ensemble".to_owned(),
+    }))
 }

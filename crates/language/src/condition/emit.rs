@@ -35,12 +35,21 @@ pub(super) struct Emitted {
 
 /// The script that returns the truth value of the expression.
 pub(super) fn emit(expr: &Expr) -> Emitted {
+    emit_by(expr, Emitter::truth)
+}
+
+/// The script that returns the value of the expression.
+pub(super) fn emit_value(expr: &Expr) -> Emitted {
+    emit_by(expr, Emitter::expr)
+}
+
+fn emit_by(expr: &Expr, emit: impl Fn(&mut Emitter, &Expr)) -> Emitted {
     let mut emitter = Emitter {
         out: String::with_capacity(128),
         sites: Vec::new(),
         variables: Vec::new(),
     };
-    emitter.truth(expr);
+    emit(&mut emitter, expr);
     Emitted {
         script: emitter.out,
         sites: emitter.sites,

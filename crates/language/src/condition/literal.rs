@@ -9,6 +9,11 @@ pub(super) fn check(condition: &Expr) -> Result<(), CompileError> {
     look(condition, true)
 }
 
+/// Likewise for an expression whose own truth nobody asks for.
+pub(super) fn check_value(expression: &Expr) -> Result<(), CompileError> {
+    look(expression, false)
+}
+
 /// `asked`: whether the truth of this expression is asked for.
 fn look(expr: &Expr, asked: bool) -> Result<(), CompileError> {
     match &expr.kind {

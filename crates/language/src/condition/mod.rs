@@ -62,6 +62,7 @@ mod claims;
 mod constant;
 mod emit;
 mod engine;
+mod expression;
 mod functions;
 mod lexer;
 mod literal;
@@ -91,6 +92,7 @@ use crate::data::Context;
 use crate::source::Span;
 
 pub use constant::Verdict;
+pub use expression::Expression;
 pub use reading::{Keyed, Reading};
 pub use reads::KeyRead;
 
@@ -232,11 +234,16 @@ impl Condition {
 
     /// Compiles an expression whose positions refer to `text`.
     fn made(text: &str, expr: Expr) -> Result<Self, CompileError> {
+        Self::made_by(text, expr, emit::emit)
+    }
+
+    /// Likewise, with the script that `emit` gives.
+    fn made_by(text: &str, expr: Expr, emit: impl Fn(&Expr) -> Emitted) -> Result<Self, CompileError> {
         let Emitted {
             script,
             sites,
             variables,
-        } = emit::emit(&expr);
+        } = emit(&expr);
         let script = with_room(&expr, || ENGINE.compile(&script)).map_err(|error| CompileError {
             message: format!("the expression engine rejects the condition: {error}"),
             span: Span::new(0, text.len()),

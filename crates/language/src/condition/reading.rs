@@ -27,14 +27,18 @@ pub enum Keyed {
 impl Condition {
     /// Parses a condition without compiling it. A condition that can be parsed can also be compiled.
     pub fn read(text: &str) -> Result<Reading, CompileError> {
-        Ok(Reading {
-            expr: parse(text)?,
-            text: text.into(),
-        })
+        Ok(Reading::of(text, parse(text)?))
     }
 }
 
 impl Reading {
+    pub(super) fn of(text: &str, expr: Expr) -> Self {
+        Self {
+            text: text.into(),
+            expr,
+        }
+    }
+
     /// The agents whose executions it counts, or whose outputs it reads, by a literal name, with the position of each name.
     pub fn agents_read(&self) -> Vec<(String, Span)> {
         reads::agents_read(&self.expr)

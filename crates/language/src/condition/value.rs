@@ -187,6 +187,29 @@ impl Datum {
     }
 }
 
+impl Datum {
+    /// The whole value as JSON.
+    pub(super) fn to_json(&self) -> Value {
+        match self {
+            Self::Nothing => Value::Null,
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Int(value) => Value::from(*value),
+            Self::Float(value) => Value::from(*value),
+            Self::Text(text) => Value::from(text.as_str()),
+            Self::List(List::Json(part)) | Self::Map(Map::Json(part)) => part.value().clone(),
+            Self::List(list) => Value::Array(list.iter().map(|item| item.to_json()).collect()),
+            Self::Map(map) => {
+                let entries = map.keys().into_iter();
+                let json = entries.map(|key| {
+                    let value = map.get(&key).map_or(Value::Null, |value| value.to_json());
+                    (key.to_string(), value)
+                });
+                Value::Object(json.collect())
+            }
+        }
+    }
+}
+
 impl From<Dynamic> for Datum {
     fn from(value: Dynamic) -> Self {
         if let Ok(int) = value.as_int() {

@@ -42,8 +42,19 @@ pub struct Ensemble {
     pub tools: Vec<(Arc<str>, Tool)>,
     /// The input if the command line contains none.
     pub default_task: Option<String>,
+    /// What a run gives; `None`: its final state.
+    pub result: Option<ResultSpec>,
     /// What a run takes by name, in file order; `None`: anything, into the context.
     pub inputs: Option<Vec<Input>>,
+}
+
+/// `result`: what a run gives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ResultSpec {
+    /// The latest output of this agent.
+    Agent(Arc<str>),
+    /// A map: keys, and expressions over the last state.
+    Map(Vec<(Arc<str>, String)>),
 }
 
 impl Ensemble {

@@ -54,14 +54,14 @@ codes! {
     INPUT_DEFAULT = "E038", "The default of an input does not match its schema.";
     WAIT_FOR_ANY_OF = "E039", "A `wait_for` stands at a dependency that is not required.";
     DEAD_CIRCLE = "E040", "Agents wait for each other in a cycle, so none of them can run first.";
-    CONDITION = "E041", "A condition does not compile.";
-    CONDITION_AGENT = "E042", "A condition names an agent that does not exist.";
+    CONDITION = "E041", "A condition, or an expression of the result, does not compile.";
+    CONDITION_AGENT = "E042", "A condition, or an expression of the result, names an agent that does not exist.";
     TEMPLATE = "E043", "A template does not compile.";
     TEMPLATE_NAME = "E044", "A template uses an unknown variable.";
     TOOL_CIRCLE = "E045", "Agents call each other as tools in a cycle.";
     UNKNOWN_INPUT = "E046", "A condition or a template reads an input that is not declared.";
     NOT_READY = "E060", "An agent cannot run on this machine.";
-    CONDITION_FAILED = "E070", "A condition could not be evaluated.";
+    CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";
     NO_SCRIPT = "W003", "A script, an ensemble or a program is missing or cannot be used.";

@@ -66,6 +66,7 @@ impl Section {
                 "tools",
                 "default_task",
                 "inputs",
+                "result",
                 "defaults",
             ],
             Self::Limits => &[

@@ -14,10 +14,10 @@ use std::sync::{Arc, OnceLock};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 
-use crate::condition::Condition;
+use crate::condition::{Condition, Expression};
 use crate::data::JsonMap;
 use crate::diagnostic::{Finding, did_you_mean};
-use crate::ensemble::{Agent, Ending, Ensemble, Trigger, WaitFor};
+use crate::ensemble::{Agent, Ending, Ensemble, ResultSpec, Trigger, WaitFor};
 use crate::loader::codes::{CONDITION, CONDITION_AGENT};
 use crate::source::Route;
 
@@ -77,6 +77,16 @@ pub struct Plan {
     only_tools: Vec<bool>,
     /// Computed at the first execution, since checks do not need it.
     readings: OnceLock<Vec<Reading>>,
+    result: Option<PlannedResult>,
+}
+
+/// What a run gives, compiled.
+#[derive(Debug)]
+pub enum PlannedResult {
+    /// The latest output of this agent.
+    Agent(AgentId),
+    /// A map: keys, and expressions over the last state.
+    Map(Vec<(Arc<str>, Expression)>),
 }
 
 impl Plan {
@@ -115,12 +125,17 @@ impl Plan {
                 });
             }
         }
+        let result = compile_result(&ensemble, &names, &mut findings);
         if !findings.is_empty() {
             return Err(findings);
         }
-        Ok(Self::assemble(ensemble, names, edges, graph))
+        Ok(Self {
+            result,
+            ..Self::assemble(ensemble, names, edges, graph)
+        })
     }
 
+    /// The plan without its result.
     fn assemble(ensemble: Arc<Ensemble>, names: Names, edges: Vec<Edge>, graph: DiGraph<AgentId, EdgeId, u32>) -> Self {
         let mut caps = vec![None; ensemble.agents.len()];
         for (name, cap) in &ensemble.limits.max_agent_executions {
@@ -160,7 +175,13 @@ impl Plan {
             parameters,
             only_tools,
             readings: OnceLock::new(),
+            result: None,
         }
+    }
+
+    /// What a run gives; `None`: its final state.
+    pub fn result(&self) -> Option<&PlannedResult> {
+        self.result.as_ref()
     }
 
     /// The ensemble of the plan.
@@ -242,10 +263,15 @@ impl Plan {
         self.edges.len()
     }
 
-    /// Whether any condition reads the history.
+    /// Whether any condition, or the result, reads the history.
     pub fn reads_history(&self) -> bool {
         let conditions = self.edges.iter().filter_map(|edge| edge.condition.as_ref());
+        let result = match &self.result {
+            Some(PlannedResult::Map(entries)) => entries.as_slice(),
+            Some(PlannedResult::Agent(_)) | None => &[],
+        };
         conditions.into_iter().any(Condition::reads_history)
+            || result.iter().any(|(_, expression)| expression.reads_history())
     }
 
     /// What the agent reads beside the outputs of its dependencies.
@@ -302,6 +328,33 @@ fn only_tools(ensemble: &Ensemble, names: &Names) -> Vec<bool> {
         }
     }
     only_tools
+}
+
+fn compile_result(ensemble: &Ensemble, names: &Names, findings: &mut Vec<Finding>) -> Option<PlannedResult> {
+    let entries = match ensemble.result.as_ref()? {
+        ResultSpec::Agent(agent) => return names.get(agent).copied().map(PlannedResult::Agent),
+        ResultSpec::Map(entries) => entries,
+    };
+    let mut compiled = Vec::with_capacity(entries.len());
+    for (key, text) in entries {
+        let route = Route::root().key("result").key(key.clone());
+        match Expression::compile(text) {
+            Ok(expression) => {
+                for (name, span) in expression.agents_read() {
+                    if !names.contains_key(name.as_str()) {
+                        findings.push(unknown_agent(&name, names, route.clone().text(span)));
+                    }
+                }
+                compiled.push((key.clone(), expression));
+            }
+            Err(error) => {
+                let mut finding = Finding::error(CONDITION, route.text(error.span), error.message);
+                finding.help = error.help;
+                findings.push(finding);
+            }
+        }
+    }
+    Some(PlannedResult::Map(compiled))
 }
 
 fn compile_conditions(

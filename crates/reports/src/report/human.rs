@@ -226,12 +226,15 @@ impl Human {
     fn ended(&mut self, ended: &RunEnded, record: &Record, state: &ConversationState) {
         self.console.finish();
         if self.verbosity == Verbosity::Quiet {
-            let text: String = self
-                .last_outputs
-                .drain(..)
-                .map(|output| format!("{}\n", output_text(&output, true).trim_end()))
+            let outputs = std::mem::take(&mut self.last_outputs);
+            let text: String = quiet_outputs(ended, outputs, state)
+                .iter()
+                .map(|output| format!("{}\n", output_text(output, true).trim_end()))
                 .collect();
             self.print(&text);
+        }
+        for warning in &ended.warnings {
+            self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));
         }
         let text = self.summary(ended, record, state);
         self.print_err(&text);
@@ -293,6 +296,15 @@ impl Reporter for Human {
 impl Drop for Human {
     fn drop(&mut self) {
         self.console.finish();
+    }
+}
+
+/// What is printed instead of all outputs: the declared result of a run that is over, or the last outputs.
+fn quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationState) -> Vec<Arc<Value>> {
+    match state.run_value() {
+        None => last,
+        Some(result) if ended.completion_reason.is_resumable() || result.value.is_null() => Vec::new(),
+        Some(result) => vec![result.value],
     }
 }
 

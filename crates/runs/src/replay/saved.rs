@@ -96,6 +96,7 @@ fn records(mut saved: Saved) -> Vec<Record> {
             detail: saved.detail.take(),
             condition: None,
             not_run: Vec::new(),
+            warnings: Vec::new(),
         });
     let begun = entries.iter().find_map(Entry::timestamp).unwrap_or_default();
     let mut events = vec![(begun, Event::RunStarted(run_started(saved)))];

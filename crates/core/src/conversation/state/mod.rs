@@ -391,6 +391,11 @@ impl AgentState {
         self.failure.as_ref()?.1.get("error")?.as_str()
     }
 
+    /// Its latest output.
+    pub fn output(&self) -> Option<&Arc<Value>> {
+        self.output.as_ref().map(|(_, output)| output)
+    }
+
     /// LLM: the messages between the agent and its model.
     pub fn thread(&self) -> &Arc<Thread> {
         &self.thread

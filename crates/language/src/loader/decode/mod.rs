@@ -8,6 +8,7 @@ mod inputs;
 mod limits;
 mod profile;
 mod remote;
+mod result;
 mod side;
 mod tool;
 
@@ -51,6 +52,10 @@ pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<E
         Some(at) => inputs::all(&at, findings).map(Some),
         None => Some(None),
     };
+    let result = match fields.get("result") {
+        Some(at) => result::read(&at, &names, findings).map(Some),
+        None => Some(None),
+    };
     let known_tools = tool::Tools::of(document);
     if let Some(at) = fields.get("defaults") {
         agent::defaults(&at, &names, &known_tools, findings);
@@ -70,6 +75,7 @@ pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<E
         tools: tools?,
         default_task,
         inputs: inputs?,
+        result: result?,
     })
 }
 
