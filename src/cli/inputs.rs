@@ -13,6 +13,8 @@ use ensemble_runs::project::{read_source, read_stream};
 pub(super) enum Input {
     /// A file, with its path as given.
     File(PathBuf),
+    /// A file that was found in a folder or by a pattern. It need not be an ensemble.
+    Found(PathBuf),
     /// Standard input.
     Stdin(Source),
 }
@@ -21,7 +23,7 @@ impl Input {
     /// The path of the input.
     pub(super) fn path(&self) -> &Path {
         match self {
-            Self::File(path) => path,
+            Self::File(path) | Self::Found(path) => path,
             Self::Stdin(_) => Path::new("<stdin>"),
         }
     }
@@ -29,7 +31,7 @@ impl Input {
     /// The text of the input.
     pub(super) fn read(&self) -> Result<Source, CliError> {
         match self {
-            Self::File(path) => Ok(read_source(path)?),
+            Self::File(path) | Self::Found(path) => Ok(read_source(path)?),
             Self::Stdin(source) => Ok(source.clone()),
         }
     }
@@ -58,11 +60,11 @@ pub(super) fn inputs(paths: &[String], surroundings: &Surroundings) -> Result<Ve
             if files.is_empty() {
                 return Err(CliError::usage(format!("{given} holds no .yaml or .yml file")));
             }
-            inputs.extend(files.into_iter().map(Input::File));
+            inputs.extend(files.into_iter().map(Input::Found));
         } else if absolute.is_file() {
             inputs.push(Input::File(path));
         } else if given.contains(['*', '?', '[']) {
-            inputs.extend(matching(given, surroundings)?.into_iter().map(Input::File));
+            inputs.extend(matching(given, surroundings)?.into_iter().map(Input::Found));
         } else {
             inputs.push(Input::File(surroundings.project.ensemble_file(given)?));
         }
@@ -106,11 +108,12 @@ fn matching(pattern: &str, surroundings: &Surroundings) -> Result<Vec<PathBuf>, 
 /// The YAML files below a folder in the order of their names; folders whose names begin with a dot are skipped.
 fn files_in(shown: &Path, folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
-    search(shown, folder, &mut files)?;
+    search(shown, folder, &mut Vec::new(), &mut files)?;
     Ok(files)
 }
 
-fn search(shown: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), CliError> {
+/// `links`: the folders to which the links on the way to this folder lead.
+fn search(shown: &Path, folder: &Path, links: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) -> Result<(), CliError> {
     let unreadable = |error: std::io::Error| RunError::Unreadable {
         path: shown.to_owned(),
         reason: error.to_string(),
@@ -127,20 +130,35 @@ fn search(shown: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), C
         let Ok(mut kind) = entry.file_type() else {
             continue;
         };
-        if kind.is_symlink() {
+        let is_link = kind.is_symlink();
+        if is_link {
             match std::fs::metadata(entry.path()) {
                 Ok(data) => kind = data.file_type(),
                 Err(_) => continue,
             }
         }
         let is_hidden = name.to_string_lossy().starts_with('.');
-        if kind.is_dir() && !is_hidden {
-            search(&shown.join(name), &entry.path(), files)?;
+        if kind.is_dir() && !is_hidden && is_link {
+            let Some(target) = new_target(&entry.path(), folder, links) else {
+                continue;
+            };
+            links.push(target);
+            search(&shown.join(name), &entry.path(), links, files)?;
+            links.pop();
+        } else if kind.is_dir() && !is_hidden {
+            search(&shown.join(name), &entry.path(), links, files)?;
         } else if kind.is_file() && name.extension().is_some_and(|end| end == "yaml" || end == "yml") {
             files.push(shown.join(name));
         }
     }
     Ok(())
+}
+
+/// The folder to which a link in `folder` leads; `None` if that folder is being searched already.
+fn new_target(link: &Path, folder: &Path, links: &[PathBuf]) -> Option<PathBuf> {
+    let target = link.canonicalize().ok()?;
+    let is_around = folder.canonicalize().is_ok_and(|folder| folder.starts_with(&target));
+    (!is_around && !links.contains(&target)).then_some(target)
 }
 
 /// Reads standard input as text.

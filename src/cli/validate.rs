@@ -13,10 +13,10 @@ use super::inputs::{Input, inputs};
 use super::policy::Policy;
 use super::surroundings::Surroundings;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
-use ensemble_language::loader::codes;
 use ensemble_language::loader::explain::explanation;
+use ensemble_language::loader::{codes, load};
 use ensemble_reports::report::diagnostics::{ForPeople, Json};
-use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals};
+use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals, count};
 use ensemble_runs::around::Folder;
 use ensemble_runs::prepare::examine;
 
@@ -37,7 +37,17 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     if args.format == ValidateFormat::Human && !args.quiet {
         surroundings.print_err(&shown.summary());
     }
+    if shown.totals.files == 0 && shown.passed_over > 0 {
+        return Err(no_ensemble(shown.passed_over));
+    }
     Ok(if has_failed { exit::USAGE } else { exit::SUCCESS })
+}
+
+fn no_ensemble(passed_over: usize) -> CliError {
+    CliError::usage_with_help(
+        format!("there is no ensemble among {}", count(passed_over as u64, "YAML file")),
+        "an ensemble has the key `agents` at the top; a file that is named itself is always checked",
+    )
 }
 
 /// The result of one input.
@@ -46,6 +56,8 @@ struct Checked {
     part: String,
     counts: Counts,
     fails: bool,
+    /// Whether the file was found and is no ensemble, so that nothing was checked.
+    is_passed_over: bool,
     /// The error because of which the input, or the configuration around it, cannot be read.
     faults: Vec<CliError>,
 }
@@ -79,12 +91,23 @@ fn check<'s>(
                 part: String::new(),
                 counts: Counts::default(),
                 fails: true,
+                is_passed_over: false,
                 faults,
             };
         }
     };
+    let loaded = load(&source);
+    if matches!(input, Input::Found(_)) && !loaded.is_ensemble() {
+        return Checked {
+            part: String::new(),
+            counts: Counts::default(),
+            fails: !faults.is_empty(),
+            is_passed_over: true,
+            faults,
+        };
+    }
     let name = source.name().to_owned();
-    let findings = policy.apply(examine(&source, folder));
+    let findings = policy.apply(examine(&loaded, folder));
     let file = CheckedFile {
         fails: findings.iter().any(|finding| policy.fails(finding)),
         name,
@@ -94,6 +117,7 @@ fn check<'s>(
         part: form.file(&file),
         counts: Counts::of(&file.findings),
         fails: file.fails || !faults.is_empty(),
+        is_passed_over: false,
         faults,
     }
 }
@@ -105,6 +129,7 @@ struct Shown<'f> {
     held: String,
     totals: Totals,
     counts: Counts,
+    passed_over: usize,
     /// Errors that were printed. Each is printed once, although several threads may report it.
     faults: Vec<String>,
 }
@@ -121,6 +146,7 @@ impl<'f> Shown<'f> {
                 ..Totals::default()
             },
             counts: Counts::default(),
+            passed_over: 0,
             faults: Vec::new(),
         }
     }
@@ -132,6 +158,11 @@ impl<'f> Shown<'f> {
                 self.surroundings.print_err(&fault);
                 self.faults.push(fault);
             }
+        }
+        if checked.is_passed_over {
+            self.passed_over += 1;
+            self.totals.failed += usize::from(checked.fails);
+            return;
         }
         self.totals.files += 1;
         self.totals.failed += usize::from(checked.fails);
@@ -155,9 +186,13 @@ impl<'f> Shown<'f> {
     }
 
     fn summary(&self) -> String {
-        let words = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+        let words = |number: usize, noun: &str| count(number as u64, noun);
+        let passed_over = match self.passed_over {
+            0 => String::new(),
+            number => format!("; {} without `agents` passed over", words(number, "YAML file")),
+        };
         format!(
-            "{} checked: {}, {}, {}\n",
+            "{} checked: {}, {}, {}{passed_over}\n",
             words(self.totals.files, "file"),
             words(self.counts.errors, "error"),
             words(self.counts.warnings, "warning"),

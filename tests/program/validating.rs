@@ -249,3 +249,94 @@ fn every_format_is_whole_over_many_files() {
         human.stderr
     );
 }
+
+#[test]
+fn other_yaml_files_in_a_folder_are_passed_over_and_counted() {
+    let workspace = Workspace::new();
+    workspace.write("e/sound.yaml", SOUND);
+    workspace.write("e/faulty.yaml", FAULTY);
+    workspace.write("e/compose.yaml", "services:\n  web: {image: nginx}\n");
+    workspace.write("e/list.yml", "- agents\n- b\n");
+    workspace.write("e/empty.yaml", "");
+    workspace.write("e/many.yaml", "kind: A\n---\nkind: B\n");
+    workspace.write("e/chart.yaml", "{{ if .Values.x }}\nkind: [\n{{ end }}\n");
+    let outcome = workspace.run(["validate", "."]).expect_code(2);
+    assert!(
+        outcome.stdout.contains("E010") && !outcome.stdout.contains("compose"),
+        "{}",
+        outcome.stdout
+    );
+    assert_eq!(
+        outcome.stderr,
+        "2 files checked: 1 error, 0 warnings, 0 hints; 5 YAML files without `agents` passed over\n"
+    );
+    let pattern = workspace.run(["validate", "e/*.yaml"]).expect_code(2);
+    assert!(pattern.stderr.contains("; 4 YAML files without"), "{}", pattern.stderr);
+    workspace.write("e/faulty.yaml", SOUND);
+    workspace.run(["validate", "."]).expect_code(0);
+    // A file that is named itself is meant.
+    for file in ["compose.yaml", "list.yml", "empty.yaml", "many.yaml", "chart.yaml"] {
+        let named = workspace.run(["validate", &format!("e/{file}")]).expect_code(2);
+        assert!(named.stderr.starts_with("1 file checked: "), "{}", named.stderr);
+    }
+}
+
+#[test]
+fn what_may_be_an_ensemble_is_not_passed_over() {
+    let workspace = Workspace::new();
+    for (text, code) in [
+        ("name: e\nagnets: [{name: a, script: x}]\n", "E010"),
+        ("name: e\nagents:\n  - name: a\n   script: [\n", "E001"),
+        ("name: e\nagents:\n", "E014"),
+    ] {
+        workspace.write("e/a.yaml", text);
+        let outcome = workspace.run(["validate", "e", "--format", "json"]).expect_code(2);
+        let found = codes(&outcome);
+        assert!(found.iter().any(|one| one.starts_with(code)), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn a_folder_without_an_ensemble_is_a_mistake() {
+    let workspace = Workspace::new();
+    workspace.write("e/compose.yaml", "services: {}\n");
+    let outcome = workspace.run(["validate", "e"]).expect_code(2);
+    assert!(
+        outcome.stderr.contains("there is no ensemble among 1 YAML file"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+/// The configuration, and the copies in records of runs.
+#[test]
+fn the_folder_of_the_program_is_not_searched() {
+    let workspace = Workspace::new();
+    workspace.write("ensembles/sound.yaml", SOUND);
+    workspace.write(".ensemble/config.yaml", "model_profiles: {}\n");
+    workspace.run(["run", "sound"]).expect_code(0);
+    let outcome = workspace.run(["validate", "."]).expect_code(0);
+    assert_eq!(outcome.stderr, "1 file checked: 0 errors, 0 warnings, 0 hints\n");
+    let named = workspace.run(["validate", ".ensemble/config.yaml"]).expect_code(2);
+    assert!(named.stdout.contains("E013"), "{}", named.stdout);
+}
+
+#[test]
+fn links_are_followed_once() {
+    let workspace = Workspace::new();
+    workspace.write("e/a/one.yaml", FAULTY);
+    workspace.write("b/two.yaml", FAULTY);
+    let link = |target: &str, name: &str| {
+        std::os::unix::fs::symlink(workspace.path().join(target), workspace.path().join(name)).expect("a link");
+    };
+    link("e", "e/a/up");
+    link("b", "e/b");
+    link("e/a", "b/back");
+    link("b/two.yaml", "e/three.yaml");
+    link("nowhere", "e/nowhere");
+    let outcome = workspace.run(["validate", "e", "--format", "json"]).expect_code(2);
+    assert_eq!(
+        files(&outcome),
+        ["e/a/one.yaml", "e/b/back/one.yaml", "e/b/two.yaml", "e/three.yaml"]
+    );
+}

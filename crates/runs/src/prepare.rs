@@ -33,11 +33,10 @@ pub struct Prepared {
 }
 
 /// All that is wrong with a text and with what it names. Conditions are read and not compiled, since nothing runs.
-pub fn examine(source: &Source, around: &dyn Around) -> Vec<Diagnostic> {
-    let loaded = loader::load(source);
+pub fn examine(loaded: &Loaded, around: &dyn Around) -> Vec<Diagnostic> {
     let ensemble = loaded.ensemble.as_ref();
     let findings = ensemble.map(|ensemble| check::check_around(ensemble, around));
-    conclude(&loaded, findings)
+    conclude(loaded, findings)
 }
 
 /// The findings at their places: with those of the text itself, without what is allowed, and with secrets hidden.

@@ -5,7 +5,7 @@ use clap::{ArgAction, Args, ValueEnum};
 /// `ensemble validate`.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
-    /// Files, folders (searched for .yaml and .yml), patterns, or - for standard input; default: `ensembles`, or else the current folder
+    /// Files, folders (searched for ensembles: .yaml and .yml files with `agents`), patterns, or - for standard input; default: `ensembles`, or else the current folder
     #[arg(value_name = "PATH")]
     pub paths: Vec<String>,
     /// The output format of the findings

@@ -37,7 +37,9 @@ pub use decode::Answers;
 pub use document::{Document, MAX_BYTES};
 pub use findings::MAX_FINDINGS;
 
+use document::Content;
 use findings::Findings;
+use words::{Section, meant_key};
 
 /// The result of loading an ensemble.
 #[derive(Debug)]
@@ -106,6 +108,18 @@ pub fn context(source: &Source) -> Read<JsonMap> {
 }
 
 impl Loaded {
+    /// Whether the text is meant to be an ensemble: it has the key `agents`, perhaps misspelt, at the top. Of a text that
+    /// is not YAML, it is enough that it contains this key.
+    pub fn is_ensemble(&self) -> bool {
+        match self.document.as_ref().map(|document| &document.root().content) {
+            Some(Content::Mapping(entries)) => entries
+                .iter()
+                .any(|entry| &*entry.key == "agents" || meant_key(&entry.key, Section::Ensemble) == Some("agents")),
+            Some(_) => false,
+            None => self.source.text().contains("agents"),
+        }
+    }
+
     /// The text that was read.
     pub fn source(&self) -> &Source {
         &self.source
