@@ -23,6 +23,7 @@ mod program {
     mod large_outputs;
     mod latest;
     mod layout;
+    mod listing;
     mod lookback;
     mod man;
     mod models;

@@ -59,6 +59,8 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Draw the agents and their dependencies, optionally with the data of a run
     Graph(GraphArgs),
+    /// List the ensembles that can be run by name from here
+    List(ListArgs),
     /// Create a small ensemble as a starting point; it can be run immediately
     Init(InitArgs),
     /// Convert a simple ensemble of llm-orc, and list what could not be converted
@@ -90,6 +92,14 @@ pub(super) enum Command {
     },
     /// Print a manual page, or write all manual pages to a folder
     Man(ManArgs),
+}
+
+/// `ensemble list`.
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `ensemble init`.

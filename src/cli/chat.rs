@@ -10,6 +10,7 @@ use super::args::ChatArgs;
 use super::drive::{Ending, Messages, drive, show_warnings, warn_incomplete_record};
 use super::error::CliError;
 use super::lines::Lines;
+use super::list::none_named;
 use super::runtime::block_on;
 use super::shown::{showing_by, verbosity};
 use super::surroundings::Surroundings;
@@ -30,6 +31,10 @@ Ctrl-C stops the answer and the conversation; `ensemble resume` continues it.
 
 /// `ensemble chat`.
 pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let is_continued = args.run.is_some() || args.last;
+    if args.ensemble.is_none() && !is_continued {
+        return Err(none_named("chat", surroundings));
+    }
     let input = ChatInput::new(surroundings);
     let is_prompted = input.is_prompted;
     let showing = showing_by(&args.showing, surroundings, &input.lines, |console: &ConsoleWriter| {
@@ -39,7 +44,6 @@ pub(super) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, C
     let runs = surroundings.runs_with(&showing.operator);
     let options = given::options(&args.answering, &args.driving, showing, surroundings)?;
     block_on(async {
-        let is_continued = args.run.is_some() || args.last;
         let mut ready = match is_continued {
             true => continue_run(args.run.as_deref(), &runs, options, surroundings).await?,
             false => begin(args, &runs, options, surroundings)?,

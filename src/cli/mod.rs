@@ -22,6 +22,7 @@ mod in_order;
 mod init;
 mod inputs;
 mod lines;
+mod list;
 mod man;
 mod models;
 mod picture;
@@ -77,6 +78,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Explain(args) => explain::explain(&args, surroundings),
         Command::Check(args) => check::check(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
+        Command::List(args) => list::list(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
         Command::Import(args) => import::import(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::args::{Output, RunArgs, ShowingArgs};
 use super::drive::{Ending, QueuedMessages, drive, print_condition_error, show_warnings};
 use super::error::CliError;
+use super::list::none_named;
 use super::runtime::block_on;
 use super::shown::showing;
 use super::surroundings::Surroundings;
@@ -14,9 +15,12 @@ use ensemble_runs::{EnsembleRef, Ready};
 
 /// `ensemble run`.
 pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let Some(ensemble) = args.ensemble.as_deref() else {
+        return Err(none_named("run", surroundings));
+    };
     let showing = showing(&args.showing, surroundings);
     let runs = surroundings.runs_with(&showing.operator);
-    let prepared = Arc::new(runs.prepare(&EnsembleRef::file(&*args.ensemble))?);
+    let prepared = Arc::new(runs.prepare(&EnsembleRef::file(ensemble))?);
     show_warnings(&prepared, &args.showing, surroundings);
     let mut options = given::options(&args.answering, &args.driving, showing, surroundings)?;
     options.input = args

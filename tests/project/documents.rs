@@ -196,8 +196,8 @@ fn every_option_of_the_program_stands_in_the_reference() {
         .flat_map(|row| code_in(&row[0]))
         .collect();
     let commands = [
-        "run", "validate", "explain", "graph", "init", "schema", "replay", "resume", "continue", "fork", "import",
-        "man",
+        "run", "validate", "explain", "graph", "list", "init", "schema", "replay", "resume", "continue", "fork",
+        "import", "man",
     ];
     let more = [
         "estimate",

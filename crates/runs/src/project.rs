@@ -66,12 +66,7 @@ impl Project {
         let places: Vec<PathBuf> = if is_path {
             vec![root.join(given)]
         } else {
-            let folders = [
-                folder.to_owned(),
-                folder.join("ensembles"),
-                root.join("ensembles"),
-                root.join(".ensemble/ensembles"),
-            ];
+            let folders = folders_of_names(folder, root);
             let names = [format!("{given}.yaml"), format!("{given}.yml")];
             folders
                 .iter()
@@ -95,6 +90,34 @@ impl Project {
             similar: did_you_mean(given, nearby.iter().map(String::as_str)).map(str::to_owned),
             looked,
         })
+    }
+
+    /// The files that can be named without a path and an ending, each with its name, sorted by name. Not all of them need
+    /// be ensembles.
+    pub fn named_files(&self) -> Vec<(String, PathBuf)> {
+        let mut found: Vec<(String, PathBuf)> = Vec::new();
+        for folder in folders_of_names(&self.folder, &self.project_root(&self.folder)) {
+            let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+            let mut files: Vec<PathBuf> = entries
+                .map(|entry| entry.path())
+                .filter(|path| path.is_file())
+                .collect();
+            // `name.yaml` comes before `name.yml`, as where a name is looked for.
+            files.sort();
+            for path in files {
+                let name = path
+                    .file_stem()
+                    .and_then(|name| name.to_str())
+                    .unwrap_or_default()
+                    .to_owned();
+                let is_known = found.iter().any(|(known, _)| *known == name);
+                if is_yaml(&path) && !name.is_empty() && !is_known {
+                    found.push((name, self.relative(&path)));
+                }
+            }
+        }
+        found.sort();
+        found
     }
 
     /// Reads a text file, as [`read_source`]; a relative path begins in the caller's folder, and the text is named by it.
@@ -138,16 +161,29 @@ impl Project {
     }
 }
 
+/// The folders in which an ensemble is looked for by name, in this order.
+fn folders_of_names(folder: &Path, root: &Path) -> [PathBuf; 4] {
+    [
+        folder.to_owned(),
+        folder.join("ensembles"),
+        root.join("ensembles"),
+        root.join(".ensemble/ensembles"),
+    ]
+}
+
+fn is_yaml(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "yaml" || end == "yml")
+}
+
 /// What ensembles in the folders of these places are called: their files, and their names.
 fn files_beside<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
     let mut names = Vec::new();
     for folder in places.filter_map(|place| place.parent()) {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         for path in entries.map(|entry| entry.path()) {
-            let is_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
             let words = [path.file_name(), path.file_stem()];
             let words = words.into_iter().flatten().filter_map(|word| word.to_str());
-            names.extend(words.filter(|_| is_yaml).map(str::to_owned));
+            names.extend(words.filter(|_| is_yaml(&path)).map(str::to_owned));
         }
     }
     names

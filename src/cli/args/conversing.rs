@@ -11,7 +11,7 @@ use ensemble_core::store::Durability;
 pub(crate) struct RunArgs {
     /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
     #[arg(value_name = "FILE|NAME")]
-    pub ensemble: String,
+    pub ensemble: Option<String>,
     /// The input: a text, @FILE, or - for standard input
     #[arg(short, long, value_name = "TEXT|@FILE|-")]
     pub input: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
     /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
-    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["run", "last"])]
+    #[arg(value_name = "FILE|NAME")]
     pub ensemble: Option<String>,
     /// Continue this run, which has ended: its id, or the beginning of its id
     #[arg(long, value_name = "RUN", conflicts_with_all = ["ensemble", "set", "context"])]
