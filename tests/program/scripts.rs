@@ -255,3 +255,21 @@ fn a_rhai_script_that_takes_too_long_is_stopped_by_the_agents_timeout() {
     let entry = run(&workspace).expect_code(1).json()["conversation_history"][0].clone();
     assert_eq!(entry["output_data"]["kind"], "timeout", "{entry}");
 }
+
+#[test]
+fn text_before_the_json_of_a_script_is_warned_of() {
+    let workspace = Workspace::new();
+    workspace.script("s.sh", "#!/bin/sh\necho loading\necho '{\"ready\": true}'\n");
+    workspace.write("a.yaml", "name: a\nagents: [{name: it, script: ./s.sh}]\n");
+    let ran = workspace.run(["run", "a.yaml"]).expect_code(0);
+    let expected = "warning: it: printed no JSON; its output has only `response`: there is text before the JSON object that \
+                    begins in line 2; write such text to standard error\n";
+    assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+    workspace.script("s.sh", "#!/bin/sh\necho loading >&2\necho '{\"ready\": true}'\n");
+    let ran = workspace
+        .run(["run", "a.yaml", "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(ran["final_state"]["ready"], true);
+    assert_eq!(ran["warnings"], serde_json::json!([]));
+}

@@ -11,6 +11,9 @@ use ensemble_language::data::{Failure, FailureKind, JsonMap};
 /// The key for text and values that are not objects.
 pub const RESPONSE: &str = "response";
 
+/// The maximum number of lines at which a JSON object is looked for in a text.
+const MOST_CANDIDATES: usize = 20;
+
 /// Converts the bytes that a child process wrote; invalid UTF-8 is replaced, with a warning.
 pub fn from_bytes(bytes: &[u8], notes: &Notes) -> Result<JsonMap, Failure> {
     let text = String::from_utf8_lossy(bytes);
@@ -22,13 +25,15 @@ pub fn from_bytes(bytes: &[u8], notes: &Notes) -> Result<JsonMap, Failure> {
 
 /// Converts a text: one JSON value, otherwise the text itself.
 ///
-/// Text that begins like a JSON object but is not valid stays text. A warning gives the position of the error, because
-/// a condition on a key of the object would be false without an explanation.
+/// Text that contains a JSON object on lines of its own, or begins like one but is not valid, stays text. A warning says
+/// why, because a condition on a key of the object would be false without an explanation.
 pub fn from_text(text: &str, notes: &Notes) -> Result<JsonMap, Failure> {
     match serde_json::from_str(text) {
         Ok(value) => from_value(value),
         Err(error) => {
-            if begins_an_object(text) {
+            if let Some(note) = beside_an_object(text) {
+                notes.warn(note);
+            } else if begins_an_object(text) {
                 notes.warn(format!(
                     "the output begins like a JSON object but was kept as text: {error}"
                 ));
@@ -77,6 +82,36 @@ fn without_last_newline(text: &str) -> &str {
 fn begins_an_object(text: &str) -> bool {
     let inside = text.trim_start().strip_prefix('{').map(str::trim_start);
     inside.is_some_and(|rest| rest.starts_with('"'))
+}
+
+/// The warning about text before or after a JSON object that stands on lines of its own.
+fn beside_an_object(text: &str) -> Option<String> {
+    let mut start = 0;
+    let mut candidates = Vec::new();
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        if line.trim_start().starts_with('{') && candidates.len() < MOST_CANDIDATES {
+            candidates.push((number + 1, start));
+        }
+        start += line.len();
+    }
+    candidates.into_iter().find_map(|(number, start)| {
+        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<JsonMap>();
+        // `{}` on a line of its own is rather a part of a program.
+        values.next()?.ok().filter(|object| !object.is_empty())?;
+        let rest = &text[start + values.byte_offset()..];
+        let (ending, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        if !ending.trim().is_empty() {
+            return None;
+        }
+        let place = match (text[..start].trim().is_empty(), after.trim().is_empty()) {
+            (false, true) => "before",
+            (true, false) => "after",
+            _ => "before and after",
+        };
+        Some(format!(
+            "printed no JSON; its output has only `response`: there is text {place} the JSON object that begins in line {number}; write such text to standard error"
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -162,6 +197,43 @@ mod tests {
             assert_eq!(Value::Object(output.expect("an output")), json!({"response": text}));
             assert_eq!(warnings.len(), 1, "{text}: {warnings:?}");
             assert!(warnings[0].contains("column"), "{warnings:?}");
+        }
+    }
+
+    #[test]
+    fn text_beside_an_object_is_warned_of() {
+        for (text, place) in [
+            (
+                "loading …\n{\"a\": 1}\n",
+                "before the JSON object that begins in line 2;",
+            ),
+            ("{\"a\": 1}\ndone\n", "after the JSON object that begins in line 1;"),
+            (
+                "one\n\n {\"a\":\n  1}\r\ntwo",
+                "before and after the JSON object that begins in line 3;",
+            ),
+            (
+                "{\"a\": 1}\n{\"b\": 2}\n",
+                "after the JSON object that begins in line 1;",
+            ),
+            ("{oops\n{\"a\": 1}", "before the JSON object that begins in line 2;"),
+        ] {
+            let (output, warnings) = read(text.as_bytes());
+            assert_eq!(output.expect("an output").keys().collect::<Vec<_>>(), ["response"]);
+            assert_eq!(warnings.len(), 1, "{text}: {warnings:?}");
+            assert!(
+                warnings[0].contains(place) && warnings[0].contains("standard error"),
+                "{warnings:?}"
+            );
+        }
+        for text in [
+            "see {\"a\": 1}\n",
+            "x\n{\"a\": 1} y\n",
+            "fn main()\n{}\n",
+            "x\n[1, 2]\n",
+            "x\n{a}\n",
+        ] {
+            assert_eq!(quiet(text)["response"], without_last_newline(text));
         }
     }
 
