@@ -125,3 +125,19 @@ fn a_run_and_the_latest_are_not_both_taken_and_one_is_needed() {
     }
     assert_eq!(workspace.runs().len(), 2, "nothing has happened");
 }
+
+/// Ids begin with their time, so runs of one day are told apart by their last part.
+#[test]
+fn a_run_is_named_by_the_last_part_of_its_id() {
+    let (workspace, id) = waiting();
+    let (day, last) = id.rsplit_once('-').expect("parts");
+    let shown = |given: &str| workspace.run(["runs", "show", given, "--output", "json"]);
+    assert_eq!(shown(last).expect_code(0).json()["run_id"], *id);
+    assert_eq!(shown(&id[..id.len() - 1]).expect_code(0).json()["run_id"], *id);
+    let ambiguous = shown(&day[..4]).expect_code(2);
+    assert!(ambiguous.stderr.contains(&id), "{}", ambiguous.stderr);
+    shown("-").expect_code(2);
+    shown("nothing").expect_code(2);
+    let answered = workspace.run(["resume", last, "--answer", "guest=fine", "--output", "json"]);
+    assert_eq!(answered.expect_code(0).json()["run_id"], *id);
+}

@@ -90,7 +90,9 @@ pub trait RunStore: Send + Sync {
     /// All runs with at least one record, by id, without runs inside other runs.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>>;
 
-    /// The run with this id, or the only run whose id begins with this text.
+    /// The run with this id, or the only run whose id, or the last part of whose id, begins with this text.
+    ///
+    /// Ids begin with their time, so that they sort by it, and ids of one day begin alike; their last part tells them apart.
     fn find<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move { only(given, self.list().await?, self.place()) })
     }
@@ -281,7 +283,11 @@ pub fn only(given: &str, all: Vec<Arc<dyn StoredRun>>, place: String) -> Result<
     if let Some(exact) = all.iter().find(|run| run.id().as_str() == given) {
         return Ok(Arc::clone(exact));
     }
-    let begins = |run: &Arc<dyn StoredRun>| run.id().as_str().starts_with(given);
+    let begins = |run: &Arc<dyn StoredRun>| {
+        let id = run.id().as_str();
+        let last = id.rsplit_once('-').map_or("", |(_, last)| last);
+        id.starts_with(given) || last.starts_with(given)
+    };
     let mut matching: Vec<Arc<dyn StoredRun>> = all.into_iter().filter(begins).collect();
     match matching.len() {
         1 => Ok(matching.remove(0)),
