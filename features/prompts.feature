@@ -153,16 +153,17 @@ Feature: What an agent is told
       agents:
         - {name: writer, script: writer.rhai}
         - name: judge
-          model_profile: echo
+          model_profile: overloaded
           prompt: "Judge <{{ writer.txet }}>{{ writer.txet }}{{ later.x }}{{ writer.more | default('') }}."
           system_prompt: "{{ writer.ohter }}"
-          output_schema: {type: object, required: [never]}
           retry: {max_attempts: 2, delay_seconds: 0}
           depends_on: [writer]
           dependencies: [{agent_name: later, feedback: true}]
           on_error: continue
         - {name: later, script: echo later, dependencies: [{agent_name: judge, on: any}]}
         - {name: person, input: {prompt: "{{ writer.what }}?", default: well}, depends_on: [writer]}
+      model_profiles:
+        overloaded: {provider: simulated, replies: [{error: overloaded}]}
       """
     And the Rhai script "writer.rhai":
       """

@@ -54,7 +54,8 @@ impl<'g, 'e> Outputs<'g, 'e> {
         }
     }
 
-    fn of(&mut self, agent: usize) -> Option<&OutputKeys> {
+    /// The keys of an agent's output, if they are known.
+    pub(super) fn of(&mut self, agent: usize) -> Option<&OutputKeys> {
         let (graph, ask) = (self.graph, self.ask);
         let known = self.known[agent].get_or_insert_with(|| {
             let agent = graph.agent(agent);
@@ -145,9 +146,11 @@ pub(super) fn check(graph: &Graph<'_>, outputs: &mut Outputs<'_, '_>) -> Vec<Fin
 
 type AtPlace = Box<dyn FnOnce(crate::source::At) -> Finding>;
 
+/// The keys of what stands for the output of a failed execution.
+pub(super) const OF_FAILURES: [&str; 2] = ["error", "kind"];
+
 /// A key of the output of the agent that is depended on.
 fn of_output(edge: &Edge<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Option<AtPlace> {
-    const OF_FAILURES: [&str; 2] = ["error", "kind"];
     let on = edge.dependency.on;
     let mut known: BTreeSet<&str> = BTreeSet::new();
     if on != Ending::Failure {

@@ -17,7 +17,9 @@ mod limits;
 mod named;
 mod never;
 mod news;
+mod one_sided;
 mod profiles;
+mod responses;
 mod secrets;
 mod state;
 mod templates;
@@ -58,7 +60,9 @@ pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
     let graph = Graph::of(ensemble);
     let mut findings = of_graph(&graph);
     let ask = |agent: &Agent| around.output_keys(ensemble, agent);
-    findings.extend(keys::check(&graph, &mut keys::Outputs::new(&graph, &ask)));
+    let outputs = &mut keys::Outputs::new(&graph, &ask);
+    findings.extend(keys::check(&graph, outputs));
+    findings.extend(templates::missing_keys(&graph, outputs));
     if let Some(configured) = around.configured() {
         let known = |name: &str| name == "simulated" || configured.iter().any(|(known, _)| **known == *name);
         findings.extend(profiles::unknown(ensemble, &known));
@@ -77,6 +81,7 @@ fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
         profiles::unused,
         templates::check,
         tools::check,
+        responses::check,
     ];
     let of_graph = [
         named::check,
@@ -86,6 +91,7 @@ fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
         too_late::check,
         turns::check,
         edges::check,
+        one_sided::check,
     ];
     let first = of_ensemble.iter().flat_map(|check| check(graph.ensemble));
     first.chain(of_graph.iter().flat_map(|check| check(graph))).collect()

@@ -1,12 +1,15 @@
-//! Prompts and questions that cannot be rendered.
+//! Prompts and questions that cannot be rendered, and keys in them that nobody writes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Ensemble};
+use super::graph::Graph;
+use super::keys::{OF_FAILURES, Outputs};
+use crate::diagnostic::{Finding, did_you_mean};
+use crate::ensemble::{Agent, AgentKind, Ending, Ensemble};
 use crate::loader::codes;
 use crate::source::{Route, Span};
-use crate::template::{self, Fault};
+use crate::template::{self, Fault, Path, VARIABLES, printed};
 
 /// Reports templates that do not compile, and variables that do not exist.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
@@ -59,4 +62,70 @@ fn finding(text: &str, route: Route, listens_to: Option<&[Arc<str>]>) -> Option<
     };
     let span = error.span.unwrap_or(Span::new(0, text.len()));
     Some(Finding::error(code, route.text(span), error.message))
+}
+
+/// The limit of findings, because each is compared with many names.
+const MOST: usize = 100;
+
+/// Warns of keys that templates print and that the outputs of the named agents never have.
+pub(super) fn missing_keys(graph: &Graph<'_>, outputs: &mut Outputs<'_, '_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for agent in 0..graph.len() {
+        for (text, route) in templates(graph.agent(agent), &Agent::route(agent)) {
+            for path in printed(text).iter().filter(|path| !is_other(text, path)) {
+                let finding = missing_key(graph, agent, path, outputs);
+                findings.extend(finding.map(|finding| finding(route.clone().text(path.span))));
+                if findings.len() >= MOST {
+                    return findings;
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Whether the name may stand for something else than the output of an agent.
+fn is_other(text: &str, path: &Path) -> bool {
+    let name = path.name.as_str();
+    let is_set = ["set", "for", "with", "macro", ","]
+        .iter()
+        .any(|word| text.contains(&format!("{word} {name}")));
+    VARIABLES.contains(&name) || is_set
+}
+
+fn missing_key(
+    graph: &Graph<'_>,
+    agent: usize,
+    path: &Path,
+    outputs: &mut Outputs<'_, '_>,
+) -> Option<impl FnOnce(crate::source::At) -> Finding + use<>> {
+    let key = path.keys.first()?.clone();
+    let edges = graph.edges(agent).iter();
+    let mut edges = edges
+        .filter(|edge| *edge.dependency.agent_name == *path.name)
+        .peekable();
+    let from = edges.peek()?.from;
+    let ends: Vec<Ending> = edges.map(|edge| edge.dependency.on).collect();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    if ends.iter().any(|on| on.admits(true)) {
+        known.extend(outputs.of(from)?.iter().map(String::as_str));
+    }
+    if ends.iter().any(|on| on.admits(false)) {
+        known.extend(OF_FAILURES);
+    }
+    if known.contains(key.as_str()) {
+        return None;
+    }
+    let help = match did_you_mean(&key, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!(
+            "the known keys are {}",
+            known.into_iter().take(8).collect::<Vec<_>>().join(", ")
+        ),
+    };
+    let message = format!(
+        "the output of `{}` has no key `{key}`, so this prints nothing",
+        path.name
+    );
+    Some(move |at| Finding::warning(codes::MISSING_TEMPLATE_KEY, at, message).help(help))
 }

@@ -73,6 +73,9 @@ codes! {
     SECRET = "W014", "A value in the file looks like a secret.";
     FEEDBACK_ONCE = "W015", "A `feedback` dependency has no effect, because its agent runs only once.";
     FALLBACK_AROUND = "W016", "The fallbacks of model profiles in several files form a cycle.";
+    ONE_SIDED_LOOP = "W017", "An agent of a loop cannot reach its `max_turns`, because the other agent may run too rarely.";
+    MISSING_TEMPLATE_KEY = "W018", "A template prints a key that is never written.";
+    RESPONSE_NOT_A_CHOICE = "W019", "A prepared answer is not one of the choices.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";

@@ -252,3 +252,50 @@ fn secrets_are_told_and_never_shown() {
         assert!(shown.contains("****"), "{shown}");
     }
 }
+
+#[test]
+fn keys_in_templates_that_nobody_writes() {
+    let asked = |on: &str, of_a: &str, prompt: &str| {
+        let agents = format!(
+            "- {{name: a, script: x, {of_a}}}\n- {{name: b, model: simulated/x, dependencies: [{{agent_name: a, on: {on}}}], prompt: \"{prompt}\"}}"
+        );
+        let found = diagnostics(&agents, Vec::new());
+        let line = |it: &Diagnostic| {
+            let at = &it.source.text()[it.span.start..it.span.end];
+            format!("{} {at}: {}", it.code.0, it.message)
+        };
+        let of_templates = found.iter().filter(|one| one.code.0 == "W018");
+        of_templates.map(line).collect::<Vec<_>>()
+    };
+    let known = "description: title text";
+    assert_eq!(
+        asked(
+            "success",
+            known,
+            "Read {{ a.titel }} and {{ dependencies['a'].txet.x }}"
+        ),
+        [
+            "W018 titel: the output of `a` has no key `titel`, so this prints nothing",
+            "W018 txet: the output of `a` has no key `txet`, so this prints nothing",
+        ]
+    );
+    assert_eq!(asked("failure", known, "{{ a.title }}").len(), 1);
+    for (on, of_a, prompt) in [
+        (
+            "success",
+            known,
+            "{{ a.title }} {{ a.text.deep }} {{ a }} {{ context.titel }}",
+        ),
+        ("success", "timeout_seconds: 1", "{{ a.titel }}"),
+        ("failure", known, "{{ a.error }}"),
+        ("any", known, "{{ a.error }} {{ a.title }}"),
+        (
+            "success",
+            known,
+            "{{ a.titel | default('x') }} {% if a.titel %}x{% endif %} {{ a.titel if a.titel }}",
+        ),
+        ("success", known, "{% for a in context.list %}{{ a.titel }}{% endfor %}"),
+    ] {
+        assert!(asked(on, of_a, prompt).is_empty(), "{on} {prompt}");
+    }
+}

@@ -263,7 +263,10 @@ fn counts_on_edges() {
     assert_eq!(news(3), [""; 0]);
     assert_eq!(
         news(2),
-        ["H012 4:87 `max_executions: 3` can never be reached: `max_turns` of `a` is 2"]
+        [
+            "H012 4:87 `max_executions: 3` can never be reached: `max_turns` of `a` is 2",
+            "W017 4:118 `b` may run 4 times, but `max_turns: 2` of `a` ends their loop: `b` runs at most 3 times, and `a` never reads its last output",
+        ]
     );
     // A limit that is written is shown with it.
     let labels = |agents: &str| -> usize { super::found(agents, super::check)[0].also.len() };
@@ -296,4 +299,47 @@ fn conditions_that_name_nobody() {
         shown(&b_listens("condition: executions.c > 1 and executions.a > 0")),
         ["E042 4:77 there is no agent `c`"]
     );
+}
+
+#[test]
+fn loops_of_which_only_one_side_may_run_often() {
+    let pair = |writer: &str, reviewer: &str, more: &str| {
+        let agents = format!(
+            "- {{name: w, script: x, conversation: {{{writer}}}, dependencies: [{{agent_name: r, feedback: true}}{more}]}}\n\
+             - {{name: r, script: x, depends_on: [w], conversation: {{{reviewer}}}}}\n- {{name: p, script: x, conversation: {{max_turns: 9}}}}"
+        );
+        let found = shown(&agents);
+        found
+            .into_iter()
+            .filter(|one| one.starts_with("W017"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        pair("max_turns: 5", "", ""),
+        [
+            "W017 3:50 `w` may run 5 times, but `max_turns: 1`, the default, of `r` ends their loop: `w` runs at most 2 times, and `r` never reads its last output"
+        ]
+    );
+    assert_eq!(pair("max_turns: 5", "max_turns: 3", "").len(), 1);
+    for (writer, reviewer, more) in [
+        ("max_turns: 2", "", ""),
+        ("max_turns: 5", "max_turns: 4", ""),
+        ("max_turns: 5", "max_turns: 5", ""),
+        ("max_turns: 5, trigger: every_turn", "", ""),
+        ("max_turns: 5", "triggers_conversation: true", ""),
+        // Someone else starts it too.
+        ("max_turns: 5", "", ", {agent_name: p}"),
+    ] {
+        assert!(pair(writer, reviewer, more).is_empty(), "{writer} {reviewer} {more}");
+    }
+}
+
+#[test]
+fn prepared_answers_that_are_no_choice() {
+    let asks = |input: &str| shown(&format!("- {{name: a, input: {{prompt: x, {input}}}}}"));
+    assert_eq!(
+        asks("choices: [left, right], responses: [left, LEFT, up]"),
+        ["W019 3:80 the response `up` is not one of the choices"]
+    );
+    assert!(asks("responses: [up]").is_empty());
 }

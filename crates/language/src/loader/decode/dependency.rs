@@ -40,7 +40,11 @@ pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Finding
                 let message = format!("`{}` is in both `depends_on` and `dependencies`", edge.agent_name);
                 twice(codes::DEPENDENCY_TWICE, place(), message, first.clone(), findings);
             }
-            repeated(&edge, place, &mut seen, findings);
+            // A condition that is in error is reported itself, and is not the same as another one.
+            let is_broken = edge.condition.is_none() && item.node.get("condition").is_some();
+            if !is_broken {
+                repeated(&edge, place, &mut seen, findings);
+            }
             edges.push(edge);
         }
     }

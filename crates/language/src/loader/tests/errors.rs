@@ -291,6 +291,13 @@ fn dependencies() {
             "dependencies: [{agent_name: other, condition: input}, {agent_name: other, condition: context}]",
             &[],
         ),
+        (
+            "dependencies: [{agent_name: other, condition: 1 +}, {agent_name: other, condition: ''}]",
+            &[
+                "E041 7:54 unexpected end of the condition",
+                "E028 7:88 the condition is blank",
+            ],
+        ),
         ("dependencies: [{agent_name: other, condition: true}]", &[]),
         (
             "dependencies: [{agent_name: other, condition: contxt}]",

@@ -80,6 +80,7 @@ fn bases() -> Vec<Base> {
             whole
         }),
         base("conversation", json!({}), |it| llm(json!({"conversation": it}))),
+        base("conversation", json!({}), |it| agent(json!({"conversation": it}))),
         base("retry", json!({}), |it| agent(json!({"retry": it}))),
         base("retry", json!({}), |it| {
             profile(json!({"provider": "ollama", "model": "m", "retry": it}))

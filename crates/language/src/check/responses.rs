@@ -1,0 +1,30 @@
+//! Prepared answers that no question allows.
+
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, AgentKind, Ensemble, Responses};
+use crate::loader::codes;
+
+/// Warns of items of `responses` that are none of the `choices`: an execution that is given one fails.
+pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, agent) in ensemble.agents.iter().enumerate() {
+        let AgentKind::Input(input) = &agent.kind else { continue };
+        let Some(Responses::List(answers)) = &input.responses else {
+            continue;
+        };
+        if input.choices.is_empty() {
+            continue;
+        }
+        // The same comparison as at the question.
+        let same = |one: &String, answer: &String| one.trim().to_lowercase() == answer.trim().to_lowercase();
+        let list = Agent::route(index).key("input").key("responses");
+        for (at, answer) in answers.iter().enumerate() {
+            if !input.choices.iter().any(|choice| same(choice, answer)) {
+                let message = format!("the response `{answer}` is not one of the choices");
+                let finding = Finding::warning(codes::RESPONSE_NOT_A_CHOICE, list.index(at).value(), message);
+                findings.push(finding.help(format!("the choices are {}", input.choices.join(", "))));
+            }
+        }
+    }
+    findings
+}
