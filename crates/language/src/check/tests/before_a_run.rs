@@ -338,7 +338,7 @@ fn loops_of_which_only_one_side_may_run_often() {
 fn prepared_answers_that_are_no_choice() {
     let asks = |input: &str| shown(&format!("- {{name: a, input: {{prompt: x, {input}}}}}"));
     assert_eq!(
-        asks("choices: [left, right], responses: [left, LEFT, up]"),
+        asks("choices: [Left, right], responses: [left, LEFT, up]"),
         ["W019 3:80 the response `up` is not one of the choices"]
     );
     assert!(asks("responses: [up]").is_empty());
