@@ -7,7 +7,7 @@ use super::error::CliError;
 use super::exit;
 use super::surroundings::Surroundings;
 use ensemble_language::diagnostic::Severity;
-use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, InputSpec};
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Input, InputSpec};
 use ensemble_language::loader::{Loaded, load};
 use ensemble_reports::report::count;
 use ensemble_runs::around::Folder;
@@ -103,6 +103,20 @@ impl Listed {
         let agents: Vec<&str> = ensemble.agents.iter().map(|agent| &*agent.name).collect();
         let agents = format!("{}: {}", count(agents.len() as u64, "agent"), agents.join(", "));
         text.push_str(&format!("  {file}, {agents}\n"));
+        for input in ensemble.inputs.iter().flatten() {
+            let need = match input.default() {
+                Some(default) => format!("default {default}"),
+                None => "required".to_owned(),
+            };
+            let about = input
+                .description()
+                .map_or_else(String::new, |about| format!(": {}", about.trim()));
+            text.push_str(&format!(
+                "  input {} ({}, {need}){about}\n",
+                input.name,
+                input.type_name()
+            ));
+        }
         for (agent, input) in questions(ensemble) {
             let question = input.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
             let choices = match input.choices.as_slice() {
@@ -117,6 +131,7 @@ impl Listed {
     fn json(&self) -> Value {
         let ensemble = self.ensemble();
         let agent = |agent: &Agent| json!({"name": agent.name, "type": agent.kind_name()});
+        let declared = |input: &Input| json!({"name": input.name, "schema": input.schema});
         let question = |(agent, input): (&Agent, &InputSpec)| {
             json!({
                 "agent": agent.name,
@@ -131,6 +146,7 @@ impl Listed {
             "errors": self.errors,
             "description": ensemble.and_then(|ensemble| ensemble.description.as_deref()),
             "default_task": ensemble.and_then(|ensemble| ensemble.default_task.as_deref()),
+            "inputs": ensemble.map(|ensemble| ensemble.inputs.iter().flatten().map(declared).collect::<Vec<_>>()),
             "agents": ensemble.map(|ensemble| ensemble.agents.iter().map(agent).collect::<Vec<_>>()),
             "asks": ensemble.map(|ensemble| questions(ensemble).map(question).collect::<Vec<_>>()),
         })

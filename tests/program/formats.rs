@@ -160,7 +160,7 @@ fn many_files_come_in_their_order() {
     let workspace = Workspace::new();
     let mut expected = Vec::new();
     for number in 100..150 {
-        workspace.write(&format!("e/{number}.yaml"), "name: e\n");
+        workspace.write(&format!("e/{number}.yaml"), "name: e\nagents: []\n");
         expected.push(format!("e/{number}.yaml"));
     }
     let report = workspace

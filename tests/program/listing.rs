@@ -14,6 +14,9 @@ description: |
   Serves tea.
   To guests.
 default_task: Serve.
+inputs:
+  pot: {type: string, description: Which pot.}
+  cups: {type: integer, default: 2}
 agents:
   - {name: kettle, script: "true"}
   - name: guest
@@ -63,7 +66,8 @@ fn ensembles_are_listed_with_what_they_are_and_ask() {
     assert_eq!(
         listed.stdout,
         "hidden\n  .ensemble/ensembles/hidden.yml, 1 agent: a\n\n\
-         tea: Serves tea.\n  ensembles/tea.yaml, 2 agents: kettle, guest\n  guest asks: Milk or lemon? (milk, lemon)\n"
+         tea: Serves tea.\n  ensembles/tea.yaml, 2 agents: kettle, guest\n  input pot (string, required): Which pot.\n  \
+         input cups (integer, default 2)\n  guest asks: Milk or lemon? (milk, lemon)\n"
     );
     assert_eq!(listed.stderr, "");
     let document = workspace.run(["list", "--json"]).expect_code(0).json();
@@ -76,6 +80,10 @@ fn ensembles_are_listed_with_what_they_are_and_ask() {
             "errors": 0,
             "description": "Serves tea.\nTo guests.\n",
             "default_task": "Serve.",
+            "inputs": [
+                {"name": "pot", "schema": {"type": "string", "description": "Which pot."}},
+                {"name": "cups", "schema": {"type": "integer", "default": 2}},
+            ],
             "agents": [{"name": "kettle", "type": "script"}, {"name": "guest", "type": "input"}],
             "asks": [{"agent": "guest", "prompt": "Milk\nor lemon?\n", "choices": ["milk", "lemon"], "default": "milk"}],
         })
