@@ -1,5 +1,7 @@
 //! JSON in the form for templates: views with a reference count and a path, without copies of collections.
 
+mod history;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,7 +11,6 @@ use serde_json::Value;
 
 use super::{Missed, MissingKey, Scope, output_text};
 use crate::data::{Context, JsonMap, Request};
-use crate::past::Past;
 
 /// The variables of a template.
 pub(super) fn root(scope: &Scope) -> Seen {
@@ -73,7 +74,7 @@ impl Object for Root {
             ))),
             "parameters" => Some(View::top(Ground::Map(Arc::clone(&scope.parameters)))),
             "request" => Some(scope.request.as_ref().map_or(Seen::UNDEFINED, request)),
-            "history" => Some(Seen::from_object(HistoryView(scope.history.clone()))),
+            "history" => Some(Seen::from_object(history::HistoryView(scope.history.clone()))),
             "transcript" => Some(Seen::from(scope.history.transcript())),
             agent => output(&scope.dependencies, &scope.missed, agent),
         }
@@ -138,52 +139,6 @@ impl Object for Outputs {
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&to_json_text(Seen::from_dyn_object(Arc::clone(self))))
-    }
-}
-
-/// `history`.
-#[derive(Debug)]
-struct HistoryView(Past);
-
-impl Object for HistoryView {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Seq
-    }
-
-    fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
-        let at = key.as_usize().filter(|at| *at < self.0.len())?;
-        Some(Seen::from_object(EntryView(self.0.clone(), at)))
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Seq(self.0.len())
-    }
-
-    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&serde_json::to_string(&self.0).map_err(|_| fmt::Error)?)
-    }
-}
-
-/// One execution of `history`.
-#[derive(Debug)]
-struct EntryView(Past, usize);
-
-impl Object for EntryView {
-    fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
-        let value = self.0.field(self.1, key.as_str()?)?;
-        Some(View::top(Ground::Value(value)))
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Str(&Past::FIELDS)
-    }
-
-    fn call_method(self: &Arc<Self>, _: &mut State<'_, '_>, method: &str, args: &[Seen]) -> Result<Seen, Error> {
-        call_map_method(&Seen::from_dyn_object(Arc::clone(self)), method, args)
-    }
-
-    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&serde_json::to_string(&self.0.entry(self.1)).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -400,39 +355,6 @@ fn found(map: &Seen, key: &Seen) -> Option<Seen> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A history in which every execution said the same.
-    struct Same(Arc<Value>);
-
-    impl crate::condition::History for Same {
-        fn len(&self) -> usize {
-            1000
-        }
-
-        fn field(&self, _: usize, name: &str) -> Option<Arc<Value>> {
-            (name == "output_data").then(|| Arc::clone(&self.0))
-        }
-
-        fn fields(&self) -> &'static [&'static str] {
-            &Past::FIELDS
-        }
-    }
-
-    #[test]
-    fn an_entry_of_the_history_shares_the_very_output() {
-        let output = Arc::new(serde_json::json!({"long": [1, 2, 3]}));
-        let past = Past::latest(Arc::new(Same(Arc::clone(&output))), usize::MAX);
-        let history = Seen::from_object(HistoryView(past));
-        let entry = history.get_item(&Seen::from(-1)).expect("is there");
-        let seen = entry.get_attr("output_data").expect("is there");
-        let view = seen.downcast_object_ref::<View>().expect("a view, no copy");
-        assert!(matches!(&view.ground, Ground::Value(ground) if Arc::ptr_eq(ground, &output)));
-        assert!(
-            history
-                .get_item(&Seen::from(1000))
-                .is_ok_and(|entry| entry.is_undefined())
-        );
-    }
 
     #[test]
     fn a_view_of_the_context_shares_the_very_value() {
