@@ -223,7 +223,7 @@ fn agents() {
         ),
         (
             "script: x\ndependencies: [{agent_name: other, wait_for: ever}]",
-            &["E016 7:51"],
+            &["E016 7:50"],
         ),
         (
             "script: x\nconversation: {state_key: other}",
