@@ -149,3 +149,150 @@ Feature: Inputs
     When I run `ensemble run outer.yaml --output json`
     Then it ends as "completed" with exit code 0
     And execution 1 of "inner" failed (schema) saying "the input `topic` is missing (string)"
+
+  Scenario: An agent gives inputs and an input to the ensemble that it runs
+    Given the ensemble "inner.yaml":
+      """
+      name: inner
+      inputs:
+        words: {type: array, items: {type: string}}
+        count: {type: integer}
+        note: {type: string, default: none}
+        deep: {type: object, default: {}}
+      result: {given: inputs, task: input, tone: context.tone}
+      agents:
+        - {name: one, script: one.rhai}
+      """
+    And the ensemble "outer.yaml":
+      """
+      name: outer
+      inputs:
+        limit: {type: integer, default: 3}
+      agents:
+        - {name: source, script: source.rhai}
+        - name: inner
+          ensemble: inner.yaml
+          depends_on: [source]
+          config: {tone: calm}
+          prompt: "Look at {{ source.words | length }} words"
+          inputs:
+            words: "{{ source.words }}"
+            count: "{{ inputs.limit + 1 }}"
+            note: "for {{ input }}"
+            deep: {list: ["{{ source.words[0] }}", 2], all: "{{ source }}"}
+      """
+    And the Rhai script "source.rhai":
+      """
+      #{ words: ["sea", "sky"] }
+      """
+    And the Rhai script "one.rhai":
+      """
+      #{ unit: context.tone, seen: inputs.words.len() }
+      """
+    When I run `ensemble run outer.yaml -i you --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "inner" gave "given" = {"words": ["sea", "sky"], "count": 4, "note": "for you", "deep": {"list": ["sea", 2], "all": {"words": ["sea", "sky"]}}}
+    And execution 1 of "inner" gave "task" = "Look at 2 words"
+    And execution 1 of "inner" gave "tone" = "calm"
+
+  Scenario: Inputs that the inner ensemble does not take are a failure
+    Given the ensemble "outer.yaml":
+      """
+      name: outer
+      agents:
+        - {name: inner, ensemble: a.yaml, on_error: continue, inputs: {topic: [1], round: 3}}
+      """
+    When I run `ensemble run outer.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "inner" failed (schema) saying "the input `topic` does not match its schema: [1] is not of type "string""
+    And execution 1 of "inner" failed (schema) saying "there is no input `round`; did you mean `rounds`?"
+
+  Scenario: Without declared inputs, what an agent gives goes into the inner context
+    Given the ensemble "inner.yaml":
+      """
+      name: inner
+      result: {seen: context.topic, inputs: inputs, kept: context.tone}
+      agents:
+        - {name: one, script: one.rhai}
+      """
+    And the Rhai script "one.rhai":
+      """
+      1
+      """
+    And the ensemble "outer.yaml":
+      """
+      name: outer
+      agents:
+        - {name: inner, ensemble: inner.yaml, config: {topic: old, tone: calm}, inputs: {topic: "{{ input }}"}}
+      """
+    When I run `ensemble run outer.yaml -i sea --output json`
+    Then it ends as "completed" with exit code 0
+    And the final state has "inner" = {"seen": "sea", "inputs": {}, "kept": "calm"}
+
+  Scenario: The arguments of an ensemble as a tool are its inputs
+    Given the ensemble "inner.yaml":
+      """
+      name: inner
+      inputs:
+        topic: {type: string}
+        rounds: {type: integer, default: 2}
+      result: {told: "inputs.topic + ' ' + str(inputs.rounds) + ' ' + input"}
+      agents:
+        - {name: one, script: one.rhai}
+      """
+    And the Rhai script "one.rhai":
+      """
+      1
+      """
+    And the ensemble "outer.yaml":
+      """
+      name: outer
+      agents:
+        - {name: caller, model_profile: caller, tools: [ask]}
+      tools:
+        ask: {ensemble: inner.yaml}
+      model_profiles:
+        caller:
+          provider: simulated
+          replies:
+            - {tool_calls: [{name: ask, arguments: {topic: sea, input: go}}]}
+            - {tool_calls: [{name: ask, arguments: {rounds: 3}}]}
+            - done
+      """
+    When I run `ensemble run outer.yaml -i hello --output json`
+    Then it ends as "completed" with exit code 0
+    When I run `ensemble runs show {run} -v`
+    Then stdout says "sea 2 go"
+    And stdout says "is a required property"
+
+  Scenario: What an agent gives by name is checked before a run
+    Given the ensemble "outer.yaml":
+      """
+      name: outer
+      agents:
+        - {name: one, script: s.rhai, inputs: {topic: 1}}
+        - {name: two, ensemble: a.yaml, inputs: {a-b: 1}}
+        - {name: three, ensemble: a.yaml, inputs: {topic: ["{{ wirter }}", "{{ inputs.x }}"]}}
+      """
+    And the Rhai script "s.rhai":
+      """
+      1
+      """
+    When I run `ensemble validate outer.yaml --format json`
+    Then the exit code is 2
+    And the findings include:
+      | place | message                                            |
+      | 3:33  | `inputs` is not allowed for an agent of type script |
+      | 4:44  | 'a-b' is not a valid name of an input              |
+    Given the ensemble "outer.yaml":
+      """
+      name: outer
+      agents:
+        - {name: three, ensemble: a.yaml, inputs: {topic: ["{{ wirter }}", "{{ inputs.x }}"]}}
+      """
+    When I run `ensemble validate outer.yaml --format json`
+    Then the exit code is 2
+    And the findings include:
+      | place | message                       |
+      | 3:58  | unknown variable `wirter`     |
+      | 3:81  | the input `x` is not declared |

@@ -176,6 +176,21 @@ impl Template {
         Ok(String::from_utf8_lossy(&out.0).into_owned())
     }
 
+    /// The value of a template that is exactly one `{{ expression }}`; of every other template its rendered text.
+    pub fn value(&self, scope: &Scope) -> Result<Value, TemplateError> {
+        let Some(expression) = only_expression(&self.text) else {
+            return self.render(scope).map(Value::String);
+        };
+        if let Some(name) = self.variables.iter().find(|name| !scope.knows(name)) {
+            return Err(self.unknown(name, &scope.listens_to));
+        }
+        let compiled = self.environment.compile_expression(expression);
+        let value = compiled.and_then(|compiled| compiled.eval(view::root(scope)));
+        value
+            .map(|value| view::to_json(&value))
+            .map_err(|error| TemplateError::new(&self.text, &error))
+    }
+
     fn unknown(&self, name: &str, listens_to: &[Arc<str>]) -> TemplateError {
         unknown(&self.text, name, listens_to)
     }
@@ -310,6 +325,13 @@ fn blocks(scope: &Scope) -> Vec<String> {
         blocks.push(format!("## Output of {agent}\n{}", output_text(output)));
     }
     blocks
+}
+
+/// The expression of a text that is exactly one `{{ expression }}`.
+fn only_expression(text: &str) -> Option<&str> {
+    let inside = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+    let inside = inside.trim_start_matches(['-', '+']).trim_end_matches('-');
+    (!inside.contains("{{") && !inside.contains("}}") && !inside.trim().is_empty()).then_some(inside)
 }
 
 /// Whether the text has no expression, no tag and no comment: these always begin with a brace.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ensemble_agents::agent::dialogue::Window;
+use ensemble_agents::agent::inner_inputs::InnerInputs;
 use ensemble_agents::agent::input::{InputOptions, InputRunner};
 use ensemble_agents::agent::llm::{self, LlmRunner};
 use ensemble_agents::agent::schema::Schema;
@@ -132,9 +133,15 @@ impl Maker<'_> {
                 let simulated = runner.is_simulated();
                 (Arc::new(runner), simulated)
             }
-            AgentKind::Ensemble { ensemble } => {
+            AgentKind::Ensemble {
+                ensemble,
+                prompt,
+                inputs,
+            } => {
                 let inner = (self.open)(ensemble, parts.prepared, &shared.within(&agent.name))?;
-                (Arc::new(SubEnsembleRunner(inner.conversations)), inner.simulated)
+                let inputs = InnerInputs::compile(agent, prompt.as_deref(), inputs)?;
+                let runner = SubEnsembleRunner::agent(inner.conversations, inputs);
+                (Arc::new(runner), inner.simulated)
             }
         })
     }

@@ -168,7 +168,7 @@ impl Around for Folder<'_> {
             let route = Agent::route(at);
             match &agent.kind {
                 AgentKind::Script { script } => self.script(script, route.key("script").value()),
-                AgentKind::Ensemble { ensemble } => self.ensemble(ensemble, route.key("ensemble").value()),
+                AgentKind::Ensemble { ensemble, .. } => self.ensemble(ensemble, route.key("ensemble").value()),
                 AgentKind::Llm(_) | AgentKind::Input(_) => None,
             }
         };

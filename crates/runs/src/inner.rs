@@ -46,6 +46,7 @@ pub(crate) fn inner(named: &str, outer: &Prepared, shared: &Shared, outermost: &
     let open = opener(outermost.clone());
     let agents = ready_agents(&prepared, &shared, &open)?;
     let simulated = !agents.simulated.is_empty();
+    let takes = inputs::as_one_schema(prepared.plan.ensemble());
     let conversations = Arc::new(InnerEnsemble {
         prepared,
         agents,
@@ -55,6 +56,7 @@ pub(crate) fn inner(named: &str, outer: &Prepared, shared: &Shared, outermost: &
     Ok(Inner {
         conversations,
         simulated,
+        takes,
     })
 }
 
@@ -144,8 +146,17 @@ impl InnerEnsemble {
 
     /// The inputs of the inner conversation, and its context, which holds them too.
     fn given(&self, given: InnerGiven) -> Result<(Context, Context), RunError> {
-        let InnerGiven { inputs, mut context } = given;
-        let resolved = inputs::resolve(self.prepared.plan.ensemble(), &inputs.clone().into());
+        let InnerGiven {
+            inputs,
+            optional,
+            mut context,
+        } = given;
+        let ensemble = self.prepared.plan.ensemble();
+        let is_taken =
+            |name: &str| ensemble.inputs.is_none() || ensemble.input(name).is_some() || !optional.contains(&name);
+        let taken = inputs.iter().filter(|(name, _)| is_taken(name));
+        let inputs: Context = taken.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let resolved = inputs::resolve(ensemble, &inputs.clone().into());
         let resolved = resolved.map_err(RunError::Inputs)?;
         for (name, value) in resolved.as_ref().unwrap_or(&inputs).iter() {
             context.insert(name.clone(), value.clone());

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use ensemble_language::data::Context;
+use ensemble_language::data::{Context, JsonMap};
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::ensemble::{Ensemble, Input};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// An input that is missing or wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +101,33 @@ pub(crate) fn replaced(ensemble: &Ensemble, set: &Given) -> Result<Context, Vec<
         }
     }
     if wrong.is_empty() { Ok(values) } else { Err(wrong) }
+}
+
+/// The inputs that an ensemble declares as the schema of one map, for tools that are ensembles. A task can be given, too.
+pub(crate) fn as_one_schema(ensemble: &Ensemble) -> Option<Value> {
+    let declared = ensemble.inputs.as_ref()?;
+    let mut properties: JsonMap = JsonMap::new();
+    if ensemble.input("input").is_none() {
+        properties.insert(
+            "input".to_owned(),
+            json!({"type": "string", "description": "The task, in words."}),
+        );
+    }
+    let schemas = declared
+        .iter()
+        .map(|input| (input.name.to_string(), input.schema.clone()));
+    properties.extend(schemas);
+    let required: Vec<&str> = declared
+        .iter()
+        .filter(|input| input.default().is_none())
+        .map(|input| &*input.name)
+        .collect();
+    Some(json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    }))
 }
 
 /// The value of one input.

@@ -92,6 +92,8 @@ pub(crate) struct Inner {
     pub(crate) conversations: Arc<dyn Conversations>,
     /// Does a simulated model take part?
     pub(crate) simulated: bool,
+    /// The schema of its inputs as one map, if it declares inputs.
+    pub(crate) takes: Option<serde_json::Value>,
 }
 
 /// Opens the ensemble that an agent or a tool of `outer` names.

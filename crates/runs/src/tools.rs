@@ -7,6 +7,8 @@ use ensemble_agents::agent::sub_ensemble::SubEnsembleRunner;
 use ensemble_agents::agent::tool::mcp::Address;
 use ensemble_agents::agent::tool::{ToolRunner, Toolset};
 use ensemble_core::runner::Runner;
+use serde_json::Value;
+
 use ensemble_language::ensemble::{Agent, Llm, McpServer, Permission, Setting, Tool, ToolKind};
 
 use crate::parts::{OpenInner, Parts, Unready};
@@ -49,9 +51,9 @@ pub(crate) fn toolset_of(
                 toolset.add_server(used, tool, parts.shared.servers.at(address));
             }
             _ => {
-                let (tool_runner, is_simulated) = tool_runner(tool, parts, open, made).map_err(failed)?;
-                simulated |= is_simulated;
-                toolset.add(&used.tool, tool, parameters(tool), tool_runner);
+                let made = tool_runner(tool, parts, open, made).map_err(failed)?;
+                simulated |= made.simulated;
+                toolset.add(&used.tool, tool, parameters(tool, made.takes), made.runner);
             }
         }
     }
@@ -61,26 +63,35 @@ pub(crate) fn toolset_of(
     })
 }
 
-fn parameters(tool: &Tool) -> serde_json::Value {
+/// A tool's runner.
+struct MadeTool {
+    runner: ToolRunner,
+    /// Is it simulated and not told elsewhere?
+    simulated: bool,
+    /// For an ensemble: the schema of the arguments that it takes, if it declares inputs.
+    takes: Option<Value>,
+}
+
+fn parameters(tool: &Tool, takes: Option<Value>) -> Value {
     let given = match &tool.kind {
         ToolKind::Script { parameters, .. } => Some(parameters),
         ToolKind::Agent { parameters, .. } | ToolKind::Ensemble { parameters, .. } => parameters.as_ref(),
         ToolKind::Mcp(_) => None,
     };
-    given.cloned().unwrap_or_else(ToolKind::input_alone)
+    given.cloned().or(takes).unwrap_or_else(ToolKind::input_alone)
 }
 
-/// Who performs a tool that is no server's, and whether that is simulated and not told elsewhere.
-fn tool_runner(
-    tool: &Tool,
-    parts: &Parts<'_>,
-    open: &OpenInner,
-    made: &MakeAgent<'_>,
-) -> Result<(ToolRunner, bool), Unready> {
+/// Who performs a tool that is no server's.
+fn tool_runner(tool: &Tool, parts: &Parts<'_>, open: &OpenInner, made: &MakeAgent<'_>) -> Result<MadeTool, Unready> {
+    let plain = |runner| MadeTool {
+        runner,
+        simulated: false,
+        takes: None,
+    };
     Ok(match &tool.kind {
         ToolKind::Script { script, .. } => {
             let runner = script::runner(script, &parts.places, parts.bounds());
-            (ToolRunner::Script(runner), false)
+            plain(ToolRunner::Script(runner))
         }
         ToolKind::Agent { agent, .. } => {
             let ensemble = parts.prepared.plan.ensemble();
@@ -94,12 +105,16 @@ fn tool_runner(
                 timeout: performing.timeout,
                 runner,
             };
-            (tool_runner, false)
+            plain(tool_runner)
         }
         ToolKind::Ensemble { ensemble, .. } => {
             let inner = open(ensemble, parts.prepared, parts.shared)?;
-            let runner = SubEnsembleRunner(inner.conversations);
-            (ToolRunner::Ensemble(Arc::new(runner)), inner.simulated)
+            let runner = SubEnsembleRunner::tool(inner.conversations);
+            MadeTool {
+                runner: ToolRunner::Ensemble(Arc::new(runner)),
+                simulated: inner.simulated,
+                takes: inner.takes,
+            }
         }
         ToolKind::Mcp(_) => return Err(Unready::new("an MCP server needs no tool runner".to_owned())),
     })

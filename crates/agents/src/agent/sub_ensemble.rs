@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::inner_inputs::InnerInputs;
+use super::tool::TASKS;
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use ensemble_core::conversation::{CompletionReason, ConversationState};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
@@ -16,6 +18,8 @@ const INPUT_KEYS: [&str; 2] = ["dependencies", "request"];
 pub struct InnerGiven {
     /// Values by name: the inputs, or part of the context where the inner ensemble declares no inputs.
     pub inputs: Context,
+    /// Names of `inputs` that are dropped where the inner ensemble declares other inputs.
+    pub optional: &'static [&'static str],
     /// The initial context.
     pub context: Context,
 }
@@ -30,17 +34,54 @@ pub trait Conversations: Send + Sync {
     ) -> BoxFuture<'a, Result<ConversationState, Failure>>;
 }
 
-/// Performs the executions of an agent that is an ensemble.
-pub struct SubEnsembleRunner(pub Arc<dyn Conversations>);
+/// Performs the executions of an agent, or the calls of a tool, that is an ensemble.
+pub struct SubEnsembleRunner {
+    conversations: Arc<dyn Conversations>,
+    /// For an agent: its templates. A tool gives its arguments.
+    inputs: Option<InnerInputs>,
+}
+
+impl SubEnsembleRunner {
+    /// For an agent.
+    pub fn agent(conversations: Arc<dyn Conversations>, inputs: InnerInputs) -> Self {
+        Self {
+            conversations,
+            inputs: Some(inputs),
+        }
+    }
+
+    /// For a tool: the arguments of a call are the inputs of its conversation.
+    pub fn tool(conversations: Arc<dyn Conversations>) -> Self {
+        Self {
+            conversations,
+            inputs: None,
+        }
+    }
+
+    /// The input of the inner conversation, and what else it is given.
+    fn given(&self, execution: &Execution) -> Result<(Arc<str>, InnerGiven), String> {
+        let (input, inputs) = match &self.inputs {
+            Some(inputs) => inputs.render(execution)?,
+            None => (execution.input.clone(), entries(&execution.parameters)),
+        };
+        let given = InnerGiven {
+            inputs,
+            optional: if self.inputs.is_some() { &[] } else { &TASKS },
+            context: context(execution),
+        };
+        Ok((input, given))
+    }
+}
 
 impl Runner for SubEnsembleRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
         Box::pin(async move {
-            let given = InnerGiven {
-                context: context(&execution),
-                inputs: Context::default(),
+            let (input, given) = match self.given(&execution) {
+                Ok(given) => given,
+                Err(error) => return Observed::failure(FailureKind::Unavailable, error),
             };
-            match self.0.hold(&execution, given).await {
+            let execution = Execution { input, ..execution };
+            match self.conversations.hold(&execution, given).await {
                 Ok(state) => observed(&execution, &state),
                 Err(failure) => Observed::failure(failure.kind, failure.error),
             }
@@ -50,11 +91,7 @@ impl Runner for SubEnsembleRunner {
 
 /// The initial context of the inner conversation: the `config` of the agent, its dependencies and its request.
 fn context(execution: &Execution) -> Context {
-    let own = execution
-        .parameters
-        .iter()
-        .map(|(key, value)| (key.as_str().into(), Arc::new(value.clone())));
-    let mut context: Context = own.collect();
+    let mut context = entries(&execution.parameters);
     let outputs: JsonMap = execution
         .dependencies
         .iter()
@@ -65,6 +102,13 @@ fn context(execution: &Execution) -> Context {
         context.insert(INPUT_KEYS[1].into(), Arc::new(json!(request)));
     }
     context
+}
+
+fn entries(map: &JsonMap) -> Context {
+    let entries = map.iter();
+    entries
+        .map(|(key, value)| (key.as_str().into(), Arc::new(value.clone())))
+        .collect()
 }
 
 fn observed(execution: &Execution, state: &ConversationState) -> Observed {

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::graph::Graph;
 use super::keys::{OF_FAILURES, Outputs};
 use crate::diagnostic::{Finding, did_you_mean};
@@ -51,7 +53,30 @@ fn templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Route)> {
             prompt.into_iter().chain(system).collect()
         }
         AgentKind::Input(input) => vec![(input.prompt.as_str(), route.key("input").key("prompt"))],
-        AgentKind::Script { .. } | AgentKind::Ensemble { .. } => Vec::new(),
+        AgentKind::Ensemble { prompt, inputs, .. } => {
+            let mut found: Vec<(&str, Route)> = Vec::new();
+            found.extend(prompt.as_deref().map(|text| (text, route.key("prompt"))));
+            for (name, value) in inputs {
+                texts(value, route.key("inputs").key(name.as_str()), &mut found);
+            }
+            found
+        }
+        AgentKind::Script { .. } => Vec::new(),
+    }
+}
+
+/// All texts in a value, with their places.
+fn texts<'v>(value: &'v Value, route: Route, found: &mut Vec<(&'v str, Route)>) {
+    match value {
+        Value::String(text) => found.push((text, route)),
+        Value::Array(items) => {
+            let numbered = items.iter().enumerate();
+            numbered.for_each(|(at, item)| texts(item, route.index(at), found));
+        }
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(key, value)| texts(value, route.key(key.as_str()), found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

@@ -48,10 +48,14 @@ pub enum AgentKind {
     Llm(Llm),
     /// A person who answers a question.
     Input(InputSpec),
-    /// Another ensemble; its final state is this agent's output.
+    /// Another ensemble; its result, or else its final state, is this agent's output.
     Ensemble {
         /// A path or a name.
         ensemble: String,
+        /// The input of the inner conversation, as a template; `None`: that of the outer one.
+        prompt: Option<String>,
+        /// What the inner conversation is given by name; texts, also inside lists and maps, are templates.
+        inputs: JsonMap,
     },
 }
 

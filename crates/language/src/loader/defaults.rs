@@ -22,13 +22,14 @@ const CHOOSERS: [(&str, &str); 5] = [
     ("ensemble", "ensemble"),
 ];
 
-/// The keys that only agents of one type have.
-const OF_ONE_KIND: [(&str, &str); 5] = [
-    ("prompt", "llm"),
-    ("system_prompt", "llm"),
-    ("tools", "llm"),
-    ("max_iterations", "llm"),
-    ("context_window", "llm"),
+/// The keys that only agents of these types have.
+const OF_SOME_KINDS: [(&str, &[&str]); 6] = [
+    ("prompt", &["llm", "ensemble"]),
+    ("system_prompt", &["llm"]),
+    ("inputs", &["ensemble"]),
+    ("tools", &["llm"]),
+    ("max_iterations", &["llm"]),
+    ("context_window", &["llm"]),
 ];
 
 /// The tree, with the defaults in every agent; `None` if that makes it too large.
@@ -156,7 +157,8 @@ fn is_for(default: &Entry, agent: &Node, kind: Option<&str>) -> bool {
                 chooses(default, key)
             };
     }
-    OF_ONE_KIND.iter().all(|(one, of)| *one != key || kind == Some(*of))
+    let of_others = |of: &[&str]| !kind.is_some_and(|kind| of.contains(&kind));
+    !OF_SOME_KINDS.iter().any(|(one, of)| *one == key && of_others(of))
 }
 
 /// The agent's own value, completed by the keys of the default where both are maps.

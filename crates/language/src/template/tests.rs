@@ -287,3 +287,33 @@ fn a_key_that_an_existing_output_lacks_is_noted_where_it_is_printed() {
         assert_eq!(missed(text), expected, "{text}");
     }
 }
+
+#[test]
+fn one_expression_alone_gives_its_value() {
+    let cases = [
+        ("{{ inputs.words }}", json!([1, 2])),
+        (" {{- context.scores.list[1] -}} ", json!({"deep": "down"})),
+        (
+            "{{ context.scores }}",
+            json!({"style": 7, "list": [1, {"deep": "down"}]}),
+        ),
+        ("{{ turn_count + 1 }}", json!(4)),
+        ("{{ context.half * 2 }}", json!(1.0)),
+        ("{{ writer }}", json!({"response": "Owls hoot.", "score": 8})),
+        ("{{ writer.score > 7 }}", json!(true)),
+        ("{{ context.missing }}", json!(null)),
+        ("{{ input | upper }}", json!("WRITE ABOUT OWLS")),
+        ("{{ [1, {'a': inputs.words}] }}", json!([1, {"a": [1, 2]}])),
+        // A text around it, or a second expression, makes a text.
+        ("{{ inputs.words }}!", json!("[1,2]!")),
+        ("{{ turn_count }}{{ execution }}", json!("32")),
+        ("{% if true %}{{ turn_count }}{% endif %}", json!("3")),
+        ("plain", json!("plain")),
+    ];
+    for (text, expected) in cases {
+        let value = Template::compile(text).and_then(|template| template.value(&scope()));
+        assert_eq!(value, Ok(expected), "{text}");
+    }
+    let unknown = Template::compile("{{ wirter }}").and_then(|template| template.value(&scope()));
+    assert!(unknown.is_err_and(|error| error.message.contains("unknown variable `wirter`")));
+}

@@ -22,7 +22,8 @@ pub(super) fn to_json_text(value: Seen) -> String {
     to_json(&value).to_string()
 }
 
-fn to_json(value: &Seen) -> Value {
+/// A value of a template as JSON.
+pub(super) fn to_json(value: &Seen) -> Value {
     match value.kind() {
         ValueKind::Undefined | ValueKind::None => Value::Null,
         ValueKind::Bool => Value::Bool(value.is_true()),

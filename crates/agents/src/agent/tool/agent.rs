@@ -10,7 +10,7 @@ use ensemble_language::data::{JsonMap, Request};
 use ensemble_language::past::Past;
 
 /// The names of arguments that can hold the task; the first that is present is used.
-const TASKS: [&str; 2] = ["input", "task"];
+pub(in crate::agent) const TASKS: [&str; 2] = ["input", "task"];
 
 /// The execution of the called agent: the arguments override its `config`, become its input if they hold a task, and
 /// are the request of the calling agent.

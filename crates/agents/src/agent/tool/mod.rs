@@ -26,6 +26,7 @@ use self::session::ToolSession;
 use super::dialogue::Tools;
 use super::llm::ToolSource;
 use super::{Execution, Runner};
+pub(in crate::agent) use agent::TASKS;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::{Permission, Tool, ToolUse};
 

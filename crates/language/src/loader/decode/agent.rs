@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::tool::Tools;
-use super::{Names, context_window, dependency, input, limits, reference, remote};
+use super::{Names, context_window, dependency, input, inputs, limits, reference, remote};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Trigger};
@@ -100,6 +100,7 @@ pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, fi
     for key in ["prompt", "system_prompt"] {
         fields.read(key, findings, text);
     }
+    fields.read("inputs", findings, inputs::given);
     fields.read("tools", findings, |at, findings| tools.uses(at, findings));
     fields.read("max_iterations", findings, count);
     fields.read("context_window", findings, context_window::read);
@@ -144,14 +145,30 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
     if chosen.len() == 1 && *kind != Kind::Script {
         refuse_history(fields, *kind, findings);
     }
+    if chosen.len() == 1 && *kind != Kind::Ensemble && fields.get("inputs").is_some() {
+        let message = format!("`inputs` is not allowed for an agent of type {}", kind.word());
+        let finding = Finding::error(codes::NOT_FOR_KIND, fields.at.route().key("inputs").as_key(), message);
+        findings.push(finding.help(
+            "this key is only allowed for agents with an `ensemble`; the inputs of the run are declared at the top of the file",
+        ));
+    }
     let at = fields.get(key)?;
     match kind {
         Kind::Script => reference(&at, findings).map(|script| AgentKind::Script {
             script: script.to_string(),
         }),
-        Kind::Ensemble => reference(&at, findings).map(|ensemble| AgentKind::Ensemble {
-            ensemble: ensemble.to_string(),
-        }),
+        Kind::Ensemble => {
+            let prompt = fields.read("prompt", findings, text);
+            let inputs = match fields.get("inputs") {
+                Some(at) => inputs::given(&at, findings),
+                None => Some(JsonMap::new()),
+            };
+            Some(AgentKind::Ensemble {
+                ensemble: reference(&at, findings)?.to_string(),
+                prompt,
+                inputs: inputs?,
+            })
+        }
         Kind::Input => input::read(&at, findings).map(AgentKind::Input),
         Kind::Llm => llm(fields, &at, *key == "model_profile", tools, findings),
     }
@@ -190,8 +207,9 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
     let conversation = fields.get("conversation");
     let memory = conversation.is_some_and(|at| at.node.get("memory").is_some());
     let mut places = Vec::new();
+    let of_ensembles = |key: &str| kind == Kind::Ensemble && key == "prompt";
     for key in ["prompt", "system_prompt", "context_window", "tools", "max_iterations"] {
-        if fields.get(key).is_some() {
+        if fields.get(key).is_some() && !of_ensembles(key) {
             places.push((key, route.key(key)));
         }
     }

@@ -1,5 +1,6 @@
 //! `inputs`: names and their JSON Schemas.
 
+use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::Input;
 use crate::loader::document::{Content, ScalarValue};
@@ -26,6 +27,15 @@ pub(super) fn all(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Input>
         }
     }
     sound.then_some(inputs)
+}
+
+/// Reads `inputs` of an agent that is an ensemble: names and values.
+pub(super) fn given(at: &Cursor<'_>, findings: &mut Findings) -> Option<JsonMap> {
+    let mut sound = true;
+    for (name, entry) in at.entries("a map from names to values", findings)? {
+        sound &= valid_name(name, &entry, findings);
+    }
+    json::map(at, findings).filter(|_| sound)
 }
 
 fn valid_name(name: &str, at: &Cursor<'_>, findings: &mut Findings) -> bool {

@@ -34,7 +34,7 @@ fn an_agent_has_what_it_does_not_say_itself() {
         // Keys of another kind are passed over.
         (
             "defaults: {type: llm, model: ollama/m, prompt: p, system_prompt: s, context_window: {max_tokens: 9}, max_iterations: 3, conversation: {memory: none, max_turns: 2}}\nagents: [{name: a}, {name: b, script: x, conversation: {trigger: every_turn}}, {name: c, input: q}, {name: d, ensemble: e}]",
-            "agents: [{name: a, model: ollama/m, prompt: p, system_prompt: s, context_window: {max_tokens: 9}, max_iterations: 3, conversation: {memory: none, max_turns: 2}}, {name: b, script: x, conversation: {trigger: every_turn, max_turns: 2}}, {name: c, input: q, conversation: {max_turns: 2}}, {name: d, ensemble: e, conversation: {max_turns: 2}}]",
+            "agents: [{name: a, model: ollama/m, prompt: p, system_prompt: s, context_window: {max_tokens: 9}, max_iterations: 3, conversation: {memory: none, max_turns: 2}}, {name: b, script: x, conversation: {trigger: every_turn, max_turns: 2}}, {name: c, input: q, conversation: {max_turns: 2}}, {name: d, ensemble: e, prompt: p, conversation: {max_turns: 2}}]",
         ),
         // An agent runs its own model, not that of the defaults too.
         (

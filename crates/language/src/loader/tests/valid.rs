@@ -266,7 +266,7 @@ fn every_kind_and_profile_is_read() {
     assert_eq!((inputs[1].prompt.as_str(), &inputs[1].responses), ("Really?", &None));
     assert_eq!(inputs[2].responses, Some(Responses::Script("answer.rhai".into())));
     assert_eq!(inputs[3].responses, Some(Responses::Profile("quick".into())));
-    assert!(matches!(&it.agents[7].kind, AgentKind::Ensemble { ensemble } if ensemble == "other.yaml"));
+    assert!(matches!(&it.agents[7].kind, AgentKind::Ensemble { ensemble, .. } if ensemble == "other.yaml"));
 
     let [quick, scripted, real] = it.model_profiles.as_slice() else {
         panic!()
