@@ -296,3 +296,36 @@ Feature: Inputs
       | place | message                       |
       | 3:58  | unknown variable `wirter`     |
       | 3:81  | the input `x` is not declared |
+
+  Scenario: What an ensemble takes and gives is told
+    Given the ensemble "c.yaml":
+      """
+      name: report
+      description: Writes a report.
+      default_task: Write.
+      inputs:
+        topic: {type: string, description: What it is about.}
+        tags: {type: array, items: {type: string}, default: [a]}
+        tone: {enum: [dry, warm], default: dry}
+      result: {text: outputs.writer.response}
+      agents:
+        - {name: writer, model: simulated/x}
+        - {name: boss, input: "Is it good?"}
+      """
+    When I run `ensemble explain c.yaml`
+    Then the exit code is 0
+    And stdout is:
+      """
+      report
+        Writes a report.
+
+      input: a text, default "Write."
+      inputs:
+        topic (string, required): What it is about.
+        tags (array of string, default ["a"])
+        tone (one of "dry", "warm", default "dry")
+      result:
+        text: outputs.writer.response
+      asks a person:
+        boss: Is it good?
+      """

@@ -44,8 +44,8 @@ pub(crate) enum ValidateFormat {
 /// `ensemble explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The code, such as E021; without one, all codes are listed
-    #[arg(value_name = "CODE")]
+    /// A code such as E021, or an ensemble: a file or a name; without it, all codes are listed
+    #[arg(value_name = "CODE|FILE|NAME")]
     pub code: Option<String>,
 }
 

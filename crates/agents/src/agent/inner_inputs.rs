@@ -21,7 +21,7 @@ pub struct InnerInputs {
 /// A value whose texts are templates.
 enum Compiled {
     Plain(Value),
-    Text(Template),
+    Text(Box<Template>),
     List(Vec<Compiled>),
     Map(Vec<(String, Compiled)>),
 }
@@ -71,7 +71,7 @@ impl Compiled {
     fn of(value: &Value, which: &str) -> Result<Self, BuildError> {
         Ok(match value {
             Value::String(text) => match compile_template(which, Some(text))? {
-                Some(template) => Self::Text(template),
+                Some(template) => Self::Text(Box::new(template)),
                 None => Self::Plain(value.clone()),
             },
             Value::Array(items) => {
