@@ -133,6 +133,27 @@ async fn of_two_runs_in_one_process_one_is_cancelled_and_the_other_goes_on() {
 }
 
 #[tokio::test]
+async fn an_answer_goes_to_the_agent_that_it_names() {
+    let two = (
+        "two.yaml",
+        "name: two\nagents:\n- {name: first, input: {prompt: one?}}\n- {name: second, input: {prompt: two?}}\n",
+    );
+    let (_folder, runs) = runs(&[two]);
+    let run = runs.start("two.yaml", RunOptions::default()).await.expect("starts");
+    let mut events = run.events();
+    let mut open = 2;
+    while open > 0 {
+        let event = events.next().await.expect("the log can be read").expect("it goes on");
+        open -= usize::from(matches!(event.kind, RunEventKind::Asked(_)));
+    }
+    run.answer("second", "b").await.expect("is asked");
+    run.answer("first", "a").await.expect("is asked");
+    let state = run.finish().await.expect("closes").state;
+    let said = |agent: &str| state.context().get(agent).expect("an output")["response"].clone();
+    assert_eq!((said("first"), said("second")), ("a".into(), "b".into()));
+}
+
+#[tokio::test]
 async fn every_subscriber_gets_every_record_once_from_wherever_it_asks() {
     let (_folder, runs) = runs(&[LOOP, TICK]);
     let options = RunOptions::default();
