@@ -114,7 +114,7 @@ impl Ending<'_> {
         for text in unsaid {
             let text = quoted(text);
             self.surroundings
-                .print_err(&format!("not said, because the run did not end well: --then {text}\n"));
+                .print_err(&format!("not said, because the run did not end well: {text}\n"));
         }
     }
 

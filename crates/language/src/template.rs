@@ -176,7 +176,8 @@ impl Template {
         Ok(String::from_utf8_lossy(&out.0).into_owned())
     }
 
-    /// The value of a template that is exactly one `{{ expression }}`; of every other template its rendered text.
+    /// The value of a template that is exactly one `{{ expression }}`; of every other template its rendered text. Keys that
+    /// are missing are noted as by [`Template::render`].
     pub fn value(&self, scope: &Scope) -> Result<Value, TemplateError> {
         let Some(expression) = only_expression(&self.text) else {
             return self.render(scope).map(Value::String);
@@ -186,9 +187,14 @@ impl Template {
         }
         let compiled = self.environment.compile_expression(expression);
         let value = compiled.and_then(|compiled| compiled.eval(view::root(scope)));
-        value
-            .map(|value| view::to_json(&value))
-            .map_err(|error| TemplateError::new(&self.text, &error))
+        let value = value.map_err(|error| TemplateError::new(&self.text, &error))?;
+        let value = view::to_json(&value);
+        scope.missed.take();
+        if value.is_null() {
+            // The rendering notes a missing key.
+            self.render(scope)?;
+        }
+        Ok(value)
     }
 
     fn unknown(&self, name: &str, listens_to: &[Arc<str>]) -> TemplateError {
@@ -219,6 +225,9 @@ pub fn check(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(), Fault> {
     }
 }
 
+/// The methods of maps in templates.
+const METHODS: [&str; 4] = ["get", "items", "keys", "values"];
+
 /// The inputs that a template reads as `inputs.NAME`, each with the place of its name; empty if it is not a template.
 pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
     if is_constant(text) || !text.contains("inputs") {
@@ -233,6 +242,8 @@ pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
         .collect();
     names.sort();
     names.dedup();
+    // A method of the map is not an input.
+    names.retain(|name| !METHODS.contains(&&**name) || !text.contains(&format!("inputs.{name}(")));
     let place = |name: &str| {
         let read = find_in_tags(text, &format!("inputs.{name}"));
         read.map_or(Span::new(0, text.len()), |span| {

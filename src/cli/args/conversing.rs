@@ -154,7 +154,8 @@ pub(crate) struct ForkArgs {
     /// The last turn to keep; 0 keeps only the input
     #[arg(long, value_name = "N")]
     pub at_turn: u32,
-    /// Add KEY to the context before the run continues; VALUE is JSON, or a string if it is not valid JSON
+    /// Give the input KEY anew, or add KEY to the context, before the run continues; VALUE is JSON, or a string if it is not
+    /// valid JSON
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
     /// Continue with this ensemble instead of the recorded one

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Execution;
 use super::build_error::{BuildError, compile_template};
-use super::scope::{listens_to, scope};
+use super::scope::{listens_to, scope, warn_of_missed};
 use ensemble_language::data::{Context, JsonMap};
 use ensemble_language::ensemble::Agent;
 use ensemble_language::template::{Template, TemplateError};
@@ -56,11 +56,13 @@ impl InnerInputs {
                 .into(),
             None => execution.input.clone(),
         };
+        warn_of_missed(&scope, "prompt", execution);
         let mut inputs = Context::default();
         for (name, compiled) in &self.inputs {
             let value = compiled
                 .value(&scope)
                 .map_err(|error| format!("inputs.{name}: {error}"))?;
+            warn_of_missed(&scope, &format!("inputs.{name}"), execution);
             inputs.insert(name.clone(), Arc::new(value));
         }
         Ok((input, inputs))

@@ -474,6 +474,9 @@ pub struct RunEnded {
     /// Details of the outcome, as text: the limit, the agent, or the condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// The first failure that nobody has handled, if it is the outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedExecution>,
     /// The condition that could not be evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionFailure>,
@@ -483,6 +486,15 @@ pub struct RunEnded {
     /// Warnings about the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// An execution that failed after all its attempts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedExecution {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// The turn.
+    pub turn: u32,
 }
 
 /// A condition, or an expression of the result, that could not be evaluated.
@@ -563,7 +575,7 @@ impl ExecutionFinished {
     }
 }
 
-/// The text for reports: `waiting for writer`, `condition false: …`.
+/// The text for reports: `waits for critic, which is about to answer again`.
 impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -580,6 +592,7 @@ impl fmt::Display for Awaited {
     }
 }
 
+/// The text for reports: `waiting for writer`, `condition false: …`.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

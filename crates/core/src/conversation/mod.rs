@@ -15,8 +15,8 @@ mod state;
 
 pub use event::{
     AttemptFailed, Awaited, Canceller, ConditionFailure, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted,
-    ForkedFrom, InputRequested, Interruption, MessageAdded, NotRun, Reason, Record, RequestsByTarget, RunEnded,
-    RunResumed, RunStarted, Start, TurnFinished, TurnStarted, Waiting,
+    FailedExecution, ForkedFrom, InputRequested, Interruption, MessageAdded, NotRun, Reason, Record, RequestsByTarget,
+    RunEnded, RunResumed, RunStarted, Start, TurnFinished, TurnStarted, Waiting,
 };
 pub use given::RunValue;
 pub use history::HistoryEntry;

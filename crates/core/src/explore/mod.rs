@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::conversation::{CompletionReason, NotRun};
 use ensemble_language::condition::Sources;
 use ensemble_language::ensemble::AgentKind;
-use ensemble_language::plan::Plan;
+use ensemble_language::plan::{Plan, PlannedResult};
 
 pub use oracle::Assumed;
 use oracle::World;
@@ -134,6 +134,12 @@ fn besides(plan: &Plan, world: &World) -> Vec<UnexploredOutcome> {
         add(
             CompletionReason::ConditionFailed,
             "a condition has no answer, as when it orders a text and a number".to_owned(),
+        );
+    }
+    if matches!(plan.result(), Some(PlannedResult::Map(_))) {
+        add(
+            CompletionReason::ConditionFailed,
+            "an expression of `result` has no answer".to_owned(),
         );
     }
     add(CompletionReason::Cancelled, "the run is cancelled".to_owned());

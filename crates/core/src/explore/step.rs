@@ -30,7 +30,7 @@ pub(super) enum Next {
     /// The state after the turn.
     Turn(Box<Position>),
     /// The end of the conversation: between two turns, or within a turn with this state.
-    End(RunEnded, Option<Box<ConversationState>>),
+    End(Box<RunEnded>, Option<Box<ConversationState>>),
 }
 
 /// A step in the form for reports.
@@ -111,7 +111,7 @@ impl Position {
         };
         let turn = match decision {
             Decision::StartTurn(turn) => turn,
-            Decision::End(ended) => return (Next::End(ended, None), told),
+            Decision::End(ended) => return (Next::End(Box::new(ended), None), told),
             Decision::Perform | Decision::FinishTurn(_) => unreachable!("no turn is open between two turns"),
         };
         let mut state = self.state.clone();
@@ -123,7 +123,7 @@ impl Position {
                     .retain(|claim, _| world.still_holds(*claim, &self.state, &state) && world.is_open(*claim, &state));
                 Next::Turn(Box::new(Position { state, remembered }))
             }
-            Decision::End(ended) => Next::End(ended, Some(Box::new(state))),
+            Decision::End(ended) => Next::End(Box::new(ended), Some(Box::new(state))),
             Decision::Perform | Decision::StartTurn(_) => unreachable!("every execution of the open turn has ended"),
         };
         (next, told)

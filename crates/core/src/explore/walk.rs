@@ -222,7 +222,7 @@ impl<'w> Walk<'w> {
                 Next::Turn(next) => position = *next,
                 Next::End(ended, inside) => {
                     let state = inside.as_deref().unwrap_or(&position.state);
-                    return Some(finished(&self.world.plan, ended, state, path));
+                    return Some(finished(&self.world.plan, *ended, state, path));
                 }
             }
         }

@@ -69,6 +69,9 @@ pub(super) fn ended(
     let ended = RunEnded {
         completion_reason,
         detail,
+        failed: state
+            .first_failure()
+            .filter(|_| completion_reason == CompletionReason::AgentFailed),
         condition: None,
         not_run: not_run(plan, state, answers),
         warnings: Vec::new(),

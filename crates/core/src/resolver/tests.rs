@@ -1,5 +1,6 @@
 //! The incremental resolver against a reading of the rules that scans everything, on random conversations.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -8,8 +9,7 @@ use serde_json::json;
 
 use super::{Decision, Readiness, decide, readiness};
 use crate::conversation::{
-    ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Reason, Record, RunStarted, Start,
-    TurnStarted,
+    ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Record, RunStarted, Start, TurnStarted,
 };
 use ensemble_language::data::{Context, Failure, FailureKind};
 use ensemble_language::ensemble::{Ending, WaitFor};
@@ -21,6 +21,7 @@ pub(crate) struct Driver {
     state: ConversationState,
     turns: Vec<TurnStarted>,
     results: Vec<(u32, AgentId, bool)>,
+    waited: Waited,
 }
 
 impl Driver {
@@ -34,6 +35,7 @@ impl Driver {
             state: ConversationState::new(plan.clone()),
             turns: Vec::new(),
             results: Vec::new(),
+            waited: Waited::new(),
         };
         driver.apply(Event::RunStarted(RunStarted {
             format: 1,
@@ -242,28 +244,33 @@ impl Oracle<'_> {
 }
 
 impl Oracle<'_> {
-    /// The agents that start, by the rule about waiting.
-    fn starts(&self) -> Vec<(AgentId, bool, Vec<usize>)> {
+    /// The agents that start, by the rule about waiting, and for how many turns in a row the others have waited for which
+    /// dependency.
+    fn starts(&self) -> (Vec<(AgentId, bool, Vec<usize>)>, Waited) {
         let ready: Vec<(AgentId, bool, Vec<usize>)> = self
             .plan
             .ids()
             .filter_map(|id| self.ready(id).map(|(requested, counts)| (id, requested, counts)))
             .collect();
         let ids: Vec<AgentId> = ready.iter().map(|(id, ..)| *id).collect();
-        let going = |with_feedback: bool| -> Vec<_> {
-            let goes = |(id, requested, _): &&(AgentId, bool, Vec<usize>)| {
-                *requested
-                    || !self
-                        .plan
-                        .incoming(*id)
-                        .any(|(_, edge)| self.waits(edge, &ids, with_feedback))
-            };
-            ready.iter().filter(goes).cloned().collect()
-        };
-        [going(true), going(false)]
-            .into_iter()
-            .find(|going| !going.is_empty())
-            .unwrap_or(ready)
+        for with_feedback in [true, false] {
+            let mut waited = Waited::new();
+            let mut going = ready.clone();
+            going.retain(|(id, requested, _)| {
+                let edges = self.plan.incoming(*id).map(|(_, edge)| edge);
+                let waits_for: Vec<&Edge> = edges
+                    .filter(|edge| !*requested && self.waits(edge, &ids, with_feedback))
+                    .collect();
+                for edge in &waits_for {
+                    waited.insert((*id, edge.position), self.waited(edge) + 1);
+                }
+                waits_for.is_empty()
+            });
+            if !going.is_empty() {
+                return (going, waited);
+            }
+        }
+        (ready, Waited::new())
     }
 
     fn waits(&self, edge: &Edge, ready: &[AgentId], with_feedback: bool) -> bool {
@@ -292,11 +299,7 @@ impl Oracle<'_> {
             .results
             .iter()
             .any(|(turn, who, success)| *who == edge.from && *turn >= since && edge.on.admits(*success));
-        about_to_come
-            && executed
-            && !unseen
-            && !self.plan.every_turn(own)
-            && self.waited(own, edge.position) < behind.len()
+        about_to_come && executed && !unseen && !self.plan.every_turn(own) && self.waited(edge) < behind.len()
     }
 
     /// Whether a way leads from one agent to the other without passing through `own`.
@@ -314,18 +317,13 @@ impl Oracle<'_> {
     }
 
     /// For how many turns in a row the agent has waited for this dependency.
-    fn waited(&self, agent: AgentId, position: usize) -> usize {
-        let name = self.plan.name(agent);
-        let waited = |turn: &&TurnStarted| {
-            turn.waiting.iter().any(|one| {
-                one.agent == *name
-                    && matches!(&one.reason, Reason::Waits { dependencies }
-                        if dependencies.iter().any(|awaited| awaited.position == position))
-            })
-        };
-        self.driver.turns.iter().rev().take_while(waited).count()
+    fn waited(&self, edge: &Edge) -> usize {
+        self.driver.waited.get(&(edge.to, edge.position)).copied().unwrap_or(0)
     }
 }
+
+/// For how many turns in a row agents have waited for the dependencies at these positions.
+type Waited = HashMap<(AgentId, usize), usize>;
 
 /// What the oracle compares of a start.
 fn comparable(plan: &Plan, start: &Start) -> (AgentId, bool, Vec<usize>) {
@@ -354,7 +352,9 @@ proptest! {
                 Decision::StartTurn(turn) => {
                     let oracle = Oracle { plan: &plan, driver: &driver };
                     let started: Vec<_> = turn.starts.iter().map(|start| comparable(&plan, start)).collect();
-                    prop_assert_eq!(started, oracle.starts(), "turn {}", turn.turn);
+                    let (starts, waited) = oracle.starts();
+                    prop_assert_eq!(started, starts, "turn {}", turn.turn);
+                    driver.waited = waited;
                     driver.turn(&plan, turn, &mut fate);
                 }
                 Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),

@@ -96,8 +96,7 @@ fn with_defaults(agent: &Arc<Node>, defaults: &[Entry]) -> Arc<Node> {
     let mut entries = own.clone();
     for default in defaults.iter().filter(|default| is_for(default, agent, kind)) {
         let value = match &*default.key {
-            // The only key of `conversation` that agents of one kind have.
-            "conversation" if kind != Some("llm") => without(&default.value, "memory"),
+            "conversation" => conversation_for(&default.value, kind),
             _ => default.value.clone(),
         };
         match entries.iter_mut().find(|entry| same_key(&entry.key, &default.key)) {
@@ -169,6 +168,17 @@ fn merged(own: &Arc<Node>, default: &Arc<Node>) -> Arc<Node> {
     let mut known: HashSet<&Arc<str>> = entries.iter().map(|entry| &entry.key).collect();
     let added = more.iter().filter(|entry| known.insert(&entry.key));
     rebuilt(own, Content::Mapping(entries.iter().chain(added).cloned().collect()))
+}
+
+/// Without the keys of `conversation` that only agents of another kind have.
+fn conversation_for(conversation: &Arc<Node>, kind: Option<&str>) -> Arc<Node> {
+    let mut conversation = conversation.clone();
+    for (key, of) in [("memory", "llm"), ("history", "script")] {
+        if kind != Some(of) {
+            conversation = without(&conversation, key);
+        }
+    }
+    conversation
 }
 
 fn without(map: &Arc<Node>, key: &str) -> Arc<Node> {

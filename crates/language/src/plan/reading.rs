@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::ensemble::{Agent, AgentKind, Ensemble, Llm, Memory, ModelChoice};
 use crate::template;
 
@@ -42,7 +44,23 @@ fn of_agent(ensemble: &Ensemble, agent: &Agent) -> Reading {
             history: usize::try_from(agent.conversation.history).unwrap_or(usize::MAX),
             ..Reading::default()
         },
-        AgentKind::Ensemble { .. } => Reading::default(),
+        AgentKind::Ensemble { prompt, inputs, .. } => {
+            let of_prompt = prompt.as_deref().is_some_and(template::uses_history);
+            Reading {
+                history: all_if(of_prompt || inputs.values().any(some_text_uses_history)),
+                ..Reading::default()
+            }
+        }
+    }
+}
+
+/// Whether a text in the value is a template that uses the history.
+fn some_text_uses_history(value: &Value) -> bool {
+    match value {
+        Value::String(text) => template::uses_history(text),
+        Value::Array(items) => items.iter().any(some_text_uses_history),
+        Value::Object(map) => map.values().any(some_text_uses_history),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

@@ -72,6 +72,7 @@ impl Story {
             }
             Event::RunEnded(ended) => {
                 self.ended = true;
+                self.warnings.extend(ended.warnings.iter().cloned());
                 let ended = Box::new(ended.clone());
                 self.events.push(StoryEvent::Ended { ended, at });
             }

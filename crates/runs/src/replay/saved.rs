@@ -94,6 +94,7 @@ fn records(mut saved: Saved) -> Vec<Record> {
         .map(|reason| RunEnded {
             completion_reason: reason,
             detail: saved.detail.take(),
+            failed: None,
             condition: None,
             not_run: Vec::new(),
             warnings: Vec::new(),

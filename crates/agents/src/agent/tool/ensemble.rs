@@ -1,4 +1,4 @@
-//! Ensembles as tools: a call runs one inner conversation, and the final state of the conversation is the result.
+//! Ensembles as tools: a call runs one inner conversation, and what the conversation gives is the result.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::agent::Execution;
 use ensemble_language::data::JsonMap;
 use ensemble_language::past::Past;
 
-/// The execution of the inner conversation: the arguments are its context, and its input if they hold a task.
+/// The execution of the inner conversation: the arguments are its inputs, and its input if they hold a task.
 ///
 /// The journal of the inner conversation is stored beside those of sub-ensembles. Its name contains the caller, the
 /// tool and the number of the call, separated by `@`, which no agent name contains. A call is not continued after a

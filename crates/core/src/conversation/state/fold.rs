@@ -268,7 +268,7 @@ impl ConversationState {
         }
         let fails_the_run = !success && plan.agent(id).on_error == OnError::Fail;
         if fails_the_run {
-            self.failed.insert(id);
+            self.failed.entry(id).or_insert(turn);
         }
         if plan
             .cap(id)

@@ -13,7 +13,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::counts::CountList;
-use super::event::{Interruption, RunEnded, RunStarted};
+use super::event::{FailedExecution, Interruption, RunEnded, RunStarted};
 use super::history::{HistoryEntry, HistoryList};
 use super::latest::LatestOutputs;
 use crate::thread::Thread;
@@ -85,8 +85,9 @@ pub struct ConversationState {
     candidates: BTreeSet<AgentId>,
     /// The agents for which the last turn had new outputs and whose readiness the facts exclude.
     stirred: BTreeSet<AgentId>,
-    /// The agents with a failure that no agent has handled, where such a failure is the outcome of the run.
-    failed: BTreeSet<AgentId>,
+    /// The agents with a failure that no agent has handled, where such a failure is the outcome of the run, with the turn of
+    /// the first of these failures.
+    failed: BTreeMap<AgentId, u32>,
     /// The agents that have reached their `max_agent_executions`.
     capped: BTreeSet<AgentId>,
     /// Whether history and warnings are stored.
@@ -121,7 +122,7 @@ impl ConversationState {
             latest_successes: [None; 2],
             candidates: BTreeSet::new(),
             stirred: BTreeSet::new(),
-            failed: BTreeSet::new(),
+            failed: BTreeMap::new(),
             capped: BTreeSet::new(),
             keeps_account: true,
             plan,
@@ -250,7 +251,16 @@ impl ConversationState {
 
     /// The first agent whose failure makes the run fail.
     pub fn first_failed(&self) -> Option<AgentId> {
-        self.failed.first().copied()
+        self.failed.keys().next().copied()
+    }
+
+    /// The first failure that nobody has handled, where such a failure is the outcome of the run.
+    pub fn first_failure(&self) -> Option<FailedExecution> {
+        let (agent, turn) = self.failed.iter().min_by_key(|(_, turn)| **turn)?;
+        Some(FailedExecution {
+            agent: self.plan.name(*agent).clone(),
+            turn: *turn,
+        })
     }
 
     /// The first agent that has reached its `max_agent_executions`.

@@ -41,6 +41,10 @@ fn an_agent_has_what_it_does_not_say_itself() {
             "defaults: {model: ollama/m}\nmodel_profiles: {p: {provider: ollama, model: m}}\nagents: [{name: a, model_profile: p}, {name: b}]",
             "agents: [{name: a, model_profile: p}, {name: b, model: ollama/m}]",
         ),
+        (
+            "defaults: {conversation: {history: 2, memory: none}}\nagents: [{name: a, script: x}, {name: b, model: ollama/m}, {name: c, input: {prompt: q}}]",
+            "agents: [{name: a, script: x, conversation: {history: 2}}, {name: b, model: ollama/m, conversation: {memory: none}}, {name: c, input: {prompt: q}, conversation: {}}]",
+        ),
         // What completes questions asks none.
         (
             "defaults: {input: {timeout_seconds: 9}, script: x}\nagents: [{name: a}, {name: b, input: {prompt: q, default: d}}]",

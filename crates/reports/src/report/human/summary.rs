@@ -63,11 +63,10 @@ impl Human {
             }
             reason if reason.is_resumable() => format!("  resume with: ensemble resume {id}\n"),
             CompletionReason::AgentFailed => {
-                let failed = state.first_failed().and_then(|agent| {
-                    let turn = state.agent(agent).last_failure()?;
-                    Some(format!(" --from {}@{turn}", state.plan().name(agent)))
+                let failed = state.ended().and_then(|ended| ended.failed.as_ref());
+                let from = failed.map_or_else(String::new, |failed| {
+                    format!(" --from {}@{}", failed.agent, failed.turn)
                 });
-                let from = failed.unwrap_or_default();
                 format!("  run it again with: ensemble rerun {id}{from}\n")
             }
             CompletionReason::Completed if self.in_chat => String::new(),

@@ -46,11 +46,10 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
         (_, Progress::Stopped(_) | Progress::Open) => vec![one("resume with", format!("ensemble resume {id}"))],
         (_, Progress::Ended(CompletionReason::AgentFailed | CompletionReason::ConditionFailed)) => {
             let turn = last_sound_turn(story);
-            let failed = first_failure(story).map(|(turn, agent)| {
-                one(
-                    "run it again with",
-                    format!("ensemble rerun {id} --from {agent}@{turn}"),
-                )
+            let failed = story.ended().and_then(|ended| ended.failed.as_ref());
+            let failed = failed.map(|failed| {
+                let from = format!("{}@{}", failed.agent, failed.turn);
+                one("run it again with", format!("ensemble rerun {id} --from {from}"))
             });
             let edited = one(
                 "fix the file and continue from before the failure",
@@ -75,14 +74,6 @@ pub fn quoted(text: &str) -> String {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', "'\\''"))
-}
-
-/// The turn and the agent of the first failed execution.
-fn first_failure(story: &Story) -> Option<(u32, &str)> {
-    story.turns().find_map(|turn| {
-        let failed = turn.executions.iter().find(|execution| execution.failure().is_some())?;
-        Some((turn.turn, &*failed.agent))
-    })
 }
 
 /// The last turn before the first failed execution.
