@@ -23,6 +23,7 @@ fn findings(code: &str, ensemble: &str) -> Vec<String> {
     for script in ["writer", "reviewer", "editor", "a", "b", "second", "lookup"] {
         workspace.write(&format!("{script}.rhai"), "let said = 1; said");
     }
+    workspace.write("broken.rhai", "let said = ; said");
     if code == "W016" {
         let configured = "model_profiles: {configured: {provider: ollama, model: mistral, fallback: fast}}\n";
         workspace.write(".ensemble/config.yaml", configured);

@@ -150,6 +150,50 @@ fn scripts_that_cannot_be_started() {
 }
 
 #[test]
+fn rhai_scripts_that_do_not_compile() {
+    let text = "\
+name: team
+agents:
+  - {name: a, script: broken.rhai}
+  - {name: b, input: {prompt: q, responses: {script: broken.rhai}}}
+  - {name: c, model_profile: p, prompt: x, tools: [t], context_window: {max_tokens: 9, strategy: {custom: broken.rhai}}}
+  - {name: d, script: missing.rhai}
+  - {name: e, input: {prompt: q, responses: {script: missing.rhai}}}
+tools:
+  t: {script: broken.rhai, parameters: {type: object}}
+model_profiles:
+  p: {provider: simulated, script: broken.rhai}
+";
+    let workspace = Workspace::new();
+    workspace.write("e/team.yaml", text);
+    workspace.write("scripts/broken.rhai", "let one = 1;\nlet two = ;\n");
+    let validated = |code: u8| {
+        workspace
+            .run(["validate", "e/team.yaml", "--format", "json"])
+            .expect_code(code.into())
+    };
+    let outcome = validated(2);
+    let expected = [
+        "E047 3:23",
+        "E047 4:54",
+        "E047 5:107",
+        "W003 6:23",
+        "W003 7:54",
+        "E047 9:15",
+        "E047 11:36",
+    ];
+    assert_eq!(codes(&outcome), expected);
+    let message = outcome.json()["diagnostics"][0]["message"].clone();
+    let place = "the script does not compile: scripts/broken.rhai:2:11: ";
+    assert!(
+        message.as_str().is_some_and(|text| text.starts_with(place)),
+        "{message}"
+    );
+    workspace.write("scripts/broken.rhai", "let one = 1;\nlet two = 2;\n");
+    assert_eq!(codes(&validated(0)), ["W003 6:23", "W003 7:54"]);
+}
+
+#[test]
 fn keys_are_known_from_scripts_models_and_choices() {
     let workspace = Workspace::new();
     workspace.write(

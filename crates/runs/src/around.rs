@@ -8,6 +8,8 @@
     reason = "this room looks at the files beside an ensemble"
 )]
 
+mod broken;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::Read;
@@ -19,6 +21,7 @@ use crate::outputs;
 use crate::prepare::{config_profiles, folder_of};
 use crate::project::Project;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
+use ensemble_agents::sandbox::ScriptError;
 use ensemble_language::check::{Around, OutputKeys};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Profile, Tool, ToolKind};
@@ -42,6 +45,8 @@ pub struct Folder<'s> {
     fault: Option<RunError>,
     scripts: RefCell<HashMap<String, Result<Resolved, Unavailable>>>,
     keys: RefCell<HashMap<PathBuf, Option<OutputKeys>>>,
+    /// Why a Rhai script does not compile.
+    broken: RefCell<HashMap<PathBuf, Option<ScriptError>>>,
 }
 
 impl<'s> Folder<'s> {
@@ -67,6 +72,7 @@ impl<'s> Folder<'s> {
             fault,
             scripts: RefCell::default(),
             keys: RefCell::default(),
+            broken: RefCell::default(),
         }
     }
 
@@ -98,11 +104,7 @@ impl<'s> Folder<'s> {
         if let Some(known) = self.keys.borrow().get(path) {
             return known.clone();
         }
-        let text = std::fs::metadata(path)
-            .ok()
-            .filter(|data| data.len() <= LARGEST)
-            .and_then(|_| std::fs::read_to_string(path).ok());
-        let found = text.and_then(|text| ensemble_agents::sandbox::output_keys(&text));
+        let found = text_of(path).and_then(|text| ensemble_agents::sandbox::output_keys(&text));
         let mut keys = self.keys.borrow_mut();
         if keys.len() >= MOST {
             keys.clear();
@@ -112,7 +114,11 @@ impl<'s> Folder<'s> {
     }
 
     fn script(&self, script: &str, at: At) -> Option<Finding> {
-        unavailable(self.resolved(script).err()?, at)
+        match self.resolved(script) {
+            Ok(Resolved::Rhai(path)) => self.broken(&path, at),
+            Ok(Resolved::Process(_)) => None,
+            Err(why) => unavailable(why, at),
+        }
     }
 
     /// The program or script of a tool.
@@ -174,12 +180,20 @@ impl Around for Folder<'_> {
         };
         let of_tool = |(name, tool): &(Arc<str>, Tool)| self.tool(tool, &Tool::route(name));
         let agents = ensemble.agents.iter().enumerate().filter_map(of_agent);
-        agents.chain(ensemble.tools.iter().filter_map(of_tool)).collect()
+        let named = agents.chain(ensemble.tools.iter().filter_map(of_tool));
+        named.chain(self.scripts_in_place_of_others(ensemble)).collect()
     }
 }
 
 fn unavailable(unavailable: Unavailable, at: At) -> Option<Finding> {
     Some(Finding::warning(codes::NO_SCRIPT, at, unavailable.message).help(unavailable.help))
+}
+
+/// The text of a script that is not too large.
+fn text_of(path: &Path) -> Option<String> {
+    let data = std::fs::metadata(path).ok()?;
+    let is_small = data.len() <= LARGEST;
+    is_small.then(|| std::fs::read_to_string(path).ok()).flatten()
 }
 
 fn given(file: &Path) -> PathBuf {

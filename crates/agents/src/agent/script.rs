@@ -329,8 +329,8 @@ impl Kind {
 }
 
 impl Places {
-    /// The first file of that name.
-    fn find(&self, name: &str) -> Option<PathBuf> {
+    /// The first file of that name: in the folder of the ensemble file, the project root, or its `scripts` folder.
+    pub fn find(&self, name: &str) -> Option<PathBuf> {
         self.candidates(name).into_iter().find(|path| path.is_file())
     }
 

@@ -60,6 +60,7 @@ codes! {
     TEMPLATE_NAME = "E044", "A template uses an unknown variable.";
     TOOL_CIRCLE = "E045", "Agents call each other as tools in a cycle.";
     UNKNOWN_INPUT = "E046", "A condition or a template reads an input that is not declared.";
+    BROKEN_SCRIPT = "E047", "A Rhai script does not compile.";
     NOT_READY = "E060", "An agent cannot run on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
