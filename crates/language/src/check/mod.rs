@@ -8,6 +8,7 @@ mod allow;
 #[cfg(feature = "random-ensembles")]
 mod bounds;
 mod circle;
+mod config;
 mod constant;
 mod edges;
 mod graph;
@@ -63,6 +64,7 @@ pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
     let outputs = &mut keys::Outputs::new(&graph, &ask);
     findings.extend(keys::check(&graph, outputs));
     findings.extend(templates::missing_keys(&graph, outputs));
+    findings.extend(config::check(ensemble, around.configured()));
     if let Some(configured) = around.configured() {
         let known = |name: &str| name == "simulated" || configured.iter().any(|(known, _)| **known == *name);
         findings.extend(profiles::unknown(ensemble, &known));

@@ -42,7 +42,7 @@ fn of_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
 }
 
 /// The templates of the agent and their places.
-fn templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Route)> {
+pub(super) fn templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Route)> {
     match &agent.kind {
         AgentKind::Llm(llm) => {
             let prompt = llm.prompt.as_deref().map(|text| (text, route.key("prompt")));

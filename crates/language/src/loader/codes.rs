@@ -77,6 +77,7 @@ codes! {
     ONE_SIDED_LOOP = "W017", "An agent of a loop cannot reach its `max_turns`, because the other agent may run too rarely.";
     MISSING_TEMPLATE_KEY = "W018", "A template prints a key that is never written.";
     RESPONSE_NOT_A_CHOICE = "W019", "A prepared answer is not one of the choices.";
+    UNREAD_CONFIG = "W020", "The `config` of an agent has no effect.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";

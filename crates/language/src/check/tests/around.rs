@@ -299,3 +299,62 @@ fn keys_in_templates_that_nobody_writes() {
         assert!(asked(on, of_a, prompt).is_empty(), "{on} {prompt}");
     }
 }
+
+#[test]
+fn config_that_no_prompt_uses() {
+    let configured: Vec<(Arc<str>, Profile)> = load(&Source::new(
+        "t",
+        "name: e\nagents: [{name: a, script: x}]\nmodel_profiles: {there: {provider: xai, model: n, system_prompt: 'Be {{ parameters.tone }}'}}",
+    ))
+    .ensemble
+    .expect("profiles")
+    .model_profiles;
+    let found = |agents: &str| {
+        let agents = format!(
+            "{agents}\nmodel_profiles:\n  plain: {{provider: xai, model: n, system_prompt: Be brief}}\n  falls: {{provider: xai, model: n, fallback: there}}\n"
+        );
+        let found = show(&diagnostics(&agents, configured.clone()));
+        found
+            .into_iter()
+            .filter(|one| one.starts_with("W020"))
+            .collect::<Vec<_>>()
+    };
+    let one = |rest: &str| {
+        found(&format!(
+            "- {{name: a, config: {{k: 1}}, {rest}}}\n- {{name: z, script: x}}"
+        ))
+    };
+    let at_config = ["W020 3:13 the `config` of `a` has no effect: none of its prompts uses `parameters`"];
+    for rest in [
+        "model: xai/n, prompt: hello",
+        "model_profile: plain, prompt: 'hello {{ input }}', system_prompt: x",
+        "model_profile: simulated",
+        "input: {prompt: q}",
+        "input: {prompt: q, responses: [k]}",
+        "input: {prompt: q, responses: {model_profile: plain}}",
+    ] {
+        assert_eq!(one(rest), at_config, "{rest}");
+    }
+    for rest in [
+        "model: xai/n, prompt: 'hello {{ parameters.k }}'",
+        "model: xai/n, prompt: x, system_prompt: 'hello {{ parameters.k }}'",
+        "model_profile: there",
+        "model_profile: falls",
+        "model_profile: unknown",
+        "input: {prompt: '{{ parameters }}'}",
+        "input: {prompt: q, responses: {script: s.rhai}}",
+        "input: {prompt: q, responses: {model_profile: falls}}",
+        "script: x",
+        "ensemble: x",
+    ] {
+        assert_eq!(one(rest), [""; 0], "{rest}");
+    }
+    let other = found("- {name: a, parameters: {k: 1}, model: xai/n}\n- {name: z, script: x}");
+    assert_eq!(other.len(), 1, "{other:?}");
+    assert!(other[0].starts_with("W020 3:3 "), "{other:?}");
+    assert_eq!(found("- {name: a, config: {k: 1}, model: xai/n}").len(), 1);
+    let shared = "- {name: a, model: xai/n}\n- {name: z, script: x}\ndefaults: {config: {k: 1}}";
+    assert_eq!(found(shared), [""; 0]);
+    let own = "- {name: a, model: xai/n, config: {j: 1}}\n- {name: z, script: x}\ndefaults: {config: {k: 1}}";
+    assert_eq!(found(own).len(), 1);
+}
