@@ -27,6 +27,7 @@ mod templates;
 mod text;
 mod too_late;
 mod tools;
+mod truths;
 mod turns;
 
 use std::sync::Arc;
@@ -64,7 +65,9 @@ pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
     let outputs = &mut keys::Outputs::new(&graph, &ask);
     findings.extend(keys::check(&graph, outputs));
     findings.extend(templates::missing_keys(&graph, outputs));
-    findings.extend(config::check(ensemble, around.configured()));
+    let profiles = profiles::Known::of(ensemble, around.configured().unwrap_or_default());
+    findings.extend(config::check(ensemble, &profiles));
+    findings.extend(truths::check(&graph, &profiles));
     if let Some(configured) = around.configured() {
         let known = |name: &str| name == "simulated" || configured.iter().any(|(known, _)| **known == *name);
         findings.extend(profiles::unknown(ensemble, &known));

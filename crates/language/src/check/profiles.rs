@@ -9,6 +9,20 @@ use crate::ensemble::{Agent, AgentKind, ContextWindow, Ensemble, Llm, ModelChoic
 use crate::loader::codes;
 use crate::source::{At, Route};
 
+/// The profiles that an ensemble can use, by name; those of its file come before those of the configuration.
+pub(super) struct Known<'e>(HashMap<&'e str, &'e Profile>);
+
+impl<'e> Known<'e> {
+    pub(super) fn of(ensemble: &'e Ensemble, configured: &'e [(Arc<str>, Profile)]) -> Self {
+        let least_first = configured.iter().rev().chain(ensemble.model_profiles.iter().rev());
+        Self(least_first.map(|(name, profile)| (&**name, profile)).collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&'e Profile> {
+        self.0.get(name).copied()
+    }
+}
+
 /// Warns of every profile that is neither in the file nor in `known`; another computer may have the profile.
 pub(super) fn unknown(ensemble: &Ensemble, known: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let inline: HashSet<&str> = ensemble.model_profiles.iter().map(|(name, _)| &**name).collect();

@@ -74,6 +74,7 @@ mod refusal;
 mod report;
 #[cfg(test)]
 mod tests;
+mod truths;
 mod value;
 
 use std::fmt;
@@ -95,6 +96,7 @@ pub use constant::Verdict;
 pub use expression::Expression;
 pub use reading::{Keyed, Reading};
 pub use reads::KeyRead;
+pub use truths::{OutputOf, TruthRead};
 
 /// The maximum length of a string created by a condition, and of a condition itself.
 const STRING_LIMIT: usize = 1 << 20;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ast::{Expr, Kind, Variable};
 use super::constant::Verdict;
+use super::truths::{TruthRead, truths_read};
 use super::{CompileError, Condition, KeyRead, constant, parse, reads};
 use crate::source::Span;
 
@@ -52,6 +53,13 @@ impl Reading {
             Keyed::Inputs => Variable::Inputs,
         };
         reads::keys_read(&self.expr, &[variable])
+    }
+
+    /// The keys of outputs of which it asks whether they are true, without a comparison.
+    pub fn truths_read(&self) -> Vec<TruthRead> {
+        let mut reads = Vec::new();
+        truths_read(&self.expr, true, &mut reads);
+        reads
     }
 
     /// The result of the condition, if it is the same for all values.

@@ -85,6 +85,7 @@ codes! {
     IDLE_TURNS = "H011", "An agent without dependencies can never reach its `max_turns`.";
     IDLE_EXECUTIONS = "H012", "A dependency's `max_executions` can never be reached.";
     SHARED_KEY = "H013", "A condition reads a key of the context that several agents write.";
+    TRUTH_OF_ANSWER = "H014", "A condition asks for the truth of a value that a model may answer as a string.";
     UNUSED_TOOL = "H020", "A tool of the file is not used.";
 }
 

@@ -20,7 +20,7 @@ explanations! {
     "W001" "W002" "W003" "W004"
     "W010" "W011" "W012" "W013" "W014" "W015" "W016" "W017" "W018" "W019" "W020"
     "H001" "H002" "H003"
-    "H010" "H011" "H012" "H013" "H020"
+    "H010" "H011" "H012" "H013" "H014" "H020"
 }
 
 /// The code with this name, in upper or lower case.
