@@ -12,8 +12,11 @@ use crate::ensemble::{
 use crate::plan::Plan;
 
 /// Conditions that never fail and whose results change during a conversation.
-const CONDITIONS: [&str; 5] = [
+const CONDITIONS: [&str; 8] = [
     "turn_count % 2 == 0",
+    "turn_count % 2 == 1",
+    "output != None and output.get('n', 0) > 1",
+    "output != None and output.get('n', 0) <= 1",
     "len(history) > 3",
     "context.get('n', 0) > 1",
     "executions.get('a0', 0) < 2",

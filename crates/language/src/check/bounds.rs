@@ -2,7 +2,7 @@
 //! the checks say of all runs must hold in each.
 
 use super::graph::Graph;
-use super::{edges, never, too_late, turns};
+use super::{edges, joins, never, too_late, turns};
 use crate::ensemble::Ensemble;
 
 /// Bounds that no run of the ensemble exceeds. Agents are in declaration order.
@@ -29,6 +29,7 @@ pub fn bounds(ensemble: &Ensemble) -> Bounds {
         never_run: never::blocked_agents(&graph)
             .into_iter()
             .chain(too_late::unreached(&graph))
+            .chain(joins::never_joined(&graph))
             .collect(),
         most_executions: turns::most_executions(&graph),
         most_starts: (0..ensemble.agents.len()).map(starts).collect(),

@@ -13,6 +13,7 @@ mod constant;
 mod edges;
 mod graph;
 mod inputs;
+mod joins;
 mod keys;
 mod limits;
 mod named;
@@ -93,6 +94,7 @@ fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
         inputs::check,
         constant::check,
         never::check,
+        joins::check,
         too_late::check,
         turns::check,
         edges::check,

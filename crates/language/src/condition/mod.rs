@@ -62,6 +62,7 @@ mod claims;
 mod constant;
 mod emit;
 mod engine;
+mod exclusive;
 mod expression;
 mod functions;
 mod lexer;

@@ -10,8 +10,8 @@ use crate::source::Span;
 
 /// The text of the condition.
 pub struct Reading {
-    text: Arc<str>,
-    expr: Expr,
+    pub(super) text: Arc<str>,
+    pub(super) expr: Expr,
 }
 
 /// A variable with keys that must be written by an agent.

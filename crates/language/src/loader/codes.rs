@@ -78,6 +78,7 @@ codes! {
     MISSING_TEMPLATE_KEY = "W018", "A template prints a key that is never written.";
     RESPONSE_NOT_A_CHOICE = "W019", "A prepared answer is not one of the choices.";
     UNREAD_CONFIG = "W020", "The `config` of an agent has no effect.";
+    EXCLUSIVE_JOIN = "W021", "An agent can never run, because it requires two dependencies that exclude each other.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";
