@@ -7,6 +7,8 @@
 
 mod around;
 mod before_a_run;
+mod joins;
+mod models;
 
 use super::check;
 use crate::diagnostic::{Diagnostic, Finding};
