@@ -13,6 +13,7 @@ mod program {
     mod context_window;
     mod continue_and_fork;
     mod edited;
+    mod edited_inputs;
     mod explain;
     mod format_versions;
     mod formats;

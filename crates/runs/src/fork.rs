@@ -5,22 +5,23 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::input::Answers;
 use ensemble_agents::agent::process::kill_leftovers;
-use ensemble_core::conversation::{Event, ForkedFrom, Record, RunStarted, Start};
+use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, Record, RunStarted, Start};
 use ensemble_core::executor::Clock;
 use ensemble_core::store::RunId;
 use ensemble_language::data::Context;
-use ensemble_language::ensemble::{AgentKind, Ensemble};
+use ensemble_language::ensemble::AgentKind;
 use ensemble_language::loader::{Changes, changes};
 use ensemble_language::plan::Plan;
 
+use crate::carried::{Carried, carry_over};
 use crate::error::RunError;
-use crate::inputs::{Given, carry_over, replaced};
+use crate::inputs::Given;
 use crate::options::RunOptions;
 use crate::prepare::{Prepared, prepare};
-use crate::ready::{Opening, Ready, RunGiven, replace_runners};
+use crate::ready::{Opening, Ready, replace_runners};
 use crate::recorded::{RecordedRun, recorded_ensemble, reruns};
 use crate::reuse::reusable;
-use crate::reused::{Reads, Reusable, Reusing};
+use crate::reused::{Added, Reads, Reusable, Reusing};
 use crate::runs::{Runs, WhichRun};
 
 /// A fork that is ready.
@@ -65,6 +66,19 @@ struct Fork {
     reuse: Reusable,
     set: Given,
     messages: Vec<Arc<str>>,
+}
+
+impl Fork {
+    /// With what the new run goes on. Beside inputs, what stands in the context can be set, save inputs of the run
+    /// before that the text does not take any more.
+    fn carried(&self, before: &RunStarted) -> Result<Carried, RunError> {
+        let mut state = ConversationState::new(self.origin.prepared.plan.clone());
+        if !self.set.values.is_empty() {
+            self.kept.iter().for_each(|record| state.apply(record));
+        }
+        let known = |name: &str| state.context().get(name).is_some() && before.inputs.get(name).is_none();
+        carry_over(self.text.prepared.plan.ensemble(), before, &self.kept, &self.set, known).map_err(RunError::Inputs)
+    }
 }
 
 impl Runs {
@@ -224,9 +238,14 @@ impl Runs {
             false => options.models.clone(),
         };
         let prepared = fork.text.prepared.clone();
+        let Carried {
+            given: starts_with,
+            set,
+        } = fork.carried(&before)?;
         let mut made = self.making(prepared.clone(), options, &models).make()?;
         if !fork.reuse.is_empty() {
-            let reuse = Arc::new(fork.reuse);
+            let added = Added::of(&before, &starts_with.inputs);
+            let reuse = Arc::new(fork.reuse.for_inputs(added));
             let answers = made.shared.answers.clone();
             replace_runners(&mut made, |at, agent, runner| {
                 if is_answered(&prepared.plan, &agent.kind, &agent.name, &answers) {
@@ -238,11 +257,18 @@ impl Runs {
                 }
             });
         }
-        let set = replaced(prepared.plan.ensemble(), &fork.set).map_err(RunError::Inputs)?;
         let set = (!set.is_empty()).then_some(Event::ContextSet(set));
-        let given = again(prepared.plan.ensemble(), &before)?;
-        let is_given = fork.text.edited.is_some() || set.is_some();
-        let shared_records = fork.kept.len() as u64 - 1 + u64::from(set.is_some());
+        let shared = fork.kept.len() as u64 - 1;
+        // What the run before did not decide by its own text and inputs, this one does not, either.
+        let given = match fork.text.edited.is_some() || set.is_some() {
+            true => Some(shared + u64::from(set.is_some())),
+            false => before
+                .forked_from
+                .as_ref()
+                .and_then(|from| from.given)
+                .map(|given| given.min(shared))
+                .filter(|given| *given > 0),
+        };
         let file = match &fork.text.edited {
             Some((path, _)) => self.project().folder.join(path).display().to_string(),
             None => before.ensemble_file.clone(),
@@ -252,10 +278,10 @@ impl Runs {
                 run_id: before.run_id.clone(),
                 turn: fork.turn,
                 repeats: fork.repeats,
-                given: is_given.then_some(shared_records),
+                given,
             }),
             project_root: before.project_root.clone(),
-            ..made.started(file, given, &models)
+            ..made.started(file, starts_with, &models)
         };
         let mut records = fork.kept;
         let edited = fork.text.edited.map(|(file, changes)| EditedText {
@@ -278,20 +304,6 @@ impl Runs {
             messages: fork.messages,
         })
     }
-}
-
-/// What the run before was given, as far as the ensemble still takes it.
-fn again(ensemble: &Ensemble, before: &RunStarted) -> Result<RunGiven, RunError> {
-    let inputs = carry_over(ensemble, &before.inputs).map_err(RunError::Inputs)?;
-    let mut context = before.context.clone();
-    for (name, value) in inputs.iter().filter(|(name, _)| before.context.get(name).is_none()) {
-        context.insert(name.clone(), value.clone());
-    }
-    Ok(RunGiven {
-        input: before.input.clone(),
-        context,
-        inputs,
-    })
 }
 
 /// Must the agent be executed again, whatever the record says?
@@ -331,15 +343,18 @@ fn who_ran(records: &[Record]) -> impl Iterator<Item = (u32, &Arc<str>)> {
     turns.flat_map(|turn| turn.starts.iter().map(|start| (turn.turn, &start.agent)))
 }
 
-/// The records up to the end of the turn.
+/// The records up to the end of the turn, with the values that a fork set after it.
 fn beginning(origin: &RecordedRun, turn: u32) -> Result<&[Record], RunError> {
     let records = &origin.journal.records;
-    if turn == 0 {
-        return Ok(&records[..1]);
-    }
-    let ends = |record: &Record| matches!(&record.event, Event::TurnFinished(finished) if finished.turn == turn);
+    let ends = |record: &Record| match &record.event {
+        Event::RunStarted(_) => turn == 0,
+        Event::TurnFinished(finished) => finished.turn == turn,
+        _ => false,
+    };
     if let Some(at) = records.iter().position(ends) {
-        return Ok(&records[..=at]);
+        let is_set = |record: &&Record| matches!(record.event, Event::ContextSet(_));
+        let set = records[at + 1..].iter().take_while(is_set).count();
+        return Ok(&records[..=at + set]);
     }
     let finished = records
         .iter()

@@ -68,39 +68,26 @@ pub(crate) fn resolve(ensemble: &Ensemble, given: &Given) -> Result<Option<Conte
             Err(why) => wrong.push(why),
         }
     }
-    let undeclared = given.values.iter().filter(|(name, _)| ensemble.input(name).is_none());
-    wrong.extend(undeclared.map(|(name, _)| WrongInput::Undeclared {
-        name: name.clone(),
-        similar: did_you_mean(name, declared.iter().map(|input| &*input.name)).map(str::to_owned),
-    }));
+    wrong.extend(undeclared(
+        ensemble,
+        declared,
+        given.values.iter().map(|(name, _)| name),
+    ));
     if wrong.is_empty() { Ok(Some(inputs)) } else { Err(wrong) }
 }
 
-/// The inputs of a run that goes on from another, perhaps by another text: those that it was given, as far as they are
-/// still declared.
-///
-/// # Errors
-/// All inputs that are wrong.
-pub(crate) fn carry_over(ensemble: &Ensemble, before: &Context) -> Result<Context, Vec<WrongInput>> {
-    let still = before.iter().filter(|(name, _)| ensemble.input(name).is_some());
-    let still: Context = still.map(|(name, value)| (name.clone(), value.clone())).collect();
-    Ok(resolve(ensemble, &still.into())?.unwrap_or_default())
-}
-
-/// Checks values that replace some inputs; other keys are not inputs.
-///
-/// # Errors
-/// All inputs that are wrong.
-pub(crate) fn replaced(ensemble: &Ensemble, set: &Given) -> Result<Context, Vec<WrongInput>> {
-    let mut wrong = Vec::new();
-    let mut values = set.values.clone();
-    for input in set.values.iter().filter_map(|(name, _)| ensemble.input(name)) {
-        match value(input, set) {
-            Ok(value) => values.insert(input.name.clone(), value),
-            Err(why) => wrong.push(why),
-        }
-    }
-    if wrong.is_empty() { Ok(values) } else { Err(wrong) }
+/// The names that are no inputs.
+pub(crate) fn undeclared<'a>(
+    ensemble: &Ensemble,
+    declared: &[Input],
+    names: impl Iterator<Item = &'a Arc<str>>,
+) -> Vec<WrongInput> {
+    let strange = names.filter(|name| ensemble.input(name).is_none());
+    let wrong = strange.map(|name| WrongInput::Undeclared {
+        name: name.clone(),
+        similar: did_you_mean(name, declared.iter().map(|input| &*input.name)).map(str::to_owned),
+    });
+    wrong.collect()
 }
 
 /// The inputs that an ensemble declares as the schema of one map, for tools that are ensembles. A task can be given, too.

@@ -20,6 +20,7 @@
 
 mod agents;
 pub mod around;
+mod carried;
 mod desk;
 mod error;
 mod events;

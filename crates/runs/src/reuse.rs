@@ -13,7 +13,7 @@ use ensemble_language::plan::Plan;
 
 use crate::error::RunError;
 use crate::recorded::RecordedRun;
-use crate::reused::{Reads, Reusable, digest_of_reads};
+use crate::reused::{Added, Reads, Reusable, digest_of_reads};
 
 /// An agent, and which of its executions.
 type Executed = (Arc<str>, u32);
@@ -68,7 +68,7 @@ fn reads(
         if follows(plan, state, slot, followed) || (also.history && heard_of().any(|one| followed.contains(&one))) {
             following.push((slot.start.agent.clone(), slot.start.execution));
         }
-        let digest = digest_of_reads(&execution, also);
+        let digest = digest_of_reads(&execution, also, &Added::default());
         reads.insert(slot.start.agent.clone(), digest);
     }
     followed.extend(following);

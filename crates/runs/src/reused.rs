@@ -1,19 +1,44 @@
 //! Results of one run taken over into another: for the same agent, the same execution and the same digest of what
 //! it read, never by position.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::json;
 
+use ensemble_core::conversation::RunStarted;
 use ensemble_core::runner::{BoxFuture, Execution, Observation, Observed, Runner};
-use ensemble_language::data::digest;
+use ensemble_language::data::{Context, digest};
 use ensemble_language::plan::{AgentId, Plan};
 
 /// Results that may be taken over.
 #[derive(Debug, Default)]
 pub(crate) struct Reusable {
     results: HashMap<(Arc<str>, u32), (String, Observation)>,
+    added: Added,
+}
+
+/// Inputs that the run before did not take. What reads the same but for them reads the same: an agent whose text names
+/// one was changed, too.
+#[derive(Debug, Default)]
+pub(crate) struct Added {
+    /// Those that are not among its inputs.
+    inputs: HashSet<Arc<str>>,
+    /// Those of them that were not in its initial context, either.
+    context: HashSet<Arc<str>>,
+}
+
+impl Added {
+    /// Those of `inputs` that the run before did not take.
+    pub(crate) fn of(before: &RunStarted, inputs: &Context) -> Self {
+        let names = inputs.iter().map(|(name, _)| name.clone());
+        let inputs: HashSet<Arc<str>> = names.filter(|name| before.inputs.get(name).is_none()).collect();
+        let is_new = |name: &&Arc<str>| before.context.get(name).is_none();
+        Self {
+            context: inputs.iter().filter(is_new).cloned().collect(),
+            inputs,
+        }
+    }
 }
 
 /// What the agent reads beside what every execution reads.
@@ -44,21 +69,33 @@ pub(crate) struct Reusing {
 
 /// The digest of what an execution reads: the input, the outputs of its dependencies, the request, and what the agent
 /// and its model have said before; where a prompt without variables is followed by what everybody has said, that; for an
-/// agent without dependencies also the context; for one that reads the history also that; and the inputs of the run.
-pub(crate) fn digest_of_reads(execution: &Execution, reads: Reads) -> String {
+/// agent without dependencies also the context; for one that reads the history also that; and the inputs of the run. Inputs
+/// that were `added` do not count.
+pub(crate) fn digest_of_reads(execution: &Execution, reads: Reads, added: &Added) -> String {
+    let context = reads.context.then(|| without(&execution.context, &added.context));
+    let inputs = without(&execution.inputs, &added.inputs);
     let mut read = json!({
         "input": execution.input,
         "dependencies": execution.dependencies,
         "others": execution.other_outputs,
         "request": execution.request,
         "thread": execution.thread,
-        "context": reads.context.then_some(&execution.context),
+        "context": context,
         "history": reads.history.then_some(&execution.history),
     });
-    if !execution.inputs.is_empty() {
-        read["inputs"] = json!(execution.inputs);
+    if !inputs.is_empty() {
+        read["inputs"] = json!(inputs);
     }
     digest(&read.to_string())
+}
+
+/// The values, without those of these names.
+fn without(values: &Arc<Context>, names: &HashSet<Arc<str>>) -> Arc<Context> {
+    if names.is_empty() {
+        return values.clone();
+    }
+    let rest = values.iter().filter(|(name, _)| !names.contains(*name));
+    Arc::new(rest.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 impl Reusable {
@@ -72,10 +109,15 @@ impl Reusable {
         self.results.is_empty()
     }
 
+    /// For a run with those inputs beside the ones of the run before.
+    pub(crate) fn for_inputs(self, added: Added) -> Self {
+        Self { added, ..self }
+    }
+
     fn get(&self, execution: &Execution, reads: Reads) -> Option<&Observation> {
         let key = (execution.agent_name.clone(), execution.execution);
         let (read, observation) = self.results.get(&key)?;
-        (digest_of_reads(execution, reads) == *read).then_some(observation)
+        (digest_of_reads(execution, reads, &self.added) == *read).then_some(observation)
     }
 }
 
@@ -101,7 +143,7 @@ mod tests {
 
     use super::*;
     use ensemble_core::thread::{Iteration, Message, Role, Thread};
-    use ensemble_language::data::{Context, JsonMap, Request};
+    use ensemble_language::data::{JsonMap, Request};
 
     const OUTPUTS: Reads = Reads {
         context: false,
@@ -131,7 +173,12 @@ mod tests {
             let Observed::Finished(observation) = Observed::success(said(number)) else {
                 panic!("a success has finished")
             };
-            reusable.insert("judge".into(), number, digest_of_reads(&read, reads), observation);
+            reusable.insert(
+                "judge".into(),
+                number,
+                digest_of_reads(&read, reads, &Added::default()),
+                observation,
+            );
         }
         reusable
     }
