@@ -183,7 +183,8 @@ impl Runs {
             None => None,
         };
         let for_models = !options.live.is_empty();
-        let (recordings, prepared) = match record {
+        let by_own_text = edited.is_none() && matches!(record, RunRecord::Run(_));
+        let (mut recordings, prepared) = match record {
             RunRecord::Run(run) => {
                 let reader = run.read().await?;
                 let recordings = Recordings::of_log(reader, for_models, options.progress.take()).await?;
@@ -212,6 +213,9 @@ impl Runs {
                 (recordings, prepared)
             }
         };
+        if !by_own_text {
+            recordings.take_inputs(prepared.plan.ensemble())?;
+        }
         Ok((recordings, Arc::new(prepared)))
     }
 }

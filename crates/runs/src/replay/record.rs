@@ -11,10 +11,13 @@ use ensemble_core::conversation::{
 use ensemble_core::runner::{BoxFuture, Observation};
 use ensemble_core::store::{ReadError, RunReader};
 use ensemble_language::data::{JsonMap, Usage};
+use ensemble_language::ensemble::Ensemble;
 
 use super::compare::{RecordedDecision, RecordedDecisions};
 use super::recorded::{Recorded, RecordedTurn, Recording};
+use crate::carried::carry_over;
 use crate::error::RunError;
+use crate::inputs::Given;
 
 /// Is told how far a long record was read: the position of the log.
 pub type Progress = dyn Fn(u64) + Send + Sync;
@@ -77,6 +80,14 @@ impl Recordings {
             progress,
         };
         Ok(Self::new(started, Box::new(turns)))
+    }
+
+    /// Gives the run the inputs that the ensemble declares, which may be others than it was started with.
+    pub(crate) fn take_inputs(&mut self, ensemble: &Ensemble) -> Result<(), RunError> {
+        let carried = carry_over(ensemble, &self.started, &[], &Given::default(), |_| false);
+        let given = carried.map_err(RunError::Inputs)?.given;
+        (self.started.context, self.started.inputs) = (given.context, given.inputs);
+        Ok(())
     }
 
     /// Hands over the records that are not decided again.
