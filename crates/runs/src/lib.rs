@@ -30,6 +30,7 @@ pub mod given;
 mod host;
 mod inner;
 mod inputs;
+mod kept;
 mod options;
 mod outputs;
 mod parts;
