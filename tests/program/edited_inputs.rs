@@ -1,7 +1,5 @@
 //! Inputs of a run that goes on from another, or is decided again: by the same text, or by one that declares others.
 
-#![expect(clippy::disallowed_methods, reason = "tests look at files")]
-
 use crate::support::{Outcome, Workspace};
 use serde_json::{Value, json};
 
