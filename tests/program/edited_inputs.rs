@@ -88,6 +88,8 @@ fn set_gives_what_the_run_before_lacks_or_has_otherwise() {
         assert_eq!(seen(&forked).pop(), Some(json!("lake")));
         assert_eq!(forked.sequence(), ["1 one", "2 one", "2 two"]);
         command(&workspace, &format!("replay {}", id(&forked))).expect_code(0);
+        let before_it_was_set = json_of(&workspace, &format!("fork {} --at-turn 0", id(&forked)));
+        assert_eq!(seen(&before_it_was_set).pop(), Some(json!("lake")));
     }
 }
 
