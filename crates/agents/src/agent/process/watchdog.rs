@@ -307,11 +307,12 @@ mod tests {
         let (mut child, group) = sleeper();
         let lose = || {
             watchdog.with(|state| {
-                state
-                    .process
-                    .as_mut()
-                    .map(|process| (process.child.kill(), process.child.wait()))
-            })
+                let process = state.process.as_mut().expect("it was started");
+                process.child.kill().expect("killed");
+                process.child.wait().expect("it ends");
+                // A child that another test is just starting holds the other end of the pipe until it runs its program.
+                while !await_end(&process.messages) {}
+            });
         };
         assert_eq!(watchdog.watch(group), None);
         let first = pid_of(&watchdog).expect("it was started");
