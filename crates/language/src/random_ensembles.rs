@@ -12,15 +12,19 @@ use crate::ensemble::{
 use crate::plan::Plan;
 
 /// Conditions that never fail and whose results change during a conversation.
-const CONDITIONS: [&str; 8] = [
+const CONDITIONS: [&str; 6] = [
     "turn_count % 2 == 0",
     "turn_count % 2 == 1",
-    "output != None and output.get('n', 0) > 1",
-    "output != None and output.get('n', 0) <= 1",
     "len(history) > 3",
     "context.get('n', 0) > 1",
     "executions.get('a0', 0) < 2",
     "True",
+];
+
+/// Conditions of which never both hold.
+const EXCLUSIVE: [&str; 2] = [
+    "output != None and output.get('n', 0) > 1",
+    "output != None and output.get('n', 0) <= 1",
 ];
 
 fn dependency(agents: usize) -> impl Strategy<Value = Dependency> {
@@ -105,6 +109,7 @@ pub fn limited_conversation() -> impl Strategy<Value = (Plan, Vec<Vec<u8>>)> {
                 match twist() {
                     at if at.is_multiple_of(4) => dependency.condition = Some(NEVER[at / 4 % NEVER.len()].to_owned()),
                     at if at.is_multiple_of(3) => dependency.condition = None,
+                    at if at.is_multiple_of(5) => dependency.condition = Some(EXCLUSIVE[at / 5 % 2].to_owned()),
                     _ => {}
                 }
             }
