@@ -4,7 +4,6 @@
 //! when the ensemble changes. Decisions (`turn_started`, `turn_finished`, `run_ended`) follow from the state, and a
 //! replay makes them again. All other events are observations; a replay finds them by turn, agent and attempt.
 
-use std::fmt;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -13,10 +12,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::CompletionReason;
+use super::interruption::Interruption;
+use super::reason::Reason;
 use crate::thread::Iteration;
 use ensemble_language::condition::Read;
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
-use ensemble_language::ensemble::WaitFor;
 
 /// One event with its number in the journal and its time.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,57 +171,6 @@ pub struct Waiting {
     pub reason: Reason,
 }
 
-/// The reason why an agent does not run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "reason", rename_all = "snake_case")]
-pub enum Reason {
-    /// Agents that it depends on have not ended with the required result.
-    WaitingFor {
-        /// The agents.
-        agents: Vec<Arc<str>>,
-    },
-    /// A condition was false.
-    ConditionFalse {
-        /// The agent that the condition reads.
-        dependency: Arc<str>,
-        /// The text of the condition.
-        condition: Arc<str>,
-        /// The values that the condition read.
-        values: Vec<Read>,
-    },
-    /// The agent has reached one of its limits: `max_turns`, or the `max_executions` of a dependency.
-    LimitReached {
-        /// The limit.
-        limit: Arc<str>,
-        /// The number of executions at which the limit was reached.
-        count: u32,
-    },
-    /// The agent is ready, but what it would read is about to be replaced.
-    Waits {
-        /// The dependencies that it waits for.
-        dependencies: Vec<Awaited>,
-    },
-    /// There is no new output that the agent has not read.
-    NothingNew,
-    /// The agent belongs to a tool, and does not run by itself.
-    OnlyTool,
-    /// The agent was ready, but the run had ended.
-    RunEnded,
-}
-
-/// A dependency for which a ready agent waits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Awaited {
-    /// The agent that is depended on.
-    pub agent: Arc<str>,
-    /// The position of the dependency, from 0.
-    pub position: usize,
-    /// What the agent waits for.
-    pub wait_for: WaitFor,
-    /// An agent that is ready now and whose execution can lead to an output of `agent`; often `agent` itself.
-    pub ready: Arc<str>,
-}
-
 /// An attempt of an execution starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionStarted {
@@ -364,76 +313,6 @@ pub struct InputRequested {
     pub question: Question,
 }
 
-/// An event outside the conversation that ends the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Cause", into = "Cause")]
-pub enum Interruption {
-    /// The run was cancelled.
-    Cancelled {
-        /// Who cancelled the run.
-        by: Canceller,
-    },
-    /// The run reached its `timeout_seconds`.
-    Timeout,
-}
-
-/// The person or program that cancels a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Canceller {
-    /// A person at the terminal, with Ctrl-C.
-    Keyboard,
-    /// A process that sent SIGTERM.
-    Signal,
-    /// A program that controls the run, with the name that it gives.
-    Client(Arc<str>),
-}
-
-/// `Ctrl-C`, `SIGTERM`, or the name of the program.
-impl fmt::Display for Canceller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Keyboard => "Ctrl-C",
-            Self::Signal => "SIGTERM",
-            Self::Client(name) => name,
-        })
-    }
-}
-
-/// The form of an [`Interruption`] in a journal.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(tag = "cause", rename_all = "snake_case")]
-enum Cause {
-    CtrlC,
-    Terminated,
-    Cancelled { by: Arc<str> },
-    Timeout,
-}
-
-impl From<Cause> for Interruption {
-    fn from(cause: Cause) -> Self {
-        let by = match cause {
-            Cause::Timeout => return Self::Timeout,
-            Cause::CtrlC => Canceller::Keyboard,
-            Cause::Terminated => Canceller::Signal,
-            Cause::Cancelled { by } => Canceller::Client(by),
-        };
-        Self::Cancelled { by }
-    }
-}
-
-impl From<Interruption> for Cause {
-    fn from(interruption: Interruption) -> Self {
-        match interruption {
-            Interruption::Timeout => Self::Timeout,
-            Interruption::Cancelled { by } => match by {
-                Canceller::Keyboard => Self::CtrlC,
-                Canceller::Signal => Self::Terminated,
-                Canceller::Client(by) => Self::Cancelled { by },
-            },
-        }
-    }
-}
-
 /// All executions of a turn have ended, and their results are merged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnFinished {
@@ -571,55 +450,6 @@ impl ExecutionFinished {
         match &self.end {
             ExecutionEnd::Succeeded(_) => None,
             ExecutionEnd::Failed(failure) => Some(failure),
-        }
-    }
-}
-
-/// The text for reports: `waits for critic, which is about to answer again`.
-impl fmt::Display for Awaited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            agent, ready, wait_for, ..
-        } = self;
-        match wait_for {
-            WaitFor::Settled if agent == ready => {
-                write!(f, "waits until {agent} has settled; it is about to answer again")
-            }
-            WaitFor::Settled => write!(f, "waits until {agent} has settled; {ready} is about to run"),
-            _ if agent == ready => write!(f, "waits for {agent}, which is about to answer again"),
-            _ => write!(f, "waits for {agent}, which is about to answer again after {ready}"),
-        }
-    }
-}
-
-/// The text for reports: `waiting for writer`, `condition false: …`.
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WaitingFor { agents } => write!(f, "waiting for {}", agents.join(", ")),
-            Self::ConditionFalse {
-                dependency,
-                condition,
-                values,
-            } => {
-                write!(f, "condition false on {dependency}: {condition}")?;
-                for (at, read) in values.iter().enumerate() {
-                    let separator = if at == 0 { " (" } else { ", " };
-                    write!(f, "{separator}{} = {}", read.expression, read.value)?;
-                }
-                if values.is_empty() { Ok(()) } else { f.write_str(")") }
-            }
-            Self::LimitReached { limit, count } => write!(f, "limit reached: {limit} {count}"),
-            Self::Waits { dependencies } => {
-                for (at, awaited) in dependencies.iter().enumerate() {
-                    f.write_str(if at == 0 { "" } else { "; " })?;
-                    awaited.fmt(f)?;
-                }
-                Ok(())
-            }
-            Self::NothingNew => f.write_str("nothing new"),
-            Self::OnlyTool => f.write_str("it is a tool and does not run by itself"),
-            Self::RunEnded => f.write_str("the run ended first"),
         }
     }
 }

@@ -7,20 +7,24 @@ mod counts;
 mod event;
 mod given;
 mod history;
+mod interruption;
 mod latest;
 mod outcome;
+mod reason;
 mod result;
 mod standing;
 mod state;
 
 pub use event::{
-    AttemptFailed, Awaited, Canceller, ConditionFailure, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted,
-    FailedExecution, ForkedFrom, InputRequested, Interruption, MessageAdded, NotRun, Reason, Record, RequestsByTarget,
-    RunEnded, RunResumed, RunStarted, Start, TurnFinished, TurnStarted, Waiting,
+    AttemptFailed, ConditionFailure, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, FailedExecution,
+    ForkedFrom, InputRequested, MessageAdded, NotRun, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted,
+    Start, TurnFinished, TurnStarted, Waiting,
 };
 pub use given::RunValue;
 pub use history::HistoryEntry;
+pub use interruption::{Canceller, Interruption};
 pub use outcome::CompletionReason;
+pub use reason::{Awaited, Reason};
 pub use result::{RunResult, usage_by_agent};
 pub(crate) use standing::{DependencyFact, Why, dependency_fact, is_unseen};
 pub use standing::{Standing, standing};

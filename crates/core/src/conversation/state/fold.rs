@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use super::turn::{OpenExecution, OpenTurn, Slot};
 use super::{AGENT_REQUESTS, AgentState, ConversationState};
 use crate::conversation::event::{
-    AttemptFailed, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested, Reason, Record,
-    RunResumed, RunStarted, TurnFinished, TurnStarted,
+    AttemptFailed, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested, Record, RunResumed,
+    RunStarted, TurnFinished, TurnStarted,
 };
 use crate::conversation::history::HistoryEntry;
+use crate::conversation::reason::Reason;
 use crate::conversation::standing::{Standing, standing};
 use ensemble_language::data::{Context, Failure, Usage, digest};
 use ensemble_language::ensemble::{AgentKind, Memory, OnError};

@@ -13,8 +13,9 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::counts::CountList;
-use super::event::{FailedExecution, Interruption, RunEnded, RunStarted};
+use super::event::{FailedExecution, RunEnded, RunStarted};
 use super::history::{HistoryEntry, HistoryList};
+use super::interruption::Interruption;
 use super::latest::LatestOutputs;
 use crate::thread::Thread;
 use ensemble_language::condition::Facts;

@@ -3,6 +3,7 @@
 mod bombs;
 mod defaults;
 mod errors;
+mod given_errors;
 mod model_errors;
 mod places;
 mod schema;
