@@ -143,6 +143,10 @@ fn help(error: &RunError) -> Option<String> {
                 format!("it ran in turn {}", turns.join(", "))
             }
         },
+        RunError::NoPart { keys, .. } => match keys.as_slice() {
+            [] => "its executions have no parts; write AGENT@TURN".to_owned(),
+            keys => format!("its parts are {}", keys.join(", ")),
+        },
         RunError::AgentIsGone { .. } => "fork at an earlier turn, or keep the agent".to_owned(),
         RunError::NoEnsemble => "name it with --ensemble FILE".to_owned(),
         RunError::Commit(CommitError::Write { .. }) => {

@@ -29,25 +29,40 @@ pub(super) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, C
 
 /// `ensemble rerun`.
 pub(super) fn rerun(args: &RerunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let (agent, turn) = place(&args.from)?;
+    let Place { agent, part, turn } = place(&args.from)?;
     let showing = showing(&args.showing, surroundings);
     let runs = surroundings.runs_with(&showing.operator);
     let options = given::options(&args.answering, &args.driving, showing, surroundings)?;
     let ending = Ending::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let edited = args.ensemble.as_deref();
-        let fork = runs.rerun(args.run.as_deref(), agent, turn, edited, options).await?;
+        let fork = runs
+            .rerun(args.run.as_deref(), agent, part, turn, edited, options)
+            .await?;
         print_changes(fork.edited.as_ref(), &args.showing, surroundings);
         let messages: QueuedMessages = fork.messages.into_iter().collect();
         drive(fork.ready, messages, ending).await
     })
 }
 
-/// Parses `agent@turn`.
-fn place(given: &str) -> Result<(&str, u32), CliError> {
-    let parsed = given.split_once('@').filter(|(agent, _)| !agent.is_empty());
-    let parsed = parsed.and_then(|(agent, turn)| Some((agent, turn.parse().ok().filter(|turn| *turn > 0)?)));
-    parsed.ok_or_else(|| CliError::usage(format!("--from takes AGENT@TURN, not `{given}`")))
+/// An execution, or a part of it.
+struct Place<'a> {
+    agent: &'a str,
+    part: Option<&'a str>,
+    turn: u32,
+}
+
+/// Parses `agent@turn` or `agent[key]@turn`. A key may contain any character.
+fn place(given: &str) -> Result<Place<'_>, CliError> {
+    let parsed = given.rsplit_once('@').and_then(|(executed, turn)| {
+        let turn = turn.parse().ok().filter(|turn| *turn > 0)?;
+        let (agent, part) = match executed.split_once('[') {
+            Some((agent, key)) => (agent, Some(key.strip_suffix(']')?)),
+            None => (executed, None),
+        };
+        (!agent.is_empty()).then_some(Place { agent, part, turn })
+    });
+    parsed.ok_or_else(|| CliError::usage(format!("--from takes AGENT@TURN or AGENT[KEY]@TURN, not `{given}`")))
 }
 
 /// Prints the changes of an edited ensemble, and which changed agents ran before the fork.

@@ -18,7 +18,8 @@ use crate::runner::BoxFuture;
 /// - 1: the first version.
 /// - 2: a field of more than [`LARGE`](crate::records::LARGE) bytes is stored in a file beside the journal. A program
 ///   that supports only format 1 would read such an output as an empty output.
-/// - 3: several requests for one agent wait for their turn, and a ready agent may wait for a dependency.
+/// - 3: several requests for one agent wait for their turn, a ready agent may wait for a dependency, and executions may
+///   have parts.
 pub const FORMAT: u32 = 3;
 
 /// Receives the events of one run before they are applied to the state.

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use crate::conversation::Interruption;
+use crate::conversation::{Interruption, PartEnded};
+use crate::parts::{Part, Parts};
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Iteration, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Question, Remaining, Request, Usage};
@@ -69,6 +70,10 @@ pub struct Execution {
     pub notes: Notes,
     /// The stopwatch for the time-out of this attempt. It must be paused while a person is asked.
     pub stopwatch: Stopwatch,
+    /// The part that is performed; `None`: the whole execution.
+    pub part: Option<Arc<Part>>,
+    /// For a whole execution of an agent with `for_each`: what its parts have from the run.
+    pub parts: Option<Box<Parts>>,
 }
 
 impl Execution {
@@ -95,6 +100,8 @@ impl Execution {
             last_failure: None,
             notes: Notes::default(),
             stopwatch: Stopwatch::default(),
+            part: None,
+            parts: None,
         }
     }
 }
@@ -123,6 +130,9 @@ pub struct Observation {
     pub usage: Option<Usage>,
     /// LLM: the iterations of this attempt; those of a successful attempt are added to the agent's thread.
     pub exchange: Vec<Iteration>,
+    /// The parts of a recorded execution, which are written before its end. A runner that performs parts logs each when
+    /// it ends, and leaves this empty.
+    pub parts: Vec<Arc<PartEnded>>,
 }
 
 /// Data of an execution that is kept even when the runner is stopped.
@@ -193,6 +203,7 @@ impl Observed {
             result: Ok(output),
             usage: None,
             exchange: Vec::new(),
+            parts: Vec::new(),
         })
     }
 
@@ -202,6 +213,7 @@ impl Observed {
             result: Err(Failure::new(kind, error)),
             usage: None,
             exchange: Vec::new(),
+            parts: Vec::new(),
         })
     }
 }

@@ -63,6 +63,7 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
             kind: AgentKind::Script { script: "x".into() },
             config: serde_json::Map::new(),
             dependencies,
+            for_each: None,
             conversation: Conversation {
                 max_turns: NonZeroU32::new(max_turns).expect("at least 1"),
                 state_key: None,

@@ -19,6 +19,9 @@
 //! | `history` | the executions so far, the oldest first: `agent_name`, `turn_number`, `execution`, `output_data`, `success` |
 //! | `transcript` | the same as text, in labelled blocks |
 //!
+//! A part of an execution (`for_each`) also has its item, under the name that the author gives it, and `part`: `index`,
+//! `key` and `count`.
+//!
 //! An agent with one of the fixed names is available only under `dependencies`.
 //!
 //! **Invariant:** rendering copies only the texts that it prints, never the context or an output.
@@ -95,6 +98,8 @@ pub struct Scope {
     pub request: Option<Arc<Request>>,
     /// `history` and `transcript`.
     pub history: Past,
+    /// Of a part of an execution: the item under its name, and `part`.
+    pub part: Option<[(Arc<str>, Arc<Value>); 2]>,
     /// What renderings have missed.
     pub missed: Missed,
 }
@@ -300,15 +305,16 @@ impl Scope {
         VARIABLES.contains(&name)
             || self.listens_to.iter().any(|agent| **agent == *name)
             || self.dependencies.iter().any(|(agent, _)| **agent == *name)
+            || self.part.iter().flatten().any(|(own, _)| **own == *name)
     }
 }
 
-/// The task of an agent: its rendered prompt. A prompt without variables is followed by the input of the execution and
-/// by what has been said, as labelled blocks. Without a prompt, there are only these blocks; where nothing stands beside
+/// The task of an agent: its rendered prompt. A prompt without variables is followed by the item of a part, by the input
+/// of the execution and by what has been said, as labelled blocks. Without a prompt, there are only these blocks; where nothing stands beside
 /// the input, it is the plain input.
 pub fn task_text(prompt: Option<&Template>, scope: &Scope) -> Result<String, TemplateError> {
     let Some(prompt) = prompt else {
-        let is_alone = scope.request.is_none() && scope.said.is_empty();
+        let is_alone = scope.request.is_none() && scope.said.is_empty() && scope.part.is_none();
         return Ok(match is_alone {
             true => scope.input.to_string(),
             false => blocks(scope).join("\n\n"),
@@ -326,6 +332,9 @@ pub fn task_text(prompt: Option<&Template>, scope: &Scope) -> Result<String, Tem
 
 fn blocks(scope: &Scope) -> Vec<String> {
     let mut blocks = Vec::new();
+    if let Some([(name, item), _]) = &scope.part {
+        blocks.push(format!("## {name}\n{}", output_text(item)));
+    }
     if !scope.input.is_empty() {
         blocks.push(format!("## Input\n{}", scope.input));
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ensemble_agents::agent::dialogue::Window;
+use ensemble_agents::agent::for_each::ForEachRunner;
 use ensemble_agents::agent::inner_inputs::InnerInputs;
 use ensemble_agents::agent::input::{InputOptions, InputRunner};
 use ensemble_agents::agent::llm::{self, LlmRunner};
@@ -63,7 +64,8 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
     };
     let mut findings = Vec::new();
     for (at, agent) in ensemble.agents.iter().enumerate() {
-        match maker.made(agent) {
+        let made = maker.made(agent).and_then(|made| with_parts(agent, made));
+        match made {
             Ok((runner, simulated)) => {
                 ready.runners.push(runner);
                 if simulated {
@@ -145,6 +147,14 @@ impl Maker<'_> {
             }
         })
     }
+}
+
+/// Puts the parts of an agent with `for_each` round its runner.
+fn with_parts(agent: &Agent, (runner, simulated): Made) -> Result<Made, Unready> {
+    let Some(spec) = &agent.for_each else {
+        return Ok((runner, simulated));
+    };
+    Ok((Arc::new(ForEachRunner::new(agent, spec, runner)?), simulated))
 }
 
 /// Puts the agent's schema round its runner.

@@ -137,6 +137,18 @@ pub enum RunError {
         /// The agents that ran.
         agents: Vec<String>,
     },
+    /// The execution has no part of that key.
+    #[error("{agent} had no part `{key}` in run {run}")]
+    NoPart {
+        /// The run.
+        run: String,
+        /// The agent.
+        agent: String,
+        /// The key.
+        key: String,
+        /// The keys of its parts that have ended.
+        keys: Vec<String>,
+    },
     /// An agent that has run is missing from the text by which the run is to go on.
     #[error("the ensemble has no agent `{agent}`, which has run by turn {turn}")]
     AgentIsGone {

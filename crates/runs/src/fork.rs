@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::input::Answers;
 use ensemble_agents::agent::process::kill_leftovers;
-use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, Record, RunStarted};
+use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, Record, RunStarted, Start};
 use ensemble_core::executor::Clock;
 use ensemble_core::store::RunId;
 use ensemble_language::data::Context;
@@ -21,7 +21,7 @@ use crate::options::RunOptions;
 use crate::prepare::{Prepared, prepare};
 use crate::ready::{Opening, Ready, replace_runners};
 use crate::recorded::{RecordedRun, recorded_ensemble, reruns};
-use crate::reuse::reusable;
+use crate::reuse::{Repeated, reusable};
 use crate::reused::{Added, Reads, Reusable, Reusing};
 use crate::runs::{Runs, WhichRun};
 
@@ -61,7 +61,7 @@ struct Fork {
     kept: Vec<Record>,
     /// The last turn that both have.
     turn: u32,
-    /// The execution that is repeated, as `agent@turn`.
+    /// The execution that is repeated, as `agent@turn`, or `agent[key]@turn`.
     repeats: Option<Arc<str>>,
     text: Text,
     reuse: Reusable,
@@ -124,7 +124,8 @@ impl Runs {
         self.forked(fork, options)
     }
 
-    /// Makes a new run ready that repeats one execution of another, with all that followed from it.
+    /// Makes a new run ready that repeats one execution of another, with all that followed from it. With `part` only the
+    /// part of this key is repeated of the execution.
     ///
     /// # Errors
     /// There is no such run or execution, or an ensemble or an agent cannot run.
@@ -132,6 +133,7 @@ impl Runs {
         &self,
         which: impl Into<WhichRun>,
         agent: &str,
+        part: Option<&str>,
         turn: u32,
         edited: Option<&str>,
         options: RunOptions,
@@ -140,6 +142,7 @@ impl Runs {
         let records = &origin.journal.records;
         let found = start_of(records, agent, turn);
         let (at, start) = found.ok_or_else(|| no_execution(&origin, agent, turn))?;
+        let part = part.map(|key| known_part(&origin, start, key)).transpose()?;
         let kept = records[..at].to_vec();
         let text = self.text(&origin, edited).await?;
         check_agents(&kept, &text.prepared, turn - 1)?;
@@ -149,12 +152,20 @@ impl Runs {
             .map(|(_, changes)| changes.clone())
             .unwrap_or_default();
         let is_out = |agent: &str| changes.concern(agent) || reruns(&text.prepared, agent);
-        let reuse = reusable(&origin, turn, is_out, Some((start.agent.clone(), start.execution)))?;
+        let repeats = match &part {
+            Some(key) => format!("{agent}[{key}]@{turn}"),
+            None => format!("{agent}@{turn}"),
+        };
+        let repeated = Repeated {
+            executed: (start.agent.clone(), start.execution),
+            part,
+        };
+        let reuse = reusable(&origin, turn, is_out, Some(repeated))?;
         let fork = Fork {
             messages: messages(&records[at..]),
             kept,
             turn: turn - 1,
-            repeats: Some(format!("{agent}@{turn}").into()),
+            repeats: Some(repeats.into()),
             text,
             reuse,
             set: Given::default(),
@@ -305,6 +316,29 @@ impl Runs {
             messages: fork.messages,
         })
     }
+}
+
+/// The key of a part of the execution.
+fn known_part(origin: &RecordedRun, start: &Start, key: &str) -> Result<Arc<str>, RunError> {
+    let mut keys: Vec<Arc<str>> = Vec::new();
+    for record in &origin.journal.records {
+        if let Event::PartEnded(part) = &record.event
+            && part.agent == start.agent
+            && part.execution == start.execution
+            && !keys.contains(&part.key)
+        {
+            keys.push(part.key.clone());
+        }
+    }
+    keys.iter()
+        .find(|known| ***known == *key)
+        .cloned()
+        .ok_or_else(|| RunError::NoPart {
+            run: origin.run.id().to_string(),
+            agent: start.agent.to_string(),
+            key: key.to_owned(),
+            keys: keys.iter().map(ToString::to_string).collect(),
+        })
 }
 
 /// Must the agent be executed again, whatever the record says?

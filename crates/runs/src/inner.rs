@@ -185,7 +185,12 @@ impl InnerEnsemble {
     /// The inner run of this execution: the one that was interrupted, or a new one for an attempt that starts afresh.
     async fn open(&self, execution: &Execution) -> Result<Opened, RunError> {
         let outer = self.outer(execution).await?;
-        let name = |attempt: u32| format!("{}-{}-{attempt}", execution.agent_name, execution.execution);
+        // Parts run side by side, each with a run of its own.
+        let part = execution
+            .part
+            .as_ref()
+            .map_or_else(String::new, |part| format!(".{}", part.index));
+        let name = |attempt: u32| format!("{}-{}{part}-{attempt}", execution.agent_name, execution.execution);
         for attempt in (execution.attempt - execution.lost_attempts..execution.attempt).rev() {
             // An attempt that was cut short before it came to its conversation has no run.
             let Some(run) = outer.inside(&name(attempt)).await? else {

@@ -64,6 +64,7 @@ pub(crate) fn reopened(kept: &[Record], turn: u32, prepared: &Prepared) -> Vec<R
     let stays = |record: &&Record| match &record.event {
         Event::ExecutionStarted(event) => event.turn != turn || !again.contains(&&event.agent),
         Event::AttemptFailed(event) => event.turn != turn || !again.contains(&&event.agent),
+        Event::PartEnded(event) => event.turn != turn || !again.contains(&&event.agent),
         Event::ExecutionFinished(event) => event.turn != turn || !again.contains(&&event.agent),
         Event::InputRequested(event) => event.turn != turn || !again.contains(&&event.agent),
         Event::TurnFinished(event) => event.turn != turn,

@@ -3,11 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ensemble_core::conversation::{ConversationState, Event, ExecutionEnd, ExecutionFinished, OpenTurn, Slot};
+use ensemble_core::conversation::{
+    ConversationState, Event, ExecutionEnd, ExecutionFinished, OpenTurn, PartEnded, Slot,
+};
 use ensemble_core::executor::execution;
 use ensemble_core::runner::Observation;
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_language::data::JsonMap;
+use ensemble_language::data::{JsonMap, Usage};
 use ensemble_language::ensemble::{AgentKind, Memory};
 use ensemble_language::plan::Plan;
 
@@ -18,18 +20,26 @@ use crate::reused::{Added, Reads, Reusable, digest_of_reads};
 /// An agent, and which of its executions.
 type Executed = (Arc<str>, u32);
 
+/// What is executed again in any case.
+pub(crate) struct Repeated {
+    pub(crate) executed: Executed,
+    /// Only the part of this key.
+    pub(crate) part: Option<Arc<str>>,
+}
+
 /// The results of the origin from turn `from` on, save those of agents that are `out`, and those of the execution that
 /// is repeated and of everything that followed from it.
 pub(crate) fn reusable(
     origin: &RecordedRun,
     from: u32,
     is_out: impl Fn(&str) -> bool,
-    repeated: Option<Executed>,
+    repeated: Option<Repeated>,
 ) -> Result<Reusable, RunError> {
     let plan = &origin.prepared.plan;
     let mut state = ConversationState::new(plan.clone());
     let mut reuse = Reusable::default();
-    let mut followed: HashSet<Executed> = repeated.into_iter().collect();
+    let executed = repeated.as_ref().map(|repeated| repeated.executed.clone());
+    let mut followed: HashSet<Executed> = executed.into_iter().collect();
     let mut read: HashMap<Arc<str>, String> = HashMap::new();
     for record in &origin.journal.records {
         state.apply(record);
@@ -37,6 +47,15 @@ pub(crate) fn reusable(
             Event::TurnStarted(turn) if turn.turn >= from => {
                 if let Some(open) = state.open_turn() {
                     read = reads(plan, &state, open, &mut followed);
+                }
+            }
+            Event::PartEnded(part) if part.turn >= from && !is_out(&part.agent) && part.output().is_some() => {
+                let key = (part.agent.clone(), part.execution);
+                let is_repeated = repeated.as_ref().is_some_and(|repeated| {
+                    repeated.executed == key && repeated.part.as_ref().is_none_or(|name| *name == part.key)
+                });
+                if !is_repeated {
+                    reuse.insert_part(PartEnded::clone(part));
                 }
             }
             Event::ExecutionFinished(finished) if finished.turn >= from && !is_out(&finished.agent) => {
@@ -88,16 +107,34 @@ fn follows(plan: &Plan, state: &ConversationState, slot: &Slot, followed: &HashS
     reads || asked || (remembers && is_among(&start.agent, start.execution - 1))
 }
 
+/// The parts that have ended, with what all their attempts cost.
+fn ended_parts(slot: &Slot) -> Vec<Arc<PartEnded>> {
+    let with_all = |part: &Arc<PartEnded>| match slot.parts.failed.get(&part.key) {
+        None => part.clone(),
+        Some(failed) => Arc::new(PartEnded {
+            usage: Usage::sum(failed.usage, part.usage),
+            ..PartEnded::clone(part)
+        }),
+    };
+    slot.parts.ended.iter().map(with_all).collect()
+}
+
 /// What came of it, with what all its attempts cost.
 fn observation(finished: &ExecutionFinished, state: &ConversationState) -> Observation {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == finished.agent);
+    let parts = slot.map_or_else(Vec::new, ended_parts);
     Observation {
         result: match &finished.end {
             ExecutionEnd::Failed(failure) => Err(failure.clone()),
             ExecutionEnd::Succeeded(output) => Ok(output.as_object().cloned().unwrap_or_else(JsonMap::new)),
         },
-        usage: slot.and_then(|slot| slot.usage),
+        // What its parts used is told with them.
+        usage: match parts.is_empty() {
+            true => slot.and_then(|slot| slot.usage),
+            false => finished.usage,
+        },
         exchange: finished.exchange.clone(),
+        parts,
     }
 }

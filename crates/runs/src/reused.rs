@@ -6,15 +6,20 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use ensemble_core::conversation::RunStarted;
+use ensemble_core::conversation::{PartEnded, RunStarted};
 use ensemble_core::runner::{BoxFuture, Execution, Observation, Observed, Runner};
 use ensemble_language::data::{Context, digest};
 use ensemble_language::plan::{AgentId, Plan};
+
+/// Parts by key.
+type KnownParts = HashMap<Arc<str>, Arc<PartEnded>>;
 
 /// Results that may be taken over.
 #[derive(Debug, Default)]
 pub(crate) struct Reusable {
     results: HashMap<(Arc<str>, u32), (String, Observation)>,
+    /// The parts of executions, by key; a part is taken over where its item is the same.
+    parts: HashMap<(Arc<str>, u32), Arc<KnownParts>>,
     added: Added,
 }
 
@@ -44,7 +49,7 @@ impl Added {
 /// What the agent reads beside what every execution reads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reads {
-    /// Has it no dependencies, so that it reads whatever anybody says?
+    /// Has it no dependencies, or a list of items, so that it reads whatever anybody says?
     context: bool,
     /// Does it read the history?
     pub(crate) history: bool,
@@ -54,7 +59,8 @@ impl Reads {
     /// What this agent reads.
     pub(crate) fn of(plan: &Plan, agent: AgentId) -> Self {
         Self {
-            context: plan.incoming(agent).next().is_none(),
+            // The expressions of a `for_each` may read anything.
+            context: plan.incoming(agent).next().is_none() || plan.agent(agent).for_each.is_some(),
             history: plan.reading(agent).history > 0,
         }
     }
@@ -104,9 +110,15 @@ impl Reusable {
         self.results.insert((agent, execution), (read, observation));
     }
 
+    /// Keeps what a part came to.
+    pub(crate) fn insert_part(&mut self, part: PartEnded) {
+        let parts = self.parts.entry((part.agent.clone(), part.execution)).or_default();
+        Arc::make_mut(parts).insert(part.key.clone(), Arc::new(part));
+    }
+
     /// Is there nothing to take over?
     pub(crate) fn is_empty(&self) -> bool {
-        self.results.is_empty()
+        self.results.is_empty() && self.parts.is_empty()
     }
 
     /// For a run with those inputs beside the ones of the run before.
@@ -129,10 +141,16 @@ impl Reusing {
 }
 
 impl Runner for Reusing {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+    fn execute(&self, mut execution: Execution) -> BoxFuture<'_, Observed> {
         match self.results.get(&execution, self.reads) {
             Some(observation) => Box::pin(std::future::ready(Observed::Reused(observation.clone()))),
-            None => self.runner.execute(execution),
+            None => {
+                let key = (execution.agent_name.clone(), execution.execution);
+                if let (Some(parts), Some(known)) = (&mut execution.parts, self.results.parts.get(&key)) {
+                    parts.known = known.clone();
+                }
+                self.runner.execute(execution)
+            }
         }
     }
 }

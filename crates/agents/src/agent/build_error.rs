@@ -17,6 +17,14 @@ pub enum BuildError {
     /// `output_schema` is not a valid JSON Schema.
     #[error("output_schema: {0}")]
     Schema(String),
+    /// An expression of `for_each` is not valid.
+    #[error("for_each.{key}: {message}")]
+    Expression {
+        /// The key.
+        key: String,
+        /// The reason.
+        message: String,
+    },
     /// A script cannot be read or compiled.
     #[error("{path}: {message}")]
     Script {

@@ -29,6 +29,7 @@ pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
         config: JsonMap::new(),
         dependencies: listens_to.iter().enumerate().map(edge).collect(),
         conversation: Conversation::default(),
+        for_each: None,
         output_schema: None,
         timeout: None,
         retry: Retry::default(),
@@ -96,5 +97,7 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
         last_failure: None,
         notes: Notes::default(),
         stopwatch: ensemble_core::stopwatch::Stopwatch::default(),
+        part: None,
+        parts: None,
     }
 }

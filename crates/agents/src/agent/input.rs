@@ -115,6 +115,7 @@ impl InputRunner {
         };
         let exchange = if result.is_ok() { booked.exchange } else { Vec::new() };
         Observed::Finished(Observation {
+            parts: Vec::new(),
             result,
             usage: (booked.usage.requests > 0).then_some(booked.usage),
             exchange,

@@ -127,6 +127,7 @@ impl LlmRunner {
             Err(failure) => Err(failure),
         };
         Observed::Finished(Observation {
+            parts: Vec::new(),
             result,
             usage: Some(spent),
             exchange: said.into_iterations(),

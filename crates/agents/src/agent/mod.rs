@@ -8,6 +8,7 @@ pub mod build_error;
 pub mod dialogue;
 #[cfg(test)]
 mod fixtures;
+pub mod for_each;
 pub mod inner_inputs;
 pub mod input;
 pub mod llm;

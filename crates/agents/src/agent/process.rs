@@ -72,6 +72,7 @@ pub struct Bounds {
 /// Dropping the future kills the program and all of its process group at once.
 pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> Observed {
     Observed::Finished(Observation {
+        parts: Vec::new(),
         result: perform(invocation, folder, bounds, execution).await,
         usage: None,
         exchange: Vec::new(),

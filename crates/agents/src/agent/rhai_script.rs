@@ -90,6 +90,7 @@ pub(super) async fn run_found(compiled: &Compiled, found: Found<'_>, execution: 
 
 fn observed(result: Result<JsonMap, Failure>) -> Observed {
     Observed::Finished(Observation {
+        parts: Vec::new(),
         result,
         usage: None,
         exchange: Vec::new(),

@@ -1,12 +1,14 @@
 //! The data of an execution as variables of templates and of in-process scripts.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::Execution;
 use crate::sandbox::Variable;
-use ensemble_language::ensemble::Agent;
+use ensemble_core::parts::Part;
+use ensemble_language::ensemble::{Agent, ForEach};
 use ensemble_language::template::{Missed, Scope};
 
 /// The names of all agents that `agent` listens to.
@@ -32,8 +34,17 @@ pub(super) fn scope(execution: &Execution, listens_to: &Arc<[Arc<str>]>) -> Scop
         parameters: Arc::clone(&execution.parameters),
         request: execution.request.clone(),
         history: execution.history.clone(),
+        part: execution.part.as_deref().map(of_part),
         missed: Missed::default(),
     }
+}
+
+/// The item under its name, and `part`.
+fn of_part(part: &Part) -> [(Arc<str>, Arc<Value>); 2] {
+    [
+        (part.item_name.clone(), part.item.clone()),
+        (ForEach::PART.into(), part.variable.clone()),
+    ]
 }
 
 fn inputs(execution: &Execution) -> Variable {
@@ -62,9 +73,9 @@ pub(super) fn warn_of_missed(scope: &Scope, which: &str, execution: &Execution) 
 }
 
 /// The variables of a Rhai agent, with the names of the object that a child process gets on its stdin.
-pub(super) fn variables(execution: &Execution) -> Vec<(&'static str, Variable)> {
+pub(super) fn variables(execution: &Execution) -> Vec<(Cow<'static, str>, Variable)> {
     let text = |text: &Arc<str>| Variable::Text(Arc::clone(text));
-    vec![
+    let variables = [
         ("input", text(&execution.input)),
         ("input_data", text(&execution.input)),
         ("inputs", inputs(execution)),
@@ -78,5 +89,15 @@ pub(super) fn variables(execution: &Execution) -> Vec<(&'static str, Variable)> 
         ("agent_name", text(&execution.agent_name)),
         ("request", Variable::Json(Arc::new(json!(execution.request)))),
         ("history", Variable::Past(execution.history.clone())),
-    ]
+    ];
+    let variables = variables.map(|(name, variable)| (Cow::Borrowed(name), variable));
+    let mut variables = Vec::from(variables);
+    if let Some(part) = &execution.part {
+        variables.push((
+            Cow::Owned(part.item_name.to_string()),
+            Variable::Json(part.item.clone()),
+        ));
+        variables.push((Cow::Borrowed(ForEach::PART), Variable::Json(part.variable.clone())));
+    }
+    variables
 }

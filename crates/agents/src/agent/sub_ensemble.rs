@@ -145,6 +145,7 @@ fn observed(execution: &Execution, state: &ConversationState) -> Observed {
     };
     let usage = state.usage();
     Observed::Finished(Observation {
+        parts: Vec::new(),
         result,
         usage: (usage != Usage::default()).then_some(usage),
         exchange: Vec::new(),

@@ -19,7 +19,7 @@ use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, Stmt};
 use serde_json::Value;
 
 use super::budget::ReadBudget;
-use super::{ScriptFailure, Variable, Words, engine, evaluate, scope};
+use super::{Name, ScriptFailure, Variable, Words, engine, evaluate, scope};
 
 /// Steps of the engine: about a tenth of a millisecond.
 const OPERATION_LIMIT: u64 = 1_000;
@@ -125,10 +125,10 @@ fn passes_on_errors(name: &str) -> bool {
 }
 
 /// Runs the script; `None`: it exceeded the limits of inline execution.
-pub(super) fn run(
+pub(super) fn run<N: Name>(
     ast: &AST,
     words: &Words,
-    variables: &[(&'static str, Variable)],
+    variables: &[(N, Variable)],
 ) -> Option<Result<Value, ScriptFailure>> {
     let budget = Arc::new(ReadBudget::new());
     let scope = scope(variables, words, |variable| variable.within(&budget));

@@ -118,7 +118,7 @@ impl Script {
     ///
     /// # Errors
     /// The script failed or exceeded a limit.
-    pub async fn run(self: &Arc<Self>, variables: Vec<(&'static str, Variable)>) -> Result<Value, ScriptFailure> {
+    pub async fn run<N: Name>(self: &Arc<Self>, variables: Vec<(N, Variable)>) -> Result<Value, ScriptFailure> {
         if self.inline.load(Ordering::Relaxed) {
             if let Some(ended) = inline::run(&self.ast, &self.words, &variables) {
                 return ended;
@@ -137,9 +137,9 @@ impl Script {
 
     /// Runs the script on this thread, which needs a large stack. `stop` is called regularly and ends the script when
     /// it returns true.
-    fn perform(
+    fn perform<N: Name>(
         &self,
-        variables: &[(&'static str, Variable)],
+        variables: &[(N, Variable)],
         stop: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Value, ScriptFailure> {
         let scope = scope(variables, &self.words, Variable::whole);
@@ -147,20 +147,25 @@ impl Script {
     }
 }
 
+/// A name of a variable.
+pub trait Name: AsRef<str> + Send + Sync + 'static {}
+
+impl<N: AsRef<str> + Send + Sync + 'static> Name for N {}
+
 /// The variables, of which only those are converted that the script names.
-fn scope(
-    variables: &[(&'static str, Variable)],
+fn scope<N: Name>(
+    variables: &[(N, Variable)],
     words: &Words,
     convert: impl Fn(&Variable) -> Dynamic,
 ) -> Scope<'static> {
     let mut scope = Scope::with_capacity(variables.len());
     for (name, variable) in variables {
-        let value = if words.contains(*name) {
+        let value = if words.contains(name.as_ref()) {
             convert(variable)
         } else {
             Dynamic::UNIT
         };
-        scope.push_dynamic(*name, value);
+        scope.push_dynamic(name.as_ref(), value);
     }
     scope
 }

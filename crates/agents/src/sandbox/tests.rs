@@ -324,15 +324,15 @@ fn a_defect_of_the_engine_is_no_end_of_the_others() {
     let slow = "let t = 0; for i in 0..2000 { t += i; } ";
     let script = Script::compile(&format!("{slow} break_down()")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(runtime.block_on(script.run(Vec::new())), Err(broken()));
+    assert_eq!(runtime.block_on(script.run::<&str>(Vec::new())), Err(broken()));
     let script = Script::compile(&format!("{slow} t")).unwrap();
-    assert_eq!(runtime.block_on(script.run(Vec::new())), Ok(json!(1_999_000)));
+    assert_eq!(runtime.block_on(script.run::<&str>(Vec::new())), Ok(json!(1_999_000)));
 }
 
 #[tokio::test]
 async fn a_script_that_nobody_waits_for_gives_its_thread_back() {
     let script = Script::compile("loop { }").unwrap();
-    let mut runs: Vec<_> = (0..20).map(|_| Box::pin(script.run(Vec::new()))).collect();
+    let mut runs: Vec<_> = (0..20).map(|_| Box::pin(script.run::<&str>(Vec::new()))).collect();
     for run in &mut runs {
         assert!(futures_util::poll!(run).is_pending());
     }

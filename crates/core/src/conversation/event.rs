@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::CompletionReason;
 use super::interruption::Interruption;
+use super::part::PartEnded;
 use super::reason::Reason;
 use crate::thread::Iteration;
 use ensemble_language::condition::Read;
@@ -47,6 +48,8 @@ pub enum Event {
     ExecutionStarted(ExecutionStarted),
     /// An attempt failed, and another attempt follows.
     AttemptFailed(AttemptFailed),
+    /// An attempt of a part of an execution ended.
+    PartEnded(Box<PartEnded>),
     /// An execution ended.
     ExecutionFinished(ExecutionFinished),
     /// An agent asks a question, and the question is not answered yet.
@@ -256,6 +259,17 @@ pub enum ExecutionEnd {
     Failed(Failure),
 }
 
+impl ExecutionEnd {
+    /// The result that these keys of a journal give.
+    pub(super) fn of(failure: Option<Failure>, output: Option<Arc<Value>>) -> Self {
+        match (failure, output) {
+            (Some(failure), _) => Self::Failed(failure),
+            (None, Some(output)) => Self::Succeeded(output),
+            (None, None) => Self::Succeeded(Arc::new(Value::Object(serde_json::Map::new()))),
+        }
+    }
+}
+
 /// The form in which an [`ExecutionFinished`] is read: every key that may be absent has its default.
 #[derive(Deserialize)]
 struct ExecutionFinishedFields {
@@ -284,11 +298,7 @@ impl From<ExecutionFinishedFields> for ExecutionFinished {
             agent: read.agent,
             execution: read.execution,
             attempt: read.attempt,
-            end: match (read.failure, read.output) {
-                (Some(failure), _) => ExecutionEnd::Failed(failure),
-                (None, Some(output)) => ExecutionEnd::Succeeded(output),
-                (None, None) => ExecutionEnd::Succeeded(Arc::new(Value::Object(serde_json::Map::new()))),
-            },
+            end: ExecutionEnd::of(read.failure, read.output),
             execution_time: read.execution_time,
             usage: read.usage,
             stderr: read.stderr,
@@ -422,6 +432,7 @@ impl Event {
             Self::TurnStarted(_) => "turn_started",
             Self::ExecutionStarted(_) => "execution_started",
             Self::AttemptFailed(_) => "attempt_failed",
+            Self::PartEnded(_) => "part_ended",
             Self::ExecutionFinished(_) => "execution_finished",
             Self::InputRequested(_) => "input_requested",
             Self::Interrupted(_) => "interrupted",

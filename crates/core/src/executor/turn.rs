@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::{mpsc, watch};
 
 use super::{Executor, Pace};
 use crate::conversation::{
     AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested,
-    Interruption, OpenExecution, Slot,
+    Interruption, OpenExecution, PartEnded, Slot,
 };
 use crate::log::{CommitError, SyncPoint};
+use crate::parts::Parts;
 use crate::runner::{BoxFuture, Execution, Left, Notes, Observation, Observed};
 use crate::stopwatch::Stopwatch;
 use ensemble_language::data::{Failure, FailureKind, Remaining};
@@ -52,6 +54,7 @@ struct Ended {
 /// The reason why a wait ended.
 enum Wake {
     Step(Step),
+    Part(PartEnded),
     Interrupted(Interruption),
     TurnTimeout,
 }
@@ -63,6 +66,41 @@ struct Running {
     attempts: Vec<Attempt>,
     /// The time of the turn.
     stopwatch: Stopwatch,
+    /// The parts that end; only where an agent of the turn has parts.
+    parts: Option<RunningParts>,
+}
+
+/// The way from the runners of executions with parts to the log, and back.
+struct RunningParts {
+    ended: mpsc::UnboundedReceiver<PartEnded>,
+    log: mpsc::UnboundedSender<PartEnded>,
+    time_is_up: watch::Sender<bool>,
+}
+
+impl RunningParts {
+    fn new() -> Self {
+        let (log, ended) = mpsc::unbounded_channel();
+        Self {
+            ended,
+            log,
+            time_is_up: watch::Sender::new(false),
+        }
+    }
+}
+
+impl Running {
+    /// The next part that has ended and is not in the log.
+    fn part_now(&mut self) -> Option<PartEnded> {
+        self.parts.as_mut()?.ended.try_recv().ok()
+    }
+}
+
+/// Waits for the end of a part.
+async fn part_of(parts: &mut Option<RunningParts>) -> Option<PartEnded> {
+    match parts {
+        Some(parts) => parts.ended.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// What stays available of an attempt when it is stopped.
@@ -87,6 +125,7 @@ impl Executor<'_> {
             futures: FuturesUnordered::new(),
             attempts: Vec::with_capacity(queue.len()),
             stopwatch: pace.stopwatch.inside(),
+            parts: None,
         };
         loop {
             while running.futures.len() < side_by_side
@@ -99,11 +138,16 @@ impl Executor<'_> {
             }
             self.log.sync(SyncPoint::Commit).await?;
             match self.wait(&mut running, pace, limits.turn_timeout).await {
+                Wake::Part(part) => {
+                    self.commit(state, Event::PartEnded(Box::new(part))).await?;
+                    self.log_parts(state, &mut running).await?;
+                }
                 Wake::Step(step) => {
                     let mut steps = vec![step];
                     while let Some(Some(step)) = running.futures.next().now_or_never() {
                         steps.push(step);
                     }
+                    self.log_parts(state, &mut running).await?;
                     let interruption = self.interruption_behind(&steps).await;
                     if interruption.is_some() {
                         steps.retain(|step| !step.was_killed());
@@ -120,15 +164,44 @@ impl Executor<'_> {
                     }
                 }
                 Wake::Interrupted(cause) => {
+                    running.futures.clear();
+                    self.log_parts(state, &mut running).await?;
                     drop(running);
                     return self.commit(state, Event::Interrupted(cause)).await;
                 }
                 Wake::TurnTimeout => {
+                    self.end_parts(plan, state, &mut running).await?;
                     drop(running.futures);
                     return self.fail_the_rest(plan, state, &running.attempts).await;
                 }
             }
         }
+    }
+
+    /// Commits the parts that have ended.
+    async fn log_parts(&mut self, state: &mut ConversationState, running: &mut Running) -> Result<(), CommitError> {
+        while let Some(part) = running.part_now() {
+            self.commit(state, Event::PartEnded(Box::new(part))).await?;
+        }
+        Ok(())
+    }
+
+    /// The time of the turn is up: executions with parts end with the parts that they have.
+    async fn end_parts(
+        &mut self,
+        plan: &Plan,
+        state: &mut ConversationState,
+        running: &mut Running,
+    ) -> Result<(), CommitError> {
+        let Some(parts) = &running.parts else {
+            return Ok(());
+        };
+        parts.time_is_up.send_replace(true);
+        while let Some(Some(step)) = running.futures.next().now_or_never() {
+            self.log_parts(state, running).await?;
+            self.step(plan, state, step, running).await?;
+        }
+        self.log_parts(state, running).await
     }
 
     /// A terminal sends Ctrl-C to every process of its group, so a child that is only just being started may die of it
@@ -147,6 +220,7 @@ impl Executor<'_> {
         pace.keep().await;
         tokio::select! {
             biased;
+            Some(part) = part_of(&mut running.parts) => Wake::Part(part),
             Some(step) = running.futures.next() => Wake::Step(step),
             Some(cause) = self.interruptions.recv() => Wake::Interrupted(cause),
             () = pace.stopwatch.reaches(self.timeout) => Wake::Interrupted(Interruption::Timeout),
@@ -172,10 +246,16 @@ impl Executor<'_> {
             attempt: slot.attempt + 1,
         };
         let stopwatch = running.stopwatch.inside();
-        let execution = execution(plan, state, slot, stopwatch.clone());
+        let mut execution = execution(plan, state, slot, stopwatch.clone());
+        let has_parts = plan.agent(agent).for_each.is_some();
+        if has_parts {
+            let running = running.parts.get_or_insert_with(RunningParts::new);
+            execution.parts = Some(Box::new(parts(state, slot, running)));
+        }
         self.commit(state, Event::ExecutionStarted(started)).await?;
         let runner = self.runners[agent.index()].clone();
-        let timeout = plan.agent(agent).timeout;
+        // The time limit of an agent with parts is that of each part.
+        let timeout = plan.agent(agent).timeout.filter(|_| !has_parts);
         let notes = execution.notes.clone();
         running.attempts.push(Attempt {
             agent,
@@ -248,6 +328,10 @@ impl Executor<'_> {
             }
         };
         let mut left = ended.notes.take();
+        for part in &observation.parts {
+            self.commit(state, Event::PartEnded(Box::new(PartEnded::clone(part))))
+                .await?;
+        }
         let observation = Observation {
             usage: observation.usage.or(left.usage.take()),
             ..observation
@@ -308,6 +392,7 @@ impl Executor<'_> {
                 result: Err(Failure::new(FailureKind::Timeout, "turn_timeout_seconds was reached")),
                 usage: left.usage,
                 exchange: Vec::new(),
+                parts: Vec::new(),
             };
             let finished = finished(plan, state, agent, observation, took, left);
             self.commit(state, Event::ExecutionFinished(finished)).await?;
@@ -370,6 +455,20 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot, stopwatch:
         last_failure: slot.last_failure.clone(),
         notes: Notes::default(),
         stopwatch,
+        part: None,
+        parts: None,
+    }
+}
+
+/// What an execution with parts has from the run.
+fn parts(state: &ConversationState, slot: &Slot, running: &RunningParts) -> Parts {
+    Parts {
+        facts: state.facts_without_output(),
+        before: slot.parts.clone(),
+        known: Arc::default(),
+        threads: state.agent(slot.agent).threads_by_key().clone(),
+        log: Some(running.log.clone()),
+        time_is_up: running.time_is_up.subscribe(),
     }
 }
 
@@ -395,6 +494,10 @@ fn pause_before_retry(
     let spec = plan.agent(agent);
     // An LLM agent has already sent the errors to its model, up to the allowed number of times.
     let repaired = failure.kind == FailureKind::Schema && matches!(spec.kind, AgentKind::Llm(_));
+    // The attempts of an agent with parts are those of each part.
+    if spec.for_each.is_some() {
+        return None;
+    }
     let slot = slot(state, agent)?;
     // With no budget left, the next attempt would only send one more request than the limits allow.
     let used = observation.usage;

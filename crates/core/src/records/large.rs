@@ -9,9 +9,10 @@ use serde_json::value::RawValue;
 pub const LARGE: usize = 64 << 10;
 
 /// The events with fields that may be stored beside the line, and these fields.
-const MOVABLE: [(&str, &[&str]); 3] = [
+const MOVABLE: [(&str, &[&str]); 4] = [
     ("run_started", &["input", "context"]),
     ("message_added", &["text"]),
+    ("part_ended", &["output", "exchange"]),
     ("execution_finished", &["output", "exchange"]),
 ];
 

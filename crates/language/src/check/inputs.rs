@@ -35,7 +35,7 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     findings
 }
 
-fn undeclared(ensemble: &Ensemble, name: &str, at: impl FnOnce() -> At) -> Option<Finding> {
+pub(super) fn undeclared(ensemble: &Ensemble, name: &str, at: impl FnOnce() -> At) -> Option<Finding> {
     if ensemble.input(name).is_some() {
         return None;
     }

@@ -59,6 +59,9 @@ impl<'g, 'e> Outputs<'g, 'e> {
         let (graph, ask) = (self.graph, self.ask);
         let known = self.known[agent].get_or_insert_with(|| {
             let agent = graph.agent(agent);
+            if let Some(spec) = &agent.for_each {
+                return Some(spec.output_keys().map(str::to_owned).collect());
+            }
             closed_schema(agent).or_else(|| ask(agent))
         });
         known.as_ref()
@@ -84,7 +87,9 @@ impl<'g, 'e> Outputs<'g, 'e> {
             merged: BTreeMap::new(),
             is_all: true,
         };
-        for agent in 0..self.graph.len() {
+        // What an agent with parts says is not merged.
+        let merges = |agent: &usize| self.graph.agent(*agent).for_each.is_none();
+        for agent in (0..self.graph.len()).filter(merges).collect::<Vec<_>>() {
             let Some(keys) = self.of(agent) else {
                 written.is_all = false;
                 continue;

@@ -11,6 +11,7 @@ mod circle;
 mod config;
 mod constant;
 mod edges;
+mod for_each;
 mod graph;
 mod inputs;
 mod joins;
@@ -88,6 +89,7 @@ fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
         templates::check,
         tools::check,
         responses::check,
+        for_each::check,
     ];
     let of_graph = [
         named::check,

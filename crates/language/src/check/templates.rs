@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::graph::Graph;
 use super::keys::{OF_FAILURES, Outputs};
 use crate::diagnostic::{Finding, did_you_mean};
-use crate::ensemble::{Agent, AgentKind, Ending, Ensemble};
+use crate::ensemble::{Agent, AgentKind, Ending, Ensemble, ForEach};
 use crate::loader::codes;
 use crate::source::{Route, Span};
 use crate::template::{self, Fault, Path, VARIABLES, printed};
@@ -16,7 +16,10 @@ use crate::template::{self, Fault, Path, VARIABLES, printed};
 /// Reports templates that do not compile, and variables that do not exist.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     let of_agents = ensemble.agents.iter().enumerate().flat_map(|(index, agent)| {
-        let listens_to: Vec<Arc<str>> = agent.dependencies.iter().map(|one| one.agent_name.clone()).collect();
+        let mut listens_to: Vec<Arc<str>> = agent.dependencies.iter().map(|one| one.agent_name.clone()).collect();
+        if let Some(spec) = &agent.for_each {
+            listens_to.extend([spec.item_name.clone(), ForEach::PART.into()]);
+        }
         let of_agent = templates(agent, &Agent::route(index));
         of_agent
             .into_iter()

@@ -49,6 +49,10 @@ fn answers_freely(agent: &Agent, profiles: &Known<'_>) -> bool {
     let AgentKind::Llm(llm) = &agent.kind else {
         return false;
     };
+    // The keys of a list of outputs are ours.
+    if agent.for_each.is_some() {
+        return false;
+    }
     let is_simulated = match &llm.model {
         ModelChoice::Model { provider, .. } => **provider == *"simulated",
         ModelChoice::Profile(name) => match profiles.get(name) {

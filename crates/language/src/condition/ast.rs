@@ -72,7 +72,7 @@ pub(super) enum SuffixKind {
     Method(&'static Function, Vec<Expr>),
 }
 
-/// The variables that a condition can read.
+/// The variables that a condition can read, and those that only expressions of parts can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Variable {
     Context,
@@ -84,6 +84,10 @@ pub(super) enum Variable {
     Input,
     Inputs,
     Outputs,
+    /// The item of a part of an execution, whatever the author calls it.
+    Item,
+    /// `part`, of a part of an execution.
+    Part,
 }
 
 /// A sign before a number.
@@ -107,7 +111,7 @@ pub(super) enum Comparison {
 }
 
 impl Variable {
-    /// All variables, in the order of the language reference.
+    /// All variables of conditions, in the order of the language reference.
     pub(super) const ALL: [Self; 9] = [
         Self::Context,
         Self::Output,
@@ -132,6 +136,8 @@ impl Variable {
             Self::Input => "input",
             Self::Inputs => "inputs",
             Self::Outputs => "outputs",
+            Self::Item => "item",
+            Self::Part => "part",
         }
     }
 

@@ -194,6 +194,8 @@ fn note_sources(expr: &Expr, reads: &mut Sources) {
         Kind::Variable(Variable::Executions | Variable::AgentExecutionCount) => reads.executions = true,
         Kind::Variable(Variable::Input | Variable::Inputs) => reads.input = true,
         Kind::Variable(Variable::Outputs) => reads.outputs = true,
+        // Only expressions of parts have these, and no decision reads those.
+        Kind::Variable(Variable::Item | Variable::Part) => {}
         _ => expr.parts(&mut |part| note_sources(part, reads)),
     }
 }

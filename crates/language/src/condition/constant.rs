@@ -73,6 +73,7 @@ fn evaluate(text: &str, expr: &Expr) -> Result<bool, String> {
         input: "".into(),
         inputs: Arc::default(),
         outputs: Arc::new(Nothing),
+        part: None,
     };
     condition.evaluate(&nothing).map_err(|error| error.message)
 }

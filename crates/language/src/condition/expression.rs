@@ -9,7 +9,8 @@ use super::ast::{Expr, Kind, Variable};
 use super::engine::ENGINE;
 use super::value::Datum;
 use super::{
-    CompileError, Condition, EvaluateError, Facts, Read, Reading, STRING_LIMIT, emit, literal, parser, reads, with_room,
+    CompileError, Condition, EvaluateError, Facts, PartNames, Read, Reading, STRING_LIMIT, emit, literal, parser,
+    reads, with_room,
 };
 use crate::source::Span;
 
@@ -17,7 +18,7 @@ use crate::source::Span;
 #[derive(Debug)]
 pub struct Expression(Condition);
 
-fn parse(text: &str) -> Result<Expr, CompileError> {
+pub(super) fn parse(text: &str, names: PartNames<'_>) -> Result<Expr, CompileError> {
     let whole = Span::new(0, text.len());
     let refused = |message: &str, help: &str| CompileError {
         message: message.to_owned(),
@@ -30,9 +31,9 @@ fn parse(text: &str) -> Result<Expr, CompileError> {
     if text.trim().is_empty() {
         return Err(refused("the expression is blank", "write an expression"));
     }
-    let expr = parser::parse(text)?;
+    let expr = parser::parse(text, names)?;
     literal::check_value(&expr)?;
-    match output_in(&expr) {
+    match output_in(&expr).filter(|_| !names.has_output) {
         None => Ok(expr),
         Some(span) => Err(CompileError {
             message: "unknown variable `output`: this expression belongs to no dependency".to_owned(),
@@ -57,7 +58,15 @@ impl Expression {
     /// # Errors
     /// It is not, or it reads `output`.
     pub fn check(text: &str) -> Result<(), CompileError> {
-        parse(text).map(drop)
+        Self::check_with(text, PartNames::NO_OUTPUT)
+    }
+
+    /// Checks whether the text is an expression with these variables.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn check_with(text: &str, names: PartNames<'_>) -> Result<(), CompileError> {
+        parse(text, names).map(drop)
     }
 
     /// Parses an expression without compiling it.
@@ -65,7 +74,15 @@ impl Expression {
     /// # Errors
     /// As [`Self::check`].
     pub fn read(text: &str) -> Result<Reading, CompileError> {
-        Ok(Reading::of(text, parse(text)?))
+        Self::read_with(text, PartNames::NO_OUTPUT)
+    }
+
+    /// Parses an expression with these variables without compiling it.
+    ///
+    /// # Errors
+    /// As [`Self::check_with`].
+    pub fn read_with(text: &str, names: PartNames<'_>) -> Result<Reading, CompileError> {
+        Ok(Reading::of(text, parse(text, names)?))
     }
 
     /// Compiles an expression in the spelling of Rhai or Python.
@@ -73,7 +90,15 @@ impl Expression {
     /// # Errors
     /// As [`Self::check`].
     pub fn compile(text: &str) -> Result<Self, CompileError> {
-        Condition::made_by(text, parse(text)?, emit::emit_value).map(Self)
+        Self::compile_with(text, PartNames::NO_OUTPUT)
+    }
+
+    /// Compiles an expression with these variables.
+    ///
+    /// # Errors
+    /// As [`Self::check_with`].
+    pub fn compile_with(text: &str, names: PartNames<'_>) -> Result<Self, CompileError> {
+        Condition::made_by(text, parse(text, names)?, emit::emit_value).map(Self)
     }
 
     /// The text as the user wrote it.

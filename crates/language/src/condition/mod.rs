@@ -69,6 +69,7 @@ mod lexer;
 mod literal;
 mod operators;
 mod parser;
+mod part_names;
 mod reading;
 mod reads;
 mod refusal;
@@ -95,6 +96,7 @@ use crate::source::Span;
 
 pub use constant::Verdict;
 pub use expression::Expression;
+pub use part_names::PartNames;
 pub use reading::{Keyed, Reading};
 pub use reads::KeyRead;
 pub use truths::{OutputOf, TruthRead};
@@ -129,6 +131,17 @@ pub struct Facts {
     pub inputs: Arc<Context>,
     /// `outputs`: the latest output of every agent that has one.
     pub outputs: Arc<dyn Outputs>,
+    /// The part of an execution, for its expressions; `None` for all others.
+    pub part: Option<PartFacts>,
+}
+
+/// What only the expressions of a part of an execution can read.
+#[derive(Clone)]
+pub struct PartFacts {
+    /// The item.
+    pub item: Arc<Value>,
+    /// `part`: a map with `index`, `key` and `count`.
+    pub part: Arc<Value>,
 }
 
 /// All executions so far, in the form for conditions.
@@ -214,7 +227,7 @@ fn parse(text: &str) -> Result<Expr, CompileError> {
             help: None,
         });
     }
-    let expr = parser::parse(text)?;
+    let expr = parser::parse(text, PartNames::NONE)?;
     literal::check(&expr)?;
     Ok(expr)
 }
@@ -259,6 +272,15 @@ impl Condition {
             sites,
             variables,
         })
+    }
+
+    /// Compiles a question about the output of a part, whose item has this name.
+    ///
+    /// # Errors
+    /// The text is no expression.
+    pub fn compile_for_part(text: &str, item: &str) -> Result<Self, CompileError> {
+        let expr = expression::parse(text, PartNames::of_output(item))?;
+        Self::made(text, expr)
     }
 
     /// The text as the user wrote it.

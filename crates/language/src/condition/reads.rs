@@ -1,11 +1,13 @@
 //! The values of the snapshot that a condition reads: for reports, and for checks before a run.
 
+use std::sync::Arc;
+
 use super::ast::{Comparison, Expr, Kind, Suffix, SuffixKind, Variable};
 use super::functions::Function;
 use super::operators::{Outcome, contains, fault, index, member};
 use super::report::shorten;
 use super::value::{Datum, List, Map};
-use super::{Facts, Read};
+use super::{Facts, PartFacts, Read};
 use crate::source::Span;
 
 /// The value of a variable.
@@ -19,7 +21,14 @@ pub(super) fn variable(variable: Variable, facts: &Facts) -> Datum {
         Variable::Input => Datum::input(&facts.input),
         Variable::Inputs => Datum::Map(Map::Context(facts.inputs.clone())),
         Variable::Outputs => Datum::Map(Map::Outputs(facts.outputs.clone())),
+        Variable::Item => of_part(facts, |part| &part.item),
+        Variable::Part => of_part(facts, |part| &part.part),
     }
+}
+
+fn of_part(facts: &Facts, value: impl Fn(&PartFacts) -> &Arc<serde_json::Value>) -> Datum {
+    let part = facts.part.as_ref();
+    part.map_or(Datum::Nothing, |part| Datum::shared(value(part).clone()))
 }
 
 /// Every part of the condition that reads a value of the snapshot, each once, in order.

@@ -1,10 +1,10 @@
 //! Error messages for expressions that are not allowed in conditions, with suggestions what to write instead.
 
-use super::CompileError;
 use super::ast::Variable;
 use super::functions::FUNCTIONS;
 use super::lexer::{Token, TokenKind};
 use super::report::clip;
+use super::{CompileError, PartNames};
 use crate::diagnostic::did_you_mean;
 use crate::source::Span;
 
@@ -168,24 +168,25 @@ fn near_word(name: &str) -> Option<String> {
 }
 
 /// A name that is not a variable.
-pub(super) fn unknown_name(name: &str, span: Span) -> CompileError {
+pub(super) fn unknown_name(name: &str, span: Span, names: PartNames<'_>) -> CompileError {
     if let Some((_, help)) = RESERVED.iter().find(|(word, _)| *word == name) {
         let help = if help.is_empty() { "expected a value" } else { *help };
         return refused(format!("unexpected `{name}`"), span, help.to_owned());
     }
     let shown = clip(name);
     let constants = ["True", "False", "None"].into_iter();
-    let near = did_you_mean(name, Variable::ALL.into_iter().map(Variable::name).chain(constants));
+    let mut known: Vec<&str> = names.all().collect();
+    known.extend(Variable::ALL.into_iter().map(|variable| -> &str { variable.name() }));
+    let near = did_you_mean(name, known.iter().copied().chain(constants));
     let help = match near {
         Some(near) => format!("did you mean `{near}`?"),
         None if FUNCTIONS.iter().any(|function| function.names.contains(&name)) => {
             format!("`{shown}` is a function: write `{shown}(…)`")
         }
         None => {
-            let all: Vec<&str> = Variable::ALL.into_iter().map(Variable::name).collect();
             format!(
                 "write {CONTEXT_HELP} as `context.get('{shown}')` and a string as `'{shown}'`; the variables are {}",
-                all.join(", ")
+                known.join(", ")
             )
         }
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ContextWindow, ToolUse};
+use super::{ContextWindow, ForEach, ToolUse};
 use crate::data::JsonMap;
 use crate::source::Route;
 
@@ -24,6 +24,8 @@ pub struct Agent {
     pub config: JsonMap,
     /// `depends_on` first, then `dependencies`, in file order.
     pub dependencies: Vec<Dependency>,
+    /// The agent runs once for each item of a list; `None`: once.
+    pub for_each: Option<ForEach>,
     /// The settings for the conversation.
     pub conversation: Conversation,
     /// JSON Schema that its output must match.

@@ -6,6 +6,7 @@
 mod agent;
 mod compare;
 mod context_window;
+mod for_each;
 mod input;
 mod limits;
 mod profile;
@@ -17,6 +18,7 @@ pub use agent::{
     OnError, OnResume, Responses, Retry, Trigger, WaitFor,
 };
 pub use context_window::{ContextWindow, Strategy};
+pub use for_each::{AtLeast, Combine, ForEach, Items, PartFailure};
 pub use input::Input;
 pub use limits::Limits;
 pub use profile::{CalledTool, HeaderText, Price, Profile, Reply, Simulated};

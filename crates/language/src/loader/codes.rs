@@ -61,6 +61,8 @@ codes! {
     TOOL_CIRCLE = "E045", "Agents call each other as tools in a cycle.";
     UNKNOWN_INPUT = "E046", "A condition or a template reads an input that is not declared.";
     BROKEN_SCRIPT = "E047", "A Rhai script does not compile.";
+    ITEM_NAME = "E049", "The item of a `for_each` has a name that is in use.";
+    AT_LEAST_ALONE = "E050", "An `at_least` stands at a `for_each` whose first failed part fails the execution.";
     NOT_READY = "E060", "An agent cannot run on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
@@ -79,6 +81,7 @@ codes! {
     RESPONSE_NOT_A_CHOICE = "W019", "A prepared answer is not one of the choices.";
     UNREAD_CONFIG = "W020", "The `config` of an agent has no effect.";
     EXCLUSIVE_JOIN = "W021", "An agent can never run, because it requires two dependencies that exclude each other.";
+    LIST_TOO_EARLY = "W030", "A `for_each` reads the output of an agent on which its own agent does not depend.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";

@@ -23,7 +23,8 @@ const CHOOSERS: [(&str, &str); 5] = [
 ];
 
 /// The keys that only agents of these types have.
-const OF_SOME_KINDS: [(&str, &[&str]); 6] = [
+const OF_SOME_KINDS: [(&str, &[&str]); 7] = [
+    ("for_each", &["script", "llm", "ensemble"]),
     ("prompt", &["llm", "ensemble"]),
     ("system_prompt", &["llm"]),
     ("inputs", &["ensemble"]),

@@ -27,6 +27,8 @@ mod tests {
             Section::Agent => "agent",
             Section::Defaults => "defaults",
             Section::Dependency => "dependency",
+            Section::ForEach => "for_each",
+            Section::Combine => "combine",
             Section::Conversation => "conversation",
             Section::Retry => "retry",
             Section::Input => "question",

@@ -27,6 +27,7 @@ fn scope() -> Scope {
         dependencies,
         parameters: Arc::new(serde_json::from_value(json!({"tone": "dry", "max": {"words": 9}})).unwrap()),
         request: None,
+        part: None,
         history: Past::default(),
         missed: Missed::default(),
     }

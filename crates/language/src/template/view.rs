@@ -77,7 +77,10 @@ impl Object for Root {
             "request" => Some(scope.request.as_ref().map_or(Seen::UNDEFINED, request)),
             "history" => Some(Seen::from_object(history::HistoryView(scope.history.clone()))),
             "transcript" => Some(Seen::from(scope.history.transcript())),
-            agent => output(&scope.dependencies, &scope.missed, agent),
+            other => match scope.part.iter().flatten().find(|(name, _)| **name == *other) {
+                Some((name, value)) => Some(of_part(name, value, &scope.missed)),
+                None => output(&scope.dependencies, &scope.missed, other),
+            },
         }
     }
 }
@@ -88,6 +91,10 @@ fn output(outputs: &[(Arc<str>, Arc<Value>)], missed: &Missed, agent: &str) -> O
         Ground::Value(Arc::clone(value)),
         Some((name.clone(), missed.clone())),
     ))
+}
+
+fn of_part(name: &Arc<str>, value: &Arc<Value>, missed: &Missed) -> Seen {
+    View::of(Ground::Value(Arc::clone(value)), Some((name.clone(), missed.clone())))
 }
 
 fn request(request: &Arc<Request>) -> Seen {

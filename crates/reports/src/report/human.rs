@@ -2,6 +2,7 @@
 
 mod summary;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,11 +10,12 @@ use serde_json::Value;
 use super::Reporter;
 use super::console::{ConsoleWriter, Shown, call_line, is_long, result_line};
 use super::format::{BAD, CAUTION, DIM, NAME, TURN, count, duration, kind_of, retry};
+use super::parts::{Parts, combined};
 use super::reasons::Reasons;
 use super::values::{self, output_text};
 use super::wrap::LineWidth;
 use ensemble_core::conversation::{
-    AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, Record, RunEnded, TurnStarted,
+    AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, PartEnded, Record, RunEnded, TurnStarted,
 };
 use ensemble_language::data::Failure;
 
@@ -43,6 +45,10 @@ pub struct Human {
     begun: Option<chrono::DateTime<chrono::Utc>>,
     /// The reasons why agents did not run in a turn.
     reasons: Reasons,
+    /// The parts of the executions under way, by agent.
+    parts: HashMap<Arc<str>, Vec<PartEnded>>,
+    /// The failed parts of the run: the agent and the turn, and the key of the first.
+    failed_parts: HashMap<(Arc<str>, u32), Arc<str>>,
     /// Whether any text was shortened.
     has_cut: bool,
 }
@@ -64,6 +70,8 @@ impl Human {
             last_outputs: Vec::new(),
             begun: None,
             reasons: Reasons::default(),
+            parts: HashMap::new(),
+            failed_parts: HashMap::new(),
             has_cut: false,
         }
     }
@@ -92,6 +100,7 @@ impl Human {
     fn turn_started(&mut self, turn: &TurnStarted) {
         self.running = turn.starts.iter().map(|start| start.agent.clone()).collect();
         self.last_outputs.clear();
+        self.parts.clear();
         self.show_running(turn.turn, true);
         if self.verbosity > Verbosity::Quiet && !self.in_chat {
             let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
@@ -119,9 +128,43 @@ impl Human {
         }
         let message = match self.running.as_slice() {
             [] => String::new(),
-            running => format!("turn {turn} · {}", running.join(", ")),
+            running => {
+                let names: Vec<String> = running.iter().map(|name| self.with_progress(name)).collect();
+                format!("turn {turn} · {}", names.join(", "))
+            }
         };
         self.console.set_progress(message, afresh);
+    }
+
+    /// `name`, or `name 3/12` for an agent with parts.
+    fn with_progress(&self, name: &str) -> String {
+        let ended = self
+            .parts
+            .get(name)
+            .into_iter()
+            .flatten()
+            .filter(|part| part.is_final());
+        match self.parts.get(name).and_then(|parts| parts.last()) {
+            Some(last) => format!("{name} {}/{}", ended.count(), last.count),
+            None => name.to_owned(),
+        }
+    }
+
+    fn part_ended(&mut self, part: &PartEnded) {
+        let place = (part.agent.clone(), part.turn);
+        if part.is_final() && part.failure().is_some() {
+            self.failed_parts.entry(place).or_insert_with(|| part.key.clone());
+        }
+        let kept = PartEnded {
+            exchange: Vec::new(),
+            ..part.clone()
+        };
+        self.parts.entry(part.agent.clone()).or_default().push(kept);
+        self.show_running(part.turn, false);
+        for warning in &part.warnings {
+            let (agent, key) = (&part.agent, &part.key);
+            self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {agent}[{key}]: {warning}\n"));
+        }
     }
 
     fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
@@ -169,6 +212,17 @@ impl Human {
                 self.out_width.sentences(&tools_used(finished, self.is_whole()))
             ),
         };
+        let own = self.parts.remove(&finished.agent).unwrap_or_default();
+        if let Some(parts) = Parts::of(&own) {
+            let lines = parts.lines(self.is_whole());
+            self.has_cut |= lines.has_cut;
+            let mut text = format!("{DIM}{}{DIM:#}\n{}", parts.counts(true), lines.text);
+            text.push_str(&match &finished.end {
+                ExecutionEnd::Succeeded(output) => output_text(&combined(output), self.is_whole()),
+                ExecutionEnd::Failed(failure) => failure_text(failure),
+            });
+            return self.print(&format!("{title}{}", self.block(&text)));
+        }
         self.has_cut |= self.cuts(finished, shown.title);
         let text = match &finished.end {
             ExecutionEnd::Succeeded(output) if shown.text => beside_text(output, self.is_whole()),
@@ -280,6 +334,7 @@ impl Reporter for Human {
             }
             Event::TurnStarted(turn) => self.turn_started(turn),
             Event::AttemptFailed(failed) => self.attempt_failed(failed),
+            Event::PartEnded(part) => self.part_ended(part),
             Event::ExecutionFinished(finished) => self.finished(finished, state),
             Event::TurnFinished(finished) => {
                 for warning in &finished.warnings {

@@ -13,6 +13,7 @@ mod github;
 pub mod graph;
 mod human;
 mod junit;
+mod parts;
 mod place;
 mod reasons;
 mod sarif;

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::{Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
-use ensemble_core::conversation::{AttemptFailed, Event, ExecutionFinished, Record, Start, TurnStarted};
+use ensemble_core::conversation::{AttemptFailed, Event, ExecutionFinished, PartEnded, Record, Start, TurnStarted};
 use ensemble_language::data::Usage;
 
 impl Story {
@@ -50,6 +50,7 @@ impl Story {
                 }
             }
             Event::AttemptFailed(failed) => self.attempt_failed(failed, at),
+            Event::PartEnded(part) => self.part_ended(part),
             Event::ExecutionFinished(finished) => self.execution_finished(finished, at),
             Event::InputRequested(asked) => {
                 if let Some(execution) = self.execution(&asked.agent) {
@@ -100,6 +101,18 @@ impl Story {
                 stderr: failed.stderr.clone(),
             };
             execution.end_attempt(end, Some(at));
+        }
+    }
+
+    fn part_ended(&mut self, part: &PartEnded) {
+        self.spend(part.usage);
+        self.warn(&format!("{}[{}]", part.agent, part.key), &part.warnings);
+        if let Some(execution) = self.execution(&part.agent) {
+            execution.usage = Usage::sum(execution.usage, part.usage);
+            execution.parts.push(PartEnded {
+                exchange: Vec::new(),
+                ..part.clone()
+            });
         }
     }
 
@@ -167,6 +180,7 @@ impl Execution {
             tool_calls: Vec::new(),
             dropped: None,
             usage: None,
+            parts: Vec::new(),
         }
     }
 

@@ -19,7 +19,8 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use ensemble_core::conversation::{
-    CompletionReason, ExecutionFinished, Interruption, RequestsByTarget, RunEnded, RunStarted, TurnFinished, Waiting,
+    CompletionReason, ExecutionFinished, Interruption, PartEnded, RequestsByTarget, RunEnded, RunStarted, TurnFinished,
+    Waiting,
 };
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
@@ -133,6 +134,8 @@ pub struct Execution {
     pub dropped: Option<Value>,
     /// The usage of all attempts.
     pub usage: Option<Usage>,
+    /// The attempts of its parts that have ended, in order, without the messages to a model.
+    pub parts: Vec<PartEnded>,
 }
 
 /// An attempt of an execution.

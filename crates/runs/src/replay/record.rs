@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    CompletionReason, Event, ExecutionEnd, ExecutionFinished, Interruption, Record, RunStarted, TurnStarted,
+    CompletionReason, Event, ExecutionEnd, ExecutionFinished, Interruption, PartEnded, Record, RunStarted, TurnStarted,
 };
 use ensemble_core::runner::{BoxFuture, Observation};
 use ensemble_core::store::{ReadError, RunReader};
@@ -222,6 +222,7 @@ impl LoggedTurns {
     async fn rest_of_turn(&mut self) -> Result<RecordedTurn, ReadError> {
         let mut executions: HashMap<Arc<str>, Recorded> = HashMap::new();
         let mut spent: HashMap<Arc<str>, Usage> = HashMap::new();
+        let mut parts: HashMap<Arc<str>, Vec<Arc<PartEnded>>> = HashMap::new();
         while let Some(record) = self.reader.next().await? {
             match record.event {
                 Event::TurnStarted(_) | Event::MessageAdded(_) => {
@@ -232,10 +233,20 @@ impl LoggedTurns {
                     let usage = spent.entry(failed.agent).or_default();
                     *usage = *usage + failed.usage.unwrap_or_default();
                 }
+                Event::PartEnded(mut part) => {
+                    if !self.for_models {
+                        part.exchange = Vec::new();
+                    }
+                    parts.entry(part.agent.clone()).or_default().push(Arc::from(part));
+                }
                 Event::ExecutionFinished(finished) => {
                     let before = spent.get(&finished.agent).copied();
                     let agent = finished.agent.clone();
-                    let ended = Recorded::Ended(observation(finished, before, self.for_models));
+                    let observation = Observation {
+                        parts: parts.remove(&agent).unwrap_or_default(),
+                        ..observation(finished, before, self.for_models)
+                    };
+                    let ended = Recorded::Ended(observation);
                     executions.insert(agent, ended);
                 }
                 Event::InputRequested(asked) => {
@@ -273,5 +284,6 @@ fn observation(finished: ExecutionFinished, before: Option<Usage>, for_models: b
         },
         usage: Usage::sum(before, finished.usage),
         exchange: if for_models { finished.exchange } else { Vec::new() },
+        parts: Vec::new(),
     }
 }

@@ -237,6 +237,7 @@ impl Entry {
             },
             usage: self.usage,
             exchange: Vec::new(),
+            parts: Vec::new(),
         }
     }
 }

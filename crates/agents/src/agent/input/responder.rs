@@ -103,9 +103,9 @@ fn compile(path: &str, options: &InputOptions<'_>) -> Result<Arc<Script>, BuildE
 async fn scripted(script: &Arc<Script>, question: &Question, execution: &Execution) -> Result<Option<Value>, Failure> {
     let mut variables = variables(execution);
     // Only the question reads the whole history.
-    variables.retain(|(name, _)| *name != "history");
-    variables.push(("history", Variable::Past(Past::default())));
-    variables.push(("prompt", Variable::Text(question.prompt.as_str().into())));
+    variables.retain(|(name, _)| name != "history");
+    variables.push(("history".into(), Variable::Past(Past::default())));
+    variables.push(("prompt".into(), Variable::Text(question.prompt.as_str().into())));
     match script.run(variables).await {
         Ok(Value::Null) => Ok(None),
         Ok(answer) => Ok(Some(answer)),

@@ -40,6 +40,8 @@ pub(in crate::agent) fn an_execution() -> Execution {
         lost_attempts: 0,
         last_failure: None,
         notes: Notes::default(),
+        part: None,
+        parts: None,
         stopwatch: ensemble_core::stopwatch::Stopwatch::default(),
     }
 }

@@ -101,6 +101,7 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
             ..Usage::default()
         }),
         exchange: Vec::new(),
+        parts: Vec::new(),
     }));
     let toolset = toolset(helper(Arc::clone(&runner)), Permission::Allow);
     let execution = Execution {

@@ -110,7 +110,7 @@ fn a_small_stack_is_enough() {
         let script = Script::compile(&text).expect("a script");
         assert!(is_fit(&script.ast, &script.words), "{text}");
         let thread = std::thread::Builder::new().stack_size(1 << 20);
-        let thread = thread.spawn(move || run(&script.ast, &script.words, &[]));
+        let thread = thread.spawn(move || run::<&str>(&script.ast, &script.words, &[]));
         let ended = thread.expect("a thread").join().expect("it ended");
         assert!(matches!(ended, Some(Ok(_))), "{text}: {ended:?}");
     }

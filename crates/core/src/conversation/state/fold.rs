@@ -14,8 +14,10 @@ use crate::conversation::event::{
     RunStarted, TurnFinished, TurnStarted,
 };
 use crate::conversation::history::HistoryEntry;
+use crate::conversation::part::PartEnded;
 use crate::conversation::reason::Reason;
 use crate::conversation::standing::{Standing, standing};
+use crate::parts::EndedParts;
 use ensemble_language::data::{Context, Failure, Usage, digest};
 use ensemble_language::ensemble::{AgentKind, Memory, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
@@ -32,6 +34,7 @@ impl ConversationState {
             Event::TurnStarted(event) => self.turn_started(event),
             Event::ExecutionStarted(event) => self.execution_started(event),
             Event::AttemptFailed(event) => self.attempt_failed(event),
+            Event::PartEnded(event) => self.part_ended(event),
             Event::ExecutionFinished(event) => self.execution_finished(event, record.at),
             Event::InputRequested(event) => self.input_requested(event),
             Event::Interrupted(cause) => self.interrupted = Some(cause.clone()),
@@ -57,6 +60,7 @@ impl ConversationState {
                 output: agent.output.take(),
                 failure: agent.failure.take(),
                 thread: std::mem::take(&mut agent.thread),
+                threads_by_key: std::mem::take(&mut agent.threads_by_key),
                 requests_made: agent.requests_made,
                 ..AgentState::default()
             };
@@ -86,8 +90,9 @@ impl ConversationState {
             };
             if again {
                 if matches!(slot.progress, OpenExecution::Finished(_)) {
-                    // The failed attempts are dropped: the execution starts again, with all its attempts.
+                    // The failed attempts are dropped: the execution starts again, with all its attempts and parts.
                     (slot.last_ended, slot.failed_attempts, slot.last_failure) = (slot.attempt, 0, None);
+                    slot.parts = EndedParts::default();
                 }
                 slot.progress = OpenExecution::Pending;
             }
@@ -132,6 +137,7 @@ impl ConversationState {
                 last_ended: 0,
                 last_failure: None,
                 usage: None,
+                parts: EndedParts::default(),
                 progress: OpenExecution::Pending,
             });
         }
@@ -186,6 +192,15 @@ impl ConversationState {
             slot.usage = Usage::sum(slot.usage, event.usage);
         }
         let warn = |warning: &String| format!("{}: {warning}", event.agent);
+        self.warn(event.warnings.iter().map(warn));
+    }
+
+    fn part_ended(&mut self, event: &PartEnded) {
+        if let Some(slot) = self.slot_mut(&event.agent) {
+            slot.usage = Usage::sum(slot.usage, event.usage);
+            slot.parts.add(event);
+        }
+        let warn = |warning: &String| format!("{}[{}]: {warning}", event.agent, event.key);
         self.warn(event.warnings.iter().map(warn));
     }
 
@@ -263,6 +278,17 @@ impl ConversationState {
             agent.failure = Some((execution, entry.output_data.clone()));
         }
         agent.requests_made += entry.usage.map_or(0, |usage| usage.own_requests());
+        for part in slot
+            .parts
+            .ended
+            .iter()
+            .filter(|part| part.output().is_some() && remembers(plan, id))
+        {
+            let threads = Arc::make_mut(&mut agent.threads_by_key);
+            let thread = threads.entry(part.key.clone()).or_default();
+            let before = std::mem::take(Arc::make_mut(thread));
+            *thread = Arc::new(before.followed_by(part.exchange.clone()));
+        }
         if success && remembers(plan, id) {
             let thread = Arc::make_mut(&mut agent.thread);
             *thread = std::mem::take(thread).followed_by(event.exchange);
@@ -295,10 +321,12 @@ impl ConversationState {
         }
     }
 
-    /// Stores the output under its state key, and its top-level keys beside it, except reserved keys.
+    /// Stores the output under its state key, and its top-level keys beside it, except reserved keys. Of an agent with
+    /// `for_each` no key is stored beside it.
     fn merge_output(&mut self, plan: &Plan, id: AgentId, output: &Arc<Value>) {
         let context = Arc::make_mut(&mut self.context);
-        for (key, value) in output.as_object().into_iter().flatten() {
+        let is_list = plan.agent(id).for_each.is_some();
+        for (key, value) in output.as_object().into_iter().flatten().filter(|_| !is_list) {
             if key != AGENT_REQUESTS && !plan.is_reserved(key) {
                 context.insert(key.as_str().into(), Arc::new(value.clone()));
             }

@@ -17,6 +17,7 @@ use super::event::{FailedExecution, RunEnded, RunStarted};
 use super::history::{HistoryEntry, HistoryList};
 use super::interruption::Interruption;
 use super::latest::LatestOutputs;
+use crate::parts::ThreadsByKey;
 use crate::thread::Thread;
 use ensemble_language::condition::Facts;
 use ensemble_language::data::{Context, Question, Request, Usage};
@@ -49,6 +50,8 @@ pub struct AgentState {
     failure: Option<(u32, Arc<Value>)>,
     /// LLM: the messages between the agent and its model.
     thread: Arc<Thread>,
+    /// LLM, with `for_each`: likewise for each key.
+    threads_by_key: Arc<ThreadsByKey>,
     /// LLM: the number of requests to its model.
     requests_made: u64,
 }
@@ -357,6 +360,7 @@ impl ConversationState {
             input: self.input.clone(),
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
+            part: None,
         }
     }
 }
@@ -410,6 +414,11 @@ impl AgentState {
     /// LLM: the messages between the agent and its model.
     pub fn thread(&self) -> &Arc<Thread> {
         &self.thread
+    }
+
+    /// LLM, with `for_each`: the messages between the agent and its model, by the key of the part.
+    pub fn threads_by_key(&self) -> &Arc<ThreadsByKey> {
+        &self.threads_by_key
     }
 
     /// LLM: the number of requests to its model.

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::conversation::event::{ExecutionFinished, Start};
+use crate::parts::EndedParts;
 use ensemble_language::data::{Failure, Question, Usage};
 use ensemble_language::plan::AgentId;
 
@@ -32,6 +33,8 @@ pub struct Slot {
     pub last_failure: Option<Failure>,
     /// The usage of the attempts that have ended.
     pub usage: Option<Usage>,
+    /// The parts that have ended, of an agent with `for_each`.
+    pub parts: EndedParts,
     /// The progress of the execution.
     pub progress: OpenExecution,
 }

@@ -10,7 +10,7 @@ use super::ast::{Choice, Comparison, Expr, Kind, Sign};
 use super::lexer::{Token, TokenKind, tokens};
 use super::operators::Arithmetic;
 use super::refusal;
-use super::{CompileError, DEPTH_LIMIT};
+use super::{CompileError, DEPTH_LIMIT, PartNames};
 use crate::source::Span;
 
 type Parsed<T = Expr> = Result<T, CompileError>;
@@ -21,10 +21,12 @@ pub(super) struct Parser<'a> {
     depth: usize,
     /// The token at which `(1, 2)` is a tuple and `{1, 2}` a set, because `in` precedes it.
     collection_at: Option<usize>,
+    /// The variables that the expression has beside those of conditions.
+    names: PartNames<'a>,
 }
 
 /// Parses the text to an expression.
-pub(super) fn parse(text: &str) -> Parsed {
+pub(super) fn parse<'a>(text: &'a str, names: PartNames<'a>) -> Parsed {
     if text.trim().is_empty() {
         return Err(CompileError {
             message: "the condition is blank".into(),
@@ -37,6 +39,7 @@ pub(super) fn parse(text: &str) -> Parsed {
         at: 0,
         depth: 0,
         collection_at: None,
+        names,
     };
     let expr = parser.expression()?;
     parser.end()?;

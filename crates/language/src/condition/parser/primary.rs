@@ -248,7 +248,7 @@ impl<'a> Parser<'a> {
             "None" => Kind::Nothing,
             "if" => return self.choice(),
             _ if *self.second() == TokenKind::Symbol("(") && !refusal::is_reserved(name) => return self.call(name),
-            _ => match Variable::named(name) {
+            _ => match self.names.variable(name).or_else(|| Variable::named(name)) {
                 Some(variable) => Kind::Variable(variable),
                 None => return Err(self.unknown(name, span)),
             },
@@ -262,7 +262,7 @@ impl<'a> Parser<'a> {
         let mut after = self.tokens[self.at..].iter();
         match after.find(|token| token.kind == TokenKind::Name("for")) {
             Some(comprehension) => refusal::unexpected("", None, comprehension),
-            None => refusal::unknown_name(name, span),
+            None => refusal::unknown_name(name, span, self.names),
         }
     }
 

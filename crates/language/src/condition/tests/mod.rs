@@ -102,6 +102,7 @@ fn facts() -> Facts {
             ("writer", json!({"draft": "one"})),
             ("my-agent", json!({"n": [1, 2]})),
         ])),
+        part: None,
     }
 }
 

@@ -6,10 +6,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::tool::Tools;
-use super::{Names, context_window, dependency, input, inputs, limits, reference, remote};
+use super::{Names, context_window, dependency, for_each, input, inputs, limits, reference, remote};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Trigger};
+use crate::ensemble::{
+    Agent, AgentKind, Conversation, Dependency, ForEach, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Trigger,
+};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, count, count_or_none, flag, name, seconds, text, twice, word};
 use crate::loader::words::{Section, meant_key, quoted};
@@ -65,6 +67,16 @@ pub(super) fn read(
         Some(at) => conversation(&at, index, names, findings),
         None => Some(Conversation::default()),
     };
+    let for_each = match &kind {
+        Some(kind) => for_each(
+            &fields,
+            kind,
+            dependencies.as_deref().unwrap_or_default(),
+            names,
+            findings,
+        ),
+        None => None,
+    };
     let OfAllKinds {
         description,
         output_schema,
@@ -78,12 +90,33 @@ pub(super) fn read(
         kind: kind?,
         config: config?,
         dependencies: dependencies?,
+        for_each,
         conversation: conversation?,
         output_schema,
         timeout,
         retry: retry.unwrap_or_default(),
         on_error: on_error.unwrap_or_default(),
     })
+}
+
+/// `for_each`; a person is asked once.
+fn for_each(
+    fields: &Fields<'_>,
+    kind: &AgentKind,
+    dependencies: &[Dependency],
+    names: &Names<'_>,
+    findings: &mut Findings,
+) -> Option<ForEach> {
+    let at = fields.get("for_each")?;
+    if matches!(kind, AgentKind::Input(_)) {
+        let message = "`for_each` is not allowed for an agent of type input";
+        let finding = Finding::error(codes::NOT_FOR_KIND, at.key(), message);
+        findings.push(
+            finding.help("a person is asked once in an execution; let another agent make one question of the list"),
+        );
+        return None;
+    }
+    for_each::read(&at, &for_each::Taken { dependencies, names }, findings)
 }
 
 /// Reads `defaults` by itself, so that a wrong value is found also where no agent takes it.
@@ -107,6 +140,13 @@ pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, fi
     fields.read("conversation", findings, |at, findings| {
         llm_conversation(at, findings);
         conversation(at, usize::MAX, names, findings)
+    });
+    fields.read("for_each", findings, |at, findings| {
+        let taken = for_each::Taken {
+            dependencies: &[],
+            names,
+        };
+        for_each::read(at, &taken, findings)
     });
     config(&fields, findings);
     of_all_kinds(&fields, findings);

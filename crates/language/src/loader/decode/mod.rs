@@ -3,6 +3,7 @@
 mod agent;
 mod context_window;
 mod dependency;
+mod for_each;
 mod input;
 mod inputs;
 mod limits;

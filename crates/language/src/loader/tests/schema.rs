@@ -88,6 +88,14 @@ fn bases() -> Vec<Base> {
         base("dependency", json!({"agent_name": "a"}), |it| {
             agent(json!({"dependencies": [it]}))
         }),
+        base("for_each", json!({"in": "inputs"}), |it| agent(json!({"for_each": it}))),
+        base("for_each", json!({"times": 3, "on_error": "collect"}), |it| {
+            agent(json!({"for_each": it}))
+        }),
+        base("for_each", json!({}), |it| agent(json!({"for_each": it}))),
+        base("combine", json!({"best": "output"}), combine),
+        base("combine", json!({"majority": "output"}), combine),
+        base("combine", json!({}), combine),
         base("question", json!({"prompt": "Well?"}), |it| {
             ensemble(json!({"name": "a", "input": it}))
         }),
@@ -128,6 +136,10 @@ fn bases() -> Vec<Base> {
             mcp(json!({"command": ["sh"], "env": {"A": it}}))
         }),
     ]
+}
+
+fn combine(it: Value) -> Value {
+    agent(json!({"for_each": {"times": 3, "combine": it}}))
 }
 
 fn reply(it: Value) -> Value {
@@ -339,6 +351,10 @@ fn defaults_are_what_holds_without_the_key() {
                 }
                 continue;
             };
+            // What the base says itself is not left out.
+            if !base.sound[key].is_null() {
+                continue;
+            }
             let place = format!("{}.{key}", base.part);
             // A key of one kind of agent is no key of the others.
             let Some(with) = meaning(&with(&base, key, default.clone())) else {

@@ -2,6 +2,7 @@
 
 use super::{Human, Verbosity};
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, count, duration, executions, used};
+use crate::report::story::place;
 use ensemble_core::conversation::{CompletionReason, ConversationState, Record, RunEnded};
 
 impl Human {
@@ -65,7 +66,8 @@ impl Human {
             CompletionReason::AgentFailed => {
                 let failed = state.ended().and_then(|ended| ended.failed.as_ref());
                 let from = failed.map_or_else(String::new, |failed| {
-                    format!(" --from {}@{}", failed.agent, failed.turn)
+                    let part = self.failed_parts.get(&(failed.agent.clone(), failed.turn));
+                    format!(" --from {}", place(failed, part.map(|key| &**key)))
                 });
                 format!("  run it again with: ensemble rerun {id}{from}\n")
             }

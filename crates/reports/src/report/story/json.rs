@@ -108,6 +108,7 @@ fn execution(execution: &Execution) -> Value {
         "question": execution.question,
         "seconds": execution.seconds(),
         "usage": execution.usage,
+        "parts": execution.parts,
         "stderr": finished.map(|finished| &finished.stderr),
         "warnings": finished.map(|finished| &finished.warnings),
     })

@@ -6,6 +6,7 @@ use super::html::{Exported, facts};
 use super::lines::{given, words};
 use super::next::next;
 use crate::report::format::{count, duration, kind_of};
+use crate::report::parts::Parts;
 use crate::report::reasons::grouped;
 use crate::report::values::is_object;
 use crate::story::{AttemptEnd, Execution, StoryEvent, Turn};
@@ -155,6 +156,14 @@ fn execution(run: &Exported, execution: &Execution) -> String {
             AttemptEnd::UnderWay => text.push_str(&format!("- attempt {number} was under way\n\n")),
             AttemptEnd::Final | AttemptEnd::Asked => {}
         }
+    }
+    if let Some(parts) = Parts::of(&execution.parts) {
+        text.push_str(&format!("{}\n\n", parts.counts(true)));
+        for part in execution.parts.iter().filter(|part| part.failure().is_some()) {
+            let error = part.failure().map_or("", |failure| &failure.error);
+            text.push_str(&format!("- part {} failed: {}\n", inline(&part.key), inline(error)));
+        }
+        text.push('\n');
     }
     if let Some(failure) = execution.failure() {
         text.push_str(&format!("failed ({}):\n\n", kind_of(failure.kind)));

@@ -1,7 +1,8 @@
 //! The next commands that a reader of a run may want to type.
 
+use crate::report::parts::Parts;
 use crate::story::{Progress, Story};
-use ensemble_core::conversation::CompletionReason;
+use ensemble_core::conversation::{CompletionReason, FailedExecution};
 
 /// The process that executes a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,11 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
             let turn = last_sound_turn(story);
             let failed = story.ended().and_then(|ended| ended.failed.as_ref());
             let failed = failed.map(|failed| {
-                let from = format!("{}@{}", failed.agent, failed.turn);
+                let turn = story.turns().find(|turn| turn.turn == failed.turn);
+                let execution = turn.and_then(|turn| turn.executions.iter().find(|one| one.agent == failed.agent));
+                let parts = execution.and_then(|execution| Parts::of(&execution.parts));
+                let part = parts.and_then(|parts| parts.first_failed());
+                let from = place(failed, part.map(|part| &*part.key));
                 one("run it again with", format!("ensemble rerun {id} --from {from}"))
             });
             let edited = one(
@@ -67,9 +72,15 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
     }
 }
 
+/// `agent@turn`, or `agent[key]@turn` for a failed part, as one word for a shell.
+pub(crate) fn place(failed: &FailedExecution, part: Option<&str>) -> String {
+    let part = part.map_or_else(String::new, |key| format!("[{key}]"));
+    quoted(&format!("{}{part}@{}", failed.agent, failed.turn))
+}
+
 /// Quotes a text as one word for a shell.
 pub fn quoted(text: &str) -> String {
-    let is_word = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_-.,:/".contains(c));
+    let is_word = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_-.,:/@".contains(c));
     if is_word {
         return text.to_owned();
     }

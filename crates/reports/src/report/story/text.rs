@@ -8,6 +8,7 @@ use super::next::{Driver, next, quoted};
 use crate::report::console::{call_line, is_long, result_line};
 use crate::report::context_window;
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, kind_of, retry};
+use crate::report::parts::{Parts, combined};
 use crate::report::reasons::Reasons;
 use crate::report::values::{self, output_text, value_text};
 use crate::report::wrap::LineWidth;
@@ -159,7 +160,14 @@ impl StoryPrinter {
             let lines = self.circumstances(execution);
             text.push_str(&lines);
         }
-        self.has_cut |= !self.whole && finished.output().is_some_and(|output| values::is_long(output));
+        let parts = execution.and_then(|execution| Parts::of(&execution.parts));
+        if let Some(parts) = &parts {
+            let lines = parts.lines(self.whole);
+            self.has_cut |= lines.has_cut;
+            text.push_str(&self.block(&format!("{DIM}{}{DIM:#}\n{}", parts.counts(true), lines.text)));
+        } else {
+            self.has_cut |= !self.whole && finished.output().is_some_and(|output| values::is_long(output));
+        }
         match &finished.end {
             ExecutionEnd::Failed(failure) => {
                 let kind = kind_of(failure.kind);
@@ -168,7 +176,11 @@ impl StoryPrinter {
                 self.has_cut |= !self.whole && !failure.error.contains(finished.stderr.trim());
             }
             ExecutionEnd::Succeeded(output) => {
-                let said = self.shortened(&output_text(output, self.whole));
+                let said = match parts {
+                    Some(_) => output_text(&combined(output), self.whole),
+                    None => output_text(output, self.whole),
+                };
+                let said = self.shortened(&said);
                 text.push_str(&self.block(&said));
             }
         }

@@ -5,10 +5,12 @@ use serde_json::Value;
 use super::markup::{block, escaped};
 use super::{Exported, anchor};
 use crate::report::format::{count, duration, kind_of};
+use crate::report::parts::Parts;
 use crate::report::reasons::grouped;
 use crate::report::story::lines::{given, words};
 use crate::report::values::is_object;
 use crate::story::{AttemptEnd, Execution, StoryEvent, Turn};
+use ensemble_core::conversation::PartEnded;
 
 /// All events, in order.
 pub(super) fn events(run: &Exported) -> String {
@@ -95,6 +97,9 @@ fn execution(run: &Exported, turn: &Turn, execution: &Execution) -> String {
         escaped(&about(run, execution).join(" · ")),
     );
     text.push_str(&circumstances(execution));
+    if let Some(parts) = Parts::of(&execution.parts) {
+        text.push_str(&of_parts(&parts, &execution.parts));
+    }
     if let Some(failure) = execution.failure() {
         text.push_str(&format!(
             "<p class=\"failure\">failed ({})</p>\n",
@@ -121,6 +126,25 @@ fn execution(run: &Exported, turn: &Turn, execution: &Execution) -> String {
         }
     }
     text + "</article>\n"
+}
+
+/// The counts, and each part with its result, folded away.
+fn of_parts(parts: &Parts<'_>, ended: &[PartEnded]) -> String {
+    let counts = escaped(&parts.counts(true));
+    let mut text = format!("<details class=\"parts\"><summary>{counts}</summary>\n<dl>\n");
+    for part in ended {
+        let result = match (part.failure(), part.output()) {
+            (Some(failure), _) => block(&format!("failed: {}", failure.error), "text failure"),
+            (None, Some(output)) => value(output),
+            (None, None) => String::new(),
+        };
+        let took = duration(part.execution_time);
+        text.push_str(&format!(
+            "<dt>{} <small>{took}</small></dt><dd>{result}</dd>\n",
+            escaped(&part.key)
+        ));
+    }
+    text + "</dl>\n</details>\n"
 }
 
 /// Kind, time, tokens.

@@ -1,0 +1,291 @@
+//! What the outputs of the parts come to, and which parts can still change it.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::list::{compiled, wrong};
+use crate::agent::build_error::BuildError;
+use ensemble_core::parts::Part;
+use ensemble_language::condition::{Condition, Expression, Facts, PartFacts, PartNames};
+use ensemble_language::data::Failure;
+use ensemble_language::ensemble::{Combine, ForEach};
+
+/// The compiled `combine` of a `for_each`.
+pub(super) enum Combiner {
+    List,
+    Best(Expression),
+    First(Condition),
+    Majority { answer: Expression, quorum: Option<usize> },
+}
+
+/// A part as the combination sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Judged {
+    /// It has not ended.
+    Open,
+    /// It failed, or was stopped.
+    Out,
+    /// It succeeded; with the value of the expression.
+    Value(Value),
+}
+
+impl Combiner {
+    pub(super) fn compile(spec: &ForEach) -> Result<Self, BuildError> {
+        let names = PartNames::of_output(&spec.item_name);
+        Ok(match &spec.combine {
+            Combine::List => Self::List,
+            Combine::Best(text) => Self::Best(compiled("combine.best", text, names)?),
+            Combine::First(text) => {
+                let condition = Condition::compile_for_part(text, &spec.item_name);
+                Self::First(condition.map_err(|error| BuildError::Expression {
+                    key: "combine.first".to_owned(),
+                    message: error.message,
+                })?)
+            }
+            Combine::Majority { answer, quorum } => Self::Majority {
+                answer: compiled("combine.majority", answer, names)?,
+                quorum: quorum.map(|quorum| quorum.get() as usize),
+            },
+        })
+    }
+
+    /// The value of the expression for the output of a part.
+    ///
+    /// # Errors
+    /// It has none, or one that cannot be combined: a failure of the part.
+    pub(super) fn judge(&self, facts: &Facts, part: &Part, output: &Arc<Value>) -> Result<Judged, Failure> {
+        let facts = || Facts {
+            output: Some(output.clone()),
+            part: Some(PartFacts {
+                item: part.item.clone(),
+                part: part.variable.clone(),
+            }),
+            ..facts.clone()
+        };
+        let value = match self {
+            Self::List => Ok(Value::Null),
+            Self::Best(expression) => match expression.evaluate(&facts()) {
+                Ok(value @ (Value::Number(_) | Value::String(_))) => Ok(value),
+                Ok(other) => {
+                    let message = format!("`combine.best` gives {other}, and neither a number nor a text");
+                    return Err(wrong(message));
+                }
+                Err(error) => Err(("best", error)),
+            },
+            Self::First(condition) => match condition.evaluate(&facts()) {
+                Ok(is_it) => Ok(Value::Bool(is_it)),
+                Err(error) => Err(("first", error)),
+            },
+            Self::Majority { answer, .. } => answer.evaluate(&facts()).map_err(|error| ("majority", error)),
+        };
+        match value {
+            Ok(value) => Ok(Judged::Value(value)),
+            Err((key, error)) => Err(wrong(format!("`combine.{key}`: {}", error.message))),
+        }
+    }
+
+    /// How many parts at the beginning of the list can still change the result; those behind them cannot.
+    pub(super) fn matter(&self, table: &[Judged]) -> usize {
+        match self {
+            Self::List | Self::Best(_) => table.len(),
+            Self::First(_) => first(table).unwrap_or(table.len()),
+            Self::Majority { quorum, .. } if is_decided(table, *quorum) => 0,
+            Self::Majority { .. } => table.len(),
+        }
+    }
+
+    /// Adds the keys of the combination to the output; `outputs` has that of each part.
+    pub(super) fn add_to(&self, output: &mut Map<String, Value>, table: &[Judged], outputs: &[Value]) {
+        match self {
+            Self::List => {}
+            Self::Best(_) => {
+                let best = best(table).map_or(Value::Null, |at| outputs[at].clone());
+                output.insert("best".to_owned(), best);
+            }
+            Self::First(_) => {
+                output.insert(
+                    "first".to_owned(),
+                    first(table).map_or(Value::Null, |at| outputs[at].clone()),
+                );
+            }
+            Self::Majority { quorum, .. } => {
+                let votes = votes(table);
+                let leader = votes.first();
+                let agreed = leader.is_some_and(|(_, count)| *count >= needed(table, *quorum));
+                output.insert(
+                    "answer".to_owned(),
+                    leader.map_or(Value::Null, |(answer, _)| (*answer).clone()),
+                );
+                let votes = votes
+                    .iter()
+                    .map(|(answer, count)| json!({"answer": answer, "count": count}));
+                output.insert("votes".to_owned(), votes.collect());
+                output.insert("agreed".to_owned(), agreed.into());
+            }
+        }
+    }
+}
+
+/// The first place where the answer is yes.
+fn first(table: &[Judged]) -> Option<usize> {
+    table
+        .iter()
+        .position(|judged| *judged == Judged::Value(Value::Bool(true)))
+}
+
+/// The place of the highest value; of equal ones the first. A number is lower than a text.
+fn best(table: &[Judged]) -> Option<usize> {
+    let mut best: Option<(usize, &Value)> = None;
+    for (at, judged) in table.iter().enumerate() {
+        let Judged::Value(value) = judged else { continue };
+        if best.is_none_or(|(_, highest)| order(value, highest) == Ordering::Greater) {
+            best = Some((at, value));
+        }
+    }
+    best.map(|(at, _)| at)
+}
+
+fn order(one: &Value, other: &Value) -> Ordering {
+    match (one, other) {
+        (Value::String(one), Value::String(other)) => one.cmp(other),
+        (Value::String(_), _) => Ordering::Greater,
+        (_, Value::String(_)) => Ordering::Less,
+        _ => match (one.as_i64(), other.as_i64()) {
+            (Some(one), Some(other)) => one.cmp(&other),
+            _ => one.as_f64().partial_cmp(&other.as_f64()).unwrap_or(Ordering::Equal),
+        },
+    }
+}
+
+/// The answers with their counts: the highest count first, and of equal counts the one that is first in the list.
+fn votes(table: &[Judged]) -> Vec<(&Value, usize)> {
+    let mut votes: Vec<(&Value, usize)> = Vec::new();
+    for judged in table {
+        let Judged::Value(answer) = judged else { continue };
+        match votes.iter_mut().find(|(known, _)| *known == answer) {
+            Some((_, count)) => *count += 1,
+            None => votes.push((answer, 1)),
+        }
+    }
+    votes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    votes
+}
+
+/// How many parts must have the answer.
+fn needed(table: &[Judged], quorum: Option<usize>) -> usize {
+    quorum.unwrap_or(table.len() / 2 + 1)
+}
+
+/// Whether the open parts can change neither the answer nor `agreed`.
+fn is_decided(table: &[Judged], quorum: Option<usize>) -> bool {
+    let open = table.iter().filter(|judged| **judged == Judged::Open).count();
+    let votes = votes(table);
+    let leading = votes.first().map_or(0, |(_, count)| *count);
+    let second = votes.get(1).map_or(0, |(_, count)| *count);
+    let needed = needed(table, quorum);
+    let agreement = leading >= needed || leading + open < needed;
+    agreement && second + open < leading
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn table(values: &[i64]) -> Vec<Judged> {
+        let judged = values.iter().map(|value| match value {
+            -1 => Judged::Open,
+            -2 => Judged::Out,
+            value => Judged::Value((*value).into()),
+        });
+        judged.collect()
+    }
+
+    fn majority(quorum: Option<usize>) -> Combiner {
+        Combiner::Majority {
+            answer: compiled("combine.majority", "output", PartNames::of_output("item")).expect("an expression"),
+            quorum,
+        }
+    }
+
+    fn combined(combiner: &Combiner, table: &[Judged]) -> Map<String, Value> {
+        let outputs: Vec<Value> = (0..table.len()).map(|at| json!({"at": at})).collect();
+        let mut output = Map::new();
+        combiner.add_to(&mut output, table, &outputs);
+        output
+    }
+
+    #[test]
+    fn the_highest_value_and_of_equal_ones_the_first() {
+        let table = |values: &[Value]| -> Vec<Judged> { values.iter().cloned().map(Judged::Value).collect() };
+        let cases: [(&[Value], Option<usize>); 6] = [
+            (&[], None),
+            (&[json!(1), json!(3), json!(3.0)], Some(1)),
+            (&[json!(-1), json!(-1.5)], Some(0)),
+            (&[json!("a"), json!("c"), json!("b")], Some(1)),
+            (&[json!(9), json!("a")], Some(1)),
+            (&[json!(i64::MAX), json!(i64::MAX - 1)], Some(0)),
+        ];
+        for (values, expected) in cases {
+            assert_eq!(best(&table(values)), expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_vote_names_the_answer_the_counts_and_whether_enough_agree() {
+        let cases = [
+            (None, vec![1, 2, 2, 1, 3], json!([1, false])),
+            (None, vec![1, 2, 2], json!([2, true])),
+            (Some(2), vec![1, 2, 2, 1], json!([1, true])),
+            (Some(3), vec![1, 2, 2, -2], json!([2, false])),
+            (None, vec![1, 1, -2, -2], json!([1, false])),
+            (None, vec![-2, -2], json!([null, false])),
+            (None, vec![], json!([null, false])),
+        ];
+        for (quorum, values, expected) in cases {
+            let output = combined(&majority(quorum), &table(&values));
+            assert_eq!(json!([output["answer"], output["agreed"]]), expected, "{values:?}");
+        }
+        let output = combined(&majority(None), &table(&[5, 7, 7]));
+        assert_eq!(
+            output["votes"],
+            json!([{"answer": 7, "count": 2}, {"answer": 5, "count": 1}])
+        );
+    }
+
+    #[test]
+    fn the_first_is_the_first_in_the_list_however_late_it_came() {
+        let first = Combiner::First(Condition::compile_for_part("output.ok", "item").expect("a condition"));
+        let value = |is_it: bool| Judged::Value(is_it.into());
+        let table = [value(false), Judged::Open, value(true), Judged::Open];
+        assert_eq!(first.matter(&table), 2, "the one in the middle may still come first");
+        assert_eq!(first.matter(&table[..2]), 2);
+        let ended = [value(false), value(true), value(true), Judged::Out];
+        assert_eq!(combined(&first, &ended)["first"], json!({"at": 1}));
+    }
+
+    proptest! {
+        /// However the open parts end, a decided vote comes to the same answer.
+        #[test]
+        fn a_decided_vote_stays_as_it_is(
+            known in prop::collection::vec(-2_i64..3, 0..7),
+            ends in prop::collection::vec(-2_i64..5, 7),
+            quorum in prop::option::of(1_usize..8),
+        ) {
+            let before = table(&known);
+            prop_assume!(is_decided(&before, quorum));
+            let ended = known.iter().zip(&ends).map(|(known, end)| match (known, end) {
+                (-1, -1) => -2,
+                (-1, end) => *end,
+                (known, _) => *known,
+            });
+            let after = table(&ended.collect::<Vec<_>>());
+            let keys = |output: Map<String, Value>| json!([output["answer"], output["agreed"]]);
+            let combiner = majority(quorum);
+            prop_assert_eq!(keys(combined(&combiner, &before)), keys(combined(&combiner, &after)));
+        }
+    }
+}

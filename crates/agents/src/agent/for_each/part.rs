@@ -1,0 +1,194 @@
+//! One part: its attempts, their time limit and pauses, and what is logged of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::ForEachRunner;
+use crate::agent::{Execution, Notes, Observation, Observed};
+use ensemble_core::conversation::{ExecutionEnd, Interruption, PartEnded};
+use ensemble_core::parts::{Part, Parts};
+use ensemble_language::data::{Failure, FailureKind, Question, Remaining, Usage, digest};
+
+/// The key of an output that asks for executions of other agents.
+const AGENT_REQUESTS: &str = "agent_requests";
+
+/// What became of a part that was performed.
+pub(super) enum PartObserved {
+    /// It ended, and has used this.
+    Ended(Result<Arc<Value>, Failure>, Usage),
+    /// Nobody can answer this question now.
+    Waits(Question),
+    /// The run inside it was interrupted.
+    Interrupted(Interruption),
+}
+
+/// A part that is performed.
+pub(super) struct PartRun<'a> {
+    pub(super) runner: &'a ForEachRunner,
+    pub(super) execution: &'a Execution,
+    pub(super) from_run: &'a Parts,
+    pub(super) part: Arc<Part>,
+    pub(super) notes: Notes,
+    pub(super) remaining: Remaining,
+}
+
+impl PartRun<'_> {
+    /// Performs the attempts until one succeeds or none is left. Each is logged when it ends.
+    pub(super) async fn perform(self) -> PartObserved {
+        let before = self.from_run.before.failed.get(&self.part.key);
+        let mut failed = before.map_or(0, |before| before.count);
+        let mut last_failure = before.map(|before| before.last.clone());
+        let mut requests_made = before
+            .and_then(|before| before.usage)
+            .map_or(0, |used| used.own_requests());
+        let mut lost_attempts = self.execution.lost_attempts;
+        let mut used = Usage::default();
+        loop {
+            let execution = Execution {
+                attempt: self.execution.attempt + failed,
+                lost_attempts,
+                last_failure: last_failure.clone(),
+                requests_made: self.execution.requests_made + u64::from(self.part.index) + requests_made,
+                remaining: self.remaining.without(used),
+                ..self.first()
+            };
+            let (attempt, stopwatch) = (execution.attempt, execution.stopwatch.clone());
+            let performed = self.runner.runner.execute(execution);
+            let timeout = self.runner.timeout;
+            let observed = stopwatch.timeout(timeout, performed).await.unwrap_or_else(|_| {
+                let seconds = timeout.unwrap_or_default().as_secs_f64();
+                Observed::failure(FailureKind::Timeout, format!("no end after {seconds} s"))
+            });
+            let observation = match observed {
+                Observed::Finished(observation) | Observed::Recorded(observation) | Observed::Reused(observation) => {
+                    observation
+                }
+                Observed::NeedsInput(question) => return PartObserved::Waits(question),
+                Observed::Interrupted(cause) => return PartObserved::Interrupted(cause),
+            };
+            let mut observation = observation;
+            let result = self.judged(&mut observation);
+            let left = self.notes.take();
+            let usage = observation.usage.or(left.usage);
+            used = used + usage.unwrap_or_default();
+            let pause = self.pause(&observation, failed + 1, used);
+            let mut warnings = left.warnings;
+            warnings.extend(self.warning(&observation));
+            let ended = PartEnded {
+                attempt,
+                execution_time: stopwatch.since_start().as_secs_f64(),
+                usage,
+                stderr: left.stderr,
+                warnings,
+                exchange: observation.exchange,
+                pause: pause.map(|pause| pause.as_secs_f64()),
+                ..ended(self.execution, &self.part, end(&result))
+            };
+            log(self.from_run, ended);
+            let (Some(pause), Err(failure)) = (pause, &result) else {
+                return PartObserved::Ended(result, used);
+            };
+            failed += 1;
+            lost_attempts = 0;
+            requests_made += usage.map_or(0, |usage| usage.own_requests());
+            last_failure = Some(failure.clone());
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// The output, if the combination can use it. If not, the attempt has failed.
+    fn judged(&self, observation: &mut Observation) -> Result<Arc<Value>, Failure> {
+        let output = Arc::new(Value::Object(observation.result.clone()?));
+        let judged = self.runner.combiner.judge(&self.from_run.facts, &self.part, &output);
+        if let Err(failure) = judged {
+            observation.result = Err(failure.clone());
+            return Err(failure);
+        }
+        Ok(output)
+    }
+
+    /// The first attempt.
+    fn first(&self) -> Execution {
+        let thread = self.from_run.threads.get(&self.part.key);
+        Execution {
+            thread: thread.cloned().unwrap_or_default(),
+            notes: self.notes.clone(),
+            stopwatch: self.execution.stopwatch.inside(),
+            part: Some(self.part.clone()),
+            ..self.execution.clone()
+        }
+    }
+
+    /// The pause before the next attempt; `None`: there is none.
+    fn pause(&self, observation: &Observation, failed: u32, used: Usage) -> Option<Duration> {
+        let failure = observation.result.as_ref().err()?;
+        let repaired = failure.kind == FailureKind::Schema && self.runner.repairs;
+        let used_up = self.remaining.without(used).used_up().is_some();
+        let retry = &self.runner.retry;
+        (!repaired && !used_up && failed < retry.max_attempts.get()).then(|| retry.pause_after(failed))
+    }
+
+    fn warning(&self, observation: &Observation) -> Option<String> {
+        let output = observation.result.as_ref().ok()?;
+        let asks = self.runner.triggers && output.contains_key(AGENT_REQUESTS);
+        asks.then(|| "a part cannot ask for other agents, so its `agent_requests` are ignored".to_owned())
+    }
+}
+
+fn end(result: &Result<Arc<Value>, Failure>) -> ExecutionEnd {
+    match result {
+        Ok(output) => ExecutionEnd::Succeeded(output.clone()),
+        Err(failure) => ExecutionEnd::Failed(failure.clone()),
+    }
+}
+
+/// The event of a part that ended so, without what was used and said.
+pub(super) fn ended(execution: &Execution, part: &Part, end: ExecutionEnd) -> PartEnded {
+    PartEnded {
+        turn: execution.turn_count + 1,
+        agent: execution.agent_name.clone(),
+        execution: execution.execution,
+        attempt: execution.attempt,
+        part: part.index,
+        key: part.key.clone(),
+        count: part.variable["count"]
+            .as_u64()
+            .and_then(|count| count.try_into().ok())
+            .unwrap_or_default(),
+        item_digest: item_digest(part),
+        end,
+        execution_time: 0.0,
+        usage: None,
+        stderr: String::new(),
+        warnings: Vec::new(),
+        exchange: Vec::new(),
+        pause: None,
+        reused: false,
+    }
+}
+
+/// The event of a part whose result is taken over from another run.
+pub(super) fn copied(execution: &Execution, part: &Part, known: &PartEnded) -> PartEnded {
+    PartEnded {
+        execution_time: known.execution_time,
+        usage: known.usage,
+        exchange: known.exchange.clone(),
+        reused: true,
+        ..ended(execution, part, known.end.clone())
+    }
+}
+
+/// Hands the event over to be written.
+pub(super) fn log(from_run: &Parts, event: PartEnded) {
+    if let Some(log) = &from_run.log {
+        // Nobody takes it any more once the run is over.
+        let _is_over = log.send(event);
+    }
+}
+
+/// Names the item.
+pub(super) fn item_digest(part: &Part) -> Arc<str> {
+    digest(&part.item.to_string()).into()
+}

@@ -1,0 +1,127 @@
+//! The event of a part: one item of an agent with `for_each`.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::event::ExecutionEnd;
+use crate::thread::Iteration;
+use ensemble_language::data::{Failure, Usage};
+
+/// An attempt of a part of an execution ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "PartEndedFields")]
+pub struct PartEnded {
+    /// The turn.
+    pub turn: u32,
+    /// The agent.
+    pub agent: Arc<str>,
+    /// The number of the execution of the agent.
+    pub execution: u32,
+    /// The number of the attempt of the part, from 1.
+    pub attempt: u32,
+    /// The position of the item in the list, from 0.
+    pub part: u32,
+    /// The name of the part, unique in the execution.
+    pub key: Arc<str>,
+    /// The number of items.
+    pub count: u32,
+    /// SHA-256 of the item, in hex.
+    pub item_digest: Arc<str>,
+    /// The result; in the journal the key is `output` or `failure`.
+    #[serde(flatten)]
+    pub end: ExecutionEnd,
+    /// The duration of the attempt, in seconds.
+    pub execution_time: f64,
+    /// The usage of the attempt: tokens and cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// The end of the text that the attempt wrote to stderr.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub stderr: String,
+    /// Warnings for the user.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// LLM: the iterations of the attempt. Those of a successful part are added to the thread of its key.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exchange: Vec<Iteration>,
+    /// The pause before the next attempt of the part, in seconds; `None`: there is no further attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause: Option<f64>,
+    /// The result was copied from the run of which this run is a fork, and nothing was executed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reused: bool,
+}
+
+/// The form in which a [`PartEnded`] is read: every key that may be absent has its default.
+#[derive(Deserialize)]
+struct PartEndedFields {
+    turn: u32,
+    agent: Arc<str>,
+    execution: u32,
+    attempt: u32,
+    part: u32,
+    key: Arc<str>,
+    count: u32,
+    item_digest: Arc<str>,
+    output: Option<Arc<Value>>,
+    failure: Option<Failure>,
+    execution_time: f64,
+    usage: Option<Usage>,
+    #[serde(default)]
+    stderr: String,
+    #[serde(default)]
+    warnings: Vec<String>,
+    #[serde(default, deserialize_with = "crate::thread::exchange")]
+    exchange: Vec<Iteration>,
+    pause: Option<f64>,
+    #[serde(default)]
+    reused: bool,
+}
+
+impl From<PartEndedFields> for PartEnded {
+    fn from(read: PartEndedFields) -> Self {
+        Self {
+            turn: read.turn,
+            agent: read.agent,
+            execution: read.execution,
+            attempt: read.attempt,
+            part: read.part,
+            key: read.key,
+            count: read.count,
+            item_digest: read.item_digest,
+            end: ExecutionEnd::of(read.failure, read.output),
+            execution_time: read.execution_time,
+            usage: read.usage,
+            stderr: read.stderr,
+            warnings: read.warnings,
+            exchange: read.exchange,
+            pause: read.pause,
+            reused: read.reused,
+        }
+    }
+}
+
+impl PartEnded {
+    /// Whether the part has ended, and not only one of its attempts.
+    pub fn is_final(&self) -> bool {
+        self.pause.is_none()
+    }
+
+    /// The failure, if there is one.
+    pub fn failure(&self) -> Option<&Failure> {
+        match &self.end {
+            ExecutionEnd::Succeeded(_) => None,
+            ExecutionEnd::Failed(failure) => Some(failure),
+        }
+    }
+
+    /// The output, if there is one.
+    pub fn output(&self) -> Option<&Arc<Value>> {
+        match &self.end {
+            ExecutionEnd::Succeeded(output) => Some(output),
+            ExecutionEnd::Failed(_) => None,
+        }
+    }
+}

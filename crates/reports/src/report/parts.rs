@@ -1,0 +1,217 @@
+//! The parts of an execution, for users: counts in one line, failures, and few parts in full.
+
+use std::collections::BTreeMap;
+
+use ensemble_core::conversation::PartEnded;
+use ensemble_language::ensemble::ForEach;
+use serde_json::Value;
+
+use super::format::{BAD, CAUTION, DIM, Shortened, count, duration, kind_of};
+use super::values::{self, value_text};
+
+/// The highest number of parts that are listed one by one by default, and of failures that are told.
+const LISTED: usize = 8;
+
+/// The parts of one execution, in the order of the list.
+#[derive(Debug)]
+pub(super) struct Parts<'p> {
+    last: BTreeMap<u32, &'p PartEnded>,
+    /// The number of attempts that another attempt followed.
+    retries: usize,
+    /// The number of items.
+    all: usize,
+}
+
+impl<'p> Parts<'p> {
+    /// The parts that these events tell of; `None`: of none.
+    pub(super) fn of(parts: impl IntoIterator<Item = &'p PartEnded>) -> Option<Self> {
+        let mut found = Self {
+            last: BTreeMap::new(),
+            retries: 0,
+            all: 0,
+        };
+        for part in parts {
+            found.all = part.count as usize;
+            if part.is_final() {
+                found.last.insert(part.part, part);
+            } else {
+                found.retries += 1;
+            }
+        }
+        (found.all > 0).then_some(found)
+    }
+
+    /// The first failed part of the list.
+    pub(super) fn first_failed(&self) -> Option<&'p PartEnded> {
+        self.failed().next()
+    }
+
+    fn failed(&self) -> impl Iterator<Item = &'p PartEnded> {
+        self.last.values().copied().filter(|part| part.failure().is_some())
+    }
+
+    /// `12 parts: 10 succeeded, 2 failed`; those that never ended were stopped where `is_over`.
+    pub(super) fn counts(&self, is_over: bool) -> String {
+        let failed = self.failed().count();
+        let succeeded = self.last.len() - failed;
+        let reused = self.last.values().filter(|part| part.reused).count();
+        let open = self.all.saturating_sub(self.last.len());
+        let mut words = vec![format!("{succeeded} succeeded")];
+        if reused > 0 {
+            words[0].push_str(&format!(" ({reused} reused)"));
+        }
+        let others = [(failed, "failed"), (open, if is_over { "not needed" } else { "open" })];
+        words.extend(
+            others
+                .iter()
+                .filter(|(number, _)| *number > 0)
+                .map(|(number, word)| format!("{number} {word}")),
+        );
+        if self.retries > 0 {
+            words.push(match self.retries {
+                1 => "1 attempt repeated".to_owned(),
+                retries => format!("{retries} attempts repeated"),
+            });
+        }
+        format!("{}: {}", count(self.all as u64, "part"), words.join(", "))
+    }
+
+    /// One line for each part of a short list; of a long one only its failures. With `whole` all of them.
+    pub(super) fn lines(&self, whole: bool) -> Shortened {
+        let mut shown = Shortened::default();
+        let is_short = whole || self.last.len() <= LISTED;
+        let mut failures = 0;
+        for part in self.last.values() {
+            if let Some(failure) = part.failure() {
+                failures += 1;
+                if whole || failures <= LISTED {
+                    let error = failure.error.trim_end();
+                    let first = error.lines().next().unwrap_or_default();
+                    shown.has_cut |= !whole && first != error;
+                    let error = if whole { error } else { first };
+                    let kind = kind_of(failure.kind);
+                    shown.text.push_str(&format!(
+                        "{DIM}[{}]{DIM:#} {BAD}failed{BAD:#} ({kind}): {error}\n",
+                        part.key
+                    ));
+                }
+            } else if is_short {
+                let output = part.output().map_or_else(String::new, |output| one_line(output, whole));
+                let took = match (whole, part.reused) {
+                    (true, true) => format!(" {DIM}reused{DIM:#}"),
+                    (true, false) => format!(" {DIM}{}{DIM:#}", duration(part.execution_time)),
+                    (false, _) => String::new(),
+                };
+                shown.has_cut |= !whole && part.output().is_some_and(|output| values::is_long(output));
+                shown
+                    .text
+                    .push_str(&format!("{DIM}[{}]{DIM:#} {output}{took}\n", part.key));
+            } else {
+                shown.has_cut = true;
+            }
+        }
+        if failures > LISTED && !whole {
+            shown.has_cut = true;
+            shown
+                .text
+                .push_str(&format!("{CAUTION}and {} more failed{CAUTION:#}\n", failures - LISTED));
+        }
+        shown
+    }
+}
+
+/// The keys of the output that its parts do not tell.
+pub(super) fn combined(output: &Value) -> Value {
+    let entries = output.as_object().into_iter().flatten();
+    let own = entries.filter(|(key, _)| !ForEach::OUTPUT_KEYS.contains(&key.as_str()));
+    Value::Object(own.map(|(key, value)| (key.clone(), value.clone())).collect())
+}
+
+/// An output on one line: its response, or its keys.
+fn one_line(output: &Value, whole: bool) -> String {
+    let text = match output.as_object() {
+        Some(object) if object.len() == 1 && object.contains_key("response") => value_text(&object["response"], true),
+        Some(object) => {
+            let entries = object
+                .iter()
+                .map(|(key, value)| format!("{key}: {}", value_text(value, whole)));
+            entries.collect::<Vec<_>>().join(", ")
+        }
+        None => output.to_string(),
+    };
+    match whole {
+        true => text,
+        false => values::shortened(&text.split_whitespace().collect::<Vec<_>>().join(" ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use ensemble_core::conversation::ExecutionEnd;
+    use ensemble_language::data::{Failure, FailureKind};
+
+    fn part(index: u32, count: u32, error: Option<&str>) -> PartEnded {
+        PartEnded {
+            turn: 1,
+            agent: "a".into(),
+            execution: 1,
+            attempt: 1,
+            part: index,
+            key: format!("k{index}").into(),
+            count,
+            item_digest: "".into(),
+            end: match error {
+                Some(error) => ExecutionEnd::Failed(Failure::new(FailureKind::Exit, error)),
+                None => ExecutionEnd::Succeeded(Arc::new(serde_json::json!({"n": index}))),
+            },
+            execution_time: 0.5,
+            usage: None,
+            stderr: String::new(),
+            warnings: Vec::new(),
+            exchange: Vec::new(),
+            pause: None,
+            reused: false,
+        }
+    }
+
+    fn plain(text: &str) -> String {
+        anstream::adapter::strip_str(text).to_string()
+    }
+
+    #[test]
+    fn a_hundred_parts_are_one_line_and_their_failures_are_told() {
+        let failed = |index: u32| [3, 70].contains(&index).then_some("no\nsuch file");
+        let all: Vec<PartEnded> = (0..100).map(|index| part(index, 100, failed(index))).collect();
+        let parts = Parts::of(&all).expect("parts");
+        assert_eq!(parts.counts(true), "100 parts: 98 succeeded, 2 failed");
+        let lines = parts.lines(false);
+        assert_eq!(plain(&lines.text), "[k3] failed (exit): no\n[k70] failed (exit): no\n");
+        assert!(lines.has_cut);
+        assert_eq!(
+            parts.lines(true).text.lines().count(),
+            102,
+            "an error of two lines counts twice"
+        );
+        assert_eq!(parts.first_failed().map(|part| &*part.key), Some("k3"));
+    }
+
+    #[test]
+    fn a_few_parts_are_listed() {
+        let again = PartEnded {
+            pause: Some(1.0),
+            ..part(0, 3, Some("busy"))
+        };
+        let all = [part(1, 3, None), again, part(0, 3, None)];
+        let parts = Parts::of(&all).expect("parts");
+        assert_eq!(
+            parts.counts(true),
+            "3 parts: 2 succeeded, 1 not needed, 1 attempt repeated"
+        );
+        assert_eq!(parts.counts(false), "3 parts: 2 succeeded, 1 open, 1 attempt repeated");
+        assert_eq!(plain(&parts.lines(false).text), "[k0] n: 0\n[k1] n: 1\n");
+        assert!(Parts::of([]).is_none());
+    }
+}
