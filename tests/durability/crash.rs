@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::support::{Workspace, eventually, records};
 use serde_json::Value;
 
-/// Two side by side, a loop between two, a failure that is handled, and a side file that counts what was performed.
+/// Two side by side, a loop between two, a failure that is handled, parts, and a side file that counts what was performed.
 const ENSEMBLE: &str = r#"
 name: crash
 agents:
@@ -32,11 +32,15 @@ agents:
   - name: mender
     script: ./work.sh
     dependencies: [{agent_name: broken, on: failure}]
+  - name: many
+    script: ./work.sh
+    depends_on: [left]
+    for_each: {in: [a, b, c], key: item, max_parallel: 2}
 "#;
 
 const WORK: &str = r#"#!/bin/sh
 cat > /dev/null
-echo "$ENSEMBLE_AGENT_NAME $ENSEMBLE_EXECUTION" >> performed.txt
+echo "$ENSEMBLE_AGENT_NAME $ENSEMBLE_EXECUTION$ENSEMBLE_PART" >> performed.txt
 echo "{\"by\": \"$ENSEMBLE_AGENT_NAME\", \"n\": $ENSEMBLE_EXECUTION}"
 "#;
 
@@ -62,13 +66,15 @@ fn essence(mut result: Value) -> Value {
 /// What the journal's first lines say has ended, in the words of the side file.
 fn ended(lines: &[&str]) -> Vec<String> {
     let records = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let ends =
-        records.filter(|record| record["event"] == "execution_finished" && record["data"]["output"]["by"].is_string());
+    let ends = records
+        .filter(|record| ["execution_finished", "part_ended"].contains(&record["event"].as_str().unwrap_or_default()));
+    let ends = ends.filter(|record| record["data"]["output"]["by"].is_string());
     ends.map(|record| {
         format!(
-            "{} {}",
+            "{} {}{}",
             record["data"]["agent"].as_str().expect("a name"),
-            record["data"]["execution"]
+            record["data"]["execution"],
+            record["data"]["key"].as_str().unwrap_or_default()
         )
     })
     .collect()

@@ -121,6 +121,7 @@ fn command(invocation: &Invocation, folder: &Path, execution: &Execution) -> Com
         .env("ENSEMBLE_EXECUTION", execution.execution.to_string())
         .env("ENSEMBLE_ATTEMPT", execution.attempt.to_string())
         .env("ENSEMBLE_TURN", (execution.turn_count + 1).to_string())
+        .envs(execution.part.as_ref().map(|part| ("ENSEMBLE_PART", &*part.key)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -60,7 +60,7 @@ impl<'p> Parts<'p> {
         if reused > 0 {
             words[0].push_str(&format!(" ({reused} reused)"));
         }
-        let others = [(failed, "failed"), (open, if is_over { "not needed" } else { "open" })];
+        let others = [(failed, "failed"), (open, if is_over { "stopped" } else { "open" })];
         words.extend(
             others
                 .iter()
@@ -208,7 +208,7 @@ mod tests {
         let parts = Parts::of(&all).expect("parts");
         assert_eq!(
             parts.counts(true),
-            "3 parts: 2 succeeded, 1 not needed, 1 attempt repeated"
+            "3 parts: 2 succeeded, 1 stopped, 1 attempt repeated"
         );
         assert_eq!(parts.counts(false), "3 parts: 2 succeeded, 1 open, 1 attempt repeated");
         assert_eq!(plain(&parts.lines(false).text), "[k0] n: 0\n[k1] n: 1\n");
