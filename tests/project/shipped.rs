@@ -10,7 +10,7 @@ use crate::support::{Outcome, Workspace};
 use serde_json::Value;
 
 /// Who runs in which turn.
-const SHIPPED: [(&str, &[&str]); 6] = [
+const SHIPPED: [(&str, &[&str]); 8] = [
     (
         "iterative-analysis",
         &[
@@ -55,18 +55,28 @@ const SHIPPED: [(&str, &[&str]); 6] = [
     ),
     ("researcher", &["1 researcher"]),
     ("assistant", &["1 clerk"]),
+    ("reviews", &["1 files", "2 text", "3 verdict"]),
+    ("newsletter", &["1 each", "2 editor"]),
 ];
 
 fn path_of(name: &str) -> String {
     project().join(format!("ensembles/{name}.yaml")).display().to_string()
 }
 
+/// Those that read files, which in-process scripts cannot: they need `sh` and `cat`.
+const WITH_A_SHELL: [&str; 1] = ["reviews"];
+
 /// Runs a shipped ensemble where no other program can be found and nobody can be asked.
 fn run(name: &str, more: &[&str]) -> Outcome {
     let workspace = Workspace::new();
     let path = path_of(name);
     let arguments = [&["run", &path, "--output", "json"], more].concat();
-    let child = workspace.command(arguments).env("PATH", "").spawn();
+    let path = if WITH_A_SHELL.contains(&name) {
+        "/usr/bin:/bin"
+    } else {
+        ""
+    };
+    let child = workspace.command(arguments).env("PATH", path).spawn();
     crate::support::Running(child.expect("the program starts")).finish()
 }
 
@@ -157,6 +167,30 @@ fn the_story_ends_whichever_way_is_taken() {
         assert_eq!(result["completion_reason"], "completed", "{choice}");
         assert_eq!(result["final_state"]["over"], true, "{choice}");
     }
+}
+
+#[test]
+fn the_vote_over_the_reviews_stops_when_it_is_decided() {
+    let result = run("reviews", &[]).expect_code(0).json();
+    let expected = serde_json::json!({
+        "verdict": "good", "agreed": true, "votes": [{"answer": "good", "count": 3}, {"answer": "bad", "count": 1}],
+    });
+    assert_eq!(result["result"], expected);
+    assert_eq!(result["usage"]["requests"], 4, "the last review is not read");
+}
+
+#[test]
+fn the_newsletter_has_an_article_about_each_topic() {
+    let topics = "topics=[\"bees\", \"tides\", \"maps\"]";
+    let result = run("newsletter", &["--set", topics]).expect_code(0).json();
+    let newsletter = result["result"]["newsletter"].as_str().expect("a text");
+    assert_eq!(newsletter, "* All about bees.\n* All about tides.\n* All about maps.\n");
+    let drafts = |result: &Value| result["final_state"]["each"]["items"][0]["drafts"].clone();
+    assert_eq!(drafts(&result), 3);
+    assert_eq!(
+        drafts(&run("newsletter", &["--set", "max_words=30"]).expect_code(0).json()),
+        1
+    );
 }
 
 #[test]

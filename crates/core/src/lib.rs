@@ -23,7 +23,6 @@ pub mod executor;
 pub mod explore;
 pub mod log;
 pub mod operator;
-pub mod parts;
 pub mod records;
 pub mod reporter;
 pub mod resolver;

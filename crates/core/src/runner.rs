@@ -2,17 +2,20 @@
 //!
 //! A runner receives all data that it may use, reports its observations, and decides nothing about the conversation.
 
+mod parts;
+
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
 use crate::conversation::{Interruption, PartEnded};
-use crate::parts::{Part, Parts};
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Iteration, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Question, Remaining, Request, Usage};
 use ensemble_language::past::Past;
+
+pub use parts::{Part, Parts};
 
 /// A boxed future, for traits that are used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -181,7 +181,7 @@ pub(crate) struct RerunArgs {
     /// Use the latest run
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
-    /// The execution to repeat: the agent, and the turn in which it ran
+    /// The execution to repeat: the agent and the turn in which it ran; AGENT[KEY]@TURN repeats one of its parts
     #[arg(long, value_name = "AGENT@TURN")]
     pub from: String,
     /// Continue with this ensemble instead of the recorded one

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::Execution;
 use crate::sandbox::Variable;
-use ensemble_core::parts::Part;
-use ensemble_language::ensemble::{Agent, ForEach};
+use ensemble_core::runner::Part;
+use ensemble_language::condition::PartNames;
+use ensemble_language::ensemble::Agent;
 use ensemble_language::template::{Missed, Scope};
 
 /// The names of all agents that `agent` listens to.
@@ -43,7 +44,7 @@ pub(super) fn scope(execution: &Execution, listens_to: &Arc<[Arc<str>]>) -> Scop
 fn of_part(part: &Part) -> [(Arc<str>, Arc<Value>); 2] {
     [
         (part.item_name.clone(), part.item.clone()),
-        (ForEach::PART.into(), part.variable.clone()),
+        (PartNames::PART.into(), part.variable.clone()),
     ]
 }
 
@@ -97,7 +98,7 @@ pub(super) fn variables(execution: &Execution) -> Vec<(Cow<'static, str>, Variab
             Cow::Owned(part.item_name.to_string()),
             Variable::Json(part.item.clone()),
         ));
-        variables.push((Cow::Borrowed(ForEach::PART), Variable::Json(part.variable.clone())));
+        variables.push((Cow::Borrowed(PartNames::PART), Variable::Json(part.variable.clone())));
     }
     variables
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::CompletionReason;
+use super::end::ExecutionEnd;
 use super::interruption::Interruption;
 use super::part::PartEnded;
 use super::reason::Reason;
@@ -246,28 +247,6 @@ pub struct ExecutionFinished {
     /// The result was copied from the run of which this run is a fork, and nothing was executed.
     #[serde(skip_serializing_if = "is_false")]
     pub reused: bool,
-}
-
-/// The result of an execution.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub enum ExecutionEnd {
-    /// The execution succeeded with this output, a JSON object.
-    #[serde(rename = "output")]
-    Succeeded(Arc<Value>),
-    /// The execution failed after all its attempts.
-    #[serde(rename = "failure")]
-    Failed(Failure),
-}
-
-impl ExecutionEnd {
-    /// The result that these keys of a journal give.
-    pub(super) fn of(failure: Option<Failure>, output: Option<Arc<Value>>) -> Self {
-        match (failure, output) {
-            (Some(failure), _) => Self::Failed(failure),
-            (None, Some(output)) => Self::Succeeded(output),
-            (None, None) => Self::Succeeded(Arc::new(Value::Object(serde_json::Map::new()))),
-        }
-    }
 }
 
 /// The form in which an [`ExecutionFinished`] is read: every key that may be absent has its default.

@@ -4,6 +4,7 @@
 //! the ensemble always give the same state again.
 
 mod counts;
+mod end;
 mod event;
 mod given;
 mod history;
@@ -16,16 +17,17 @@ mod result;
 mod standing;
 mod state;
 
+pub use end::ExecutionEnd;
 pub use event::{
-    AttemptFailed, ConditionFailure, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, FailedExecution,
-    ForkedFrom, InputRequested, MessageAdded, NotRun, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted,
-    Start, TurnFinished, TurnStarted, Waiting,
+    AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted, FailedExecution, ForkedFrom,
+    InputRequested, MessageAdded, NotRun, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted, Start,
+    TurnFinished, TurnStarted, Waiting,
 };
 pub use given::RunValue;
 pub use history::HistoryEntry;
 pub use interruption::{Canceller, Interruption};
 pub use outcome::CompletionReason;
-pub use part::PartEnded;
+pub use part::{EndedParts, FailedAttempts, PartEnded, ThreadsByKey};
 pub use reason::{Awaited, Reason};
 pub use result::{RunResult, usage_by_agent};
 pub(crate) use standing::{DependencyFact, Why, dependency_fact, is_unseen};

@@ -14,8 +14,7 @@ use crate::conversation::{
     Interruption, OpenExecution, PartEnded, Slot,
 };
 use crate::log::{CommitError, SyncPoint};
-use crate::parts::Parts;
-use crate::runner::{BoxFuture, Execution, Left, Notes, Observation, Observed};
+use crate::runner::{BoxFuture, Execution, Left, Notes, Observation, Observed, Parts};
 use crate::stopwatch::Stopwatch;
 use ensemble_language::data::{Failure, FailureKind, Remaining};
 use ensemble_language::ensemble::AgentKind;

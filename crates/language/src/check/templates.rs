@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::graph::Graph;
 use super::keys::{OF_FAILURES, Outputs};
+use crate::condition::PartNames;
 use crate::diagnostic::{Finding, did_you_mean};
-use crate::ensemble::{Agent, AgentKind, Ending, Ensemble, ForEach};
+use crate::ensemble::{Agent, AgentKind, Ending, Ensemble};
 use crate::loader::codes;
 use crate::source::{Route, Span};
 use crate::template::{self, Fault, Path, VARIABLES, printed};
@@ -18,7 +19,7 @@ pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     let of_agents = ensemble.agents.iter().enumerate().flat_map(|(index, agent)| {
         let mut listens_to: Vec<Arc<str>> = agent.dependencies.iter().map(|one| one.agent_name.clone()).collect();
         if let Some(spec) = &agent.for_each {
-            listens_to.extend([spec.item_name.clone(), ForEach::PART.into()]);
+            listens_to.extend([spec.item_name.clone(), PartNames::PART.into()]);
         }
         let of_agent = templates(agent, &Agent::route(index));
         of_agent

@@ -99,6 +99,7 @@ pub use expression::Expression;
 pub use part_names::PartNames;
 pub use reading::{Keyed, Reading};
 pub use reads::KeyRead;
+pub use refusal::is_taken;
 pub use truths::{OutputOf, TruthRead};
 
 /// The maximum length of a string created by a condition, and of a condition itself.

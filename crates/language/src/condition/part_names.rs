@@ -1,7 +1,6 @@
 //! The variables that the expressions of parts have beside those of conditions.
 
 use super::ast::Variable;
-use crate::ensemble::ForEach;
 
 /// The variables that an expression has beside those of conditions: for `for_each`, the item and `part`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +12,9 @@ pub struct PartNames<'a> {
 }
 
 impl<'a> PartNames<'a> {
+    /// The variable of a part that holds `index`, `key` and `count`.
+    pub const PART: &'static str = "part";
+
     /// Those of a condition: an output, and no part.
     pub const NONE: PartNames<'static> = PartNames {
         item: None,
@@ -45,24 +47,13 @@ impl<'a> PartNames<'a> {
     pub(super) fn variable(self, name: &str) -> Option<Variable> {
         match self.item? {
             item if item == name => Some(Variable::Item),
-            _ => (name == ForEach::PART).then_some(Variable::Part),
+            _ => (name == Self::PART).then_some(Variable::Part),
         }
     }
 
     /// The names that only a part has.
     pub(super) fn all(self) -> impl Iterator<Item = &'a str> {
-        let part = self.item.map(|_| ForEach::PART);
+        let part = self.item.map(|_| Self::PART);
         self.item.into_iter().chain(part)
-    }
-
-    /// Whether a condition has a variable or a word of this name, so that an item cannot be called so.
-    pub fn is_taken(name: &str) -> bool {
-        const WORDS: [&str; 12] = [
-            "and", "or", "not", "in", "is", "if", "else", "True", "true", "False", "false", "None",
-        ];
-        Variable::named(name).is_some()
-            || super::refusal::is_reserved(name)
-            || WORDS.contains(&name)
-            || name == ForEach::PART
     }
 }

@@ -118,6 +118,14 @@ pub(super) fn is_reserved(name: &str) -> bool {
     RESERVED.iter().any(|(word, _)| *word == name)
 }
 
+/// Whether a condition has a variable or a word of this name, so that an item cannot be called so.
+pub fn is_taken(name: &str) -> bool {
+    const WORDS: [&str; 12] = [
+        "and", "or", "not", "in", "is", "if", "else", "True", "true", "False", "false", "None",
+    ];
+    Variable::named(name).is_some() || is_reserved(name) || WORDS.contains(&name) || name == PartNames::PART
+}
+
 /// The reason why this token is not allowed here.
 pub(super) fn unexpected(expected: &str, previous: Option<&TokenKind<'_>>, token: &Token<'_>) -> CompileError {
     let (message, help) = match &token.kind {

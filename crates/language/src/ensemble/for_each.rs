@@ -33,8 +33,6 @@ impl ForEach {
     pub const MAX_PARALLEL: NonZeroU32 = NonZeroU32::new(8).expect("is not 0");
     /// The default of `max_items`.
     pub const MAX_ITEMS: u32 = 100;
-    /// The variable of a part that holds `index`, `key` and `count`.
-    pub const PART: &str = "part";
     /// The keys that the output of every such execution has.
     pub const OUTPUT_KEYS: [&str; 4] = ["items", "keys", "failed", "count"];
 

@@ -132,9 +132,9 @@ fn one_line(output: &Value, whole: bool) -> String {
     let text = match output.as_object() {
         Some(object) if object.len() == 1 && object.contains_key("response") => value_text(&object["response"], true),
         Some(object) => {
-            let entries = object
-                .iter()
-                .map(|(key, value)| format!("{key}: {}", value_text(value, whole)));
+            let is_told = |key: &str| key != "response" || values::shows_response(output);
+            let told = object.iter().filter(|(key, _)| is_told(key));
+            let entries = told.map(|(key, value)| format!("{key}: {}", value_text(value, whole)));
             entries.collect::<Vec<_>>().join(", ")
         }
         None => output.to_string(),

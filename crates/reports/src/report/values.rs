@@ -39,7 +39,7 @@ pub(super) fn is_long(output: &Value) -> bool {
 }
 
 /// If the response contains the same object as the other keys, it is not shown again.
-fn shows_response(output: &Value) -> bool {
+pub(super) fn shows_response(output: &Value) -> bool {
     let response = output["response"].as_str();
     let has_more = output.as_object().is_some_and(|object| object.len() > 1);
     !(has_more && response.is_some_and(is_object))

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::list::{compiled, wrong};
 use crate::agent::build_error::BuildError;
-use ensemble_core::parts::Part;
+use ensemble_core::runner::Part;
 use ensemble_language::condition::{Condition, Expression, Facts, PartFacts, PartNames};
 use ensemble_language::data::Failure;
 use ensemble_language::ensemble::{Combine, ForEach};

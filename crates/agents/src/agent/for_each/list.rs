@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::agent::build_error::BuildError;
-use ensemble_core::parts::Part;
+use ensemble_core::runner::Part;
 use ensemble_language::condition::{Expression, Facts, PartFacts, PartNames};
 use ensemble_language::data::{Failure, FailureKind};
 use ensemble_language::ensemble::{ForEach, Items};

@@ -24,7 +24,7 @@ use self::part::{PartObserved, PartRun};
 use super::build_error::BuildError;
 use super::{BoxFuture, Execution, Notes, Observation, Observed, Runner};
 use ensemble_core::conversation::{ExecutionEnd, PartEnded};
-use ensemble_core::parts::{Part, Parts};
+use ensemble_core::runner::{Part, Parts};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, AgentKind, AtLeast, ForEach, PartFailure, Retry};
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::ForEachRunner;
 use crate::agent::{Execution, Notes, Observation, Observed};
 use ensemble_core::conversation::{ExecutionEnd, Interruption, PartEnded};
-use ensemble_core::parts::{Part, Parts};
+use ensemble_core::runner::{Part, Parts};
 use ensemble_language::data::{Failure, FailureKind, Question, Remaining, Usage, digest};
 
 /// The key of an output that asks for executions of other agents.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::agent::Execution;
-use ensemble_language::ensemble::ForEach;
+use ensemble_language::condition::PartNames;
 use ensemble_language::past::Past;
 
 /// The number of bytes that are collected before they are written.
@@ -54,7 +54,7 @@ impl<W: AsyncWrite + Unpin> Stream<W> {
         self.history(&execution.history).await?;
         if let Some(part) = &execution.part {
             self.field(&part.item_name, &part.item).await?;
-            self.field(ForEach::PART, &part.variable).await?;
+            self.field(PartNames::PART, &part.variable).await?;
         }
         self.buffer.extend_from_slice(b"}\n");
         self.flush().await

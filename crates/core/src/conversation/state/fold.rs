@@ -9,15 +9,16 @@ use serde_json::{Value, json};
 
 use super::turn::{OpenExecution, OpenTurn, Slot};
 use super::{AGENT_REQUESTS, AgentState, ConversationState};
+use crate::conversation::end::ExecutionEnd;
 use crate::conversation::event::{
-    AttemptFailed, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested, Record, RunResumed,
-    RunStarted, TurnFinished, TurnStarted,
+    AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, Record, RunResumed, RunStarted,
+    TurnFinished, TurnStarted,
 };
 use crate::conversation::history::HistoryEntry;
+use crate::conversation::part::EndedParts;
 use crate::conversation::part::PartEnded;
 use crate::conversation::reason::Reason;
 use crate::conversation::standing::{Standing, standing};
-use crate::parts::EndedParts;
 use ensemble_language::data::{Context, Failure, Usage, digest};
 use ensemble_language::ensemble::{AgentKind, Memory, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};

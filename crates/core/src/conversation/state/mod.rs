@@ -17,7 +17,7 @@ use super::event::{FailedExecution, RunEnded, RunStarted};
 use super::history::{HistoryEntry, HistoryList};
 use super::interruption::Interruption;
 use super::latest::LatestOutputs;
-use crate::parts::ThreadsByKey;
+use crate::conversation::part::ThreadsByKey;
 use crate::thread::Thread;
 use ensemble_language::condition::Facts;
 use ensemble_language::data::{Context, Question, Request, Usage};

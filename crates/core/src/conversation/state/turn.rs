@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::conversation::event::{ExecutionFinished, Start};
-use crate::parts::EndedParts;
+use crate::conversation::part::EndedParts;
 use ensemble_language::data::{Failure, Question, Usage};
 use ensemble_language::plan::AgentId;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Names;
-use crate::condition::{Expression, PartNames};
+use crate::condition::{Expression, PartNames, is_taken};
 use crate::diagnostic::Finding;
 use crate::ensemble::{AtLeast, Combine, Dependency, ForEach, Items, PartFailure};
 use crate::loader::codes;
@@ -118,7 +118,7 @@ fn item_name(at: &Cursor<'_>, taken: &Taken<'_>, findings: &mut Findings) -> Opt
     let is_dependency = taken.dependencies.iter().any(|one| *one.agent_name == *name);
     let why = if is_dependency {
         "the name of an agent that this agent depends on"
-    } else if PartNames::is_taken(&name) || VARIABLES.contains(&&*name) || OF_SCRIPTS.contains(&&*name) {
+    } else if is_taken(&name) || VARIABLES.contains(&&*name) || OF_SCRIPTS.contains(&&*name) {
         "a variable or a word of the language"
     } else {
         return Some(name);
