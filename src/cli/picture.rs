@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::Event;
 use ensemble_core::store::Journal;
-use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble};
+use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble, ForEach, Items};
 use ensemble_reports::report::graph::{Arrow, Ending, Node, Picture, RunData, Shape};
 
 /// The picture of an ensemble without a run.
@@ -37,6 +37,7 @@ pub(super) fn of_ensemble(ensemble: &Ensemble) -> Picture {
 
 fn node(agent: &Agent, caps: &HashMap<&str, u32>) -> Node {
     let mut notes = Vec::new();
+    notes.extend(agent.for_each.as_ref().map(list));
     let turns = agent.conversation.max_turns.get();
     if turns > 1 {
         notes.push(format!("at most {turns} times"));
@@ -52,8 +53,18 @@ fn node(agent: &Agent, caps: &HashMap<&str, u32>) -> Node {
             AgentKind::Input(_) => Shape::Input,
             AgentKind::Ensemble { .. } => Shape::Ensemble,
         },
+        is_stack: agent.for_each.is_some(),
         notes,
         run_data: None,
+    }
+}
+
+/// `for each of inputs.files`.
+fn list(spec: &ForEach) -> String {
+    match &spec.items {
+        Items::Expression(text) => format!("for each of {}", text.trim()),
+        Items::List(items) => format!("for each of {} items", items.len()),
+        Items::Times(times) => format!("{times} parts"),
     }
 }
 
@@ -78,6 +89,7 @@ fn arrow(from: usize, to: usize, edge: &Dependency) -> Arrow {
 /// agents did not run. The run used the agents and dependencies of `recorded`; the file may have been edited since.
 pub(super) fn overlay(picture: &mut Picture, shown: &Ensemble, recorded: &Ensemble, journal: &Journal) {
     let mut ran: HashMap<Arc<str>, (usize, usize)> = HashMap::new();
+    let mut parts: HashMap<Arc<str>, (usize, usize)> = HashMap::new();
     let mut reasons: HashMap<Arc<str>, String> = HashMap::new();
     let mut started: HashMap<(Arc<str>, usize), usize> = HashMap::new();
     let mut id = String::new();
@@ -92,6 +104,11 @@ pub(super) fn overlay(picture: &mut Picture, shown: &Ensemble, recorded: &Ensemb
                         *started.entry((start.agent.clone(), *position)).or_default() += 1;
                     }
                 }
+            }
+            Event::PartEnded(part) if part.is_final() => {
+                let (ended, failed) = parts.entry(part.agent.clone()).or_default();
+                *ended += 1;
+                *failed += usize::from(part.failure().is_some());
             }
             Event::ExecutionFinished(finished) => {
                 let (executions, failed) = ran.entry(finished.agent.clone()).or_default();
@@ -112,6 +129,7 @@ pub(super) fn overlay(picture: &mut Picture, shown: &Ensemble, recorded: &Ensemb
             Some((executions, failed)) => RunData::Ran {
                 executions: *executions,
                 failed: *failed,
+                parts: parts.get(node.name.as_str()).copied().unwrap_or_default(),
             },
             None => RunData::Idle {
                 why: reasons.get(node.name.as_str()).cloned(),

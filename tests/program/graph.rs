@@ -203,6 +203,43 @@ agents:
 }
 
 #[test]
+fn a_list_is_a_stack_with_the_counts_of_its_parts() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "map.yaml",
+        "
+name: map
+agents:
+  - {name: each, script: each.rhai, for_each: {in: [1, 2, 3], on_error: collect}}
+  - {name: again, script: each.rhai, for_each: {in: \"outputs.each.items\"}, dependencies: [{agent_name: each, on: failure}]}
+",
+    );
+    workspace.write("each.rhai", "if item == 2 { throw \"no\" } 1");
+    workspace.run(["run", "map"]).expect_code(0);
+    let drawn = |form: &str| {
+        workspace
+            .run(["graph", "--last", "--format", form])
+            .expect_code(0)
+            .stdout
+    };
+    let text = drawn("ascii");
+    assert!(
+        text.contains("each (script, for each of 3 items, ran once; 3 parts, 1 failed)\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("again (script, for each of outputs.each.items, did not run"),
+        "{text}"
+    );
+    assert!(drawn("dot").contains("shape=box, peripheries=2"));
+    assert!(
+        drawn("mermaid").contains("n0[\"each<br/>script<br/>for each of 3 items<br/>ran once; 3 parts, 1 failed\"]")
+    );
+    let front = drawn("svg").matches("class=\"shape script\"").count();
+    assert_eq!(front, 6, "each of the two stacks has three shapes");
+}
+
+#[test]
 fn an_edited_file_shows_the_run_on_what_is_still_there() {
     let workspace = workspace();
     workspace.run(["run", "team", "-i", "x"]).expect_code(0);

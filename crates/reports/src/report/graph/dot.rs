@@ -39,8 +39,9 @@ fn of_node(node: &Node) -> String {
         format!(", style=\"{}\"", styles.join(","))
     };
     let lines: Vec<String> = node.lines().map(|line| escaped(&line)).collect();
+    let sides = if node.is_stack { ", peripheries=2" } else { "" };
     let colour = if node.has_failed() { ", color=red" } else { "" };
-    format!("label=\"{}\", shape={shape}{style}{colour}", lines.join("\\n"))
+    format!("label=\"{}\", shape={shape}{style}{sides}{colour}", lines.join("\\n"))
 }
 
 fn of_arrow(arrow: &Arrow) -> String {

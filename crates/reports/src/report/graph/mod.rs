@@ -14,6 +14,8 @@ pub use dot::dot;
 pub use mermaid::mermaid;
 pub use svg::svg;
 
+use super::format::count;
+
 /// The content of a picture.
 #[derive(Debug, Clone)]
 pub struct Picture {
@@ -34,7 +36,9 @@ pub struct Node {
     pub name: String,
     /// Its kind.
     pub shape: Shape,
-    /// Further lines: its limits.
+    /// Whether it runs once for each item of a list: drawn as a stack.
+    pub is_stack: bool,
+    /// Further lines: its list and its limits.
     pub notes: Vec<String>,
     /// Its data in the run; `None`: no run is shown.
     pub run_data: Option<RunData>,
@@ -62,6 +66,8 @@ pub enum RunData {
         executions: usize,
         /// The number of failed executions.
         failed: usize,
+        /// The number of parts that have ended, and how many of them failed.
+        parts: (usize, usize),
     },
     /// The agent was not executed.
     Idle {
@@ -138,8 +144,21 @@ impl Node {
 impl RunData {
     fn words(&self) -> String {
         match self {
-            Self::Ran { executions, failed: 0 } => format!("ran {}", times(*executions)),
-            Self::Ran { executions, failed } => format!("ran {}, {failed} failed", times(*executions)),
+            Self::Ran {
+                executions,
+                failed,
+                parts,
+            } => {
+                let failures = |failed: usize| match failed {
+                    0 => String::new(),
+                    failed => format!(", {failed} failed"),
+                };
+                let parts = match parts {
+                    (0, _) => String::new(),
+                    (ended, failed) => format!("; {}{}", count(*ended as u64, "part"), failures(*failed)),
+                };
+                format!("ran {}{}{parts}", times(*executions), failures(*failed))
+            }
             Self::Idle { why: Some(why) } => format!("did not run: {why}"),
             Self::Idle { why: None } => "did not run".to_owned(),
         }

@@ -67,7 +67,7 @@ impl<'a> Figure<'a> {
         let mut text = format!(
             "<g class=\"{classes}\"><title>{}</title>{}",
             told.join(", "),
-            outline(self.node.shape, (x, y), (width, height))
+            self.outlines((x, y), (width, height))
         );
         let content = self.lines.iter().map(|(class, _)| self::height(class)).sum::<f64>();
         let mut line_top = y + (height - content) / 2.0;
@@ -82,7 +82,19 @@ impl<'a> Figure<'a> {
         }
         text + "</g>\n"
     }
+
+    /// The shape; for a list a stack of shapes, of which the text stands on the front one.
+    fn outlines(&self, (x, y): (f64, f64), size: Size) -> String {
+        let behind = if self.node.is_stack { STACK } else { &[] };
+        let behind = behind
+            .iter()
+            .map(|by| outline(self.node.shape, (short(x + by), short(y - by)), size));
+        behind.chain([outline(self.node.shape, (x, y), size)]).collect()
+    }
 }
+
+/// How far the shapes of a stack stand behind the front one, the last one first.
+const STACK: &[f64] = &[6.0, 3.0];
 
 fn height(class: &str) -> f64 {
     if class == "name" { NAME_LINE } else { NOTE_LINE }

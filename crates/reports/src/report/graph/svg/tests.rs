@@ -7,6 +7,7 @@ fn node(name: &str, shape: Shape) -> Node {
     Node {
         name: name.to_owned(),
         shape,
+        is_stack: false,
         notes: Vec::new(),
         run_data: None,
     }
@@ -147,10 +148,12 @@ fn a_run_is_laid_over_it() {
     nodes[0].run_data = Some(RunData::Ran {
         executions: 3,
         failed: 1,
+        parts: (0, 0),
     });
     nodes[1].run_data = Some(RunData::Ran {
         executions: 1,
         failed: 0,
+        parts: (0, 0),
     });
     nodes[2].run_data = Some(RunData::Idle {
         why: Some("waiting for b".to_owned()),
