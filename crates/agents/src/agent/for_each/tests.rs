@@ -1,1 +1,243 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use proptest::prelude::*;
+use tokio::sync::{mpsc, watch};
+
+use super::*;
+use crate::agent::fixtures::{agent, execution};
+use ensemble_core::conversation::{ConversationState, EndedParts, ThreadsByKey};
+use ensemble_language::loader::load;
+use ensemble_language::plan::Plan;
+use ensemble_language::source::Source;
+
+/// What an inner runner does with an item.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Does {
+    Says(i64),
+    Fails,
+    /// It never ends by itself.
+    Hangs,
+}
+
+/// Does with each item what it is told to, after as many yields as its place is late.
+struct Obeys {
+    items: Vec<Does>,
+    late: Vec<usize>,
+    started: Mutex<Vec<usize>>,
+    side_by_side: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// Counts who is under way, also when it is dropped.
+struct UnderWay<'a>(&'a AtomicUsize);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Obeys {
+    fn new(items: &[Does], late: &[usize]) -> Arc<Self> {
+        Arc::new(Self {
+            items: items.to_vec(),
+            late: late.to_vec(),
+            started: Mutex::default(),
+            side_by_side: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+        })
+    }
+
+    fn started(&self) -> Vec<usize> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Runner for Obeys {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+        Box::pin(async move {
+            let at = execution.part.as_ref().map_or(0, |part| part.index as usize);
+            self.started.lock().unwrap_or_else(PoisonError::into_inner).push(at);
+            let now = self.side_by_side.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(now, Ordering::SeqCst);
+            let _under_way = UnderWay(&self.side_by_side);
+            for _ in 0..self.late.get(at).copied().unwrap_or(0) {
+                tokio::task::yield_now().await;
+            }
+            match self.items[at] {
+                Does::Says(n) => Observed::success([("n".to_owned(), n.into())].into_iter().collect()),
+                Does::Fails => Observed::failure(FailureKind::Exit, format!("no {at}")),
+                Does::Hangs => std::future::pending().await,
+            }
+        })
+    }
+}
+
+/// The parts of an execution: what was logged of them, and what tells that the time is up.
+struct Around {
+    logged: mpsc::UnboundedReceiver<PartEnded>,
+    time: watch::Sender<bool>,
+    execution: Execution,
+}
+
+fn around(before: EndedParts) -> Around {
+    let (log, logged) = mpsc::unbounded_channel();
+    let time = watch::Sender::new(false);
+    let loaded = load(&Source::new("a.yaml", "name: e\nagents: [{name: a, script: a}]\n"));
+    let plan = Plan::build(Arc::new(loaded.ensemble.expect("an ensemble"))).expect("a plan");
+    let facts = ConversationState::new(Arc::new(plan)).facts_without_output();
+    let parts = Parts {
+        facts,
+        before,
+        known: Arc::default(),
+        threads: Arc::new(ThreadsByKey::new()),
+        log: Some(log),
+        time_is_up: time.subscribe(),
+    };
+    Around {
+        logged,
+        time,
+        execution: Execution {
+            parts: Some(Box::new(parts)),
+            ..execution("a", 1)
+        },
+    }
+}
+
+fn for_each(rest: &str, obeys: Arc<Obeys>) -> ForEachRunner {
+    let text = format!(
+        "name: e\nagents: [{{name: a, script: a, for_each: {{times: {}, {rest}}}}}]\n",
+        obeys.items.len()
+    );
+    let loaded = load(&Source::new("a.yaml", text.as_str()));
+    let ensemble = loaded
+        .ensemble
+        .unwrap_or_else(|| panic!("{text}: {:?}", loaded.findings));
+    let spec = ensemble.agents[0].for_each.clone().expect("a list");
+    ForEachRunner::new(&agent("a", ensemble.agents[0].kind.clone(), &[]), &spec, obeys).expect("a sound list")
+}
+
+fn result(observed: Observed) -> Result<Value, Failure> {
+    match observed {
+        Observed::Finished(observation) => observation.result.map(Value::Object),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn on_one_thread<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    runtime.expect("a runtime").block_on(future)
+}
+
+#[test]
+fn no_more_parts_run_side_by_side_than_is_said() {
+    let obeys = Obeys::new(&[Does::Says(1); 9], &[3; 9]);
+    let runner = for_each("max_parallel: 4", obeys.clone());
+    let ended = result(on_one_thread(runner.execute(around(EndedParts::default()).execution)));
+    assert_eq!(ended.expect("a success")["count"], 9);
+    assert_eq!(obeys.most.load(Ordering::SeqCst), 4);
+    assert_eq!(obeys.started(), (0..9).collect::<Vec<_>>());
+}
+
+#[test]
+fn parts_that_cannot_matter_any_more_are_stopped_while_they_run() {
+    let obeys = Obeys::new(&[Does::Says(1), Does::Hangs, Does::Says(1), Does::Hangs], &[]);
+    let runner = for_each("combine: {first: output.n == 1}", obeys.clone());
+    let output = result(on_one_thread(runner.execute(around(EndedParts::default()).execution)));
+    let output = output.expect("a success");
+    assert_eq!(output["first"], json!({"n": 1}));
+    assert_eq!(output["items"][1], Value::Null);
+    assert_eq!(output["failed"], json!([]), "a part that was stopped has not failed");
+    assert_eq!(obeys.side_by_side.load(Ordering::SeqCst), 0, "nothing runs on");
+}
+
+#[test]
+fn the_first_failed_part_stops_the_others() {
+    let obeys = Obeys::new(&[Does::Hangs, Does::Fails, Does::Hangs, Does::Says(1)], &[]);
+    let runner = for_each("max_parallel: 3", obeys.clone());
+    let failure = result(on_one_thread(runner.execute(around(EndedParts::default()).execution)));
+    let failure = failure.expect_err("a failure");
+    assert_eq!((failure.kind, &*failure.error), (FailureKind::Exit, "part `1`: no 1"));
+    assert!(!obeys.started().contains(&3), "the last part was not started");
+    assert_eq!(obeys.side_by_side.load(Ordering::SeqCst), 0, "nothing runs on");
+}
+
+#[test]
+fn when_the_time_is_up_open_parts_have_failed_and_are_logged() {
+    let obeys = Obeys::new(&[Does::Says(1), Does::Hangs, Does::Hangs], &[]);
+    let runner = for_each("max_parallel: 2, on_error: collect", obeys.clone());
+    let mut around = around(EndedParts::default());
+    let output = on_one_thread(async {
+        let ends = async {
+            tokio::task::yield_now().await;
+            around.time.send_replace(true);
+        };
+        tokio::join!(runner.execute(around.execution), ends).0
+    });
+    let output = result(output).expect("one part has succeeded");
+    let kinds: Vec<&Value> = output["failed"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| &one["kind"])
+        .collect();
+    assert_eq!(kinds, ["timeout", "timeout"]);
+    let logged: Vec<u32> = std::iter::from_fn(|| around.logged.try_recv().ok())
+        .map(|part| part.part)
+        .collect();
+    assert_eq!(logged, [0, 1, 2]);
+}
+
+fn does() -> impl Strategy<Value = Does> {
+    prop_oneof![4 => (0_i64..4).prop_map(Does::Says), 1 => Just(Does::Fails)]
+}
+
+proptest! {
+    /// The output follows from what the parts come to, whatever the order in which they end.
+    #[test]
+    fn the_order_of_the_ends_does_not_matter(
+        items in prop::collection::vec(does(), 0..9),
+        late in prop::collection::vec(0_usize..6, 9),
+        parallel in 1_usize..5,
+        best in any::<bool>(),
+    ) {
+        let combine = if best { "best: output.n" } else { "first: output.n > 1" };
+        let rest = |parallel: usize| format!("max_parallel: {parallel}, on_error: collect, at_least: 0, combine: {{{combine}}}");
+        let run = |late: &[usize], parallel: usize| {
+            let runner = for_each(&rest(parallel), Obeys::new(&items, late));
+            result(on_one_thread(runner.execute(around(EndedParts::default()).execution))).expect("a success")
+        };
+        let key = if best { "best" } else { "first" };
+        let (quiet, busy) = (run(&[], 1), run(&late, parallel));
+        prop_assert_eq!(&quiet[key], &busy[key]);
+        prop_assert_eq!(&quiet["keys"], &busy["keys"]);
+        if best {
+            prop_assert_eq!(quiet, busy);
+        }
+    }
+
+    /// From every beginning of what was logged, the execution comes to the same end, and nothing is performed again.
+    #[test]
+    fn it_goes_on_from_every_beginning_of_its_log(
+        items in prop::collection::vec(does(), 1..8),
+        parallel in 1_usize..4,
+    ) {
+        let rest = format!("max_parallel: {parallel}, on_error: collect, at_least: 0");
+        let mut whole = around(EndedParts::default());
+        let runner = for_each(&rest, Obeys::new(&items, &[]));
+        let expected = result(on_one_thread(runner.execute(whole.execution)));
+        let logged: Vec<PartEnded> = std::iter::from_fn(|| whole.logged.try_recv().ok()).collect();
+        prop_assert_eq!(logged.len(), items.len());
+        for kept in 0..=logged.len() {
+            let mut before = EndedParts::default();
+            logged[..kept].iter().for_each(|part| before.add(part));
+            let obeys = Obeys::new(&items, &[]);
+            let runner = for_each(&rest, obeys.clone());
+            let ended = result(on_one_thread(runner.execute(around(before).execution)));
+            prop_assert_eq!(&ended, &expected);
+            let again = logged[..kept].iter().any(|part| obeys.started().contains(&(part.part as usize)));
+            prop_assert!(!again);
+        }
+    }
+}
