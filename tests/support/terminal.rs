@@ -44,8 +44,37 @@ impl Terminal {
         Self::open_with(&Setting::default(), workspace, arguments, environment)
     }
 
+    /// The same with another program, which may start this one.
+    pub(crate) fn open_program(
+        program: &str,
+        workspace: &Workspace,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let command = CommandBuilder::new(program);
+        Self::start(command, &Setting::default(), workspace, arguments, environment)
+    }
+
     /// The same on another terminal, or with another limit.
     pub(crate) fn open_with(
+        setting: &Setting,
+        workspace: &Workspace,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let command = match setting.file_blocks {
+            None => CommandBuilder::new(binary()),
+            Some(blocks) => {
+                let mut command = CommandBuilder::new("sh");
+                command.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\""), binary()]);
+                command
+            }
+        };
+        Self::start(command, setting, workspace, arguments, environment)
+    }
+
+    fn start(
+        mut command: CommandBuilder,
         setting: &Setting,
         workspace: &Workspace,
         arguments: &[&str],
@@ -56,14 +85,6 @@ impl Terminal {
             ..PtySize::default()
         };
         let pair = native_pty_system().openpty(size).expect("a terminal");
-        let mut command = match setting.file_blocks {
-            None => CommandBuilder::new(binary()),
-            Some(blocks) => {
-                let mut command = CommandBuilder::new("sh");
-                command.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\""), binary()]);
-                command
-            }
-        };
         command.args(arguments);
         command.cwd(workspace.path());
         command.env_clear();
