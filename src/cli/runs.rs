@@ -30,7 +30,7 @@ pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result
     let store = &*store;
     block_on(async {
         match command {
-            RunsCommand::List { json } => list(store, *json, surroundings).await,
+            RunsCommand::List(args) => list(store, args.is_json(), surroundings).await,
             RunsCommand::Show(args) => show::show(args, store, surroundings).await,
             RunsCommand::Diff(args) => diff::diff(args, surroundings).await,
             RunsCommand::Export(args) => export::export(args, store, surroundings).await,

@@ -225,7 +225,7 @@ pub(crate) struct AnsweringArgs {
 #[derive(Debug, Args, Clone, Default)]
 pub(crate) struct ShowingArgs {
     /// human: readable text; json: the result as one document; events: the lines of the journal as they are written
-    #[arg(long, value_enum, default_value_t = Output::Human, value_name = "FORM")]
+    #[arg(long, alias = "format", value_enum, default_value_t = Output::Human, value_name = "FORM")]
     pub output: Output,
     /// Print only the final output
     #[arg(short, long, conflicts_with = "verbose")]

@@ -2,6 +2,8 @@
 
 use clap::{ArgAction, Args, ValueEnum};
 
+use super::OutputForm;
+
 /// `ensemble validate`.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
@@ -9,8 +11,8 @@ pub(crate) struct ValidateArgs {
     #[arg(value_name = "PATH")]
     pub paths: Vec<String>,
     /// The output format of the findings
-    #[arg(long, value_enum, default_value_t = ValidateFormat::Human, value_name = "FORM")]
-    pub format: ValidateFormat,
+    #[arg(long, alias = "format", value_enum, default_value_t = ValidateFormat::Human, value_name = "FORM")]
+    pub output: ValidateFormat,
     /// Exit with code 2 also for warnings
     #[arg(long)]
     pub deny_warnings: bool,
@@ -56,21 +58,11 @@ pub(crate) struct CheckArgs {
     #[arg(value_name = "FILE|NAME")]
     pub ensemble: String,
     /// The output format
-    #[arg(long, value_enum, default_value_t = CheckFormat::Human, value_name = "FORM")]
-    pub format: CheckFormat,
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    pub output: OutputForm,
     /// Stop after this number of states, and report what was explored
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_states: u32,
-}
-
-/// The output formats of `check`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum CheckFormat {
-    /// Readable text.
-    #[default]
-    Human,
-    /// One JSON document.
-    Json,
 }
 
 /// `ensemble graph`.
@@ -80,8 +72,8 @@ pub(crate) struct GraphArgs {
     #[arg(value_name = "FILE|NAME", required_unless_present_any = ["run", "last"])]
     pub ensemble: Option<String>,
     /// The format of the picture
-    #[arg(long, value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
-    pub format: GraphFormat,
+    #[arg(long, alias = "format", value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
+    pub output: GraphFormat,
     /// Add the data of this run: how often each agent ran and failed, and why other agents did not run
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,

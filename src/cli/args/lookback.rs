@@ -23,7 +23,7 @@ pub(crate) struct RunsShowArgs {
     #[arg(short, long)]
     pub follow: bool,
     /// human: readable text; json: the same as one document; events: the lines of the journal
-    #[arg(long, value_enum, default_value_t = Output::Human, value_name = "FORM")]
+    #[arg(long, alias = "format", value_enum, default_value_t = Output::Human, value_name = "FORM")]
     pub output: Output,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct RunsDiffArgs {
     #[arg(long, conflicts_with = "b")]
     pub last: bool,
     /// The output format of the differences
-    #[arg(long, value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     pub output: OutputForm,
 }
 
@@ -54,6 +54,24 @@ pub(crate) enum OutputForm {
     Json,
 }
 
+/// The output format of a list.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// The output format
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    output: OutputForm,
+    /// The same as `--output json`
+    #[arg(long, hide = true, conflicts_with = "output")]
+    json: bool,
+}
+
+impl ListArgs {
+    /// Whether one JSON document is printed.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json || self.output == OutputForm::Json
+    }
+}
+
 /// `ensemble runs export`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsExportArgs {
@@ -64,11 +82,11 @@ pub(crate) struct RunsExportArgs {
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
     /// The format of the document
-    #[arg(long, value_enum, default_value_t = ExportFormat::Json, value_name = "FORM")]
-    pub format: ExportFormat,
+    #[arg(long, alias = "format", value_enum, default_value_t = ExportFormat::Json, value_name = "FORM")]
+    pub output: ExportFormat,
     /// Write to this file instead of standard output
-    #[arg(short = 'o', long = "out", value_name = "FILE")]
-    pub out: Option<PathBuf>,
+    #[arg(short = 'o', long, alias = "out", value_name = "FILE")]
+    pub to: Option<PathBuf>,
 }
 
 /// The formats of an exported run.
@@ -117,6 +135,6 @@ pub(crate) struct EstimateArgs {
     #[arg(long, conflicts_with = "from")]
     pub last: bool,
     /// The output format
-    #[arg(long, value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     pub output: OutputForm,
 }
