@@ -10,6 +10,7 @@ mod program {
     mod cache;
     mod chat;
     mod check;
+    mod completing;
     mod context_window;
     mod continue_and_fork;
     mod edited;

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use super::completing;
+
 pub(super) use conversing::{
     AnsweringArgs, ChatArgs, ContinueArgs, DrivingArgs, ForkArgs, Output, ReplayArgs, RerunArgs, ResumeArgs, RunArgs,
     ShowingArgs,
@@ -162,7 +164,7 @@ pub(super) enum RunsCommand {
     /// Delete runs
     Rm {
         /// The ids of the runs, or the beginnings of the ids
-        #[arg(value_name = "RUN", required_unless_present = "last")]
+        #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
         runs: Vec<String>,
         /// Delete the latest run
         #[arg(long, conflicts_with = "runs")]
@@ -183,7 +185,7 @@ pub(super) enum ModelsCommand {
 #[derive(Debug, Args)]
 pub(super) struct ModelsArgs {
     /// The ensemble: a file, or the name of an ensemble; default: all profiles of the configuration
-    #[arg(value_name = "FILE|NAME")]
+    #[arg(value_name = "FILE|NAME", add = completing::ensembles())]
     pub ensemble: Option<String>,
     /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
     #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::Output;
+use crate::cli::completing;
 use ensemble_core::conversation::CompletionReason;
 
 /// `ensemble runs show`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsShowArgs {
     /// The id of the run, the beginning of the id, or its folder; default: the latest run
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", add = completing::runs())]
     pub run: Option<String>,
     /// Use the latest run, as without RUN
     #[arg(long, conflicts_with = "run")]
@@ -31,10 +32,10 @@ pub(crate) struct RunsShowArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RunsDiffArgs {
     /// A run id or its beginning, a journal, the folder of a run, or a saved result
-    #[arg(value_name = "A")]
+    #[arg(value_name = "A", add = completing::runs())]
     pub a: String,
     /// The other record
-    #[arg(value_name = "B", required_unless_present = "last")]
+    #[arg(value_name = "B", add = completing::runs(), required_unless_present = "last")]
     pub b: Option<String>,
     /// Compare with the latest run
     #[arg(long, conflicts_with = "b")]
@@ -76,7 +77,7 @@ impl ListArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RunsExportArgs {
     /// The id of the run, the beginning of the id, or its folder; default: the latest run
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", add = completing::runs())]
     pub run: Option<String>,
     /// Use the latest run, as without RUN
     #[arg(long, conflicts_with = "run")]
@@ -126,10 +127,10 @@ pub(crate) struct RunsPruneArgs {
 #[derive(Debug, Args)]
 pub(crate) struct EstimateArgs {
     /// The ensemble to run: a file, or the name of an ensemble
-    #[arg(value_name = "FILE|NAME")]
+    #[arg(value_name = "FILE|NAME", add = completing::ensembles())]
     pub ensemble: String,
     /// The recorded run that the estimate is based on
-    #[arg(long, value_name = "RUN", required_unless_present = "last")]
+    #[arg(long, value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub from: Option<String>,
     /// Base the estimate on the latest run
     #[arg(long, conflicts_with = "from")]
