@@ -33,6 +33,7 @@ mod program {
     mod runs;
     mod scripts;
     mod showing;
+    mod side_by_side;
     mod started_in;
     mod stories;
     mod sub_ensembles;

@@ -126,14 +126,9 @@ impl Human {
         if !self.console.has_progress() {
             return;
         }
-        let message = match self.running.as_slice() {
-            [] => String::new(),
-            running => {
-                let names: Vec<String> = running.iter().map(|name| self.with_progress(name)).collect();
-                format!("turn {turn} · {}", names.join(", "))
-            }
-        };
-        self.console.set_progress(message, afresh);
+        let running = self.running.iter();
+        let running = running.map(|name| (name.clone(), self.with_progress(name))).collect();
+        self.console.set_running(turn, running, afresh);
     }
 
     /// `name`, or `name 3/12` for an agent with parts.
@@ -275,6 +270,9 @@ impl Human {
         self.has_cut |= lines.has_cut;
         self.print_err(&lines.text);
         self.console.print_pending();
+        if let Ok(pause) = std::time::Duration::try_from_secs_f64(failed.pause) {
+            self.console.set_waiting(&failed.agent, pause);
+        }
     }
 
     fn ended(&mut self, ended: &RunEnded, record: &Record, state: &ConversationState) {
