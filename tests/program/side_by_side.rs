@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::support::Workspace;
 use crate::support::server::{Part, Server, answer, head};
 use crate::support::terminal::Terminal;
-use crate::support::{Workspace, eventually};
 
 /// A piece of a reply.
 fn word(text: &str) -> Vec<u8> {
@@ -96,19 +96,24 @@ fn a_pause_is_shown_also_without_a_reply() {
 }
 
 #[test]
-fn an_agent_that_is_tried_again_says_when() {
-    let workspace = Workspace::new();
-    workspace.write(
-        "a.yaml",
-        "name: a\nagents:\n  - {name: flaky, script: 'sh work.sh', retry: {max_attempts: 2, delay_seconds: 50}}\n  - {name: other, script: \
-         'sh wait.sh'}\n",
-    );
-    workspace.write("work.sh", ": > begun; exit 1");
-    workspace.write("wait.sh", "until [ ! -e a.yaml ]; do sleep 0.02; done");
-    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
-    eventually("the attempt", || workspace.path().join("begun").exists().then_some(()));
-    terminal.wait_for("retry: flaky failed");
-    terminal.wait_for("turn 1 · flaky (again in ");
-    terminal.type_in("\u{3}");
-    assert_eq!(terminal.finish().0, 130);
+fn an_agent_or_a_part_that_is_tried_again_says_when() {
+    for (for_each, shown) in [
+        ("", "turn 1 · flaky (again in "),
+        (", for_each: {times: 2}", "turn 1 · flaky 0/2 (again in "),
+    ] {
+        let workspace = Workspace::new();
+        workspace.write(
+            "a.yaml",
+            format!(
+                "name: a\nagents:\n  - {{name: flaky, script: 'sh work.sh', retry: {{max_attempts: 2, delay_seconds: 50}}{for_each}}}\n  - \
+                 {{name: other, script: 'sh wait.sh'}}\n"
+            ),
+        );
+        workspace.write("work.sh", "exit 1");
+        workspace.write("wait.sh", "until [ ! -e a.yaml ]; do sleep 0.02; done");
+        let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+        terminal.wait_for(shown);
+        terminal.type_in("\u{3}");
+        assert_eq!(terminal.finish().0, 130);
+    }
 }

@@ -4,6 +4,7 @@ mod summary;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -156,6 +157,7 @@ impl Human {
         };
         self.parts.entry(part.agent.clone()).or_default().push(kept);
         self.show_running(part.turn, false);
+        self.show_pause(&part.agent, part.pause);
         for warning in &part.warnings {
             let (agent, key) = (&part.agent, &part.key);
             self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {agent}[{key}]: {warning}\n"));
@@ -270,8 +272,14 @@ impl Human {
         self.has_cut |= lines.has_cut;
         self.print_err(&lines.text);
         self.console.print_pending();
-        if let Ok(pause) = std::time::Duration::try_from_secs_f64(failed.pause) {
-            self.console.set_waiting(&failed.agent, pause);
+        self.show_pause(&failed.agent, Some(failed.pause));
+    }
+
+    /// Shows that the agent tries again after a pause.
+    fn show_pause(&self, agent: &Arc<str>, seconds: Option<f64>) {
+        let pause = seconds.map(Duration::try_from_secs_f64);
+        if let Some(Ok(pause)) = pause.filter(|_| self.console.has_progress()) {
+            self.console.set_waiting(agent, pause);
         }
     }
 
