@@ -110,6 +110,26 @@ fn a_person_at_the_terminal_is_asked_before_a_tool_is_called() {
 }
 
 #[test]
+fn a_permission_is_not_recalled_as_an_answer() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: asking\nagents:\n  - {name: a, model_profile: m, tools: [write]}\n  - {name: guest, input: {prompt: 'Well?', default: \
+         nothing}, depends_on: [a]}\nmodel_profiles:\n  m: {provider: simulated, replies: [{tool_calls: [{name: write, arguments: \
+         {n: 1}}]}, done]}\ntools:\n  write: {script: \"true\", parameters: {type: object}, permission: ask}\n",
+    );
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("be called with");
+    terminal.wait_for("> ");
+    terminal.type_in("no\n");
+    terminal.wait_for("Well?");
+    terminal.wait_for("> ");
+    terminal.type_in("\u{1b}[A\n");
+    terminal.wait_for("    nothing");
+    assert_eq!(terminal.finish().0, 0);
+}
+
+#[test]
 fn ctrl_c_at_the_question_ends_the_run_and_resume_asks_again() {
     let workspace = interview("{prompt: 'Well?'}");
     let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);

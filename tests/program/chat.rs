@@ -133,10 +133,13 @@ fn a_line_is_edited_and_earlier_ones_are_recalled() {
     terminal.type_in("\u{1b}[200~three\rfour\u{1b}[201~\n");
     terminal.wait_for("heard 7: ");
     terminal.wait_for("> ");
+    terminal.type_in("\u{12}two\n");
+    terminal.wait_for("heard 9: ");
+    terminal.wait_for("> ");
     terminal.type_in("\u{4}");
     let (code, text) = terminal.finish();
     assert_eq!(code, 0, "{text}");
-    assert_eq!(said(&workspace), ["hello", "two", "hello again", "three\nfour"]);
+    assert_eq!(said(&workspace), ["hello", "two", "hello again", "three\nfour", "two"]);
 }
 
 #[test]
