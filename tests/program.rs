@@ -10,6 +10,7 @@ mod program {
     mod cache;
     mod chat;
     mod check;
+    mod completing;
     mod context_window;
     mod continue_and_fork;
     mod edited;
@@ -32,6 +33,7 @@ mod program {
     mod runs;
     mod scripts;
     mod showing;
+    mod side_by_side;
     mod started_in;
     mod stories;
     mod sub_ensembles;

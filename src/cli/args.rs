@@ -9,13 +9,15 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use super::completing;
+
 pub(super) use conversing::{
     AnsweringArgs, ChatArgs, ContinueArgs, DrivingArgs, ForkArgs, Output, ReplayArgs, RerunArgs, ResumeArgs, RunArgs,
     ShowingArgs,
 };
-pub(super) use examining::{CheckArgs, CheckFormat, ExplainArgs, GraphArgs, GraphFormat, ValidateArgs, ValidateFormat};
+pub(super) use examining::{CheckArgs, ExplainArgs, GraphArgs, GraphFormat, ValidateArgs, ValidateFormat};
 pub(super) use lookback::{
-    EstimateArgs, ExportFormat, OutputForm, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs,
+    EstimateArgs, ExportFormat, ListArgs, OutputForm, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs,
 };
 
 /// Run, validate and replay conversations between agents, described in YAML.
@@ -94,14 +96,6 @@ pub(super) enum Command {
     Man(ManArgs),
 }
 
-/// `ensemble list`.
-#[derive(Debug, Args)]
-pub(super) struct ListArgs {
-    /// Print one JSON document
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// `ensemble init`.
 #[derive(Debug, Args)]
 pub(super) struct InitArgs {
@@ -136,10 +130,10 @@ pub(super) struct ImportArgs {
     #[arg(value_name = "FILE")]
     pub file: String,
     /// Write to this file, or to a file with the same name in this folder; default: standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    #[arg(short = 'o', long, alias = "output", value_name = "FILE")]
+    pub to: Option<PathBuf>,
     /// Overwrite an existing file
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "to")]
     pub force: bool,
 }
 
@@ -147,22 +141,18 @@ pub(super) struct ImportArgs {
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
     /// The command; default: the page of the program
-    #[arg(value_name = "COMMAND", conflicts_with = "output")]
+    #[arg(value_name = "COMMAND", conflicts_with = "to")]
     pub command: Option<String>,
     /// Write all pages to this folder
-    #[arg(short, long, value_name = "FOLDER")]
-    pub output: Option<PathBuf>,
+    #[arg(short = 'o', long, alias = "output", value_name = "FOLDER")]
+    pub to: Option<PathBuf>,
 }
 
 /// `ensemble runs`.
 #[derive(Debug, Subcommand)]
 pub(super) enum RunsCommand {
     /// List all runs of this project, the latest last
-    List {
-        /// Print one JSON document
-        #[arg(long)]
-        json: bool,
-    },
+    List(ListArgs),
     /// Show a run turn by turn: which agents ran, which did not and why, the outcome, the next commands
     Show(RunsShowArgs),
     /// Show the differences between two runs; exit code 1 if they differ
@@ -174,7 +164,7 @@ pub(super) enum RunsCommand {
     /// Delete runs
     Rm {
         /// The ids of the runs, or the beginnings of the ids
-        #[arg(value_name = "RUN", required_unless_present = "last")]
+        #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
         runs: Vec<String>,
         /// Delete the latest run
         #[arg(long, conflicts_with = "runs")]
@@ -195,22 +185,15 @@ pub(super) enum ModelsCommand {
 #[derive(Debug, Args)]
 pub(super) struct ModelsArgs {
     /// The ensemble: a file, or the name of an ensemble; default: all profiles of the configuration
-    #[arg(value_name = "FILE|NAME")]
+    #[arg(value_name = "FILE|NAME", add = completing::ensembles())]
     pub ensemble: Option<String>,
     /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
     #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
     pub model: Vec<String>,
     /// The output format
-    #[arg(long, value_enum, default_value_t = ModelsFormat::Human, value_name = "FORM")]
-    pub format: ModelsFormat,
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    pub output: OutputForm,
 }
 
-/// The output format of the results for each model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(super) enum ModelsFormat {
-    /// One line for each model.
-    #[default]
-    Human,
-    /// One JSON document.
-    Json,
-}
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::args::ChatArgs;
 use super::drive::{Ending, Messages, drive, show_warnings, warn_incomplete_record};
 use super::error::CliError;
-use super::lines::Lines;
+use super::lines::{Lines, Prompt};
 use super::list::none_named;
 use super::runtime::block_on;
 use super::shown::{showing_by, verbosity};
@@ -22,11 +22,24 @@ use ensemble_runs::{EnsembleRef, Prepared, Ready, RunOptions, Runs};
 /// The line that starts and ends a message of several lines.
 const QUOTES: &str = "\"\"\"";
 
+/// The prompt of a message.
+const MESSAGE: Prompt = Prompt {
+    text: "> ",
+    is_remembered: true,
+};
+
+/// The prompt of another line of the same message.
+const CONTINUED: Prompt = Prompt {
+    text: "… ",
+    is_remembered: true,
+};
+
 const HELP: &str = "\
 Each line is a message. For a message of several lines, write \"\"\" before and after them.
   /help   show this help
   /bye    end the chat, as Ctrl-D does
-Ctrl-C stops the answer and the conversation; `ensemble resume` continues it.
+Arrow keys edit the message and recall earlier ones. Ctrl-C clears the message.
+While an agent answers, Ctrl-C stops the answer and the conversation; `ensemble resume` continues it.
 ";
 
 /// `ensemble chat`.
@@ -93,10 +106,10 @@ struct ChatInput {
 
 impl ChatInput {
     fn new(surroundings: &Surroundings) -> Self {
-        let streams = surroundings.streams;
+        let lines = Lines::of(surroundings.streams);
         Self {
-            lines: Lines::default(),
-            is_prompted: streams.in_is_terminal && streams.err_is_terminal,
+            is_prompted: lines.are_typed(),
+            lines,
             surroundings: surroundings.clone(),
         }
     }
@@ -121,8 +134,10 @@ impl ChatInput {
     /// The next message; `None` at the end of the input.
     async fn message(&self) -> Option<Arc<str>> {
         loop {
-            self.prompt("\n> ");
-            let line = self.lines.next().await?;
+            if self.is_prompted {
+                self.surroundings.print_err("\n");
+            }
+            let line = self.lines.next(MESSAGE).await?;
             let text = match line.trim() {
                 "" => continue,
                 "/bye" | "/exit" | "/quit" => return None,
@@ -146,8 +161,7 @@ impl ChatInput {
         }
         let mut text = begins.to_owned();
         loop {
-            self.prompt("… ");
-            let Some(line) = self.lines.next().await else {
+            let Some(line) = self.lines.next(CONTINUED).await else {
                 return text;
             };
             if !text.is_empty() {
@@ -160,12 +174,6 @@ impl ChatInput {
                 }
                 None => text.push_str(&line),
             }
-        }
-    }
-
-    fn prompt(&self, prompt: &str) {
-        if self.is_prompted {
-            self.surroundings.print_err(prompt);
         }
     }
 }

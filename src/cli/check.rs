@@ -1,6 +1,6 @@
 //! `ensemble check`: explores all conversations that an ensemble can hold.
 
-use super::args::{CheckArgs, CheckFormat};
+use super::args::{CheckArgs, OutputForm};
 use super::error::CliError;
 use super::exit;
 use super::surroundings::Surroundings;
@@ -16,9 +16,9 @@ pub(super) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8,
     };
     let found = explore(&prepared.plan, budget);
     let name = &prepared.plan.ensemble().name;
-    surroundings.print(&match args.format {
-        CheckFormat::Human => human(name, &found),
-        CheckFormat::Json => json(name, &found),
+    surroundings.print(&match args.output {
+        OutputForm::Human => human(name, &found),
+        OutputForm::Json => json(name, &found),
     });
     Ok(exit::SUCCESS)
 }

@@ -2,7 +2,7 @@
 
 use super::exit;
 use ensemble_core::log::CommitError;
-use ensemble_core::store::{ReadError, StoreError};
+use ensemble_core::store::{ReadError, RunId, StoreError};
 use ensemble_reports::report::{count, diagnostics};
 use ensemble_runs::RunError;
 
@@ -103,8 +103,24 @@ fn words(error: &RunError) -> String {
         RunError::Model { given, reason } => format!("--model {given}: {reason}"),
         RunError::Cache { folder, source, .. } => format!("--cache {}: {source}", folder.display()),
         RunError::NoAgent(name) => format!("--live {name}: there is no agent `{name}`"),
+        RunError::Store(StoreError::Ambiguous { id, candidates }) => ambiguous(id, candidates),
         other => other.to_string(),
     }
+}
+
+/// The latest runs that the text names, and the number of the others.
+fn ambiguous(given: &str, candidates: &[RunId]) -> String {
+    const MOST: usize = 8;
+    let latest: Vec<&str> = candidates.iter().rev().take(MOST).map(RunId::as_str).collect();
+    let earlier = match candidates.len() - latest.len() {
+        0 => String::new(),
+        earlier => format!(" and {earlier} earlier"),
+    };
+    format!(
+        "`{given}` matches {} runs: {}{earlier}",
+        candidates.len(),
+        latest.join(", ")
+    )
 }
 
 /// The help text for the error.
@@ -160,7 +176,12 @@ fn help(error: &RunError) -> Option<String> {
 
 fn help_of_store(error: &StoreError) -> Option<String> {
     Some(match error {
-        StoreError::Unknown { .. } | StoreError::Ambiguous { .. } => "`ensemble runs list` shows all".to_owned(),
+        StoreError::Unknown { .. } => "`ensemble runs list` shows all".to_owned(),
+        StoreError::Ambiguous { candidates, .. } => {
+            let latest = candidates.last().and_then(|id| id.as_str().rsplit_once('-'));
+            let last = latest.map_or("", |(_, last)| last);
+            format!("the last part of an id is enough, such as `{last}`; `ensemble runs list` shows all")
+        }
         StoreError::Empty { .. } => "`ensemble run FILE` creates one".to_owned(),
         StoreError::Leased { .. } => "wait for it to end, or stop it".to_owned(),
         StoreError::Unavailable { .. } => {

@@ -12,7 +12,7 @@ use ensemble_runs::{EnsembleRef, RecordedRun};
 /// `ensemble graph`.
 pub(super) fn graph(args: &GraphArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let picture = gather(args, surroundings)?;
-    surroundings.print(&match args.format {
+    surroundings.print(&match args.output {
         GraphFormat::Mermaid => mermaid(&picture),
         GraphFormat::Dot => dot(&picture),
         GraphFormat::Svg => svg(&picture),

@@ -27,7 +27,7 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         (read_source(path)?, stem.unwrap_or_default())
     };
-    let output = args.output.as_deref().map(|output| place(output, &stem, surroundings));
+    let output = args.to.as_deref().map(|output| place(output, &stem, surroundings));
     if let Some(output) = output
         .as_deref()
         .filter(|output| surroundings.project.folder.join(output).exists() && !args.force)

@@ -24,7 +24,7 @@ struct Listed {
 /// `ensemble list`.
 pub(super) fn list(args: &ListArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let listed = listed(surroundings);
-    if args.json {
+    if args.is_json() {
         let ensembles: Vec<Value> = listed.iter().map(Listed::json).collect();
         let document = json!({"version": 1, "ensembles": ensembles});
         surroundings.print(&format!("{document:#}\n"));

@@ -48,7 +48,7 @@ The project's model profiles; the user's are in \fIensemble/config.yaml\fR of th
 /// `ensemble man`.
 pub(super) fn man(args: &ManArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let pages = pages();
-    let Some(folder) = &args.output else {
+    let Some(folder) = &args.to else {
         let name = match &args.command {
             Some(command) => format!("ensemble-{command}"),
             None => "ensemble".to_owned(),

@@ -8,6 +8,7 @@
 mod args;
 mod chat;
 mod check;
+mod completing;
 mod drive;
 mod error;
 mod estimate;
@@ -54,6 +55,12 @@ pub(crate) fn main() -> ExitCode {
         watchdog::watch();
         return exit::code(exit::SUCCESS);
     }
+    match completing::answer(Cli::command) {
+        Ok(false) => {}
+        Ok(true) => return exit::code(exit::SUCCESS),
+        // The shell shows nothing of it.
+        Err(error) => return exit::code(error.exit_code()),
+    }
     let cli = Cli::parse();
     let moved = cli.folder.as_deref().map_or(Ok(()), surroundings::enter);
     let surroundings = Surroundings::capture(cli.color);
@@ -94,9 +101,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
             Ok(exit::SUCCESS)
         }
         Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "ensemble", &mut script);
-            surroundings.print(&String::from_utf8_lossy(&script));
+            surroundings.print(&completing::script(shell)?);
             Ok(exit::SUCCESS)
         }
         Command::Man(args) => man::man(&args, surroundings),

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::args::{ModelsArgs, ModelsCommand, ModelsFormat};
+use super::args::{ModelsArgs, ModelsCommand, OutputForm};
 use super::error::CliError;
 use super::exit;
 use super::runtime::block_on;
@@ -56,9 +56,9 @@ pub(super) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Re
         ModelsCommand::List(_) => futures_util::future::Either::Right(list(named, &network)),
     });
     let answers = block_on(async { Ok(join_all(asked).await) })?;
-    match args.format {
-        ModelsFormat::Human => surroundings.print(&human(&answers)),
-        ModelsFormat::Json => {
+    match args.output {
+        OutputForm::Human => surroundings.print(&human(&answers)),
+        OutputForm::Json => {
             let models: Vec<Value> = answers.iter().map(Answer::json).collect();
             surroundings.print(&format!("{:#}\n", json!({"version": 1, "models": models})));
         }

@@ -3,6 +3,7 @@
 mod diff;
 mod export;
 mod prune;
+mod short;
 mod show;
 
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result
     let store = &*store;
     block_on(async {
         match command {
-            RunsCommand::List { json } => list(store, *json, surroundings).await,
+            RunsCommand::List(args) => list(store, args.is_json(), surroundings).await,
             RunsCommand::Show(args) => show::show(args, store, surroundings).await,
             RunsCommand::Diff(args) => diff::diff(args, surroundings).await,
             RunsCommand::Export(args) => export::export(args, store, surroundings).await,
@@ -39,6 +40,9 @@ pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result
         }
     })
 }
+
+/// The part of an id that is enough to name the run.
+const ENOUGH: anstyle::Style = anstyle::Style::new().bold();
 
 /// The summary of a run.
 struct Brief {
@@ -75,7 +79,9 @@ async fn list(store: &dyn RunStore, as_json: bool, surroundings: &Surroundings) 
         .map(|brief| brief.ensemble.chars().count())
         .max()
         .unwrap_or(0);
-    let lines: String = briefs.iter().map(|brief| brief.line(widest)).collect();
+    let ids: Vec<&str> = briefs.iter().map(|brief| &*brief.id).collect();
+    let named = briefs.iter().zip(short::short_names(&ids));
+    let lines: String = named.map(|(brief, short)| brief.line(short, widest)).collect();
     surroundings.print(&lines);
     Ok(exit::SUCCESS)
 }
@@ -121,7 +127,8 @@ impl Brief {
         })
     }
 
-    fn line(&self, widest: usize) -> String {
+    /// `short`: the part of the id that is enough to name the run.
+    fn line(&self, short: &str, widest: usize) -> String {
         let when = self.started_at.with_timezone(&Local).format("%Y-%m-%d %H:%M");
         let Self {
             id,
@@ -136,6 +143,10 @@ impl Brief {
             0 => String::new(),
             failed => format!(" ({failed} failed)"),
         };
+        let last = id.rsplit_once('-').filter(|(_, last)| last.starts_with(short));
+        let begin = last.map_or(0, |(before, _)| before.len() + 1);
+        let (before, after) = (&id[..begin], &id[begin + short.len()..]);
+        let id = format!("{before}{ENOUGH}{short}{ENOUGH:#}{after}");
         format!("{id}  {when}  {ensemble:widest$}  {outcome}, turns {turns}, executions {executions}{failed}\n")
     }
 }

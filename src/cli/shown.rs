@@ -23,7 +23,7 @@ pub(super) struct Showing {
 /// The reporter, the receiver of live output and the operator for these arguments.
 pub(super) fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
     let human = |console: &ConsoleWriter| Human::new(console.clone(), verbosity(args));
-    showing_by(args, surroundings, &Lines::default(), human)
+    showing_by(args, surroundings, &Lines::of(surroundings.streams), human)
 }
 
 /// The same, with another human reporter, and with lines of standard input that are shared with another reader.
@@ -53,7 +53,7 @@ pub(super) fn showing_by(
             Box::new(human(&console))
         }
     };
-    let operator: Arc<dyn Operator> = if streams.in_is_terminal && streams.err_is_terminal {
+    let operator: Arc<dyn Operator> = if lines.are_typed() {
         Arc::new(TerminalOperator::new(streams, asks_on, lines.clone()))
     } else {
         Arc::new(Unattended)

@@ -50,6 +50,12 @@ impl Streams {
         Box::new(anstream::AutoStream::new(std::io::stderr(), self.err))
     }
 
+    /// Standard error for codes that steer the terminal, also if it shows no colours.
+    #[cfg(unix)]
+    pub(super) fn err_unchanged(self) -> Box<dyn Write + Send> {
+        Box::new(std::io::stderr())
+    }
+
     /// The width of lines on standard output.
     pub(super) fn out_width(self) -> LineWidth {
         width(self.out_is_terminal, &Term::stdout())

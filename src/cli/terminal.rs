@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::lines::Lines;
+use super::lines::{Lines, Prompt};
 use super::streams::Streams;
 use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionRequest};
 use ensemble_core::runner::BoxFuture;
@@ -20,6 +20,18 @@ const SHOWN: usize = 2000;
 
 /// The choices when a tool needs permission; the last one only if the arguments are shortened.
 const CHOICES: [&str; 4] = ["yes", "no", "always in this run", "show all of the arguments"];
+
+/// The prompt of an answer.
+const ANSWER: Prompt = Prompt {
+    text: "> ",
+    is_remembered: true,
+};
+
+/// The prompt of a decision.
+const PERMISSION: Prompt = Prompt {
+    text: "> ",
+    is_remembered: false,
+};
 
 /// The operator at the terminal. It shows one question at a time.
 pub(super) struct TerminalOperator {
@@ -52,7 +64,6 @@ impl TerminalOperator {
         if let Some(default) = default {
             text.push_str(&format!("  (Enter: {default})\n"));
         }
-        text.push_str("> ");
         let mut err = self.streams.err();
         // If the terminal cannot be written to, reading fails too and reports the end of the input.
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
@@ -67,7 +78,7 @@ impl TerminalOperator {
         };
         let choices: Vec<&str> = asked.question.choices.iter().map(String::as_str).collect();
         self.show(&asked.agent, &prompt, &choices, asked.default.as_deref());
-        let line = async { self.lines.next().await.map_or(Answer::Nobody, Answer::Text) };
+        let line = async { self.lines.next(ANSWER).await.map_or(Answer::Nobody, Answer::Text) };
         match asked.timeout {
             None => line.await,
             Some(timeout) => tokio::time::timeout(timeout, line).await.unwrap_or(Answer::TimedOut),
@@ -84,7 +95,7 @@ impl TerminalOperator {
             let prompt = format!("may the tool `{}` be called with {shown}?", requested.tool);
             let choices = if is_cut { &CHOICES[..] } else { &CHOICES[..3] };
             self.show(&requested.agent, &prompt, choices, None);
-            let Some(line) = self.lines.next().await else {
+            let Some(line) = self.lines.next(PERMISSION).await else {
                 return Decision::Nobody;
             };
             match typed(&line, is_cut) {

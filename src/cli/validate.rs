@@ -25,7 +25,7 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     let policy = Policy::of(args)?;
     let inputs = inputs(&args.paths, surroundings)?;
     let fails = |finding: &Diagnostic| policy.fails(finding);
-    let form = form(args.format, &fails, surroundings);
+    let form = form(args.output, &fails, surroundings);
     let mut shown = Shown::new(&*form, surroundings);
     in_order(
         inputs.len(),
@@ -34,7 +34,7 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
         |checked| shown.add(checked),
     );
     let has_failed = shown.end();
-    if args.format == ValidateFormat::Human && !args.quiet {
+    if args.output == ValidateFormat::Human && !args.quiet {
         surroundings.print_err(&shown.summary());
     }
     if shown.totals.files == 0 && shown.passed_over > 0 {

@@ -110,6 +110,26 @@ fn a_person_at_the_terminal_is_asked_before_a_tool_is_called() {
 }
 
 #[test]
+fn a_permission_is_not_recalled_as_an_answer() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: asking\nagents:\n  - {name: a, model_profile: m, tools: [write]}\n  - {name: guest, input: {prompt: 'Well?', default: \
+         nothing}, depends_on: [a]}\nmodel_profiles:\n  m: {provider: simulated, replies: [{tool_calls: [{name: write, arguments: \
+         {n: 1}}]}, done]}\ntools:\n  write: {script: \"true\", parameters: {type: object}, permission: ask}\n",
+    );
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("be called with");
+    terminal.wait_for("> ");
+    terminal.type_in("no\n");
+    terminal.wait_for("Well?");
+    terminal.wait_for("> ");
+    terminal.type_in("\u{1b}[A\n");
+    terminal.wait_for("    nothing");
+    assert_eq!(terminal.finish().0, 0);
+}
+
+#[test]
 fn ctrl_c_at_the_question_ends_the_run_and_resume_asks_again() {
     let workspace = interview("{prompt: 'Well?'}");
     let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
@@ -123,6 +143,71 @@ fn ctrl_c_at_the_question_ends_the_run_and_resume_asks_again() {
     terminal.type_in("again\n");
     terminal.wait_for("<again>");
     assert_eq!(terminal.finish().0, 0);
+}
+
+#[test]
+fn an_answer_is_edited_and_ctrl_c_clears_it() {
+    let workspace = interview("{prompt: 'Well?'}");
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("> ");
+    terminal.type_in("nonsense\u{3}");
+    terminal.wait_for("nonsense");
+    terminal.wait_for("> ");
+    terminal.type_in("wel\u{1b}[Hfare\u{5}l \u{7f}\n");
+    terminal.wait_for("<farewell>");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 0, "{text}");
+}
+
+/// The program's question is withdrawn in the middle of a line: the terminal is as it was, and the next question has the line.
+#[test]
+fn a_question_that_is_withdrawn_gives_the_terminal_back() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: twice\nagents:\n  - {name: one, input: {prompt: 'First?', default: nothing, timeout_seconds: 1}}\n  - {name: \
+         works, script: work.sh, depends_on: [one]}\n  - {name: two, input: {prompt: 'Second?'}, depends_on: [works]}\n  - {name: \
+         after, script: after.rhai, depends_on: [two]}\n",
+    );
+    workspace.write(
+        "work.sh",
+        "stty -F \"$TERMINAL\" -a > mode.txt; until [ -e go ]; do sleep 0.02; done",
+    );
+    workspace.write("after.rhai", "#{ heard: \"<\" + dependencies.two.response + \">\" }");
+    let command = format!(
+        "TERMINAL=$(tty) {} run a.yaml; stty -a > after.txt",
+        crate::support::binary()
+    );
+    let mut terminal = Terminal::open_program("sh", &workspace, &["-c", &command], &[("NO_COLOR", "1")]);
+    terminal.wait_for("First?");
+    terminal.wait_for("> ");
+    terminal.wait_for("turn 2 · works");
+    workspace.write("go", "");
+    terminal.wait_for("Second?");
+    terminal.wait_for("> ");
+    terminal.type_in("yez\u{7f}s\n");
+    terminal.wait_for("<yes>");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 0, "{text}");
+    for file in ["mode.txt", "after.txt"] {
+        let mode = workspace.read(file);
+        let has = |word| mode.split_whitespace().any(|has| has == word);
+        assert!(has("icanon") && has("isig") && has("echo"), "{file}: {mode}");
+    }
+}
+
+#[test]
+fn a_run_that_ends_during_a_question_gives_the_terminal_back() {
+    let workspace = interview("{prompt: 'Well?', default: nothing, timeout_seconds: 1}");
+    let command = format!("{} run a.yaml; stty -a > after.txt", crate::support::binary());
+    let mut terminal = Terminal::open_program("sh", &workspace, &["-c", &command], &[("NO_COLOR", "1")]);
+    terminal.wait_for("> ");
+    terminal.wait_for("<nothing>");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 0, "{text}");
+    let mode = workspace.read("after.txt");
+    let has = |word| mode.split_whitespace().any(|has| has == word);
+    assert!(has("icanon") && has("isig") && has("echo"), "{mode}");
 }
 
 #[test]

@@ -114,6 +114,101 @@ fn ctrl_c_at_the_prompt_ends_the_chat_and_spoils_nothing() {
 }
 
 #[test]
+fn a_line_is_edited_and_earlier_ones_are_recalled() {
+    const UP: &str = "\u{1b}[A";
+    const LEFT: &str = "\u{1b}[D";
+    let workspace = assistant();
+    let mut terminal = Terminal::open(&workspace, &["chat", "a.yaml"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("> ");
+    terminal.type_in(&format!("helo{LEFT}l\n"));
+    terminal.wait_for("heard 1: ");
+    terminal.wait_for("> ");
+    terminal.type_in("two\n");
+    terminal.wait_for("heard 3: ");
+    terminal.wait_for("> ");
+    terminal.type_in(&format!("{UP}{UP} again\n"));
+    terminal.wait_for("heard 5: ");
+    terminal.wait_for("> ");
+    // What a terminal sends when text of two lines is inserted from the clipboard.
+    terminal.type_in("\u{1b}[200~three\rfour\u{1b}[201~\n");
+    terminal.wait_for("heard 7: ");
+    terminal.wait_for("> ");
+    terminal.type_in("\u{12}two\n");
+    terminal.wait_for("heard 9: ");
+    terminal.wait_for("> ");
+    terminal.type_in("\u{4}");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(said(&workspace), ["hello", "two", "hello again", "three\nfour", "two"]);
+}
+
+#[test]
+fn ctrl_c_clears_a_message_that_is_half_typed() {
+    let workspace = assistant();
+    let mut terminal = Terminal::open(&workspace, &["chat", "a.yaml"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("> ");
+    terminal.type_in("never mind\u{3}");
+    terminal.wait_for("never mind");
+    terminal.wait_for("> ");
+    // A line that was emptied again is not half typed.
+    terminal.type_in("this\n");
+    terminal.wait_for("heard 1: ");
+    terminal.wait_for("> ");
+    terminal.type_in("x\u{7f}\u{3}");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("ensemble chat --run"), "{text}");
+    assert_eq!(said(&workspace), ["this"]);
+}
+
+#[test]
+fn lines_typed_ahead_are_the_next_messages() {
+    let workspace = assistant();
+    let mut terminal = Terminal::open(&workspace, &["chat", "a.yaml"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("> ");
+    terminal.type_in("one\ntwo\n\"\"\"three\nfour\"\"\"\n");
+    terminal.wait_for("heard 5: ");
+    terminal.wait_for("> ");
+    terminal.type_in("\u{4}");
+    assert_eq!(terminal.finish().0, 0);
+    assert_eq!(said(&workspace), ["one", "two", "three\nfour"]);
+}
+
+#[test]
+fn a_chat_is_edited_also_when_its_replies_go_to_a_file() {
+    let workspace = assistant();
+    let command = format!("{} chat a.yaml > replies.txt", crate::support::binary());
+    let mut terminal = Terminal::open_program("sh", &workspace, &["-c", &command], &[("NO_COLOR", "1")]);
+    terminal.wait_for("> ");
+    terminal.type_in("helo\u{1b}[Dl\n");
+    // The program listens for text from the clipboard again: the next line.
+    terminal.wait_for("\u{1b}[?2004h");
+    terminal.wait_for("> ");
+    terminal.type_in("\u{4}");
+    assert_eq!(terminal.finish().0, 0);
+    assert_eq!(said(&workspace), ["hello"]);
+    let replies = workspace.read("replies.txt");
+    assert!(replies.contains("heard 1: ") && !replies.contains("> "), "{replies:?}");
+}
+
+#[test]
+fn a_simple_terminal_passes_on_whole_lines() {
+    let workspace = assistant();
+    let command = format!("{} chat a.yaml > replies.txt", crate::support::binary());
+    let mut terminal = Terminal::open_program("sh", &workspace, &["-c", &command], &[("TERM", "dumb")]);
+    terminal.wait_for("> ");
+    terminal.type_in("hello\n");
+    terminal.wait_for("> ");
+    terminal.type_in("\u{4}");
+    let (code, text) = terminal.finish();
+    assert_eq!(code, 0, "{text}");
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+    assert_eq!(said(&workspace), ["hello"]);
+    let replies = workspace.read("replies.txt");
+    assert!(replies.contains("heard 1: ") && !replies.contains("> "), "{replies:?}");
+}
+
+#[test]
 fn a_failure_is_told_and_the_chat_goes_on() {
     let workspace = assistant();
     workspace.write(

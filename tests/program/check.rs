@@ -135,7 +135,7 @@ fn a_long_way_is_told_without_its_middle() {
     workspace.write("long.yaml", LOOP.replace("max_total_turns: 4", "max_total_turns: 16"));
     let told = workspace.run(["check", "long.yaml"]).expect_code(0).stdout;
     assert!(told.contains("  turn 6   reviewer #3\n"), "{told}");
-    assert!(told.contains(" more turns (--format json shows them)\n"), "{told}");
+    assert!(told.contains(" more turns (--output json shows them)\n"), "{told}");
     assert!(!told.contains("  turn 7 "), "{told}");
 }
 

@@ -1,5 +1,7 @@
 //! `--last`: every command that takes a run takes the latest.
 
+#![expect(clippy::disallowed_methods, reason = "a test copies runs")]
+
 use crate::support::{Outcome, Workspace};
 
 const ASKS: &str =
@@ -136,8 +138,59 @@ fn a_run_is_named_by_the_last_part_of_its_id() {
     assert_eq!(shown(&id[..id.len() - 1]).expect_code(0).json()["run_id"], *id);
     let ambiguous = shown(&day[..4]).expect_code(2);
     assert!(ambiguous.stderr.contains(&id), "{}", ambiguous.stderr);
+    assert!(
+        ambiguous.stderr.contains("2 runs: ")
+            && ambiguous.stderr.contains("the last part of an id is enough, such as `"),
+        "{}",
+        ambiguous.stderr
+    );
     shown("-").expect_code(2);
     shown("nothing").expect_code(2);
     let answered = workspace.run(["resume", last, "--answer", "guest=fine", "--output", "json"]);
     assert_eq!(answered.expect_code(0).json()["run_id"], *id);
+}
+
+#[test]
+fn the_list_marks_what_is_enough_of_an_id() {
+    let (workspace, _) = waiting();
+    let listed = workspace
+        .run(["runs", "list", "--color", "always"])
+        .expect_code(0)
+        .stdout;
+    let plain = workspace.run(["runs", "list"]).expect_code(0).stdout;
+    assert!(!plain.contains('\u{1b}'), "{plain:?}");
+    for (line, plain) in listed.lines().zip(plain.lines()) {
+        let marked = line
+            .split("\u{1b}[1m")
+            .nth(1)
+            .and_then(|rest| rest.split("\u{1b}[0m").next());
+        let marked = marked.unwrap_or_else(|| panic!("{line:?}"));
+        assert!(marked.len() < 5, "{line:?}");
+        let found = workspace
+            .run(["runs", "show", marked, "--output", "json"])
+            .expect_code(0)
+            .json();
+        assert!(plain.starts_with(found["run_id"].as_str().expect("an id")), "{line:?}");
+    }
+}
+
+/// A text that names many runs is answered with the latest of them.
+#[test]
+fn many_runs_with_one_beginning_are_not_all_listed() {
+    let (workspace, id) = waiting();
+    let runs = workspace.path().join(".ensemble/runs");
+    for number in 10..20 {
+        let copy = runs.join(format!("20200101-0000{number}-zz{number}"));
+        std::fs::create_dir(&copy).expect("a folder");
+        for file in ["journal.jsonl", "ensemble.yaml"] {
+            std::fs::copy(runs.join(&id).join(file), copy.join(file)).expect("a copy");
+        }
+    }
+    let told = workspace.run(["runs", "show", "2020"]).expect_code(2).stderr;
+    assert!(
+        told.contains("`2020` matches 10 runs: 20200101-000019-zz19, "),
+        "{told}"
+    );
+    assert!(told.contains(", 20200101-000012-zz12 and 2 earlier\n"), "{told}");
+    assert!(told.contains("such as `zz19`"), "{told}");
 }

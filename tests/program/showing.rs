@@ -110,6 +110,49 @@ fn the_events_come_while_they_happen() {
 }
 
 #[test]
+fn the_older_spellings_of_form_and_file_are_accepted() {
+    let workspace = talk();
+    workspace.run(["run", "a.yaml"]).expect_code(0);
+    let same = |new: &[&str], old: &[&str]| {
+        let said = |arguments: &[&str]| workspace.run(arguments).expect_code(0).stdout;
+        let expected = said(new);
+        assert!(!expected.is_empty(), "{new:?}");
+        assert_eq!(said(old), expected, "{old:?}");
+    };
+    same(
+        &["validate", "a.yaml", "--output", "json"],
+        &["validate", "a.yaml", "--format", "json"],
+    );
+    same(
+        &["graph", "a.yaml", "--output", "dot"],
+        &["graph", "a.yaml", "--format", "dot"],
+    );
+    same(
+        &["check", "a.yaml", "--output", "json"],
+        &["check", "a.yaml", "--format", "json"],
+    );
+    same(
+        &["runs", "show", "--output", "json"],
+        &["runs", "show", "--format", "json"],
+    );
+    same(&["runs", "list", "--output", "json"], &["runs", "list", "--json"]);
+    same(&["list", "--output", "json"], &["list", "--json"]);
+    workspace.run(["list", "--json", "--output", "human"]).expect_code(2);
+    for option in ["-o", "--to", "--out"] {
+        let name = format!("run{option}.html");
+        workspace
+            .run(["runs", "export", "--output", "html", option, &name])
+            .expect_code(0);
+        assert!(workspace.read(&name).starts_with("<!"), "{option}");
+    }
+    for option in ["-o", "--to", "--output"] {
+        let folder = format!("man{option}");
+        workspace.run(["man", option, &folder]).expect_code(0);
+        assert!(workspace.path().join(folder).join("ensemble.1").is_file(), "{option}");
+    }
+}
+
+#[test]
 fn nothing_is_coloured_where_nobody_sees_it() {
     for arguments in [
         vec!["run", "a.yaml"],

@@ -44,8 +44,37 @@ impl Terminal {
         Self::open_with(&Setting::default(), workspace, arguments, environment)
     }
 
+    /// The same with another program, which may start this one.
+    pub(crate) fn open_program(
+        program: &str,
+        workspace: &Workspace,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let command = CommandBuilder::new(program);
+        Self::start(command, &Setting::default(), workspace, arguments, environment)
+    }
+
     /// The same on another terminal, or with another limit.
     pub(crate) fn open_with(
+        setting: &Setting,
+        workspace: &Workspace,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let command = match setting.file_blocks {
+            None => CommandBuilder::new(binary()),
+            Some(blocks) => {
+                let mut command = CommandBuilder::new("sh");
+                command.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\""), binary()]);
+                command
+            }
+        };
+        Self::start(command, setting, workspace, arguments, environment)
+    }
+
+    fn start(
+        mut command: CommandBuilder,
         setting: &Setting,
         workspace: &Workspace,
         arguments: &[&str],
@@ -56,14 +85,6 @@ impl Terminal {
             ..PtySize::default()
         };
         let pair = native_pty_system().openpty(size).expect("a terminal");
-        let mut command = match setting.file_blocks {
-            None => CommandBuilder::new(binary()),
-            Some(blocks) => {
-                let mut command = CommandBuilder::new("sh");
-                command.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\""), binary()]);
-                command
-            }
-        };
         command.args(arguments);
         command.cwd(workspace.path());
         command.env_clear();
@@ -128,12 +149,23 @@ impl Terminal {
     /// The exit code, and the rows that a person sees who scrolls back to the beginning.
     pub(crate) fn finish_on_screen(mut self) -> (u32, Vec<String>) {
         let code = self.end();
+        (code, self.rows(500))
+    }
+
+    /// The same, and the last rows on a screen with this height, which is too small for all.
+    pub(crate) fn finish_on_small_screen(mut self, height: u16) -> (u32, Vec<String>, Vec<String>) {
+        let code = self.end();
+        (code, self.rows(500), self.rows(height))
+    }
+
+    /// The rows on a screen with this height, without empty ones at its end.
+    fn rows(&self, height: u16) -> Vec<String> {
         let size = |length| NonZeroU16::new(length).expect("a screen has a size");
-        let mut screen = vt100::Parser::new(size(500), size(self.columns), 0);
+        let mut screen = vt100::Parser::new(size(height), size(self.columns), 0);
         screen.process(&self.whole);
         let rows: Vec<String> = screen.screen().rows(0, self.columns).collect();
         let last = rows.iter().rposition(|row| !row.is_empty()).map_or(0, |at| at + 1);
-        (code, rows[..last].to_vec())
+        rows[..last].to_vec()
     }
 
     /// The program's process.

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
 
+use crate::cli::completing;
 use ensemble_core::store::Durability;
 
 /// `ensemble run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
-    #[arg(value_name = "FILE|NAME")]
+    #[arg(value_name = "FILE|NAME", add = completing::ensembles())]
     pub ensemble: Option<String>,
     /// The input: a text, @FILE, or - for standard input
     #[arg(short, long, value_name = "TEXT|@FILE|-")]
@@ -43,10 +44,10 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
     /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
-    #[arg(value_name = "FILE|NAME")]
+    #[arg(value_name = "FILE|NAME", add = completing::ensembles())]
     pub ensemble: Option<String>,
     /// Continue this run, which has ended: its id, or the beginning of its id
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["ensemble", "set", "context"])]
+    #[arg(long, value_name = "RUN", add = completing::runs(), conflicts_with_all = ["ensemble", "set", "context"])]
     pub run: Option<String>,
     /// Continue the latest run
     #[arg(long, conflicts_with_all = ["run", "ensemble", "set", "context"])]
@@ -73,16 +74,16 @@ pub(crate) struct ChatArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
     /// A run id or its beginning, a journal, the folder of a run, or a saved result
-    #[arg(value_name = "RECORD", required_unless_present = "last")]
+    #[arg(value_name = "RECORD", add = completing::runs(), required_unless_present = "last")]
     pub record: Option<String>,
     /// Use the latest run
     #[arg(long, conflicts_with = "record")]
     pub last: bool,
     /// Use this ensemble instead of the recorded one
-    #[arg(long, value_name = "FILE|NAME")]
+    #[arg(long, value_name = "FILE|NAME", add = completing::ensembles())]
     pub ensemble: Option<String>,
     /// Execute these agents instead of reading their outputs from the record
-    #[arg(long, value_name = "AGENT", value_delimiter = ',')]
+    #[arg(long, value_name = "AGENT", add = completing::agents(), value_delimiter = ',')]
     pub live: Vec<String>,
     /// Answers and models.
     #[command(flatten)]
@@ -96,13 +97,13 @@ pub(crate) struct ReplayArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
     /// The run: its id, the beginning of its id or of the id's last part, or the path of its folder or journal
-    #[arg(value_name = "RUN", required_unless_present = "last")]
+    #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
     /// Continue with this ensemble instead of the recorded one, in a new run
-    #[arg(long, value_name = "FILE|NAME")]
+    #[arg(long, value_name = "FILE|NAME", add = completing::ensembles())]
     pub ensemble: Option<String>,
     /// Answers and models.
     #[command(flatten)]
@@ -120,7 +121,7 @@ pub(crate) struct ResumeArgs {
 #[command(allow_missing_positional = true)]
 pub(crate) struct ContinueArgs {
     /// The run: its id, the beginning of its id or of the id's last part, or the path of its folder or journal
-    #[arg(value_name = "RUN", required_unless_present = "last")]
+    #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
     #[arg(long, conflicts_with = "run")]
@@ -146,7 +147,7 @@ pub(crate) struct ContinueArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
     /// The run: its id, the beginning of its id or of the id's last part, or the path of its folder or journal
-    #[arg(value_name = "RUN", required_unless_present = "last")]
+    #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
     #[arg(long, conflicts_with = "run")]
@@ -159,7 +160,7 @@ pub(crate) struct ForkArgs {
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
     /// Continue with this ensemble instead of the recorded one
-    #[arg(long, value_name = "FILE|NAME")]
+    #[arg(long, value_name = "FILE|NAME", add = completing::ensembles())]
     pub ensemble: Option<String>,
     /// Answers and models.
     #[command(flatten)]
@@ -176,16 +177,16 @@ pub(crate) struct ForkArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RerunArgs {
     /// The run: its id, the beginning of its id or of the id's last part, or the path of its folder or journal
-    #[arg(value_name = "RUN", required_unless_present = "last")]
+    #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
     /// The execution to repeat: the agent and the turn in which it ran; AGENT[KEY]@TURN repeats one of its parts
-    #[arg(long, value_name = "AGENT@TURN")]
+    #[arg(long, value_name = "AGENT@TURN", add = completing::executions())]
     pub from: String,
     /// Continue with this ensemble instead of the recorded one
-    #[arg(long, value_name = "FILE|NAME")]
+    #[arg(long, value_name = "FILE|NAME", add = completing::ensembles())]
     pub ensemble: Option<String>,
     /// Answers and models.
     #[command(flatten)]
@@ -202,7 +203,7 @@ pub(crate) struct RerunArgs {
 #[derive(Debug, Args, Clone, Default)]
 pub(crate) struct AnsweringArgs {
     /// The answer of an input agent, every time it asks
-    #[arg(long = "answer", value_name = "AGENT=TEXT", action = ArgAction::Append)]
+    #[arg(long = "answer", value_name = "AGENT=TEXT", add = completing::answers(), action = ArgAction::Append)]
     pub answer: Vec<String>,
     /// Read answers from a YAML file: a map from agents to a string, or to a list of strings, one for each execution
     #[arg(long, value_name = "FILE")]
@@ -225,7 +226,7 @@ pub(crate) struct AnsweringArgs {
 #[derive(Debug, Args, Clone, Default)]
 pub(crate) struct ShowingArgs {
     /// human: readable text; json: the result as one document; events: the lines of the journal as they are written
-    #[arg(long, value_enum, default_value_t = Output::Human, value_name = "FORM")]
+    #[arg(long, alias = "format", value_enum, default_value_t = Output::Human, value_name = "FORM")]
     pub output: Output,
     /// Print only the final output
     #[arg(short, long, conflicts_with = "verbose")]

@@ -2,23 +2,26 @@
 
 use clap::{ArgAction, Args, ValueEnum};
 
+use super::OutputForm;
+use crate::cli::completing;
+
 /// `ensemble validate`.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
     /// Files, folders (searched for ensembles: .yaml and .yml files with `agents`), patterns, or - for standard input; default: `ensembles`, or else the current folder
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", add = completing::ensembles())]
     pub paths: Vec<String>,
     /// The output format of the findings
-    #[arg(long, value_enum, default_value_t = ValidateFormat::Human, value_name = "FORM")]
-    pub format: ValidateFormat,
+    #[arg(long, alias = "format", value_enum, default_value_t = ValidateFormat::Human, value_name = "FORM")]
+    pub output: ValidateFormat,
     /// Exit with code 2 also for warnings
     #[arg(long)]
     pub deny_warnings: bool,
     /// Ignore findings with this code of a warning or a hint; in a file, use `# ensemble: allow(CODE) reason`
-    #[arg(long, value_name = "CODE", value_delimiter = ',', action = ArgAction::Append)]
+    #[arg(long, value_name = "CODE", add = completing::codes(), value_delimiter = ',', action = ArgAction::Append)]
     pub allow: Vec<String>,
     /// Treat findings with this code as errors
-    #[arg(long, value_name = "CODE", value_delimiter = ',', action = ArgAction::Append)]
+    #[arg(long, value_name = "CODE", add = completing::codes(), value_delimiter = ',', action = ArgAction::Append)]
     pub deny: Vec<String>,
     /// Print nothing if there are no findings
     #[arg(short, long)]
@@ -45,7 +48,7 @@ pub(crate) enum ValidateFormat {
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// A code such as E021, or an ensemble: a file or a name; without it, all codes are listed
-    #[arg(value_name = "CODE|FILE|NAME")]
+    #[arg(value_name = "CODE|FILE|NAME", add = completing::codes_and_ensembles())]
     pub code: Option<String>,
 }
 
@@ -53,37 +56,27 @@ pub(crate) struct ExplainArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// The ensemble: a file, or the name of an ensemble
-    #[arg(value_name = "FILE|NAME")]
+    #[arg(value_name = "FILE|NAME", add = completing::ensembles())]
     pub ensemble: String,
     /// The output format
-    #[arg(long, value_enum, default_value_t = CheckFormat::Human, value_name = "FORM")]
-    pub format: CheckFormat,
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    pub output: OutputForm,
     /// Stop after this number of states, and report what was explored
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_states: u32,
-}
-
-/// The output formats of `check`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum CheckFormat {
-    /// Readable text.
-    #[default]
-    Human,
-    /// One JSON document.
-    Json,
 }
 
 /// `ensemble graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
     /// The ensemble: a file, or the name of an ensemble; default with --run or --last: the recorded ensemble
-    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["run", "last"])]
+    #[arg(value_name = "FILE|NAME", add = completing::ensembles(), required_unless_present_any = ["run", "last"])]
     pub ensemble: Option<String>,
     /// The format of the picture
-    #[arg(long, value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
-    pub format: GraphFormat,
+    #[arg(long, alias = "format", value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
+    pub output: GraphFormat,
     /// Add the data of this run: how often each agent ran and failed, and why other agents did not run
-    #[arg(long, value_name = "RUN")]
+    #[arg(long, value_name = "RUN", add = completing::runs())]
     pub run: Option<String>,
     /// Add the data of the latest run
     #[arg(long, conflicts_with = "run")]

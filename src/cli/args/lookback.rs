@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::Output;
+use crate::cli::completing;
 use ensemble_core::conversation::CompletionReason;
 
 /// `ensemble runs show`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsShowArgs {
     /// The id of the run, the beginning of the id, or its folder; default: the latest run
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", add = completing::runs())]
     pub run: Option<String>,
     /// Use the latest run, as without RUN
     #[arg(long, conflicts_with = "run")]
@@ -23,7 +24,7 @@ pub(crate) struct RunsShowArgs {
     #[arg(short, long)]
     pub follow: bool,
     /// human: readable text; json: the same as one document; events: the lines of the journal
-    #[arg(long, value_enum, default_value_t = Output::Human, value_name = "FORM")]
+    #[arg(long, alias = "format", value_enum, default_value_t = Output::Human, value_name = "FORM")]
     pub output: Output,
 }
 
@@ -31,16 +32,16 @@ pub(crate) struct RunsShowArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RunsDiffArgs {
     /// A run id or its beginning, a journal, the folder of a run, or a saved result
-    #[arg(value_name = "A")]
+    #[arg(value_name = "A", add = completing::runs())]
     pub a: String,
     /// The other record
-    #[arg(value_name = "B", required_unless_present = "last")]
+    #[arg(value_name = "B", add = completing::runs(), required_unless_present = "last")]
     pub b: Option<String>,
     /// Compare with the latest run
     #[arg(long, conflicts_with = "b")]
     pub last: bool,
     /// The output format of the differences
-    #[arg(long, value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     pub output: OutputForm,
 }
 
@@ -54,21 +55,39 @@ pub(crate) enum OutputForm {
     Json,
 }
 
+/// The output format of a list.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// The output format
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    output: OutputForm,
+    /// The same as `--output json`
+    #[arg(long, hide = true, conflicts_with = "output")]
+    json: bool,
+}
+
+impl ListArgs {
+    /// Whether one JSON document is printed.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json || self.output == OutputForm::Json
+    }
+}
+
 /// `ensemble runs export`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsExportArgs {
     /// The id of the run, the beginning of the id, or its folder; default: the latest run
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", add = completing::runs())]
     pub run: Option<String>,
     /// Use the latest run, as without RUN
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
     /// The format of the document
-    #[arg(long, value_enum, default_value_t = ExportFormat::Json, value_name = "FORM")]
-    pub format: ExportFormat,
+    #[arg(long, alias = "format", value_enum, default_value_t = ExportFormat::Json, value_name = "FORM")]
+    pub output: ExportFormat,
     /// Write to this file instead of standard output
-    #[arg(short = 'o', long = "out", value_name = "FILE")]
-    pub out: Option<PathBuf>,
+    #[arg(short = 'o', long, alias = "out", value_name = "FILE")]
+    pub to: Option<PathBuf>,
 }
 
 /// The formats of an exported run.
@@ -108,15 +127,15 @@ pub(crate) struct RunsPruneArgs {
 #[derive(Debug, Args)]
 pub(crate) struct EstimateArgs {
     /// The ensemble to run: a file, or the name of an ensemble
-    #[arg(value_name = "FILE|NAME")]
+    #[arg(value_name = "FILE|NAME", add = completing::ensembles())]
     pub ensemble: String,
     /// The recorded run that the estimate is based on
-    #[arg(long, value_name = "RUN", required_unless_present = "last")]
+    #[arg(long, value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub from: Option<String>,
     /// Base the estimate on the latest run
     #[arg(long, conflicts_with = "from")]
     pub last: bool,
     /// The output format
-    #[arg(long, value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
+    #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     pub output: OutputForm,
 }

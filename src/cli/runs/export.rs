@@ -25,8 +25,8 @@ pub(super) async fn export(
     if recorded.journal.is_torn {
         surroundings.print_err("warning: the last line of the journal is incomplete and has been left out\n");
     }
-    let text = written(args.format, &recorded);
-    let Some(path) = &args.out else {
+    let text = written(args.output, &recorded);
+    let Some(path) = &args.to else {
         surroundings.print(&text);
         return Ok(exit::SUCCESS);
     };

@@ -1,18 +1,22 @@
 //! Standard output and standard error of a run, a spinner, and replies that are shown while they arrive.
 //!
 //! The lines of two replies that arrive at the same time would be mixed up, so only one reply is streamed at a time:
-//! the one that began first. Everything else is queued until that execution has ended.
+//! the one that began first. Everything else is queued until that execution has ended. Meanwhile, a row below the reply
+//! tells what is going on besides it.
 
+mod activity;
 mod spinner;
 mod streaming;
 
 use std::collections::HashSet;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall};
 
 use super::wrap::LineWidth;
+use activity::Activity;
 use spinner::Spinner;
 use streaming::StreamedReply;
 pub(super) use streaming::{call_line, is_long, result_line};
@@ -38,6 +42,7 @@ struct ConsoleState {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
     spinner: Spinner,
+    activity: Activity,
     options: ConsoleOptions,
     /// Printed before the next output of the turn.
     heading: Option<String>,
@@ -79,10 +84,12 @@ pub struct Shown {
 impl ConsoleWriter {
     /// Creates a writer for these two streams.
     pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>, options: ConsoleOptions) -> Self {
+        let activity = Activity::default();
         Self(Arc::new(Mutex::new(ConsoleState {
             out,
             err,
-            spinner: Spinner::new(options.progress),
+            spinner: Spinner::new(options.progress, activity.clone()),
+            activity,
             options,
             heading: None,
             reply: None,
@@ -96,6 +103,7 @@ impl ConsoleWriter {
     /// A person is asked: nothing is written and the spinner is cleared until [`ConsoleWriter::resume_after_question`].
     pub fn pause_for_question(&self) {
         let mut state = self.lock();
+        state.spinner.clear_below();
         if let Some(mut reply) = state.reply.take() {
             state.end_line(&mut reply);
             state.reply = Some(reply);
@@ -117,6 +125,7 @@ impl ConsoleWriter {
             state.receive(&source, deferred.as_update());
         }
         state.print_pending();
+        state.show_activity();
     }
 
     /// Prints `text` to standard output.
@@ -142,16 +151,22 @@ impl ConsoleWriter {
         }
     }
 
-    /// Sets the message of the spinner; an empty one clears it. `afresh` restarts the time.
-    pub fn set_progress(&self, message: String, afresh: bool) {
+    /// Shows which agents are at work, each with its name and what is shown for it. `afresh` restarts the time.
+    pub(super) fn set_running(&self, turn: u32, running: Vec<(Arc<str>, String)>, afresh: bool) {
         let mut state = self.lock();
         if afresh {
             state.spinner.reset_time();
         }
-        state.spinner.set_message(message);
-        if !state.is_blocked() {
-            state.spinner.start();
-        }
+        let is_queued = state.is_blocked();
+        state.activity.set_running(turn, running, is_queued);
+        state.show_activity();
+    }
+
+    /// Shows that the agent tries again after this pause.
+    pub(super) fn set_waiting(&self, agent: &Arc<str>, pause: Duration) {
+        let mut state = self.lock();
+        state.activity.wait(agent, pause);
+        state.show_activity();
     }
 
     /// Whether there is a spinner.
@@ -169,6 +184,7 @@ impl ConsoleWriter {
     pub fn close_reply(&self, agent: &str) -> Shown {
         let mut state = self.lock();
         state.receive_deferred(agent);
+        state.activity.end_wait(agent);
         state.data_replies.remove(agent);
         match state.reply.take_if(|reply| *reply.source.agent == *agent) {
             Some(reply) => state.close(reply),
@@ -187,7 +203,8 @@ impl ConsoleWriter {
         if let Some(reply) = state.reply.take() {
             state.close(reply);
         }
-        state.spinner.set_message(String::new());
+        state.activity.clear();
+        state.spinner.update();
         state.print_pending();
     }
 
@@ -199,7 +216,15 @@ impl ConsoleWriter {
 impl LiveOutput for ConsoleWriter {
     fn receive(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
         let mut state = self.lock();
-        if !state.options.live || matches!(update, LiveUpdate::Retrying { .. }) {
+        if let LiveUpdate::Retrying { pause, .. } = update {
+            state.activity.wait(&source.agent, pause);
+            state.show_activity();
+            return;
+        }
+        if state.activity.end_wait(&source.agent) {
+            state.show_activity();
+        }
+        if !state.options.live {
             return;
         }
         if state.question_open {
@@ -219,10 +244,29 @@ impl ConsoleState {
         self.is_streaming() || self.question_open
     }
 
+    /// Shows what is going on: with the spinner, or below the reply that is being streamed.
+    fn show_activity(&mut self) {
+        if self.question_open {
+            return;
+        }
+        match self.reply.as_ref().filter(|reply| reply.title_printed) {
+            Some(reply) => {
+                let row = self.activity.row_beside(&reply.source.agent);
+                self.spinner.clear_below();
+                self.spinner.show_below(&row);
+            }
+            None => {
+                self.spinner.update();
+                self.spinner.start();
+            }
+        }
+    }
+
     fn print_pending(&mut self) {
         if self.is_blocked() {
             return;
         }
+        self.activity.clear_ended();
         for (target, text) in std::mem::take(&mut self.pending) {
             self.write_or_queue(target, &text);
         }
@@ -264,6 +308,7 @@ impl ConsoleState {
             self.pending.push((Target::Out, text.to_owned()));
             return;
         }
+        self.spinner.clear_below();
         let _ = self.out.write_all(text.as_bytes());
         let _ = self.out.flush();
     }
@@ -275,7 +320,7 @@ impl From<LiveUpdate<'_>> for Deferred {
             LiveUpdate::Text(text) => Self::Text(text.to_owned()),
             LiveUpdate::ToolStarted(call) => Self::ToolStarted(call.clone()),
             LiveUpdate::ToolEnded(call) => Self::ToolEnded(call.clone()),
-            // A retry pause is printed with the warnings of the execution; it is not deferred.
+            // A pause is shown at once; it is not deferred.
             LiveUpdate::Restarted | LiveUpdate::Retrying { .. } => Self::Restarted,
         }
     }

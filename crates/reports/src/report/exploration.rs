@@ -124,7 +124,7 @@ fn path(path: &[StepReport], text: &mut String) {
     for (at, told) in path.iter().enumerate() {
         if skipped > 0 && at == PATH_ENDS {
             let more = count(skipped as u64, "more turn");
-            text.push_str(&format!("  …        {more} (--format json shows them)\n"));
+            text.push_str(&format!("  …        {more} (--output json shows them)\n"));
         }
         if skipped > 0 && (PATH_ENDS..PATH_ENDS + skipped).contains(&at) {
             continue;

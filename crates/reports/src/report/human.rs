@@ -4,6 +4,7 @@ mod summary;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -126,14 +127,9 @@ impl Human {
         if !self.console.has_progress() {
             return;
         }
-        let message = match self.running.as_slice() {
-            [] => String::new(),
-            running => {
-                let names: Vec<String> = running.iter().map(|name| self.with_progress(name)).collect();
-                format!("turn {turn} · {}", names.join(", "))
-            }
-        };
-        self.console.set_progress(message, afresh);
+        let running = self.running.iter();
+        let running = running.map(|name| (name.clone(), self.with_progress(name))).collect();
+        self.console.set_running(turn, running, afresh);
     }
 
     /// `name`, or `name 3/12` for an agent with parts.
@@ -161,6 +157,7 @@ impl Human {
         };
         self.parts.entry(part.agent.clone()).or_default().push(kept);
         self.show_running(part.turn, false);
+        self.show_pause(&part.agent, part.pause);
         for warning in &part.warnings {
             let (agent, key) = (&part.agent, &part.key);
             self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {agent}[{key}]: {warning}\n"));
@@ -275,6 +272,15 @@ impl Human {
         self.has_cut |= lines.has_cut;
         self.print_err(&lines.text);
         self.console.print_pending();
+        self.show_pause(&failed.agent, Some(failed.pause));
+    }
+
+    /// Shows that the agent tries again after a pause.
+    fn show_pause(&self, agent: &Arc<str>, seconds: Option<f64>) {
+        let pause = seconds.map(Duration::try_from_secs_f64);
+        if let Some(Ok(pause)) = pause.filter(|_| self.console.has_progress()) {
+            self.console.set_waiting(agent, pause);
+        }
     }
 
     fn ended(&mut self, ended: &RunEnded, record: &Record, state: &ConversationState) {

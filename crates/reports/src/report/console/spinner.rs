@@ -1,5 +1,7 @@
 //! The spinner: one row of the terminal with the running agents, which is removed afterwards.
 //!
+//! While a reply is written, the row stands still below it, without the time.
+//!
 //! The row is short, and the cursor is directly behind it. So the `^C` that a terminal prints after Ctrl-C stays on the
 //! row and is cleared with it, and a terminal that becomes narrower does not split the row in two.
 
@@ -7,8 +9,9 @@ use std::io;
 use std::time::Duration;
 
 use console::Term;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 
+use super::activity::Activity;
 use crate::report::wrap::cut;
 
 /// The time between two frames of the spinner.
@@ -20,38 +23,71 @@ const FREE: u16 = 8;
 /// The columns for the spinner and the time.
 const AROUND: u16 = 12;
 
-/// Shows a message and the time since its start, while nothing else is written.
+/// Makes room for a row below the cursor, goes there, and clears it. A vertical tabulator keeps the column.
+const BEGIN_BELOW: &str = "\x0b\x1b[A\x1b7\x1b[B\r\x1b[2K";
+
+/// Goes back to where [`BEGIN_BELOW`] was written.
+const END_BELOW: &str = "\x1b8";
+
+/// Clears everything behind and below the cursor.
+const CLEAR_BELOW: &str = "\x1b[J";
+
+/// Shows what is going on and the time since its start, while nothing else is written.
 pub(super) struct Spinner {
     bar: ProgressBar,
-    message: String,
+    activity: Activity,
     turns: bool,
+    /// There is a row below the cursor.
+    is_below: bool,
 }
 
 impl Spinner {
     /// The output: standard error, or none.
-    pub(super) fn new(is_shown: bool) -> Self {
+    pub(super) fn new(is_shown: bool, activity: Activity) -> Self {
         let target = match is_shown {
             true => ProgressDrawTarget::term_like(Box::new(Row(Term::stderr()))),
             false => ProgressDrawTarget::hidden(),
         };
         let bar = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {msg} {elapsed:.dim}") {
-            bar.set_style(style);
+        if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {activity} {elapsed:.dim}") {
+            let shown = activity.clone();
+            let write = move |_: &ProgressState, row: &mut dyn std::fmt::Write| {
+                // A row that cannot be written is not shown.
+                let _ = row.write_str(&fitting(&shown.row()));
+            };
+            bar.set_style(style.with_key("activity", write));
         }
         Self {
             bar,
-            message: String::new(),
+            activity,
             turns: false,
+            is_below: false,
         }
     }
 
-    /// Sets the message without restarting the time; an empty message stops the spinner.
-    pub(super) fn set_message(&mut self, message: String) {
-        self.message = message;
-        if self.message.is_empty() {
+    /// Shows what is going on now; if that is nothing, the spinner stops.
+    pub(super) fn update(&mut self) {
+        if self.activity.row().is_empty() {
             self.stop();
         } else if self.turns {
-            self.bar.set_message(self.fitting());
+            self.bar.tick();
+        }
+    }
+
+    /// Shows this row below the cursor, until it is cleared.
+    pub(super) fn show_below(&mut self, row: &str) {
+        if row.is_empty() || self.bar.is_hidden() {
+            return;
+        }
+        self.is_below = true;
+        // The row is only for show.
+        let _ = Term::stderr().write_str(&format!("{BEGIN_BELOW}{}{END_BELOW}", fitting(row)));
+    }
+
+    /// Clears the row below the cursor.
+    pub(super) fn clear_below(&mut self) {
+        if std::mem::take(&mut self.is_below) {
+            let _ = Term::stderr().write_str(CLEAR_BELOW);
         }
     }
 
@@ -60,13 +96,12 @@ impl Spinner {
         self.bar.reset_elapsed();
     }
 
-    /// Starts the spinner, if there is a message.
+    /// Starts the spinner, if anything is going on.
     pub(super) fn start(&mut self) {
-        if self.turns || self.message.is_empty() || self.bar.is_hidden() {
+        if self.turns || self.bar.is_hidden() || self.activity.row().is_empty() {
             return;
         }
         self.turns = true;
-        self.bar.set_message(self.fitting());
         self.bar.reset();
         self.bar.enable_steady_tick(TICK);
     }
@@ -88,14 +123,12 @@ impl Spinner {
             write();
         }
     }
+}
 
-    fn fitting(&self) -> String {
-        let columns = Term::stderr().size().1;
-        cut(
-            &self.message,
-            usize::from(columns.saturating_sub(FREE + AROUND)).max(10),
-        )
-    }
+/// As much of the row as fits.
+fn fitting(row: &str) -> String {
+    let columns = Term::stderr().size().1;
+    cut(row, usize::from(columns.saturating_sub(FREE + AROUND)).max(10))
 }
 
 /// A terminal that does not pad a row with blanks.

@@ -63,6 +63,9 @@ impl ConsoleState {
         if reply.title_printed || !is_data {
             self.reply = Some(reply);
         }
+        if self.is_streaming() {
+            self.show_activity();
+        }
     }
 
     fn text(&mut self, reply: &mut StreamedReply, text: &str) {
@@ -132,6 +135,7 @@ impl ConsoleState {
         if !reply.title_printed {
             return Shown::default();
         }
+        self.spinner.clear_below();
         self.end_line(&mut reply);
         if !self.question_open {
             self.spinner.start();

@@ -66,7 +66,7 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
             one("continue with a new message", format!("ensemble continue {id} \"…\"")),
             one(
                 "save it as a page",
-                format!("ensemble runs export {id} --format html -o {id}.html"),
+                format!("ensemble runs export {id} --output html -o {id}.html"),
             ),
         ],
     }

@@ -1,0 +1,159 @@
+//! What is going on, in one row: the agents at work, the pauses of those that wait, and those that have ended.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a row that is shown now tells how long a pause still lasts"
+)]
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What is going on in a run; clones share it.
+#[derive(Clone, Default)]
+pub(super) struct Activity(Arc<Mutex<Agents>>);
+
+#[derive(Default)]
+struct Agents {
+    turn: u32,
+    /// The agents at work, each with what is shown for it: its name, and how many of its parts have ended.
+    running: Vec<(Arc<str>, String)>,
+    /// Agents that try again at this time.
+    waiting: Vec<(Arc<str>, Instant)>,
+    /// Agents that have ended, and whose outputs are not printed yet.
+    ended: Vec<Arc<str>>,
+}
+
+impl Activity {
+    /// Sets the agents at work. `is_queued`: the outputs of those that have ended are printed later.
+    pub(super) fn set_running(&self, turn: u32, running: Vec<(Arc<str>, String)>, is_queued: bool) {
+        let mut agents = self.lock();
+        let before = std::mem::replace(&mut agents.running, running);
+        if is_queued && agents.turn == turn {
+            let gone = before.into_iter().map(|(agent, _)| agent);
+            let gone: Vec<Arc<str>> = gone.filter(|agent| !agents.is_running(agent)).collect();
+            agents.ended.extend(gone);
+        }
+        agents.turn = turn;
+    }
+
+    /// Nothing is going on any more.
+    pub(super) fn clear(&self) {
+        *self.lock() = Agents::default();
+    }
+
+    /// The outputs of all agents that have ended are printed.
+    pub(super) fn clear_ended(&self) {
+        self.lock().ended.clear();
+    }
+
+    /// The agent tries again after this pause.
+    pub(super) fn wait(&self, agent: &Arc<str>, pause: Duration) {
+        let mut agents = self.lock();
+        agents.waiting.retain(|(waits, _)| waits != agent);
+        if let Some(until) = Instant::now().checked_add(pause) {
+            agents.waiting.push((agent.clone(), until));
+        }
+    }
+
+    /// The agent does not wait; `true` if it did.
+    pub(super) fn end_wait(&self, agent: &str) -> bool {
+        let mut agents = self.lock();
+        let before = agents.waiting.len();
+        agents.waiting.retain(|(waits, _)| **waits != *agent);
+        agents.waiting.len() < before
+    }
+
+    /// All of it: `turn 1 · a, b (again in 4 s)`. Empty if nobody is at work.
+    pub(super) fn row(&self) -> String {
+        self.lock().row(None)
+    }
+
+    /// What is going on besides the agent whose reply is being shown; empty if that is nothing.
+    pub(super) fn row_beside(&self, agent: &str) -> String {
+        self.lock().row(Some(agent))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Agents> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Agents {
+    fn is_running(&self, agent: &str) -> bool {
+        self.running.iter().any(|(running, _)| **running == *agent)
+    }
+
+    /// `without`: an agent of which something else is shown, unless it also has parts.
+    fn row(&self, without: Option<&str>) -> String {
+        let now = Instant::now();
+        let pause = |agent: &Arc<str>, shown: &str| {
+            let until = self.waiting.iter().find(|(waits, _)| waits == agent);
+            let left = until.map(|(_, until)| until.saturating_duration_since(now).as_secs_f64().ceil());
+            left.filter(|seconds| *seconds > 0.0)
+                .map(|seconds| format!("{shown} (again in {seconds:.0} s)"))
+        };
+        let inside = self.waiting.iter().map(|(agent, _)| agent);
+        let inside = inside.filter(|agent| !self.is_running(agent));
+        let inside = inside.filter_map(|agent| pause(agent, agent));
+        let working = self.running.iter();
+        let working = working.filter(|(agent, shown)| without != Some(agent) || **shown != **agent);
+        let working = working.map(|(agent, shown)| pause(agent, shown).unwrap_or_else(|| shown.clone()));
+        let working: Vec<String> = working.chain(inside).collect();
+        let mut parts = Vec::new();
+        if !working.is_empty() {
+            parts.push(working.join(", "));
+        }
+        if !self.ended.is_empty() {
+            parts.push(format!("ended: {}", self.ended.join(", ")));
+        }
+        if parts.is_empty() {
+            return String::new();
+        }
+        format!("turn {} · {}", self.turn, parts.join(" · "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<(Arc<str>, String)> {
+        names.iter().map(|name| ((*name).into(), (*name).into())).collect()
+    }
+
+    #[test]
+    fn an_agent_with_parts_is_shown_beside_the_reply_of_a_part() {
+        let activity = Activity::default();
+        activity.set_running(1, vec![("a".into(), "a 3/12".into()), ("b".into(), "b".into())], false);
+        assert_eq!(activity.row_beside("a"), "turn 1 · a 3/12, b");
+        activity.wait(&"a".into(), Duration::from_secs(100));
+        assert_eq!(activity.row_beside("b"), "turn 1 · a 3/12 (again in 100 s)");
+    }
+
+    #[test]
+    fn the_row_names_who_works_waits_and_has_ended() {
+        let activity = Activity::default();
+        assert_eq!(activity.row(), "");
+        activity.set_running(2, names(&["a", "b", "c"]), false);
+        assert_eq!(activity.row(), "turn 2 · a, b, c");
+        assert_eq!(activity.row_beside("a"), "turn 2 · b, c");
+        let (b, inner) = ("b".into(), "inner".into());
+        activity.wait(&b, Duration::from_secs(100));
+        activity.wait(&b, Duration::from_secs(200));
+        activity.wait(&inner, Duration::from_secs(300));
+        assert_eq!(
+            activity.row(),
+            "turn 2 · a, b (again in 200 s), c, inner (again in 300 s)"
+        );
+        activity.wait(&b, Duration::ZERO);
+        assert_eq!(activity.row_beside("a"), "turn 2 · b, c, inner (again in 300 s)");
+        assert!(activity.end_wait("inner") && !activity.end_wait("inner"));
+        activity.set_running(2, names(&["a", "b"]), true);
+        activity.set_running(2, names(&["a"]), true);
+        assert_eq!(activity.row_beside("a"), "turn 2 · ended: c, b");
+        activity.clear_ended();
+        assert_eq!(activity.row_beside("a"), "");
+        activity.set_running(2, names(&[]), false);
+        assert_eq!(activity.row(), "");
+    }
+}
