@@ -6,6 +6,7 @@ fn agent(name: &str, shape: Shape) -> Node {
     Node {
         name: name.to_owned(),
         shape,
+        is_stack: false,
         notes: Vec::new(),
         run_data: None,
     }

@@ -53,7 +53,7 @@ struct Ended {
 /// The reason why a wait ended.
 enum Wake {
     Step(Step),
-    Part(PartEnded),
+    Part(Box<PartEnded>),
     Interrupted(Interruption),
     TurnTimeout,
 }
@@ -138,7 +138,7 @@ impl Executor<'_> {
             self.log.sync(SyncPoint::Commit).await?;
             match self.wait(&mut running, pace, limits.turn_timeout).await {
                 Wake::Part(part) => {
-                    self.commit(state, Event::PartEnded(Box::new(part))).await?;
+                    self.commit(state, Event::PartEnded(part)).await?;
                     self.log_parts(state, &mut running).await?;
                 }
                 Wake::Step(step) => {
@@ -219,7 +219,7 @@ impl Executor<'_> {
         pace.keep().await;
         tokio::select! {
             biased;
-            Some(part) = part_of(&mut running.parts) => Wake::Part(part),
+            Some(part) = part_of(&mut running.parts) => Wake::Part(Box::new(part)),
             Some(step) = running.futures.next() => Wake::Step(step),
             Some(cause) = self.interruptions.recv() => Wake::Interrupted(cause),
             () = pace.stopwatch.reaches(self.timeout) => Wake::Interrupted(Interruption::Timeout),
