@@ -121,6 +121,8 @@ pub(super) enum Template {
     Approval,
     /// A chat with a model that calls tools, with a context window
     Assistant,
+    /// One agent for each file of a folder, and a vote
+    MapFiles,
 }
 
 /// `ensemble import`.

@@ -115,7 +115,10 @@ fn templates() -> Vec<String> {
 
 #[test]
 fn every_template_is_valid_and_runs_at_once() {
-    assert_eq!(templates(), ["review-loop", "chat", "approval", "assistant"]);
+    assert_eq!(
+        templates(),
+        ["review-loop", "chat", "approval", "assistant", "map-files"]
+    );
     for template in templates() {
         let workspace = Workspace::new();
         let written = workspace
@@ -125,9 +128,10 @@ fn every_template_is_valid_and_runs_at_once() {
             .run(["validate", "--deny-warnings", "--format", "json"])
             .expect_code(0);
         assert_eq!(validated.json()["diagnostics"], serde_json::json!([]), "{template}");
-        // Without any other program, a terminal, a key, or a network.
+        // Without a terminal, a key, or a network; and without any other program, save where files are read.
+        let path = if template == "map-files" { "/usr/bin:/bin" } else { "" };
         let mut command = workspace.command(["run", "my-tea", "--output", "json"]);
-        let run = crate::support::Running(command.env("PATH", "").spawn().expect("it starts"));
+        let run = crate::support::Running(command.env("PATH", path).spawn().expect("it starts"));
         let result = run.finish().expect_code(0).json();
         assert_eq!(result["completion_reason"], "completed", "{template}");
         assert_eq!(result["warnings"], serde_json::json!([]), "{template}");
@@ -141,7 +145,10 @@ fn every_template_is_valid_and_runs_at_once() {
         workspace.run_with_stdin(words, "hello\n").expect_code(0);
         let text = workspace.read("ensembles/my-tea.yaml");
         assert!(text.contains("name: my-tea\n"), "{text}");
-        assert!(!text.contains("NAME") && !text.contains("assistant.yaml"), "{text}");
+        assert!(
+            !text.contains("NAME") && !text.contains("assistant.yaml") && !text.contains("reviews.yaml"),
+            "{text}"
+        );
     }
 }
 
@@ -150,7 +157,9 @@ fn an_unknown_template_is_refused_with_the_known_ones() {
     let workspace = Workspace::new();
     let outcome = workspace.run(["init", "tea", "--template", "chta"]).expect_code(2);
     assert!(
-        outcome.stderr.contains("review-loop, chat, approval, assistant"),
+        outcome
+            .stderr
+            .contains("review-loop, chat, approval, assistant, map-files"),
         "{}",
         outcome.stderr
     );

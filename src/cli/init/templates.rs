@@ -16,11 +16,16 @@ impl Template {
                 .replace("ensembles/assistant.yaml", name)
                 .replace("name: assistant\n", &format!("name: {name}\n"))
                 .replace("assistant/", &format!("{name}/")),
+            Self::MapFiles => include_str!("../../../ensembles/reviews.yaml")
+                .replace("ensembles/reviews.yaml", name)
+                .replace("name: reviews\n", &format!("name: {name}\n"))
+                .replace("reviews/", &format!("{name}/"))
+                .replace("ensembles/reviews`", &format!("ensembles/{name}`")),
         };
         format!("{SCHEMA_LINE}{text}")
     }
 
-    /// The scripts, by their names.
+    /// The scripts, and the files that they read, by their names.
     pub(super) fn scripts(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::ReviewLoop => &[("reviewer.rhai", include_str!("../starter/review-loop/reviewer.rhai"))],
@@ -31,13 +36,23 @@ impl Template {
                 ("hours.rhai", include_str!("../../../ensembles/assistant/hours.rhai")),
                 ("price.rhai", include_str!("../../../ensembles/assistant/price.rhai")),
             ],
+            Self::MapFiles => &[
+                ("list.sh", include_str!("../../../ensembles/reviews/list.sh")),
+                ("read.sh", include_str!("../../../ensembles/reviews/read.sh")),
+                ("reader.rhai", include_str!("../../../ensembles/reviews/reader.rhai")),
+                ("bread.txt", include_str!("../../../ensembles/reviews/bread.txt")),
+                ("coffee.txt", include_str!("../../../ensembles/reviews/coffee.txt")),
+                ("prices.txt", include_str!("../../../ensembles/reviews/prices.txt")),
+                ("service.txt", include_str!("../../../ensembles/reviews/service.txt")),
+                ("tables.txt", include_str!("../../../ensembles/reviews/tables.txt")),
+            ],
         }
     }
 
     /// The command with which a person tries the ensemble.
     pub(super) fn command(self) -> &'static str {
         match self {
-            Self::ReviewLoop | Self::Approval => "run",
+            Self::ReviewLoop | Self::Approval | Self::MapFiles => "run",
             Self::Chat | Self::Assistant => "chat",
         }
     }

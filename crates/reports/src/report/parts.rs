@@ -92,7 +92,7 @@ impl<'p> Parts<'p> {
                     let kind = kind_of(failure.kind);
                     shown.text.push_str(&format!(
                         "{DIM}[{}]{DIM:#} {BAD}failed{BAD:#} ({kind}): {error}\n",
-                        part.key
+                        key_of(part)
                     ));
                 }
             } else if is_short {
@@ -105,7 +105,7 @@ impl<'p> Parts<'p> {
                 shown.has_cut |= !whole && part.output().is_some_and(|output| values::is_long(output));
                 shown
                     .text
-                    .push_str(&format!("{DIM}[{}]{DIM:#} {output}{took}\n", part.key));
+                    .push_str(&format!("{DIM}[{}]{DIM:#} {output}{took}\n", key_of(part)));
             } else {
                 shown.has_cut = true;
             }
@@ -125,6 +125,11 @@ pub(super) fn combined(output: &Value) -> Value {
     let entries = output.as_object().into_iter().flatten();
     let own = entries.filter(|(key, _)| !ForEach::OUTPUT_KEYS.contains(&key.as_str()));
     Value::Object(own.map(|(key, value)| (key.clone(), value.clone())).collect())
+}
+
+/// The key of a part on one line.
+fn key_of(part: &PartEnded) -> String {
+    values::shortened(&part.key.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// An output on one line: its response, or its keys.
