@@ -27,7 +27,7 @@ use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -37,7 +37,7 @@ pub use self::leftovers::kill_leftovers;
 pub use self::tail::KEPT as STDERR_KEPT;
 use self::tail::Tail;
 pub use self::watchdog::{Watchdog, run_watchdog};
-use super::{Execution, Observation, Observed, output};
+use super::{Execution, Notes, Observation, Observed, output};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 
 #[cfg(not(unix))]
@@ -107,8 +107,63 @@ enum End {
 
 async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
     let mut command = command(invocation, folder, execution);
+    if execution.part.is_some() {
+        return start_beside(command, bounds, execution).await;
+    }
     let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
     Running::new(child, bounds, execution)
+}
+
+/// Starts a part on another thread: many parts start at the same time, and the start of a process takes long.
+async fn start_beside(mut command: Command, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
+    if let Some(watchdog) = &bounds.watchdog {
+        watchdog.ensure_started();
+    }
+    let starting = Starting::default();
+    let (slot, of_thread) = (starting.0.clone(), bounds.clone());
+    let notes = execution.notes.clone();
+    let busy = tokio::task::spawn_blocking(move || {
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.is_dropped {
+            return None;
+        }
+        match command.spawn() {
+            Err(error) if fault::is_busy(&error) => return Some(command),
+            spawned => slot.started = Some(spawned.and_then(|child| Running::of(child, &of_thread, &notes))),
+        }
+        None
+    });
+    if let Some(mut command) = busy.await.map_err(io::Error::other)? {
+        let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
+        return Running::new(child, bounds, execution);
+    }
+    let started = starting.slot().started.take();
+    started.unwrap_or_else(|| Err(io::Error::other("it was not started")))
+}
+
+/// A process that another thread starts. Dropping this waits for a start that is under way, and kills the process: later
+/// the runtime may be gone, and with it the way to know the process.
+#[derive(Default)]
+struct Starting(Arc<Mutex<Slot>>);
+
+#[derive(Default)]
+struct Slot {
+    is_dropped: bool,
+    started: Option<io::Result<Running>>,
+}
+
+impl Starting {
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let mut slot = self.slot();
+        slot.is_dropped = true;
+        slot.started = None;
+    }
 }
 
 fn command(invocation: &Invocation, folder: &Path, execution: &Execution) -> Command {
@@ -130,10 +185,14 @@ fn command(invocation: &Invocation, folder: &Path, execution: &Execution) -> Com
 }
 
 impl Running {
-    fn new(mut child: Child, bounds: &Bounds, execution: &Execution) -> io::Result<Self> {
+    fn new(child: Child, bounds: &Bounds, execution: &Execution) -> io::Result<Self> {
+        Self::of(child, bounds, &execution.notes)
+    }
+
+    fn of(mut child: Child, bounds: &Bounds, notes: &Notes) -> io::Result<Self> {
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self {
-                group: Group::of(child, bounds.watchdog.clone(), &execution.notes),
+                group: Group::of(child, bounds.watchdog.clone(), notes),
                 stdin,
                 stdout,
                 stderr,

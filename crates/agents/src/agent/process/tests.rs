@@ -486,6 +486,91 @@ async fn a_program_that_is_still_being_written_is_waited_for() {
     assert_eq!(Value::Object(output.expect("an output")), json!({"response": "ready"}));
 }
 
+/// A part of an execution, which is started on another thread.
+fn a_part(run_id: &str) -> Execution {
+    Execution {
+        run_id: run_id.into(),
+        part: Some(Arc::new(crate::agent::Part {
+            item_name: "item".into(),
+            item: Arc::new(json!(1)),
+            index: 0,
+            key: "0".into(),
+            variable: Arc::new(json!({"index": 0, "key": "0", "count": 1})),
+        })),
+        ..an_execution()
+    }
+}
+
+#[tokio::test]
+async fn a_part_waits_for_a_program_that_is_still_being_written_and_leaves_nothing_running() {
+    let stage = Stage {
+        execution: a_part("run-1"),
+        ..Stage::new()
+    };
+    let path = stage.write("tool", "#!/bin/sh\necho $ENSEMBLE_PART is ready\n", 0o755);
+    let writer = fs::OpenOptions::new().append(true).open(&path).expect("opened");
+    let invocation = Invocation {
+        program: path,
+        arguments: Vec::new(),
+    };
+    let closing = async {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        drop(writer);
+    };
+    let (output, ()) = tokio::join!(stage.perform(&invocation), closing);
+    assert_eq!(
+        Value::Object(output.expect("an output")),
+        json!({"response": "0 is ready"})
+    );
+    let pids = stage
+        .drop_midway("sleep 1000 & echo $! > pids; echo $$ >> pids; echo done >> pids; wait")
+        .await;
+    all_die(&pids).await;
+    let missing = Invocation {
+        program: "no-such-program".into(),
+        arguments: Vec::new(),
+    };
+    let failure = stage.perform(&missing).await.expect_err("a failure");
+    assert_eq!(failure.kind, FailureKind::Unavailable);
+}
+
+/// The process is started on another thread while nobody waits for it any more.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_part_that_is_dropped_while_it_starts_leaves_nothing_running() {
+    let run_id = own_run_id("dropped-part");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let stage = Stage::new();
+    runtime.block_on(async {
+        for _ in 0..20 {
+            let (invocation, execution) = (sh("exec sleep 1000"), a_part(&run_id));
+            let running = run(&invocation, stage.folder.path(), &stage.bounds, &execution);
+            tokio::pin!(running);
+            assert!(futures_util::poll!(running.as_mut()).is_pending());
+        }
+    });
+    // Waits for the threads.
+    drop(runtime);
+    let mark = format!("{RUN_ID}={run_id}");
+    let alive = || -> Vec<i32> {
+        let pids = fs::read_dir("/proc").expect("processes").flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_ours = |pid: &i32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment
+                .split(|byte| *byte == 0)
+                .any(|entry| entry == mark.as_bytes())
+        };
+        pids.filter(|pid| is_ours(pid) && is_alive(*pid)).collect()
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while !alive().is_empty() {
+        assert!(Instant::now() < deadline, "{:?} are still alive", alive());
+        std::thread::yield_now();
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn leftovers_of_a_run_are_killed_and_nobody_else() {
