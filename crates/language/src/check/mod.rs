@@ -27,6 +27,7 @@ mod secrets;
 mod state;
 mod templates;
 mod text;
+mod too_early;
 mod too_late;
 mod tools;
 mod truths;
@@ -101,6 +102,7 @@ fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
         turns::check,
         edges::check,
         one_sided::check,
+        too_early::check,
     ];
     let first = of_ensemble.iter().flat_map(|check| check(graph.ensemble));
     first.chain(of_graph.iter().flat_map(|check| check(graph))).collect()

@@ -9,6 +9,7 @@ mod around;
 mod before_a_run;
 mod joins;
 mod models;
+mod rounds;
 
 use super::check;
 use crate::diagnostic::{Diagnostic, Finding};
