@@ -48,3 +48,41 @@ fn a_count_upstream_of_the_dependency_starts_an_agent_with_an_older_output() {
         );
     }
 }
+
+#[test]
+fn a_key_that_is_never_reset_keeps_a_loop_running() {
+    for (second, stays) in [("The text is good.", true), ("{\"more\": false}", false)] {
+        let workspace = Workspace::new();
+        workspace.write("count.rhai", "#{n: execution}");
+        workspace.write(
+            "team.yaml",
+            format!(
+                "name: team\nagents:\n\
+                 - {{name: writer, script: count.rhai, dependencies: [{{agent_name: reviewer, feedback: true, condition: context.more}}], conversation: {{max_turns: 5}}}}\n\
+                 - {{name: reviewer, model_profile: fake, prompt: x, depends_on: [writer], conversation: {{max_turns: 5}}}}\n\
+                 model_profiles: {{fake: {{provider: simulated, replies: ['{{\"more\": true}}', '{second}']}}}}\n"
+            ),
+        );
+        let warned = codes(&workspace, &[]) == ["W023"];
+        assert_eq!(warned, stays, "{second}");
+        let ran = workspace.run(["run", "team.yaml", "--output", "json"]).expect_code(0);
+        assert_eq!(ran.sequence().len(), if stays { 10 } else { 4 }, "{second}");
+    }
+}
+
+#[test]
+fn a_loop_whose_condition_reads_only_what_is_written_before_ends_by_a_limit() {
+    let workspace = Workspace::new();
+    workspace.write("plan.rhai", "#{deep: true}");
+    workspace.write("count.rhai", "#{n: execution}");
+    workspace.write(
+        "team.yaml",
+        "name: team\nagents:\n\
+         - {name: planner, script: plan.rhai}\n\
+         - {name: writer, script: count.rhai, dependencies: [{agent_name: planner}, {agent_name: reviewer, feedback: true, condition: context.deep}], conversation: {max_turns: 5}}\n\
+         - {name: reviewer, script: count.rhai, depends_on: [writer], conversation: {max_turns: 5}}\n",
+    );
+    assert_eq!(codes(&workspace, &[]), ["W023"]);
+    let ran = workspace.run(["run", "team.yaml", "--output", "json"]).expect_code(0);
+    assert_eq!(ran.sequence().len(), 11);
+}

@@ -21,7 +21,7 @@ use crate::outputs;
 use crate::prepare::{config_profiles, folder_of};
 use crate::project::Project;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
-use ensemble_agents::sandbox::ScriptError;
+use ensemble_agents::sandbox::{self, ScriptError, WrittenOutput};
 use ensemble_language::check::{Around, OutputKeys};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Profile, Tool, ToolKind};
@@ -44,7 +44,7 @@ pub struct Folder<'s> {
     /// Why it cannot, until somebody has said so.
     fault: Option<RunError>,
     scripts: RefCell<HashMap<String, Result<Resolved, Unavailable>>>,
-    keys: RefCell<HashMap<PathBuf, Option<OutputKeys>>>,
+    outputs: RefCell<HashMap<PathBuf, Option<Vec<WrittenOutput>>>>,
     /// Why a Rhai script does not compile.
     broken: RefCell<HashMap<PathBuf, Option<ScriptError>>>,
 }
@@ -71,7 +71,7 @@ impl<'s> Folder<'s> {
             configured,
             fault,
             scripts: RefCell::default(),
-            keys: RefCell::default(),
+            outputs: RefCell::default(),
             broken: RefCell::default(),
         }
     }
@@ -100,17 +100,28 @@ impl<'s> Folder<'s> {
     }
 
     /// What a Rhai script puts out, as far as its text tells.
-    fn keys_of(&self, path: &Path) -> Option<OutputKeys> {
-        if let Some(known) = self.keys.borrow().get(path) {
+    fn outputs_of(&self, path: &Path) -> Option<Vec<WrittenOutput>> {
+        if let Some(known) = self.outputs.borrow().get(path) {
             return known.clone();
         }
-        let found = text_of(path).and_then(|text| ensemble_agents::sandbox::output_keys(&text));
-        let mut keys = self.keys.borrow_mut();
-        if keys.len() >= MOST {
-            keys.clear();
+        let found = text_of(path).and_then(|text| sandbox::written_outputs(&text));
+        let mut outputs = self.outputs.borrow_mut();
+        if outputs.len() >= MOST {
+            outputs.clear();
         }
-        keys.insert(path.to_owned(), found.clone());
+        outputs.insert(path.to_owned(), found.clone());
         found
+    }
+
+    /// The possible outputs of the agent, if they are known.
+    fn written(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
+        match &agent.kind {
+            AgentKind::Script { script } => match self.resolved(script).ok()? {
+                Resolved::Rhai(path) => self.outputs_of(&path),
+                Resolved::Process(_) => None,
+            },
+            _ => outputs::written(ensemble, self.configured.as_deref().unwrap_or_default(), agent),
+        }
     }
 
     fn script(&self, script: &str, at: At) -> Option<Finding> {
@@ -159,13 +170,12 @@ impl Around for Folder<'_> {
     }
 
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
-        match &agent.kind {
-            AgentKind::Script { script } => match self.resolved(script).ok()? {
-                Resolved::Rhai(path) => self.keys_of(&path),
-                Resolved::Process(_) => None,
-            },
-            _ => outputs::keys(ensemble, self.configured.as_deref().unwrap_or_default(), agent),
-        }
+        Some(sandbox::keys_of(&self.written(ensemble, agent)?))
+    }
+
+    fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
+        let written = self.written(ensemble, agent).unwrap_or_default();
+        sandbox::latched_keys(&written)
     }
 
     /// Scripts, ensembles and programs that agents and tools name and that are not there, or not usable.

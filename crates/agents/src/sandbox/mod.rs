@@ -43,7 +43,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rhai::{AST, Dynamic, Engine, EvalAltResult, Position, Scope};
 use serde_json::Value;
 
-pub use literal::output_keys;
+pub use literal::{WrittenOutput, keys_of, latched_keys, written_outputs};
 pub use variable::Variable;
 
 /// A compiled script.

@@ -67,6 +67,25 @@ impl<'g, 'e> Outputs<'g, 'e> {
         known.as_ref()
     }
 
+    /// The agents that write this key of the context; `None` if they are not all known.
+    pub(super) fn writers(&mut self, key: &str) -> Option<Vec<usize>> {
+        let graph = self.graph;
+        let agents = 0..graph.len();
+        let stores = |at: &usize| **graph.agent(*at).state_key() == *key;
+        let stored: Vec<usize> = agents.clone().filter(stores).collect();
+        // The names of agents and their `state_key`s are reserved.
+        if !stored.is_empty() || graph.find(key).is_some() {
+            return Some(stored);
+        }
+        let mut writers = Vec::new();
+        for agent in agents {
+            if self.of(agent)?.contains(key) {
+                writers.push(agent);
+            }
+        }
+        Some(writers)
+    }
+
     fn written(&mut self) -> Rc<Written> {
         if let Some(written) = &self.context {
             return written.clone();

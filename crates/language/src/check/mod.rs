@@ -11,6 +11,7 @@ mod circle;
 mod config;
 mod constant;
 mod edges;
+mod fixed;
 mod for_each;
 mod graph;
 mod inputs;
@@ -51,6 +52,11 @@ pub trait Around {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]>;
     /// The top-level keys of each agent's output, if its script or its model defines them.
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys>;
+    /// The keys of an agent's output that its script or its model writes only as `true`, and not with every output.
+    fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
+        let _ = (ensemble, agent);
+        OutputKeys::new()
+    }
     /// The findings about the files that agents name.
     fn files(&self, ensemble: &Ensemble) -> Vec<Finding>;
 }
@@ -68,6 +74,8 @@ pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
     let outputs = &mut keys::Outputs::new(&graph, &ask);
     findings.extend(keys::check(&graph, outputs));
     findings.extend(templates::missing_keys(&graph, outputs));
+    let latched = |agent: &Agent| around.latched_keys(ensemble, agent);
+    findings.extend(fixed::check(&graph, outputs, &latched));
     let profiles = profiles::Known::of(ensemble, around.configured().unwrap_or_default());
     findings.extend(config::check(ensemble, &profiles));
     findings.extend(truths::check(&graph, &profiles));

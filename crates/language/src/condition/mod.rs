@@ -75,6 +75,7 @@ mod reading;
 mod reads;
 mod refusal;
 mod report;
+mod steady;
 #[cfg(test)]
 mod tests;
 mod truths;

@@ -82,6 +82,7 @@ codes! {
     UNREAD_CONFIG = "W020", "The `config` of an agent has no effect.";
     EXCLUSIVE_JOIN = "W021", "An agent can never run, because it requires two dependencies that exclude each other.";
     COUNTS_UPSTREAM = "W022", "A condition counts an agent upstream of its dependency, so its agent starts with an older output.";
+    FIXED_CONDITION = "W023", "The condition of a loop does not change any more while the loop runs.";
     LIST_TOO_EARLY = "W030", "A `for_each` reads the output of an agent on which its own agent does not depend.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
