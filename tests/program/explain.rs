@@ -24,6 +24,7 @@ fn findings(code: &str, ensemble: &str) -> Vec<String> {
         workspace.write(&format!("{script}.rhai"), "let said = 1; said");
     }
     workspace.write("broken.rhai", "let said = ; said");
+    workspace.write("misspelt.rhai", "let said = inptu; said");
     if code == "W016" {
         let configured = "model_profiles: {configured: {provider: ollama, model: mistral, fallback: fast}}\n";
         workspace.write(".ensemble/config.yaml", configured);

@@ -86,3 +86,53 @@ fn a_loop_whose_condition_reads_only_what_is_written_before_ends_by_a_limit() {
     let ran = workspace.run(["run", "team.yaml", "--output", "json"]).expect_code(0);
     assert_eq!(ran.sequence().len(), 11);
 }
+
+#[test]
+fn what_a_script_cannot_read_is_said_with_its_place_and_fails_or_is_nothing() {
+    let workspace = Workspace::new();
+    workspace.write("team.yaml", "name: team\nagents: [{name: a, script: a.rhai}]\n");
+    for (script, message) in [
+        (
+            "let said = inptu;\nsaid",
+            "unknown variable `inptu` in the script: a.rhai:1:12",
+        ),
+        (
+            "fn said() {\n  input\n}\nsaid()",
+            "a function of the script reads the variable `input`, which it does not have: a.rhai:2:3",
+        ),
+        (
+            "dependencies.writer.text",
+            "the script reads the output of `writer`, on which `a` does not depend: a.rhai:1:14",
+        ),
+    ] {
+        workspace.write("a.rhai", script);
+        let report = workspace
+            .run(["validate", "team.yaml", "--format", "json"])
+            .expect_code(0)
+            .json();
+        assert_eq!(report["diagnostics"][0]["code"], "W025", "{script}");
+        assert_eq!(report["diagnostics"][0]["message"], message, "{script}");
+        workspace.run(["run", "team.yaml"]).expect_code(1);
+    }
+    workspace.write(
+        "a.rhai",
+        "if \"writer\" in dependencies { dependencies.writer } else { input }",
+    );
+    assert_eq!(codes(&workspace, &[]), [""; 0]);
+    workspace.run(["run", "team.yaml"]).expect_code(0);
+}
+
+#[test]
+fn an_input_that_no_script_names_is_never_read() {
+    let workspace = Workspace::new();
+    let team = |script: &str| {
+        format!("name: team\ninputs: {{topic: {{type: string}}}}\nagents: [{{name: a, script: {script}}}]\n")
+    };
+    workspace.write("team.yaml", team("a.rhai"));
+    workspace.write("a.rhai", "input");
+    assert_eq!(codes(&workspace, &[]), ["W024"]);
+    workspace.write("a.rhai", "inputs.topic");
+    assert_eq!(codes(&workspace, &[]), [""; 0]);
+    workspace.write("team.yaml", team("cat"));
+    assert_eq!(codes(&workspace, &[]), [""; 0]);
+}

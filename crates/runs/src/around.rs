@@ -22,7 +22,7 @@ use crate::prepare::{config_profiles, folder_of};
 use crate::project::Project;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
 use ensemble_agents::sandbox::{self, ScriptError, WrittenOutput};
-use ensemble_language::check::{Around, OutputKeys};
+use ensemble_language::check::{Around, OutputKeys, ScriptText};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Profile, Tool, ToolKind};
 use ensemble_language::loader::codes;
@@ -45,6 +45,8 @@ pub struct Folder<'s> {
     fault: Option<RunError>,
     scripts: RefCell<HashMap<String, Result<Resolved, Unavailable>>>,
     outputs: RefCell<HashMap<PathBuf, Option<Vec<WrittenOutput>>>>,
+    /// The names that a Rhai script reads.
+    texts: RefCell<HashMap<PathBuf, Option<Arc<ScriptText>>>>,
     /// Why a Rhai script does not compile.
     broken: RefCell<HashMap<PathBuf, Option<ScriptError>>>,
 }
@@ -72,6 +74,7 @@ impl<'s> Folder<'s> {
             fault,
             scripts: RefCell::default(),
             outputs: RefCell::default(),
+            texts: RefCell::default(),
             broken: RefCell::default(),
         }
     }
@@ -176,6 +179,25 @@ impl Around for Folder<'_> {
     fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
         let written = self.written(ensemble, agent).unwrap_or_default();
         sandbox::latched_keys(&written)
+    }
+
+    fn script(&self, script: &str) -> Option<Arc<ScriptText>> {
+        let Resolved::Rhai(path) = self.resolved(script).ok()? else {
+            return None;
+        };
+        if let Some(known) = self.texts.borrow().get(&path) {
+            return known.clone();
+        }
+        let name = self.project.relative(&path).display().to_string();
+        let found = text_of(&path)
+            .and_then(|text| sandbox::names(&name, &text))
+            .map(Arc::new);
+        let mut texts = self.texts.borrow_mut();
+        if texts.len() >= MOST {
+            texts.clear();
+        }
+        texts.insert(path, found.clone());
+        found
     }
 
     /// Scripts, ensembles and programs that agents and tools name and that are not there, or not usable.

@@ -194,10 +194,31 @@ fn of_output(edge: &Edge<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Optio
     Some(unwritten(message, key, known.into_iter(), ""))
 }
 
+/// The end of the help for a key of the context.
+const ELSE: &str = "; `--set`, `--context` or the `config` of an outer ensemble could add it";
+
+/// The help for a key of the context that nobody writes; `None` if somebody writes it, or if not all writers are known.
+pub(super) fn unwritten_by_all(graph: &Graph<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Option<String> {
+    let written = outputs.written();
+    if written.stored.contains(key) || written.merged.contains_key(key) {
+        return None;
+    }
+    if let Some(agent) = graph.find(key).map(|at| graph.agent(at)) {
+        return Some(stored_elsewhere(agent));
+    }
+    written.is_all.then(|| help_for(key, written.names(), ELSE))
+}
+
+fn stored_elsewhere(agent: &Agent) -> String {
+    format!(
+        "the output of that agent is stored under its `state_key`, `{}`",
+        agent.state_key()
+    )
+}
+
 /// A key of the context. A condition that only tests whether the key exists expects that it may be missing, so it is
 /// reported only if it is probably a spelling mistake.
 fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) -> Option<AtPlace> {
-    const ELSE: &str = "; `--set`, `--context` or the `config` of an outer ensemble could add it";
     let key = read.key.as_str();
     let written = outputs.written();
     if written.stored.contains(key) {
@@ -209,9 +230,8 @@ fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) 
             return None;
         }
         // The name of the key stays reserved, so no other agent can write it.
-        let stored = agent.state_key().clone();
+        let help = stored_elsewhere(agent);
         return Some(Box::new(move |at| {
-            let help = format!("the output of that agent is stored under its `state_key`, `{stored}`");
             Finding::warning(codes::UNWRITTEN_KEY, at, message).help(help)
         }));
     }
@@ -228,9 +248,14 @@ fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) 
 }
 
 fn unwritten<'k>(message: String, key: &str, known: impl Iterator<Item = &'k str>, or_else: &str) -> AtPlace {
+    let help = help_for(key, known, or_else);
+    Box::new(move |at| Finding::warning(codes::UNWRITTEN_KEY, at, message).help(help))
+}
+
+fn help_for<'k>(key: &str, known: impl Iterator<Item = &'k str>, or_else: &str) -> String {
     const SHOWN: usize = 8;
     let known: Vec<&str> = known.collect();
-    let help = match did_you_mean(key, known.iter().copied()) {
+    match did_you_mean(key, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None if known.is_empty() => format!("no keys are known{or_else}"),
         None => {
@@ -238,8 +263,7 @@ fn unwritten<'k>(message: String, key: &str, known: impl Iterator<Item = &'k str
             let names: Vec<String> = known.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
             format!("the known keys are {}{more}{or_else}", names.join(", "))
         }
-    };
-    Box::new(move |at| Finding::warning(codes::UNWRITTEN_KEY, at, message).help(help))
+    }
 }
 
 /// A key that several agents are known to write: the condition reads the value of the agent that ran last.

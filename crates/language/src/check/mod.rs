@@ -24,6 +24,8 @@ mod news;
 mod one_sided;
 mod profiles;
 mod responses;
+mod script;
+mod scripts;
 mod secrets;
 mod state;
 mod templates;
@@ -33,17 +35,20 @@ mod too_late;
 mod tools;
 mod truths;
 mod turns;
+mod unread_inputs;
 
 use std::sync::Arc;
 
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble, Profile};
+use crate::loader::codes;
 use graph::Graph;
 
 pub use allow::apply_allowances;
 #[cfg(feature = "random-ensembles")]
 pub use bounds::{Bounds, bounds};
 pub use keys::OutputKeys;
+pub use script::{SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText};
 pub use text::Text;
 
 /// What the caller knows about the files around an ensemble.
@@ -56,6 +61,11 @@ pub trait Around {
     fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
         let _ = (ensemble, agent);
         OutputKeys::new()
+    }
+    /// The text of a Rhai script that an agent or a tool names; `None` if it is no Rhai script, or cannot be read.
+    fn script(&self, script: &str) -> Option<Arc<ScriptText>> {
+        let _ = script;
+        None
     }
     /// The findings about the files that agents name.
     fn files(&self, ensemble: &Ensemble) -> Vec<Finding>;
@@ -76,9 +86,16 @@ pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
     findings.extend(templates::missing_keys(&graph, outputs));
     let latched = |agent: &Agent| around.latched_keys(ensemble, agent);
     findings.extend(fixed::check(&graph, outputs, &latched));
+    let script = |script: &str| around.script(script);
+    findings.extend(scripts::check(&graph, outputs, &script));
     let profiles = profiles::Known::of(ensemble, around.configured().unwrap_or_default());
     findings.extend(config::check(ensemble, &profiles));
     findings.extend(truths::check(&graph, &profiles));
+    // Whoever misspells an input has not read it.
+    let misspelt = [codes::UNKNOWN_INPUT, codes::SCRIPT_READS];
+    if !findings.iter().any(|finding| misspelt.contains(&finding.code)) {
+        findings.extend(unread_inputs::check(&graph, &profiles, &script));
+    }
     if let Some(configured) = around.configured() {
         let known = |name: &str| name == "simulated" || configured.iter().any(|(known, _)| **known == *name);
         findings.extend(profiles::unknown(ensemble, &known));

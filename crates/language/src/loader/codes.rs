@@ -83,6 +83,8 @@ codes! {
     EXCLUSIVE_JOIN = "W021", "An agent can never run, because it requires two dependencies that exclude each other.";
     COUNTS_UPSTREAM = "W022", "A condition counts an agent upstream of its dependency, so its agent starts with an older output.";
     FIXED_CONDITION = "W023", "The condition of a loop does not change any more while the loop runs.";
+    UNREAD_INPUT = "W024", "An input is declared, and nothing can read it.";
+    SCRIPT_READS = "W025", "A Rhai script reads a variable or a key that does not exist.";
     LIST_TOO_EARLY = "W030", "A `for_each` reads the output of an agent on which its own agent does not depend.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";

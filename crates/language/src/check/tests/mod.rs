@@ -10,6 +10,7 @@ mod before_a_run;
 mod joins;
 mod models;
 mod rounds;
+mod scripts;
 
 use super::check;
 use crate::diagnostic::{Diagnostic, Finding};
