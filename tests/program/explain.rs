@@ -25,6 +25,8 @@ fn findings(code: &str, ensemble: &str) -> Vec<String> {
     }
     workspace.write("broken.rhai", "let said = ; said");
     workspace.write("misspelt.rhai", "let said = inptu; said");
+    workspace.write("invalid.yaml", "name: invalid\n");
+    workspace.write("valid.yaml", "name: valid\nagents: [{name: a, script: a.rhai}]\n");
     if code == "W016" {
         let configured = "model_profiles: {configured: {provider: ollama, model: mistral, fallback: fast}}\n";
         workspace.write(".ensemble/config.yaml", configured);
@@ -38,7 +40,9 @@ fn findings(code: &str, ensemble: &str) -> Vec<String> {
             .map(str::to_owned)
             .collect();
     }
-    let report = workspace.run(["validate", "team.yaml", "--format", "json"]).json();
+    let mut arguments = vec!["validate", "team.yaml", "--format", "json"];
+    arguments.extend((code == "W026").then_some("--ci"));
+    let report = workspace.run(arguments).json();
     let diagnostics = report["diagnostics"].as_array().expect("a list");
     let codes = diagnostics.iter().filter_map(|one| one["code"].as_str());
     codes.map(str::to_owned).collect()

@@ -136,3 +136,97 @@ fn an_input_that_no_script_names_is_never_read() {
     workspace.write("team.yaml", team("cat"));
     assert_eq!(codes(&workspace, &[]), [""; 0]);
 }
+
+#[test]
+fn a_question_that_nobody_answers_in_ci_is_a_warning_only_there() {
+    let workspace = Workspace::new();
+    let team = |person: &str| format!("name: team\nagents:\n- {{name: person, input: {{prompt: Go?, {person}}}}}\n");
+    workspace.write("team.yaml", team("timeout_seconds: 60"));
+    assert_eq!(codes(&workspace, &[]), [""; 0]);
+    assert_eq!(codes(&workspace, &["--ci"]), ["W026"]);
+    workspace.run(["validate", "team.yaml", "--ci"]).expect_code(0);
+    workspace
+        .run(["validate", "team.yaml", "--ci", "--deny-warnings"])
+        .expect_code(2);
+    workspace.run(["run", "team.yaml"]).expect_code(3);
+    for person in ["default: yes", "responses: [yes]"] {
+        workspace.write("team.yaml", team(person));
+        assert_eq!(codes(&workspace, &["--ci"]), [""; 0], "{person}");
+        workspace.run(["run", "team.yaml"]).expect_code(0);
+    }
+    // An allowance is not judged without the option.
+    let allowed = team("timeout_seconds: 60").replace("}}\n", "}} # ensemble: allow(W026) the workflow answers\n");
+    workspace.write("team.yaml", allowed);
+    assert_eq!(codes(&workspace, &[]), [""; 0]);
+    assert_eq!(codes(&workspace, &["--ci"]), [""; 0]);
+}
+
+#[test]
+fn an_ensemble_that_cannot_be_run_is_an_error_where_it_is_named() {
+    let workspace = Workspace::new();
+    workspace.write("a.rhai", "1");
+    let naming = |name: &str, inner: &str| format!("name: {name}\nagents:\n- {{name: a, ensemble: {inner}}}\n");
+    let first = |workspace: &Workspace| {
+        let report = workspace.run(["validate", "team.yaml", "--format", "json"]).json();
+        let first = report["diagnostics"][0].clone();
+        format!(
+            "{} {}:{} {}",
+            first["code"].as_str().unwrap_or_default(),
+            first["line"],
+            first["column"],
+            first["message"].as_str().unwrap_or_default()
+        )
+    };
+    workspace.write("team.yaml", naming("team", "middle.yaml"));
+    workspace.write("middle.yaml", naming("middle", "small.yaml"));
+    workspace.write("small.yaml", "name: small\nagents: [{name: a, script: a.rhai}]\n");
+    assert_eq!(codes(&workspace, &[]), [""; 0]);
+    workspace.write(
+        "small.yaml",
+        "name: small\nagents: [{name: a, scirpt: a.rhai}]\nbad: 1\n",
+    );
+    assert_eq!(
+        first(&workspace),
+        "E048 3:23 this ensemble cannot be run: middle.yaml:3:23: error[E048]: this ensemble cannot be run: small.yaml:2:20: \
+         error[E010]: unknown key 'scirpt' in an agent (and 1 more error)"
+    );
+    workspace.run(["run", "team.yaml"]).expect_code(2);
+    workspace.write("small.yaml", naming("small", "middle.yaml"));
+    assert!(
+        first(&workspace).ends_with("an ensemble contains itself: middle.yaml → small.yaml → middle.yaml"),
+        "{}",
+        first(&workspace)
+    );
+    workspace.run(["run", "team.yaml"]).expect_code(2);
+    workspace.write("team.yaml", naming("team", "team.yaml"));
+    assert!(first(&workspace).ends_with("an ensemble contains itself: team.yaml → team.yaml"));
+    // A tool may name one, too.
+    workspace.write(
+        "team.yaml",
+        "name: team\nagents: [{name: a, model: simulated/x, tools: [t]}]\ntools: {t: {description: x, ensemble: bad.yaml}}\n",
+    );
+    workspace.write("bad.yaml", "name: bad\n");
+    assert!(first(&workspace).starts_with("E048 3:39 this ensemble cannot be run: bad.yaml:1:1: error[E013]"));
+}
+
+#[test]
+fn eight_ensembles_may_be_nested_and_no_more() {
+    let workspace = Workspace::new();
+    workspace.write("a.rhai", "1");
+    for at in 1..9 {
+        let text = format!("name: e{at}\nagents: [{{name: a, ensemble: e{}.yaml}}]\n", at + 1);
+        workspace.write(&format!("e{at}.yaml"), text);
+    }
+    workspace.write("e9.yaml", "name: e9\nagents: [{name: a, script: a.rhai}]\n");
+    for (file, code) in [("e2.yaml", 0), ("e1.yaml", 2)] {
+        let told = workspace.run(["validate", file]).expect_code(code);
+        assert_eq!(
+            told.stdout.contains("more than 8 ensembles are nested"),
+            code == 2,
+            "{}",
+            told.stdout
+        );
+        workspace.run(["run", file]).expect_code(code);
+        workspace.run(["check", file]).expect_code(code);
+    }
+}

@@ -9,6 +9,7 @@
 )]
 
 mod broken;
+mod inner;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::inner::Nesting;
 use crate::error::RunError;
 use crate::outputs;
 use crate::prepare::{config_profiles, folder_of};
@@ -49,6 +51,8 @@ pub struct Folder<'s> {
     texts: RefCell<HashMap<PathBuf, Option<Arc<ScriptText>>>>,
     /// Why a Rhai script does not compile.
     broken: RefCell<HashMap<PathBuf, Option<ScriptError>>>,
+    nesting: Nesting,
+    is_ci: bool,
 }
 
 impl<'s> Folder<'s> {
@@ -76,7 +80,16 @@ impl<'s> Folder<'s> {
             outputs: RefCell::default(),
             texts: RefCell::default(),
             broken: RefCell::default(),
+            nesting: Nesting::default(),
+            is_ci: false,
         }
+    }
+
+    /// Likewise, for runs without a person: whether nobody answers questions.
+    #[must_use]
+    pub fn in_ci(mut self, is_ci: bool) -> Self {
+        self.is_ci = is_ci;
+        self
     }
 
     /// Does the file stand here too?
@@ -152,19 +165,6 @@ impl<'s> Folder<'s> {
             ToolKind::Agent { .. } | ToolKind::Mcp(McpServer::Url { .. }) => None,
         }
     }
-
-    fn ensemble(&self, named: &str, at: At) -> Option<Finding> {
-        let Places {
-            ensemble_dir,
-            project_root,
-        } = &self.places;
-        let found = self.project.ensemble_file_from(named, ensemble_dir, project_root);
-        let error = found.err()?;
-        let (message, help) = (error.to_string(), error.advice());
-        let mut finding = Finding::warning(codes::NO_SCRIPT, at, message);
-        finding.help = help;
-        Some(finding)
-    }
 }
 
 impl Around for Folder<'_> {
@@ -198,6 +198,10 @@ impl Around for Folder<'_> {
         }
         texts.insert(path, found.clone());
         found
+    }
+
+    fn nobody_answers(&self) -> bool {
+        self.is_ci
     }
 
     /// Scripts, ensembles and programs that agents and tools name and that are not there, or not usable.

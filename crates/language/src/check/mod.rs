@@ -35,6 +35,7 @@ mod too_late;
 mod tools;
 mod truths;
 mod turns;
+mod unanswered;
 mod unread_inputs;
 
 use std::sync::Arc;
@@ -66,6 +67,10 @@ pub trait Around {
     fn script(&self, script: &str) -> Option<Arc<ScriptText>> {
         let _ = script;
         None
+    }
+    /// Whether nobody is there who could answer a question.
+    fn nobody_answers(&self) -> bool {
+        false
     }
     /// The findings about the files that agents name.
     fn files(&self, ensemble: &Ensemble) -> Vec<Finding>;
@@ -100,6 +105,9 @@ pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
         let known = |name: &str| name == "simulated" || configured.iter().any(|(known, _)| **known == *name);
         findings.extend(profiles::unknown(ensemble, &known));
         findings.extend(profiles::circles_through(ensemble, configured));
+    }
+    if around.nobody_answers() {
+        findings.extend(unanswered::check(ensemble));
     }
     findings.extend(around.files(ensemble));
     findings
