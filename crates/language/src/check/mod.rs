@@ -47,7 +47,7 @@ use graph::Graph;
 
 pub use allow::apply_allowances;
 #[cfg(feature = "random-ensembles")]
-pub use bounds::{Bounds, bounds};
+pub use bounds::{Bounds, EarlyCount, bounds};
 pub use keys::OutputKeys;
 pub use script::{SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText};
 pub use text::Text;

@@ -14,23 +14,45 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{Ending, WaitFor};
 use crate::loader::codes;
 
+/// The highest number of counts that are examined, because each takes a walk through the agents.
+const MOST: usize = 100;
+
+/// A count that is reached before the dependency has read the output of the counted agent.
+struct EarlyCount<'g, 'e> {
+    to: usize,
+    edge: &'g Edge<'e>,
+    count: CountRead,
+}
+
 /// Warns of every such condition.
 pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
+    early_counts(graph).iter().map(|early| report(graph, early)).collect()
+}
+
+/// For each such condition: the agent that has it, its dependency, the agent that is counted, and the count.
+#[cfg(feature = "random-ensembles")]
+pub(super) fn early(graph: &Graph<'_>) -> Vec<(usize, usize, usize, u64)> {
+    let early = early_counts(graph).into_iter();
+    early
+        .filter_map(|one| Some((one.to, one.edge.from, graph.find(&one.count.agent)?, one.count.from)))
+        .collect()
+}
+
+fn early_counts<'g, 'e>(graph: &'g Graph<'e>) -> Vec<EarlyCount<'g, 'e>> {
     let mut most = None;
-    let mut findings = Vec::new();
-    for (to, edge) in graph.all_edges() {
-        for count in counts(edge) {
-            let most = most.get_or_insert_with(|| most_executions(graph));
-            let Some(counted) = graph.find(&count.agent) else {
-                continue;
-            };
-            let is_reached = count.from > 1 && most[counted].min(most[edge.from]) >= count.from;
-            if is_reached && counted != to && is_early(graph, to, edge, counted) {
-                findings.push(report(graph, to, edge, &count));
-            }
-        }
-    }
-    findings
+    let counts = graph.all_edges().flat_map(|(to, edge)| {
+        let counts = counts(edge).into_iter();
+        counts.map(move |count| EarlyCount { to, edge, count })
+    });
+    let reached = counts.filter_map(|one| {
+        let most = most.get_or_insert_with(|| most_executions(graph));
+        let counted = graph.find(&one.count.agent).filter(|counted| *counted != one.to)?;
+        let is_reached = one.count.from > 1 && most[counted].min(most[one.edge.from]) >= one.count.from;
+        is_reached.then_some((counted, one))
+    });
+    let examined = reached.take(MOST);
+    let early = examined.filter(|(counted, one)| is_early(graph, one.to, one.edge, *counted));
+    early.map(|(_, one)| one).collect()
 }
 
 fn counts(edge: &Edge<'_>) -> Vec<CountRead> {
@@ -102,14 +124,18 @@ fn follows(graph: &Graph<'_>, agent: usize, counted: usize, except: usize) -> bo
 
 /// Whether no condition, and no agent that may not have run, can keep the agent from another execution.
 fn is_free(graph: &Graph<'_>, agent: usize, counted: usize) -> bool {
-    let before = upstream(graph, agent);
+    let mut before = None;
     let (required, any_of): (Vec<_>, Vec<_>) = graph.edges(agent).iter().partition(|edge| edge.dependency.requires_all);
-    let holds = |edge: &Edge<'_>| reacts(edge) && (before[edge.from] || edge.from == counted);
-    required.into_iter().all(holds) && (any_of.is_empty() || any_of.into_iter().any(holds))
+    let mut holds = |edge: &Edge<'_>| {
+        let is_before = edge.from == counted || edge.is_needed_first();
+        reacts(edge) && (is_before || before.get_or_insert_with(|| upstream(graph, agent))[edge.from])
+    };
+    required.into_iter().all(&mut holds) && (any_of.is_empty() || any_of.into_iter().any(holds))
 }
 
-fn report(graph: &Graph<'_>, to: usize, edge: &Edge<'_>, count: &CountRead) -> Finding {
-    let CountRead { agent, from, span } = count;
+fn report(graph: &Graph<'_>, early: &EarlyCount<'_, '_>) -> Finding {
+    let EarlyCount { to, edge, count, .. } = early;
+    let (to, CountRead { agent, from, span }) = (*to, count);
     let (name, dependency) = (graph.name(to), &edge.dependency.agent_name);
     let message = format!(
         "this condition is true as soon as `{agent}` has run {from} times: `{name}` then starts before `{dependency}` has read the last output of `{agent}`"
