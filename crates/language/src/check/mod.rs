@@ -49,7 +49,7 @@ pub use allow::apply_allowances;
 #[cfg(feature = "random-ensembles")]
 pub use bounds::{Bounds, EarlyCount, bounds};
 pub use keys::OutputKeys;
-pub use script::{SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText};
+pub use script::{MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES};
 pub use text::Text;
 
 /// What the caller knows about the files around an ensemble.

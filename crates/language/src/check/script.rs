@@ -17,6 +17,20 @@ pub const SCRIPT_VARIABLES: [&str; 13] = [
     "history",
 ];
 
+/// The variables of a Rhai script that simulates a model.
+pub const MODEL_VARIABLES: [&str; 3] = ["messages", "prompt", "execution"];
+
+/// The variables of a Rhai script that selects what a context window contains.
+pub const WINDOW_VARIABLES: [&str; 7] = [
+    "messages",
+    "tokens",
+    "system",
+    "system_tokens",
+    "max_tokens",
+    "max_messages",
+    "min_recent_turns",
+];
+
 /// A Rhai script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScriptText {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::graph::Graph;
 use super::keys::{self, Outputs};
-use super::script::{SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText};
+use super::script::{MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES};
 use crate::diagnostic::{Finding, did_you_mean};
-use crate::ensemble::{Agent, AgentKind, Responses, Tool, ToolKind};
+use crate::ensemble::{Agent, AgentKind, Ensemble, Responses, Simulated, Strategy, Tool, ToolKind};
 use crate::loader::codes;
-use crate::source::At;
+use crate::source::{At, Route};
 
 /// The variable of a script that answers for a person, in addition to those of agents.
 const QUESTION: &str = "prompt";
@@ -21,13 +21,13 @@ const OF_OUTER: [&str; 2] = ["dependencies", "request"];
 /// The highest number of findings, because each is compared with many names.
 const MOST: usize = 100;
 
-/// A script, and the agents that it runs for.
+/// A script, its variables, and the agents that it runs for.
 struct Used {
     text: Arc<ScriptText>,
     at: At,
-    /// The agents; empty for a tool.
+    variables: Vec<&'static str>,
+    /// The agents; empty if the script has no data of an agent.
     agents: Vec<usize>,
-    is_answer: bool,
 }
 
 /// Warns of every such name; `script` gives the text of a Rhai script.
@@ -37,21 +37,21 @@ pub(super) fn check(
     script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for used in used(graph, script) {
-        let variables = SCRIPT_VARIABLES.iter().copied();
-        let variables: Vec<&str> = variables.chain(used.is_answer.then_some(QUESTION)).collect();
-        for name in used.text.free.iter().filter(|one| !variables.contains(&&*one.name)) {
-            findings.push(unknown(&used, name, &variables));
-        }
-        for name in &used.text.free_in_functions {
-            findings.push(in_function(&used, name, &variables));
-        }
-        if used.agents.is_empty() {
-            continue;
-        }
-        for key in &used.text.keys {
-            findings.extend(missing(graph, &used, key, outputs));
-        }
+    let agents = of_agents(graph, script).into_iter();
+    for used in agents
+        .chain(of_tools(graph.ensemble, script))
+        .chain(of_models(graph, script))
+    {
+        let free = used
+            .text
+            .free
+            .iter()
+            .filter(|one| !used.variables.contains(&&*one.name));
+        findings.extend(free.map(|name| unknown(&used, name)));
+        let in_functions = used.text.free_in_functions.iter();
+        findings.extend(in_functions.map(|name| in_function(&used, name)));
+        let keys = used.text.keys.iter().filter(|_| !used.agents.is_empty());
+        findings.extend(keys.filter_map(|key| missing(graph, &used, key, outputs)));
         if findings.len() >= MOST {
             break;
         }
@@ -59,8 +59,9 @@ pub(super) fn check(
     findings
 }
 
-/// The Rhai scripts of agents and tools; one that several agents have is there once, at the first of them.
-fn used(graph: &Graph<'_>, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>) -> Vec<Used> {
+/// The Rhai scripts of agents, and those that answer for a person; one that several agents have is there once, at the
+/// first of them.
+fn of_agents(graph: &Graph<'_>, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>) -> Vec<Used> {
     let mut by_name: BTreeMap<(&str, bool), Vec<usize>> = BTreeMap::new();
     for at in 0..graph.len() {
         match &graph.agent(at).kind {
@@ -74,7 +75,7 @@ fn used(graph: &Graph<'_>, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>) -> 
         }
     }
     let of_tools: HashSet<&str> = graph.ensemble.agent_tools().map(|(_, agent)| &**agent).collect();
-    let agents = by_name.into_iter().filter_map(|((name, is_answer), agents)| {
+    let used = by_name.into_iter().filter_map(|((name, is_answer), agents)| {
         let route = Agent::route(*agents.first()?);
         let at = match is_answer {
             true => route.key("input").key("responses").key("script").value(),
@@ -85,22 +86,63 @@ fn used(graph: &Graph<'_>, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>) -> 
         Some(Used {
             text: script(name)?,
             at,
+            variables: SCRIPT_VARIABLES
+                .into_iter()
+                .chain(is_answer.then_some(QUESTION))
+                .collect(),
             agents: if is_tool { Vec::new() } else { agents },
-            is_answer,
         })
     });
-    let tools = graph.ensemble.tools.iter().filter_map(|(name, tool)| {
+    used.collect()
+}
+
+/// The Rhai scripts of tools.
+fn of_tools(ensemble: &Ensemble, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>) -> Vec<Used> {
+    let used = ensemble.tools.iter().filter_map(|(name, tool)| {
         let ToolKind::Script { script: named, .. } = &tool.kind else {
             return None;
         };
-        Some(Used {
-            text: script(named)?,
-            at: Tool::route(name).key("script").value(),
-            agents: Vec::new(),
-            is_answer: false,
-        })
+        let at = Tool::route(name).key("script").value();
+        Some(without_agent(script(named)?, at, &SCRIPT_VARIABLES))
     });
-    agents.chain(tools).collect()
+    used.collect()
+}
+
+/// The Rhai scripts that simulate models, and those that select messages.
+fn of_models(graph: &Graph<'_>, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>) -> Vec<Used> {
+    let profiles = graph.ensemble.model_profiles.iter().filter_map(|(name, profile)| {
+        let Some(Simulated::Script(path)) = &profile.simulated else {
+            return None;
+        };
+        let at = Route::root()
+            .key("model_profiles")
+            .key(name.clone())
+            .key("script")
+            .value();
+        Some(without_agent(script(path)?, at, &MODEL_VARIABLES))
+    });
+    let windows = graph.ensemble.agents.iter().enumerate().filter_map(|(at, agent)| {
+        let AgentKind::Llm(llm) = &agent.kind else { return None };
+        let Strategy::Custom(path) = &llm.context_window.as_ref()?.strategy else {
+            return None;
+        };
+        let route = Agent::route(at).key("context_window").key("strategy");
+        Some(without_agent(
+            script(path)?,
+            route.key("custom").value(),
+            &WINDOW_VARIABLES,
+        ))
+    });
+    profiles.chain(windows).collect()
+}
+
+fn without_agent(text: Arc<ScriptText>, at: At, variables: &[&'static str]) -> Used {
+    Used {
+        text,
+        at,
+        variables: variables.to_vec(),
+        agents: Vec::new(),
+    }
 }
 
 fn place(used: &Used, name: &ScriptName) -> String {
@@ -112,7 +154,8 @@ fn warning(used: &Used, message: String, help: String) -> Finding {
     Finding::warning(codes::SCRIPT_READS, used.at.clone(), message).help(help)
 }
 
-fn unknown(used: &Used, name: &ScriptName, variables: &[&str]) -> Finding {
+fn unknown(used: &Used, name: &ScriptName) -> Finding {
+    let variables = &used.variables;
     let message = format!("unknown variable `{}` in the script: {}", name.name, place(used, name));
     let help = match did_you_mean(&name.name, variables.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -121,13 +164,13 @@ fn unknown(used: &Used, name: &ScriptName, variables: &[&str]) -> Finding {
     warning(used, message, help)
 }
 
-fn in_function(used: &Used, name: &ScriptName, variables: &[&str]) -> Finding {
+fn in_function(used: &Used, name: &ScriptName) -> Finding {
     let message = format!(
         "a function of the script reads the variable `{}`, which it does not have: {}",
         name.name,
         place(used, name)
     );
-    let help = match variables.contains(&&*name.name) {
+    let help = match used.variables.contains(&&*name.name) {
         true => "a function has no variables but its parameters: pass the value as a parameter",
         false => "a function has no variables but its parameters; define the variable in it, or pass it as a parameter",
     };

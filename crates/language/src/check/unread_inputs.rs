@@ -17,6 +17,8 @@ use crate::template;
 
 /// The variables that contain the inputs.
 const HOLDERS: [&str; 2] = ["inputs", "context"];
+/// The highest number of inputs that are searched for, because each is searched for in all texts.
+const MOST: usize = 100;
 /// The methods that read one literal key, or none.
 const METHODS: [&str; 4] = ["get", "contains", "len", "is_empty"];
 
@@ -34,6 +36,7 @@ pub(super) fn check(
     };
     let unread = inputs
         .iter()
+        .take(MOST)
         .filter(|input| !texts.iter().any(|text| names(text, &input.name)));
     unread
         .map(|input| {

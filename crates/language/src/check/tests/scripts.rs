@@ -247,6 +247,13 @@ fn what_scripts_may_read_elsewhere() {
     assert_eq!(count(answering, "prompt"), 0);
     assert_eq!(count(answering, "messages"), 1);
     assert_eq!(count("- {name: a, script: s}", "prompt"), 1);
+    // Scripts for models have variables of their own.
+    let model = "- {name: a, model_profile: p, prompt: x}\nmodel_profiles: {p: {provider: simulated, script: s}}";
+    assert_eq!(count(model, "messages"), 0);
+    assert_eq!(count(model, "input"), 1);
+    let window = "- {name: a, model: xai/x, context_window: {max_tokens: 9000, strategy: {custom: s}}}";
+    assert_eq!(count(window, "tokens"), 0);
+    assert_eq!(count(window, "prompt"), 1);
     // A tool has the data of the agent that calls it.
     let tool = "- {name: a, model: simulated/x, tools: [t]}\ntools: {t: {script: s, description: x, parameters: {type: object}}}";
     assert_eq!(count(tool, "dependencies.other"), 0);
