@@ -197,8 +197,12 @@ fn of_output(edge: &Edge<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Optio
 /// The end of the help for a key of the context.
 const ELSE: &str = "; `--set`, `--context` or the `config` of an outer ensemble could add it";
 
-/// The help for a key of the context that nobody writes; `None` if somebody writes it, or if not all writers are known.
-pub(super) fn unwritten_by_all(graph: &Graph<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Option<String> {
+/// The number of bytes from which on the likeness of two keys tells something.
+const SHORTEST: usize = 5;
+
+/// The help for a key of the context that nobody writes and that is probably another one. A script may expect any other
+/// key from `--set`, `--context` or the `config` of an outer ensemble.
+pub(super) fn mistaken(graph: &Graph<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Option<String> {
     let written = outputs.written();
     if written.stored.contains(key) || written.merged.contains_key(key) {
         return None;
@@ -206,7 +210,10 @@ pub(super) fn unwritten_by_all(graph: &Graph<'_>, key: &str, outputs: &mut Outpu
     if let Some(agent) = graph.find(key).map(|at| graph.agent(at)) {
         return Some(stored_elsewhere(agent));
     }
-    written.is_all.then(|| help_for(key, written.names(), ELSE))
+    // Short names resemble each other by chance.
+    let is_telling = written.is_all && key.len() >= SHORTEST;
+    let near = did_you_mean(key, written.names()).filter(|_| is_telling)?;
+    Some(format!("did you mean `{near}`?"))
 }
 
 fn stored_elsewhere(agent: &Agent) -> String {
@@ -248,14 +255,9 @@ fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) 
 }
 
 fn unwritten<'k>(message: String, key: &str, known: impl Iterator<Item = &'k str>, or_else: &str) -> AtPlace {
-    let help = help_for(key, known, or_else);
-    Box::new(move |at| Finding::warning(codes::UNWRITTEN_KEY, at, message).help(help))
-}
-
-fn help_for<'k>(key: &str, known: impl Iterator<Item = &'k str>, or_else: &str) -> String {
     const SHOWN: usize = 8;
     let known: Vec<&str> = known.collect();
-    match did_you_mean(key, known.iter().copied()) {
+    let help = match did_you_mean(key, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None if known.is_empty() => format!("no keys are known{or_else}"),
         None => {
@@ -263,7 +265,8 @@ fn help_for<'k>(key: &str, known: impl Iterator<Item = &'k str>, or_else: &str) 
             let names: Vec<String> = known.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
             format!("the known keys are {}{more}{or_else}", names.join(", "))
         }
-    }
+    };
+    Box::new(move |at| Finding::warning(codes::UNWRITTEN_KEY, at, message).help(help))
 }
 
 /// A key that several agents are known to write: the condition reads the value of the agent that ran last.

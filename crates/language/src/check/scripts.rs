@@ -215,7 +215,7 @@ fn missing(graph: &Graph<'_>, used: &Used, read: &ScriptKey, outputs: &mut Outpu
             Some(of(message, known, "declare it under `inputs`"))
         }
         "context" if !OF_OUTER.contains(&key) => {
-            let help = keys::unwritten_by_all(graph, key, outputs)?;
+            let help = keys::mistaken(graph, key, outputs)?;
             let message = format!("the script reads `{key}` of the context, which no agent writes: {place}");
             Some(warning(used, message, help))
         }

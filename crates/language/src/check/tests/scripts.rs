@@ -162,7 +162,7 @@ fn reading(reads: &[&str]) -> ScriptText {
     text
 }
 
-const PAIR: &str = "- {name: a, script: x, description: done}\n- {name: b, script: s, description: said, depends_on: [a]}\ninputs: {topic: {}}\n";
+const PAIR: &str = "- {name: a, script: x, description: done}\n- {name: b, script: s, description: said verdict, depends_on: [a]}\ninputs: {topic: {}}\n";
 
 #[test]
 fn what_scripts_cannot_read() {
@@ -194,8 +194,8 @@ fn what_scripts_cannot_read() {
             "the script reads the input `topics`, which is not declared: s.rhai:2:5 / did you mean `topic`?",
         ),
         (
-            "context.dnoe",
-            "the script reads `dnoe` of the context, which no agent writes: s.rhai:2:5 / did you mean `done`?",
+            "context.verdcit",
+            "the script reads `verdcit` of the context, which no agent writes: s.rhai:2:5 / did you mean `verdict`?",
         ),
     ];
     for (read, expected) in rows {
@@ -211,6 +211,8 @@ fn what_scripts_cannot_read() {
         "context.said",
         "context.a",
         "context.topic",
+        "context.anything",
+        "context.dnoe",
         "context.request",
         "context.dependencies",
     ] {
