@@ -78,7 +78,8 @@ impl<'g, 'e> Outputs<'g, 'e> {
             return Some(stored);
         }
         let mut writers = Vec::new();
-        for agent in agents {
+        // What an agent with parts says is not merged.
+        for agent in agents.filter(|agent| graph.agent(*agent).for_each.is_none()) {
             if self.of(agent)?.contains(key) {
                 writers.push(agent);
             }

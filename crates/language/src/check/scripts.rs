@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::graph::Graph;
 use super::keys::{self, Outputs};
 use super::script::{MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES};
+use crate::condition::PartNames;
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, AgentKind, Ensemble, Responses, Simulated, Strategy, Tool, ToolKind};
 use crate::loader::codes;
@@ -22,10 +23,10 @@ const OF_OUTER: [&str; 2] = ["dependencies", "request"];
 const MOST: usize = 100;
 
 /// A script, its variables, and the agents that it runs for.
-struct Used {
+struct Used<'s> {
     text: Arc<ScriptText>,
     at: At,
-    variables: Vec<&'static str>,
+    variables: Vec<&'s str>,
     /// The agents; empty if the script has no data of an agent.
     agents: Vec<usize>,
 }
@@ -61,7 +62,7 @@ pub(super) fn check(
 
 /// The Rhai scripts of agents, and those that answer for a person; one that several agents have is there once, at the
 /// first of them.
-fn of_agents(graph: &Graph<'_>, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>) -> Vec<Used> {
+fn of_agents<'e>(graph: &Graph<'e>, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>) -> Vec<Used<'e>> {
     let mut by_name: BTreeMap<(&str, bool), Vec<usize>> = BTreeMap::new();
     for at in 0..graph.len() {
         match &graph.agent(at).kind {
@@ -89,6 +90,7 @@ fn of_agents(graph: &Graph<'_>, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>
             variables: SCRIPT_VARIABLES
                 .into_iter()
                 .chain(is_answer.then_some(QUESTION))
+                .chain(agents.iter().flat_map(|at| of_parts(graph.agent(*at))))
                 .collect(),
             agents: if is_tool { Vec::new() } else { agents },
         })
@@ -96,8 +98,14 @@ fn of_agents(graph: &Graph<'_>, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>
     used.collect()
 }
 
+/// The variables that the script of an agent with parts has in addition.
+fn of_parts(agent: &Agent) -> impl Iterator<Item = &str> {
+    let spec = agent.for_each.iter();
+    spec.flat_map(|spec| [&*spec.item_name, PartNames::PART])
+}
+
 /// The Rhai scripts of tools.
-fn of_tools(ensemble: &Ensemble, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>) -> Vec<Used> {
+fn of_tools<'e>(ensemble: &'e Ensemble, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>) -> Vec<Used<'e>> {
     let used = ensemble.tools.iter().filter_map(|(name, tool)| {
         let ToolKind::Script { script: named, .. } = &tool.kind else {
             return None;
@@ -109,7 +117,7 @@ fn of_tools(ensemble: &Ensemble, script: &dyn Fn(&str) -> Option<Arc<ScriptText>
 }
 
 /// The Rhai scripts that simulate models, and those that select messages.
-fn of_models(graph: &Graph<'_>, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>) -> Vec<Used> {
+fn of_models<'e>(graph: &Graph<'e>, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>) -> Vec<Used<'e>> {
     let profiles = graph.ensemble.model_profiles.iter().filter_map(|(name, profile)| {
         let Some(Simulated::Script(path)) = &profile.simulated else {
             return None;
@@ -136,7 +144,7 @@ fn of_models(graph: &Graph<'_>, script: &dyn Fn(&str) -> Option<Arc<ScriptText>>
     profiles.chain(windows).collect()
 }
 
-fn without_agent(text: Arc<ScriptText>, at: At, variables: &[&'static str]) -> Used {
+fn without_agent(text: Arc<ScriptText>, at: At, variables: &[&'static str]) -> Used<'static> {
     Used {
         text,
         at,
@@ -145,16 +153,16 @@ fn without_agent(text: Arc<ScriptText>, at: At, variables: &[&'static str]) -> U
     }
 }
 
-fn place(used: &Used, name: &ScriptName) -> String {
+fn place(used: &Used<'_>, name: &ScriptName) -> String {
     let (line, column) = name.place;
     format!("{}:{line}:{column}", used.text.name)
 }
 
-fn warning(used: &Used, message: String, help: String) -> Finding {
+fn warning(used: &Used<'_>, message: String, help: String) -> Finding {
     Finding::warning(codes::SCRIPT_READS, used.at.clone(), message).help(help)
 }
 
-fn unknown(used: &Used, name: &ScriptName) -> Finding {
+fn unknown(used: &Used<'_>, name: &ScriptName) -> Finding {
     let variables = &used.variables;
     let message = format!("unknown variable `{}` in the script: {}", name.name, place(used, name));
     let help = match did_you_mean(&name.name, variables.iter().copied()) {
@@ -164,7 +172,7 @@ fn unknown(used: &Used, name: &ScriptName) -> Finding {
     warning(used, message, help)
 }
 
-fn in_function(used: &Used, name: &ScriptName) -> Finding {
+fn in_function(used: &Used<'_>, name: &ScriptName) -> Finding {
     let message = format!(
         "a function of the script reads the variable `{}`, which it does not have: {}",
         name.name,
@@ -178,7 +186,7 @@ fn in_function(used: &Used, name: &ScriptName) -> Finding {
 }
 
 /// The finding, if the key cannot exist.
-fn missing(graph: &Graph<'_>, used: &Used, read: &ScriptKey, outputs: &mut Outputs<'_, '_>) -> Option<Finding> {
+fn missing(graph: &Graph<'_>, used: &Used<'_>, read: &ScriptKey, outputs: &mut Outputs<'_, '_>) -> Option<Finding> {
     let key = read.key.name.as_str();
     let place = place(used, &read.key);
     let of = |message: String, known: BTreeSet<&str>, or_else: &str| {

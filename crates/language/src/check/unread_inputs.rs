@@ -10,7 +10,7 @@ use super::profiles::Known;
 use super::script::ScriptText;
 use super::templates;
 use crate::diagnostic::Finding;
-use crate::ensemble::{AgentKind, ModelChoice, Responses, ResultSpec, ToolKind};
+use crate::ensemble::{AgentKind, Items, ModelChoice, Responses, ResultSpec, ToolKind};
 use crate::loader::codes;
 use crate::source::Route;
 use crate::template;
@@ -91,6 +91,13 @@ fn texts(
             .all_edges()
             .filter_map(|(_, edge)| edge.dependency.condition.clone()),
     );
+    for spec in graph.ensemble.agents.iter().filter_map(|agent| agent.for_each.as_ref()) {
+        if let Items::Expression(text) = &spec.items {
+            texts.push(text.clone());
+        }
+        texts.extend(spec.key.clone());
+        texts.extend(spec.combine.expression().map(|(_, text)| text.to_owned()));
+    }
     if let Some(ResultSpec::Map(entries)) = &graph.ensemble.result {
         texts.extend(entries.iter().map(|(_, text)| text.clone()));
     }

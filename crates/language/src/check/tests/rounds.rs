@@ -223,6 +223,11 @@ fn keys_that_stay_true() {
     }
     for (condition, reviewer, more) in [
         ("not context.more", REVIEWER, ""),
+        (
+            "context.more",
+            "depends_on: [writer], description: 'notes more!', for_each: {in: [1]}",
+            "",
+        ),
         ("context.more and output.notes", REVIEWER, ""),
         ("context.reviewer.more", REVIEWER, ""),
         ("output.more", REVIEWER, ""),

@@ -107,6 +107,15 @@ fn every_kind_of_reader() {
             "",
         ),
         ("result: {about: inputs.topic}", ""),
+        ("- {name: b, script: s, for_each: {in: inputs.topic}}", ""),
+        (
+            "- {name: b, script: s, for_each: {in: [1], key: 'inputs.topic + item'}}",
+            "",
+        ),
+        (
+            "- {name: b, script: s, for_each: {in: [1], combine: {best: output.n * inputs.topic}}}",
+            "",
+        ),
         (
             "tools: {t: {script: program, description: x, parameters: {type: object}}}",
             "",
@@ -249,6 +258,10 @@ fn what_scripts_may_read_elsewhere() {
     assert_eq!(count(answering, "prompt"), 0);
     assert_eq!(count(answering, "messages"), 1);
     assert_eq!(count("- {name: a, script: s}", "prompt"), 1);
+    // An agent with parts has the item.
+    let parts = "- {name: a, script: s, for_each: {in: [1], as: page}}";
+    assert_eq!(count(parts, "page") + count(parts, "part"), 0);
+    assert_eq!(count(parts, "item"), 1);
     // Scripts for models have variables of their own.
     let model = "- {name: a, model_profile: p, prompt: x}\nmodel_profiles: {p: {provider: simulated, script: s}}";
     assert_eq!(count(model, "messages"), 0);
