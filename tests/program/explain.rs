@@ -20,7 +20,18 @@ fn codes(workspace: &Workspace) -> Vec<String> {
 /// What `validate` finds in an ensemble, or `run` where the code belongs to a run.
 fn findings(code: &str, ensemble: &str) -> Vec<String> {
     let workspace = Workspace::new();
-    for script in ["writer", "reviewer", "editor", "a", "b", "second", "lookup"] {
+    for script in [
+        "writer",
+        "reviewer",
+        "editor",
+        "a",
+        "b",
+        "second",
+        "lookup",
+        "list-files",
+        "summarise",
+        "review",
+    ] {
         workspace.write(&format!("{script}.rhai"), "let said = 1; said");
     }
     workspace.write("broken.rhai", "let said = ; said");
