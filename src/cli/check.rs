@@ -29,8 +29,8 @@ pub(super) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8,
     };
     let (outer, inner) = (explored(&outer), inner.iter().map(explored).collect::<Vec<_>>());
     surroundings.print(&match args.output {
-        CheckFormat::Human => all_human(&outer, &inner),
-        CheckFormat::Json => all_json(&outer, &inner),
+        OutputForm::Human => all_human(&outer, &inner),
+        OutputForm::Json => all_json(&outer, &inner),
     });
     Ok(exit::SUCCESS)
 }
