@@ -16,6 +16,7 @@ mod program {
     mod edited;
     mod edited_inputs;
     mod explain;
+    mod foreseen;
     mod format_versions;
     mod formats;
     mod graph;

@@ -1,24 +1,36 @@
-//! `ensemble check`: explores all conversations that an ensemble can hold.
+//! `ensemble check`: explores all conversations that an ensemble can hold, and those of the ensembles that it names.
 
 use super::args::{CheckArgs, OutputForm};
 use super::error::CliError;
 use super::exit;
 use super::surroundings::Surroundings;
 use ensemble_core::explore::{Budget, explore};
-use ensemble_reports::report::exploration::{human, json};
-use ensemble_runs::EnsembleRef;
+use ensemble_language::loader::codes::UNANSWERED;
+use ensemble_reports::report::diagnostics;
+use ensemble_reports::report::exploration::{Explored, all_human, all_json};
+use ensemble_runs::nested::{Named, nested};
 
 /// `ensemble check`.
 pub(super) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let prepared = surroundings.runs().prepare(&EnsembleRef::file(&*args.ensemble))?;
+    let project = &surroundings.project;
+    let path = project.ensemble_file(&args.ensemble)?;
+    let (outer, inner, warnings) = nested(&path, project, args.ci, UNANSWERED)?;
+    if !warnings.is_empty() {
+        surroundings.print_err(&diagnostics::human(&warnings, surroundings.colors_on_stderr()));
+    }
     let budget = Budget {
         states: u64::from(args.max_states),
+        nobody_answers: args.ci,
     };
-    let found = explore(&prepared.plan, budget);
-    let name = &prepared.plan.ensemble().name;
+    let explored = |named: &Named| Explored {
+        name: named.prepared.plan.ensemble().name.to_string(),
+        file: named.path.display().to_string(),
+        found: explore(&named.prepared.plan, budget),
+    };
+    let (outer, inner) = (explored(&outer), inner.iter().map(explored).collect::<Vec<_>>());
     surroundings.print(&match args.output {
-        OutputForm::Human => human(name, &found),
-        OutputForm::Json => json(name, &found),
+        OutputForm::Human => all_human(&outer, &inner),
+        OutputForm::Json => all_json(&outer, &inner),
     });
     Ok(exit::SUCCESS)
 }

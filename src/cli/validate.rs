@@ -30,7 +30,7 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     in_order(
         inputs.len(),
         || None,
-        |folder, at| check(&inputs[at], folder, &policy, &*form, surroundings),
+        |folder, at| check(&inputs[at], folder, &policy, args.ci, &*form, surroundings),
         |checked| shown.add(checked),
     );
     let has_failed = shown.end();
@@ -74,13 +74,14 @@ fn check<'s>(
     input: &Input,
     folder: &mut Option<Folder<'s>>,
     policy: &Policy,
+    ci: bool,
     form: &dyn Form,
     surroundings: &'s Surroundings,
 ) -> Checked {
     let path = input.path();
     let folder = match folder {
         Some(known) if known.holds(path) => known,
-        _ => folder.insert(Folder::around(path, &surroundings.project)),
+        _ => folder.insert(Folder::around(path, &surroundings.project).in_ci(ci)),
     };
     let mut faults: Vec<CliError> = folder.take_fault().map(CliError::from).into_iter().collect();
     let source = match input.read() {

@@ -1,6 +1,11 @@
 //! `check` through the binary.
 
+#![expect(clippy::disallowed_methods, reason = "a test lists the project's own files")]
+
+use std::path::{Path, PathBuf};
+
 use crate::support::Workspace;
+use crate::support::files::project;
 
 const LOOP: &str = r#"
 name: loop
@@ -144,4 +149,141 @@ fn nothing_that_was_said_stands_in_the_reasons() {
     // Nobody says anything in a walk, so no value can be told.
     let told = workspace().run(["check", "loop"]).expect_code(0).stdout;
     assert!(!told.contains("= null"), "{told}");
+}
+
+const INNER: &str =
+    "name: inner\nagents:\n- {name: person, input: 'Go?'}\n- {name: after, script: a.rhai, depends_on: [person]}\n";
+const OUTER: &str = "name: outer\nagents:\n- {name: first, ensemble: inner.yaml}\n- {name: second, ensemble: inner}\n- {name: third, ensemble: nowhere}\n";
+
+fn nested() -> Workspace {
+    let workspace = Workspace::new();
+    workspace.write("outer.yaml", OUTER);
+    workspace.write("inner.yaml", INNER);
+    workspace.write("a.rhai", "1");
+    workspace
+}
+
+#[test]
+fn ensembles_that_are_named_are_explored_too() {
+    let workspace = nested();
+    let told = workspace.run(["check", "outer.yaml"]).expect_code(0).stdout;
+    assert!(told.starts_with("outer: all conversations were examined"), "{told}");
+    let inner = "\ninner (inner.yaml): all conversations were examined, ";
+    assert_eq!(told.matches(inner).count(), 1, "{told}");
+    let (_, of_inner) = told.split_once(inner).expect("the inner ensemble");
+    assert!(of_inner.contains("\nwaiting_for_input ("), "{told}");
+    let told = workspace
+        .run(["check", "outer.yaml", "--format", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(told["ensemble"], "outer");
+    assert_eq!(told["inner"].as_array().map(Vec::len), Some(1));
+    assert_eq!(told["inner"][0]["file"], "inner.yaml");
+    assert_eq!(told["inner"][0]["ensemble"], "inner");
+    assert_eq!(told["inner"][0]["agents"][1]["agent"], "after");
+    let alone = workspace
+        .run(["check", "inner.yaml", "--format", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(alone["inner"], serde_json::json!([]));
+    assert_eq!(alone["ends"], told["inner"][0]["ends"]);
+}
+
+#[test]
+fn the_errors_of_all_files_are_told() {
+    let workspace = nested();
+    workspace.write("inner.yaml", format!("{INNER}bad: 1\n"));
+    let told = workspace.run(["check", "outer.yaml"]).expect_code(2);
+    assert_eq!(told.stdout, "");
+    assert_eq!(told.stderr.matches("error[E048]").count(), 2, "{}", told.stderr);
+    assert!(told.stderr.contains("error[E010]"), "{}", told.stderr);
+    assert!(told.stderr.contains("inner.yaml:5:1"), "{}", told.stderr);
+}
+
+#[test]
+fn in_ci_nobody_answers() {
+    let workspace = nested();
+    let ends = |arguments: &[&str]| {
+        let told = workspace.run([&["check", "inner.yaml", "--format", "json"], arguments].concat());
+        let told = told.expect_code(0);
+        let ends = told.json()["ends"].as_array().expect("a list").clone();
+        let reasons = ends
+            .iter()
+            .map(|end| end["completion_reason"].as_str().unwrap_or_default().to_owned());
+        (reasons.collect::<Vec<_>>(), told.stderr)
+    };
+    let (reasons, warned) = ends(&[]);
+    assert_eq!(reasons, ["completed", "agent_failed", "waiting_for_input"]);
+    assert_eq!(warned, "");
+    let (reasons, warned) = ends(&["--ci"]);
+    assert_eq!(reasons, ["waiting_for_input"]);
+    assert!(warned.contains("warning[W026]"), "{warned}");
+    assert!(!warned.contains("W003"), "{warned}");
+}
+
+/// All files that may be ensembles in this folder of the project.
+fn files_in(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").filter_map(Result::ok) {
+        let path = entry.path();
+        if path.is_dir() {
+            files_in(&path, found);
+        } else if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn validate_and_check_find_the_same_files_invalid() {
+    let mut files = Vec::new();
+    for folder in ["ensembles", "tests/fixtures", "tests/mock", "tests/editor", "benches"] {
+        let folder = project().join(folder);
+        if folder.is_dir() {
+            files_in(&folder, &mut files);
+        }
+    }
+    assert!(files.len() > 10, "{files:?}");
+    let workspace = nested();
+    workspace.write("broken.rhai", "let = 1");
+    workspace.write("inner.yaml", INNER.replace("a.rhai", "broken.rhai"));
+    for (name, text) in [
+        ("syntax", "name: [\n"),
+        ("key", "name: x\nagents: [{name: a, scirpt: b}]\n"),
+        (
+            "circle",
+            "name: x\nagents: [{name: a, script: a.rhai, depends_on: [a]}]\n",
+        ),
+        (
+            "condition",
+            "name: x\nagents: [{name: a, script: a.rhai}, {name: b, script: a.rhai, dependencies: [{agent_name: a, condition: outptu}]}]\n",
+        ),
+        ("itself", "name: x\nagents: [{name: a, ensemble: itself.yaml}]\n"),
+        ("nothing", ""),
+        ("sound", "name: x\nagents: [{name: a, script: a.rhai}]\n"),
+        ("script", "name: x\nagents: [{name: a, script: broken.rhai}]\n"),
+    ] {
+        let file = format!("{name}.yaml");
+        workspace.write(&file, text);
+        files.push(workspace.path().join(file));
+    }
+    files.push(workspace.path().join("outer.yaml"));
+    let (mut sound, mut invalid) = (0, 0);
+    for file in files {
+        let file = file.display().to_string();
+        let validated = workspace.run(["validate", "--format", "json", &file]);
+        let checked = workspace.run(["check", "--max-states", "20", &file]);
+        assert_eq!(
+            checked.code, validated.code,
+            "{file}\n{}{}",
+            validated.stdout, checked.stderr
+        );
+        let report = validated.json();
+        let diagnostics = report["diagnostics"].as_array().expect("a list");
+        for error in diagnostics.iter().filter(|one| one["severity"] == "error") {
+            let code = format!("error[{}]", error["code"].as_str().unwrap_or_default());
+            assert!(checked.stderr.contains(&code), "{file}: {error}\n{}", checked.stderr);
+        }
+        *if validated.code == 0 { &mut sound } else { &mut invalid } += 1;
+    }
+    assert!(sound > 8 && invalid >= 8, "{sound} {invalid}");
 }

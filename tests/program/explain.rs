@@ -20,10 +20,24 @@ fn codes(workspace: &Workspace) -> Vec<String> {
 /// What `validate` finds in an ensemble, or `run` where the code belongs to a run.
 fn findings(code: &str, ensemble: &str) -> Vec<String> {
     let workspace = Workspace::new();
-    for script in ["writer", "reviewer", "editor", "a", "b", "second", "lookup"] {
+    for script in [
+        "writer",
+        "reviewer",
+        "editor",
+        "a",
+        "b",
+        "second",
+        "lookup",
+        "list-files",
+        "summarise",
+        "review",
+    ] {
         workspace.write(&format!("{script}.rhai"), "let said = 1; said");
     }
     workspace.write("broken.rhai", "let said = ; said");
+    workspace.write("misspelt.rhai", "let said = inptu; said");
+    workspace.write("invalid.yaml", "name: invalid\n");
+    workspace.write("valid.yaml", "name: valid\nagents: [{name: a, script: a.rhai}]\n");
     if code == "W016" {
         let configured = "model_profiles: {configured: {provider: ollama, model: mistral, fallback: fast}}\n";
         workspace.write(".ensemble/config.yaml", configured);
@@ -37,7 +51,9 @@ fn findings(code: &str, ensemble: &str) -> Vec<String> {
             .map(str::to_owned)
             .collect();
     }
-    let report = workspace.run(["validate", "team.yaml", "--format", "json"]).json();
+    let mut arguments = vec!["validate", "team.yaml", "--format", "json"];
+    arguments.extend((code == "W026").then_some("--ci"));
+    let report = workspace.run(arguments).json();
     let diagnostics = report["diagnostics"].as_array().expect("a list");
     let codes = diagnostics.iter().filter_map(|one| one["code"].as_str());
     codes.map(str::to_owned).collect()

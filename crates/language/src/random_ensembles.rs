@@ -161,3 +161,30 @@ pub fn strict(plan: &Plan, knobs: u8) -> Plan {
     }
     Plan::build(Arc::new(ensemble)).expect("the conditions compile")
 }
+
+/// Ensembles with loops and with conditions that count executions, without other conditions and without requests.
+pub fn counting() -> impl Strategy<Value = Plan> {
+    let agents = (3_usize..6).prop_flat_map(|count| (0..count).map(|at| agent(at, count)).collect::<Vec<_>>());
+    let twists = prop::collection::vec(any::<u8>(), 24);
+    (agents, twists).prop_map(|(mut agents, twists)| {
+        let mut twists = twists.into_iter().cycle();
+        let mut twist = || usize::from(twists.next().unwrap_or_default());
+        let count = agents.len();
+        for (at, agent) in agents.iter_mut().enumerate() {
+            agent.conversation.triggers_conversation = false;
+            for dependency in &mut agent.dependencies {
+                let (counted, least) = (twist() % count, twist() % 3 + 2);
+                let is_counting = twist().is_multiple_of(4);
+                dependency.condition = is_counting.then(|| format!("executions.a{counted} >= {least}"));
+                if !twist().is_multiple_of(4) {
+                    dependency.on = Ending::Success;
+                    dependency.max_executions = None;
+                }
+                // Most loops can start: an agent waits for those before it.
+                let from = dependency.agent_name.trim_start_matches('a').parse().unwrap_or(0);
+                dependency.feedback |= at <= from;
+            }
+        }
+        plan(agents)
+    })
+}

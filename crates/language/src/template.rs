@@ -258,6 +258,23 @@ pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
     names.into_iter().map(|name| (name.clone(), place(&name))).collect()
 }
 
+/// The texts inside `{{ … }}` and `{% … %}`, in order.
+pub fn tags(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (start, end) = rest
+            .find("{{")
+            .map(|at| (at, "}}"))
+            .into_iter()
+            .chain(rest.find("{%").map(|at| (at, "%}")))
+            .min()?;
+        let inside = &rest[start + 2..];
+        let length = inside.find(end).unwrap_or(inside.len());
+        rest = inside.get(length + 2..).unwrap_or_default();
+        Some(&inside[..length])
+    })
+}
+
 /// Whether the text is a template that uses any variable. The template is parsed but not kept.
 pub fn uses_variables(text: &str) -> bool {
     !variables_of(text).is_empty()

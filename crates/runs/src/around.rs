@@ -9,6 +9,7 @@
 )]
 
 mod broken;
+mod inner;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,13 +17,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::inner::Nesting;
 use crate::error::RunError;
 use crate::outputs;
 use crate::prepare::{config_profiles, folder_of};
 use crate::project::Project;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
-use ensemble_agents::sandbox::ScriptError;
-use ensemble_language::check::{Around, OutputKeys};
+use ensemble_agents::sandbox::{self, ScriptError, WrittenOutput};
+use ensemble_language::check::{Around, OutputKeys, ScriptText};
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Profile, Tool, ToolKind};
 use ensemble_language::loader::codes;
@@ -44,9 +46,13 @@ pub struct Folder<'s> {
     /// Why it cannot, until somebody has said so.
     fault: Option<RunError>,
     scripts: RefCell<HashMap<String, Result<Resolved, Unavailable>>>,
-    keys: RefCell<HashMap<PathBuf, Option<OutputKeys>>>,
+    outputs: RefCell<HashMap<PathBuf, Option<Vec<WrittenOutput>>>>,
+    /// The names that a Rhai script reads.
+    texts: RefCell<HashMap<PathBuf, Option<Arc<ScriptText>>>>,
     /// Why a Rhai script does not compile.
     broken: RefCell<HashMap<PathBuf, Option<ScriptError>>>,
+    nesting: Nesting,
+    is_ci: bool,
 }
 
 impl<'s> Folder<'s> {
@@ -71,9 +77,19 @@ impl<'s> Folder<'s> {
             configured,
             fault,
             scripts: RefCell::default(),
-            keys: RefCell::default(),
+            outputs: RefCell::default(),
+            texts: RefCell::default(),
             broken: RefCell::default(),
+            nesting: Nesting::default(),
+            is_ci: false,
         }
+    }
+
+    /// Likewise, for runs without a person: whether nobody answers questions.
+    #[must_use]
+    pub fn in_ci(mut self, is_ci: bool) -> Self {
+        self.is_ci = is_ci;
+        self
     }
 
     /// Does the file stand here too?
@@ -100,17 +116,28 @@ impl<'s> Folder<'s> {
     }
 
     /// What a Rhai script puts out, as far as its text tells.
-    fn keys_of(&self, path: &Path) -> Option<OutputKeys> {
-        if let Some(known) = self.keys.borrow().get(path) {
+    fn outputs_of(&self, path: &Path) -> Option<Vec<WrittenOutput>> {
+        if let Some(known) = self.outputs.borrow().get(path) {
             return known.clone();
         }
-        let found = text_of(path).and_then(|text| ensemble_agents::sandbox::output_keys(&text));
-        let mut keys = self.keys.borrow_mut();
-        if keys.len() >= MOST {
-            keys.clear();
+        let found = text_of(path).and_then(|text| sandbox::written_outputs(&text));
+        let mut outputs = self.outputs.borrow_mut();
+        if outputs.len() >= MOST {
+            outputs.clear();
         }
-        keys.insert(path.to_owned(), found.clone());
+        outputs.insert(path.to_owned(), found.clone());
         found
+    }
+
+    /// The possible outputs of the agent, if they are known.
+    fn written(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
+        match &agent.kind {
+            AgentKind::Script { script } => match self.resolved(script).ok()? {
+                Resolved::Rhai(path) => self.outputs_of(&path),
+                Resolved::Process(_) => None,
+            },
+            _ => outputs::written(ensemble, self.configured.as_deref().unwrap_or_default(), agent),
+        }
     }
 
     fn script(&self, script: &str, at: At) -> Option<Finding> {
@@ -138,19 +165,6 @@ impl<'s> Folder<'s> {
             ToolKind::Agent { .. } | ToolKind::Mcp(McpServer::Url { .. }) => None,
         }
     }
-
-    fn ensemble(&self, named: &str, at: At) -> Option<Finding> {
-        let Places {
-            ensemble_dir,
-            project_root,
-        } = &self.places;
-        let found = self.project.ensemble_file_from(named, ensemble_dir, project_root);
-        let error = found.err()?;
-        let (message, help) = (error.to_string(), error.advice());
-        let mut finding = Finding::warning(codes::NO_SCRIPT, at, message);
-        finding.help = help;
-        Some(finding)
-    }
 }
 
 impl Around for Folder<'_> {
@@ -159,13 +173,35 @@ impl Around for Folder<'_> {
     }
 
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
-        match &agent.kind {
-            AgentKind::Script { script } => match self.resolved(script).ok()? {
-                Resolved::Rhai(path) => self.keys_of(&path),
-                Resolved::Process(_) => None,
-            },
-            _ => outputs::keys(ensemble, self.configured.as_deref().unwrap_or_default(), agent),
+        Some(sandbox::keys_of(&self.written(ensemble, agent)?))
+    }
+
+    fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
+        let written = self.written(ensemble, agent).unwrap_or_default();
+        sandbox::latched_keys(&written)
+    }
+
+    fn script(&self, script: &str) -> Option<Arc<ScriptText>> {
+        let Resolved::Rhai(path) = self.resolved(script).ok()? else {
+            return None;
+        };
+        if let Some(known) = self.texts.borrow().get(&path) {
+            return known.clone();
         }
+        let name = self.project.relative(&path).display().to_string();
+        let found = text_of(&path)
+            .and_then(|text| sandbox::names(&name, &text))
+            .map(Arc::new);
+        let mut texts = self.texts.borrow_mut();
+        if texts.len() >= MOST {
+            texts.clear();
+        }
+        texts.insert(path, found.clone());
+        found
+    }
+
+    fn nobody_answers(&self) -> bool {
+        self.is_ci
     }
 
     /// Scripts, ensembles and programs that agents and tools name and that are not there, or not usable.

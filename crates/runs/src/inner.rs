@@ -15,10 +15,7 @@ use crate::agents::{ReadyAgents, ready_agents};
 use crate::error::RunError;
 use crate::inputs;
 use crate::parts::{Inner, Shared};
-use crate::prepare::{Prepared, prepare};
-
-/// How deep ensembles may contain ensembles.
-const DEEPEST: usize = 8;
+use crate::prepare::{DEEPEST, Prepared, prepare};
 
 /// The version that started or resumed a run, as the log keeps it.
 pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");

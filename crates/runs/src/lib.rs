@@ -31,6 +31,7 @@ mod host;
 mod inner;
 mod inputs;
 mod kept;
+pub mod nested;
 mod options;
 mod outputs;
 mod parts;

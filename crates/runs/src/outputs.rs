@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use ensemble_agents::agent::reply::output_of;
-use ensemble_language::check::OutputKeys;
+use ensemble_agents::sandbox::WrittenOutput;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Reply, Simulated};
 
-/// The top-level keys of the agent's outputs; `None` where they may be any.
-pub(crate) fn keys(ensemble: &Ensemble, configured: &[(Arc<str>, Profile)], agent: &Agent) -> Option<OutputKeys> {
+/// The possible outputs of the agent; `None` where they may be any.
+pub(crate) fn written(
+    ensemble: &Ensemble,
+    configured: &[(Arc<str>, Profile)],
+    agent: &Agent,
+) -> Option<Vec<WrittenOutput>> {
     match &agent.kind {
         AgentKind::Llm(llm) => {
             let ModelChoice::Profile(name) = &llm.model else {
@@ -26,7 +30,7 @@ pub(crate) fn keys(ensemble: &Ensemble, configured: &[(Arc<str>, Profile)], agen
 }
 
 /// What a simulated model says, if it says no more than is written.
-fn of_replies(profile: &Profile) -> Option<OutputKeys> {
+fn of_replies(profile: &Profile) -> Option<Vec<WrittenOutput>> {
     let Some(Simulated::Replies(replies)) = &profile.simulated else {
         return None;
     };
@@ -39,8 +43,7 @@ fn of_replies(profile: &Profile) -> Option<OutputKeys> {
     (profile.fallback.is_none() || !fails).then(|| of_texts(texts))
 }
 
-fn of_texts<'t>(texts: impl Iterator<Item = &'t String>) -> OutputKeys {
-    texts
-        .flat_map(|text| output_of(text).into_iter().map(|(key, _)| key))
-        .collect()
+fn of_texts<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<WrittenOutput> {
+    let entries = |text: &String| output_of(text).into_iter().map(|(key, value)| (key, value == true));
+    texts.map(|text| entries(text).collect()).collect()
 }

@@ -15,6 +15,9 @@ use ensemble_language::loader::{self, Loaded};
 use ensemble_language::plan::Plan;
 use ensemble_language::source::{Route, Source, Span};
 
+/// How deep ensembles may contain ensembles.
+pub(crate) const DEEPEST: usize = 8;
+
 /// An ensemble that can be run.
 #[derive(Debug)]
 pub struct Prepared {

@@ -23,6 +23,9 @@ pub(crate) struct ValidateArgs {
     /// Treat findings with this code as errors
     #[arg(long, value_name = "CODE", add = completing::codes(), value_delimiter = ',', action = ArgAction::Append)]
     pub deny: Vec<String>,
+    /// Check for runs in CI, where nobody answers: also warn of questions without an answer
+    #[arg(long)]
+    pub ci: bool,
     /// Print nothing if there are no findings
     #[arg(short, long)]
     pub quiet: bool,
@@ -64,6 +67,9 @@ pub(crate) struct CheckArgs {
     /// Stop after this number of states, and report what was explored
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_states: u32,
+    /// Explore runs in CI, where nobody answers: also warn of questions without an answer
+    #[arg(long)]
+    pub ci: bool,
 }
 
 /// `ensemble graph`.

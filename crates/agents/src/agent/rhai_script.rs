@@ -196,6 +196,8 @@ mod tests {
             let script = Script::compile(&format!("#{{{}}}", entries.join(", "))).expect("a script");
             assert_eq!(script.run(variables(&execution)).await, Ok(expected));
             assert_eq!(variables(&execution).len(), entries.len());
+            let names: Vec<_> = variables(&execution).into_iter().map(|(name, _)| name).collect();
+            assert_eq!(names, ensemble_language::check::SCRIPT_VARIABLES);
         }
     }
 

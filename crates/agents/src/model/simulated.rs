@@ -120,15 +120,19 @@ fn calls_in(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, Mode
     Ok(calling(text, called.into_iter(), request))
 }
 
-async fn scripted(script: &Arc<Script>, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+/// The variables of a script that simulates a model.
+fn variables(script: &Script, request: &ModelRequest) -> Vec<(&'static str, Variable)> {
     // A long conversation is not copied for a script that does not look at it.
     let messages = script.reads("messages").then(|| json!(request.messages));
-    let variables = vec![
+    vec![
         ("messages", Variable::Json(Arc::new(messages.unwrap_or_default()))),
         ("prompt", Variable::Text(Arc::clone(&request.prompt))),
         ("execution", Variable::Number(request.execution)),
-    ];
-    match script.run(variables).await {
+    ]
+}
+
+async fn scripted(script: &Arc<Script>, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+    match script.run(variables(script, request)).await {
         Ok(Value::String(text)) => Ok(ModelReply::text(text)),
         Ok(Value::Null) => Ok(ModelReply::text("")),
         Ok(Value::Object(map)) if map.contains_key("tool_calls") => calls_in(map, request),
@@ -167,6 +171,16 @@ mod tests {
     async fn text(simulator: &Simulator, number: u64) -> Result<String, String> {
         let reply = simulator.complete(request(number), &|_| {}).await;
         reply.map(|reply| reply.text).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn its_variables_are_those_that_checks_know() {
+        let script = Script::compile("1").expect("a script");
+        let names: Vec<&str> = variables(&script, &request(1))
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(names, ensemble_language::check::MODEL_VARIABLES);
     }
 
     #[tokio::test]

@@ -28,6 +28,7 @@ mod engine;
 mod inline;
 mod known;
 mod literal;
+mod names;
 #[cfg(test)]
 mod tests;
 mod to_json;
@@ -43,7 +44,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rhai::{AST, Dynamic, Engine, EvalAltResult, Position, Scope};
 use serde_json::Value;
 
-pub use literal::output_keys;
+pub use literal::{WrittenOutput, keys_of, latched_keys, written_outputs};
+pub use names::names;
 pub use variable::Variable;
 
 /// A compiled script.

@@ -209,7 +209,7 @@ proptest! {
         knobs in any::<u8>(),
     ) {
         let (plan, fate) = (Arc::new(strict(&plan, knobs)), Arc::new(fate));
-        let found = explore(&plan, Budget { states: 100 });
+        let found = explore(&plan, Budget::of_states(100));
         if !found.coverage.is_complete() {
             return Ok(());
         }

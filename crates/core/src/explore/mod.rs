@@ -27,11 +27,23 @@ pub use oracle::Assumed;
 use oracle::World;
 pub use step::{ExecutionResult, ExploredExecution, StepReport};
 
-/// The limit of a walk.
+/// The limit of a walk, and what it assumes.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     /// The number of states to examine. Each may cost [`STEPS_PER_STATE`] steps on average.
     pub states: u64,
+    /// Whether nobody is there who could answer: a question without a `default` and without `responses` has no answer.
+    pub nobody_answers: bool,
+}
+
+impl Budget {
+    /// This number of states, with somebody who may answer.
+    pub fn of_states(states: u64) -> Self {
+        Self {
+            states,
+            nobody_answers: false,
+        }
+    }
 }
 
 /// The number of steps that a budget allows for each of its states.
@@ -121,7 +133,7 @@ impl Coverage {
 
 /// Enumerates the conversations of a plan.
 pub fn explore(plan: &Arc<Plan>, budget: Budget) -> Exploration {
-    let world = World::new(plan.clone());
+    let world = World::new(plan.clone(), budget.nobody_answers);
     let mut walk = walk::Walk::new(&world, budget);
     walk.go();
     walk.found(besides(plan, &world))

@@ -40,6 +40,8 @@ pub struct Assumed {
 pub(super) struct World {
     /// The plan.
     pub plan: Arc<Plan>,
+    /// Whether a question without a prepared answer has no answer.
+    pub nobody_answers: bool,
     /// For each edge, the claims of its condition.
     edges: Vec<Option<Asked>>,
     /// For each claim, the edges whose conditions contain it.
@@ -64,7 +66,7 @@ struct Known {
 
 impl World {
     /// Splits all conditions into claims.
-    pub(super) fn new(plan: Arc<Plan>) -> Self {
+    pub(super) fn new(plan: Arc<Plan>, nobody_answers: bool) -> Self {
         let mut numbers: HashMap<Identity, ClaimId> = HashMap::new();
         let mut known: Vec<Known> = Vec::new();
         let mut edges = Vec::with_capacity(plan.edge_count());
@@ -90,7 +92,12 @@ impl World {
             });
             edges.push(asked);
         }
-        Self { plan, edges, known }
+        Self {
+            plan,
+            nobody_answers,
+            edges,
+            known,
+        }
     }
 
     /// The values that each claim reads.

@@ -115,7 +115,7 @@ impl Position {
             Decision::Perform | Decision::FinishTurn(_) => unreachable!("no turn is open between two turns"),
         };
         let mut state = self.state.clone();
-        told.runs = perform_turn(plan, &mut state, turn, choices);
+        told.runs = perform_turn(world, &mut state, turn, choices);
         let next = match decide_by(plan, &state, &Oracle::new(world, &remembered, choices)) {
             Decision::FinishTurn(finished) => {
                 apply(&mut state, Event::TurnFinished(finished));
@@ -132,11 +132,12 @@ impl Position {
 
 /// Performs every execution of the turn with a chosen result.
 fn perform_turn(
-    plan: &Plan,
+    world: &World,
     state: &mut ConversationState,
     turn: TurnStarted,
     choices: &Choices,
 ) -> Vec<ExploredExecution> {
+    let plan = &world.plan;
     let starts = turn.starts.clone();
     let number = turn.turn;
     apply(state, Event::TurnStarted(turn));
@@ -145,10 +146,13 @@ fn perform_turn(
     let mut runs = Vec::with_capacity(starts.len());
     for (start, id) in starts.iter().zip(&running) {
         let agent = plan.agent(*id);
-        let result = match choices.choose(if may_stay_unanswered(agent) { 3 } else { 2 }) {
-            0 => ExecutionResult::Succeeded,
-            1 => ExecutionResult::Failed,
-            _ => ExecutionResult::Unanswered,
+        let result = match (may_stay_unanswered(agent), world.nobody_answers) {
+            (true, true) => ExecutionResult::Unanswered,
+            (is_question, _) => match choices.choose(if is_question { 3 } else { 2 }) {
+                0 => ExecutionResult::Succeeded,
+                1 => ExecutionResult::Failed,
+                _ => ExecutionResult::Unanswered,
+            },
         };
         let mut ran = ExploredExecution {
             agent: start.agent.clone(),

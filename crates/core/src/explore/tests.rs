@@ -16,7 +16,7 @@ use ensemble_language::random_ensembles::{conversation, strict};
 
 fn found(text: &str) -> Exploration {
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{text}")));
-    let found = explore(&plan, Budget { states: 5_000 });
+    let found = explore(&plan, Budget::of_states(5_000));
     assert!(found.coverage.is_complete(), "{:?}", found.coverage);
     found
 }
@@ -517,17 +517,17 @@ fn a_condition_may_have_no_answer_where_it_reads_what_was_said() {
 fn it_says_when_it_gives_up_and_what_it_has_seen() {
     let many: String = (0..20).map(|at| agent(&format!("a{at}"), "")).collect();
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{many}")));
-    let cut = explore(&plan, Budget { states: 1_000_000 }).coverage;
+    let cut = explore(&plan, Budget::of_states(1_000_000)).coverage;
     assert_eq!((cut.cut, cut.gave_up_after, cut.is_complete()), (1, None, false));
     // Steps are counted, too: sixteen for each state of the budget.
-    let few = explore(&plan, Budget { states: 2 }).coverage;
+    let few = explore(&plan, Budget::of_states(2)).coverage;
     assert_eq!((few.steps, few.gave_up_after, few.is_complete()), (32, Some(0), false));
     let chain: String = agent("a0", "")
         + &*(1..9)
             .map(|at| agent(&format!("a{at}"), &format!(", depends_on: [a{}]", at - 1)))
             .collect::<String>();
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{chain}")));
-    let found = explore(&plan, Budget { states: 7 });
+    let found = explore(&plan, Budget::of_states(7));
     assert_eq!((found.coverage.states, found.coverage.gave_up_after), (7, Some(4)));
     assert_eq!(found.turns, 4);
 }
@@ -583,7 +583,7 @@ proptest! {
     #[test]
     fn every_way_that_is_told_can_be_gone((plan, _) in conversation(), knobs in any::<u8>()) {
         let plan = Arc::new(strict(&plan, knobs));
-        let found = explore(&plan, Budget { states: 60 });
+        let found = explore(&plan, Budget::of_states(60));
         for end in &found.ends {
             let (reason, never) = drive(&plan, &end.path);
             prop_assert_eq!(reason, end.reason, "{:#?}", end);

@@ -13,7 +13,7 @@ use crate::source::{Source, Span};
 const FORM: &str = "write `# ensemble: allow(CODE) reason`";
 
 /// Drops the allowed findings, and adds findings about invalid comments. Only if all checks have run (`complete`) is it
-/// known that a comment allows nothing.
+/// known that a comment allows nothing. A finding that only an option asks for can be allowed without the option.
 pub fn apply_allowances(document: &Document, mut diagnostics: Vec<Diagnostic>, complete: bool) -> Vec<Diagnostic> {
     let source = document.source();
     let mut complaints = Vec::new();
@@ -33,7 +33,8 @@ pub fn apply_allowances(document: &Document, mut diagnostics: Vec<Diagnostic>, c
                 Ok(code) => {
                     let before = diagnostics.len();
                     diagnostics.retain(|finding| finding.code != code || source.place(finding.span.start).line != line);
-                    if diagnostics.len() == before && complete {
+                    let is_judged = complete && code != codes::UNANSWERED;
+                    if diagnostics.len() == before && is_judged {
                         let message = format!("there is no {name} on line {line} that this comment could allow");
                         let help = "remove the comment, or move it to the line of the finding or the line above";
                         complaints.push(complaint(source, *span, message, help));

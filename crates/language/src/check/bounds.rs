@@ -2,7 +2,7 @@
 //! the checks say of all runs must hold in each.
 
 use super::graph::Graph;
-use super::{edges, joins, never, too_late, turns};
+use super::{edges, joins, never, too_early, too_late, turns};
 use crate::ensemble::Ensemble;
 
 /// Bounds that no run of the ensemble exceeds. Agents are in declaration order.
@@ -14,6 +14,21 @@ pub struct Bounds {
     pub most_executions: Vec<u64>,
     /// For each agent, the highest number of executions that each of its dependencies starts.
     pub most_starts: Vec<Vec<u64>>,
+    /// The counts in conditions that are reached before the dependency has read the output of the counted agent.
+    pub early_counts: Vec<EarlyCount>,
+}
+
+/// A count that is reached early. Agents are positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EarlyCount {
+    /// The agent with the condition.
+    pub agent: usize,
+    /// The agent that it depends on.
+    pub dependency: usize,
+    /// The agent whose executions are counted.
+    pub counted: usize,
+    /// The count with which the condition is true.
+    pub count: u64,
 }
 
 /// The bounds that the checks use.
@@ -25,6 +40,12 @@ pub fn bounds(ensemble: &Ensemble) -> Bounds {
             .map(|edge| u64::from(edges::most_starts(&graph, agent, edge)))
             .collect()
     };
+    let early = |(agent, dependency, counted, count)| EarlyCount {
+        agent,
+        dependency,
+        counted,
+        count,
+    };
     Bounds {
         never_run: never::blocked_agents(&graph)
             .into_iter()
@@ -33,5 +54,6 @@ pub fn bounds(ensemble: &Ensemble) -> Bounds {
             .collect(),
         most_executions: turns::most_executions(&graph),
         most_starts: (0..ensemble.agents.len()).map(starts).collect(),
+        early_counts: too_early::early(&graph).into_iter().map(early).collect(),
     }
 }

@@ -55,23 +55,12 @@ fn may_use_config(agent: &Agent, profiles: &Known<'_>) -> bool {
         },
     };
     let own = templates(agent, &crate::source::Route::root());
-    own.iter().any(|(text, _)| may_use(text)) || model.is_some_and(|name| prompts_may_use(name, profiles))
-}
-
-/// Whether the prompt of the profile or of one of its fallbacks may use `parameters`; true if one is unknown.
-fn prompts_may_use(name: &str, profiles: &Known<'_>) -> bool {
-    let mut seen = HashSet::new();
-    let mut next = Some(name);
-    while let Some(name) = next.filter(|name| seen.insert(*name)) {
-        let Some(profile) = profiles.get(name) else {
-            return name != "simulated";
-        };
-        if profile.system_prompt.as_deref().is_some_and(may_use) {
-            return true;
-        }
-        next = profile.fallback.as_deref();
-    }
-    false
+    own.iter().any(|(text, _)| may_use(text))
+        || model.is_some_and(|name| {
+            profiles
+                .prompts(&[name])
+                .is_none_or(|texts| texts.into_iter().any(may_use))
+        })
 }
 
 /// Whether the template may use `parameters`; `debug` prints all variables.

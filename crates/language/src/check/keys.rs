@@ -67,6 +67,26 @@ impl<'g, 'e> Outputs<'g, 'e> {
         known.as_ref()
     }
 
+    /// The agents that write this key of the context; `None` if they are not all known.
+    pub(super) fn writers(&mut self, key: &str) -> Option<Vec<usize>> {
+        let graph = self.graph;
+        let agents = 0..graph.len();
+        let stores = |at: &usize| **graph.agent(*at).state_key() == *key;
+        let stored: Vec<usize> = agents.clone().filter(stores).collect();
+        // The names of agents and their `state_key`s are reserved.
+        if !stored.is_empty() || graph.find(key).is_some() {
+            return Some(stored);
+        }
+        let mut writers = Vec::new();
+        // What an agent with parts says is not merged.
+        for agent in agents.filter(|agent| graph.agent(*agent).for_each.is_none()) {
+            if self.of(agent)?.contains(key) {
+                writers.push(agent);
+            }
+        }
+        Some(writers)
+    }
+
     fn written(&mut self) -> Rc<Written> {
         if let Some(written) = &self.context {
             return written.clone();
@@ -175,10 +195,38 @@ fn of_output(edge: &Edge<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Optio
     Some(unwritten(message, key, known.into_iter(), ""))
 }
 
+/// The end of the help for a key of the context.
+const ELSE: &str = "; `--set`, `--context` or the `config` of an outer ensemble could add it";
+
+/// The number of bytes from which on the likeness of two keys tells something.
+const SHORTEST: usize = 5;
+
+/// The help for a key of the context that nobody writes and that is probably another one. A script may expect any other
+/// key from `--set`, `--context` or the `config` of an outer ensemble.
+pub(super) fn mistaken(graph: &Graph<'_>, key: &str, outputs: &mut Outputs<'_, '_>) -> Option<String> {
+    let written = outputs.written();
+    if written.stored.contains(key) || written.merged.contains_key(key) {
+        return None;
+    }
+    if let Some(agent) = graph.find(key).map(|at| graph.agent(at)) {
+        return Some(stored_elsewhere(agent));
+    }
+    // Short names resemble each other by chance.
+    let is_telling = written.is_all && key.len() >= SHORTEST;
+    let near = did_you_mean(key, written.names()).filter(|_| is_telling)?;
+    Some(format!("did you mean `{near}`?"))
+}
+
+fn stored_elsewhere(agent: &Agent) -> String {
+    format!(
+        "the output of that agent is stored under its `state_key`, `{}`",
+        agent.state_key()
+    )
+}
+
 /// A key of the context. A condition that only tests whether the key exists expects that it may be missing, so it is
 /// reported only if it is probably a spelling mistake.
 fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) -> Option<AtPlace> {
-    const ELSE: &str = "; `--set`, `--context` or the `config` of an outer ensemble could add it";
     let key = read.key.as_str();
     let written = outputs.written();
     if written.stored.contains(key) {
@@ -190,9 +238,8 @@ fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) 
             return None;
         }
         // The name of the key stays reserved, so no other agent can write it.
-        let stored = agent.state_key().clone();
+        let help = stored_elsewhere(agent);
         return Some(Box::new(move |at| {
-            let help = format!("the output of that agent is stored under its `state_key`, `{stored}`");
             Finding::warning(codes::UNWRITTEN_KEY, at, message).help(help)
         }));
     }

@@ -11,6 +11,7 @@ mod circle;
 mod config;
 mod constant;
 mod edges;
+mod fixed;
 mod for_each;
 mod graph;
 mod inputs;
@@ -23,25 +24,32 @@ mod news;
 mod one_sided;
 mod profiles;
 mod responses;
+mod script;
+mod scripts;
 mod secrets;
 mod state;
 mod templates;
 mod text;
+mod too_early;
 mod too_late;
 mod tools;
 mod truths;
 mod turns;
+mod unanswered;
+mod unread_inputs;
 
 use std::sync::Arc;
 
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble, Profile};
+use crate::loader::codes;
 use graph::Graph;
 
 pub use allow::apply_allowances;
 #[cfg(feature = "random-ensembles")]
-pub use bounds::{Bounds, bounds};
+pub use bounds::{Bounds, EarlyCount, bounds};
 pub use keys::OutputKeys;
+pub use script::{MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES};
 pub use text::Text;
 
 /// What the caller knows about the files around an ensemble.
@@ -50,6 +58,20 @@ pub trait Around {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]>;
     /// The top-level keys of each agent's output, if its script or its model defines them.
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys>;
+    /// The keys of an agent's output that its script or its model writes only as `true`, and not with every output.
+    fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
+        let _ = (ensemble, agent);
+        OutputKeys::new()
+    }
+    /// The text of a Rhai script that an agent or a tool names; `None` if it is no Rhai script, or cannot be read.
+    fn script(&self, script: &str) -> Option<Arc<ScriptText>> {
+        let _ = script;
+        None
+    }
+    /// Whether nobody is there who could answer a question.
+    fn nobody_answers(&self) -> bool {
+        false
+    }
     /// The findings about the files that agents name.
     fn files(&self, ensemble: &Ensemble) -> Vec<Finding>;
 }
@@ -67,13 +89,25 @@ pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
     let outputs = &mut keys::Outputs::new(&graph, &ask);
     findings.extend(keys::check(&graph, outputs));
     findings.extend(templates::missing_keys(&graph, outputs));
+    let latched = |agent: &Agent| around.latched_keys(ensemble, agent);
+    findings.extend(fixed::check(&graph, outputs, &latched));
+    let script = |script: &str| around.script(script);
+    findings.extend(scripts::check(&graph, outputs, &script));
     let profiles = profiles::Known::of(ensemble, around.configured().unwrap_or_default());
     findings.extend(config::check(ensemble, &profiles));
     findings.extend(truths::check(&graph, &profiles));
+    // Whoever misspells an input has not read it.
+    let misspelt = [codes::UNKNOWN_INPUT, codes::SCRIPT_READS];
+    if !findings.iter().any(|finding| misspelt.contains(&finding.code)) {
+        findings.extend(unread_inputs::check(&graph, &profiles, &script));
+    }
     if let Some(configured) = around.configured() {
         let known = |name: &str| name == "simulated" || configured.iter().any(|(known, _)| **known == *name);
         findings.extend(profiles::unknown(ensemble, &known));
         findings.extend(profiles::circles_through(ensemble, configured));
+    }
+    if around.nobody_answers() {
+        findings.extend(unanswered::check(ensemble));
     }
     findings.extend(around.files(ensemble));
     findings
@@ -101,6 +135,7 @@ fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
         turns::check,
         edges::check,
         one_sided::check,
+        too_early::check,
     ];
     let first = of_ensemble.iter().flat_map(|check| check(graph.ensemble));
     first.chain(of_graph.iter().flat_map(|check| check(graph))).collect()

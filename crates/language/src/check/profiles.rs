@@ -21,6 +21,26 @@ impl<'e> Known<'e> {
     pub(super) fn get(&self, name: &str) -> Option<&'e Profile> {
         self.0.get(name).copied()
     }
+
+    /// The system prompts of these profiles and of their fallbacks; `None` if one of the profiles is unknown.
+    pub(super) fn prompts(&self, names: &[&str]) -> Option<Vec<&'e str>> {
+        let mut seen = HashSet::new();
+        let mut prompts = Vec::new();
+        for name in names {
+            let mut next = Some(*name);
+            while let Some(name) = next.filter(|name| seen.insert(*name)) {
+                let Some(profile) = self.get(name) else {
+                    if name == "simulated" {
+                        break;
+                    }
+                    return None;
+                };
+                prompts.extend(profile.system_prompt.as_deref());
+                next = profile.fallback.as_deref();
+            }
+        }
+        Some(prompts)
+    }
 }
 
 /// Warns of every profile that is neither in the file nor in `known`; another computer may have the profile.

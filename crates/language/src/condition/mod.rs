@@ -60,6 +60,7 @@
 mod ast;
 mod claims;
 mod constant;
+mod counts;
 mod emit;
 mod engine;
 mod exclusive;
@@ -74,6 +75,7 @@ mod reading;
 mod reads;
 mod refusal;
 mod report;
+mod steady;
 #[cfg(test)]
 mod tests;
 mod truths;
@@ -95,6 +97,7 @@ use crate::data::Context;
 use crate::source::Span;
 
 pub use constant::Verdict;
+pub use counts::CountRead;
 pub use expression::Expression;
 pub use part_names::PartNames;
 pub use reading::{Keyed, Reading};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ast::{Expr, Kind, Variable};
 use super::constant::Verdict;
+use super::counts::{CountRead, counts_read};
 use super::truths::{TruthRead, truths_read};
 use super::{CompileError, Condition, KeyRead, constant, parse, reads};
 use crate::source::Span;
@@ -60,6 +61,13 @@ impl Reading {
         let mut reads = Vec::new();
         truths_read(&self.expr, true, &mut reads);
         reads
+    }
+
+    /// The counts of executions that are enough to make it true.
+    pub fn counts_read(&self) -> Vec<CountRead> {
+        let mut counts = Vec::new();
+        counts_read(&self.expr, true, &mut counts);
+        counts
     }
 
     /// The result of the condition, if it is the same for all values.

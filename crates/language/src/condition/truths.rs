@@ -71,7 +71,7 @@ fn read(expr: &Expr) -> Option<TruthRead> {
 }
 
 /// The variable and the keys of an expression that only looks up literal keys.
-fn path(expr: &Expr) -> Option<(Variable, Vec<String>)> {
+pub(super) fn path(expr: &Expr) -> Option<(Variable, Vec<String>)> {
     match &expr.kind {
         Kind::Variable(variable) => Some((*variable, Vec::new())),
         Kind::Chain(base, suffixes) => {

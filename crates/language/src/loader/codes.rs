@@ -61,6 +61,7 @@ codes! {
     TOOL_CIRCLE = "E045", "Agents call each other as tools in a cycle.";
     UNKNOWN_INPUT = "E046", "A condition or a template reads an input that is not declared.";
     BROKEN_SCRIPT = "E047", "A Rhai script does not compile.";
+    BROKEN_ENSEMBLE = "E048", "An ensemble that an agent or a tool names cannot be run.";
     ITEM_NAME = "E049", "The item of a `for_each` has a name that is in use.";
     AT_LEAST_ALONE = "E050", "An `at_least` stands at a `for_each` whose first failed part fails the execution.";
     NOT_READY = "E060", "An agent cannot run on this machine.";
@@ -81,6 +82,11 @@ codes! {
     RESPONSE_NOT_A_CHOICE = "W019", "A prepared answer is not one of the choices.";
     UNREAD_CONFIG = "W020", "The `config` of an agent has no effect.";
     EXCLUSIVE_JOIN = "W021", "An agent can never run, because it requires two dependencies that exclude each other.";
+    COUNTS_UPSTREAM = "W022", "A condition counts an agent upstream of its dependency, so its agent starts with an older output.";
+    FIXED_CONDITION = "W023", "The condition of a loop does not change any more while the loop runs.";
+    UNREAD_INPUT = "W024", "An input is declared, and nothing can read it.";
+    SCRIPT_READS = "W025", "A Rhai script reads a variable or a key that does not exist.";
+    UNANSWERED = "W026", "In CI, nobody answers the question of an input agent.";
     LIST_TOO_EARLY = "W030", "A `for_each` reads the output of an agent on which its own agent does not depend.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";

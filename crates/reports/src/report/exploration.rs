@@ -15,8 +15,8 @@ const LONGEST_PATH: usize = 14;
 /// The number of turns of a longer path that are shown at its beginning and at its end.
 const PATH_ENDS: usize = 6;
 
-/// The result for users.
-pub fn human(ensemble: &str, found: &Exploration) -> String {
+/// One result for users.
+fn human(ensemble: &str, found: &Exploration) -> String {
     let mut text = format!("{ensemble}: {}\n\n", coverage(&found.coverage));
     let least = if found.coverage.is_complete() {
         ""
@@ -186,8 +186,40 @@ fn notes(found: &Exploration) -> Vec<&'static str> {
     found.requests.then_some(asks).into_iter().collect()
 }
 
-/// One JSON document.
-pub fn json(ensemble: &str, found: &Exploration) -> String {
+/// An ensemble and its exploration.
+#[derive(Debug)]
+pub struct Explored {
+    /// The name of the ensemble.
+    pub name: String,
+    /// Its file.
+    pub file: String,
+    /// The result.
+    pub found: Exploration,
+}
+
+/// The results for users: the ensemble, and those that it names, each with its file.
+pub fn all_human(ensemble: &Explored, inner: &[Explored]) -> String {
+    let mut text = human(&ensemble.name, &ensemble.found);
+    for one in inner {
+        let name = format!("{} ({})", one.name, one.file);
+        text.push_str(&format!("\n{}", human(&name, &one.found)));
+    }
+    text
+}
+
+/// One JSON document; the ensembles that are named are under `inner`.
+pub fn all_json(ensemble: &Explored, inner: &[Explored]) -> String {
+    let mut whole = document(&ensemble.name, &ensemble.found);
+    let of_inner = |one: &Explored| {
+        let mut document = document(&one.name, &one.found);
+        document["file"] = json!(one.file);
+        document
+    };
+    whole["inner"] = inner.iter().map(of_inner).collect();
+    format!("{whole:#}\n")
+}
+
+fn document(ensemble: &str, found: &Exploration) -> Value {
     let coverage = &found.coverage;
     let agent = |one: &AgentSummary| {
         json!({
@@ -198,7 +230,7 @@ pub fn json(ensemble: &str, found: &Exploration) -> String {
         })
     };
     let besides = found.besides.iter();
-    let document = json!({
+    json!({
         "version": VERSION,
         "ensemble": ensemble,
         "complete": coverage.is_complete(),
@@ -214,8 +246,7 @@ pub fn json(ensemble: &str, found: &Exploration) -> String {
             .map(|besides| json!({"completion_reason": besides.reason, "when": besides.when}))
             .collect::<Vec<_>>(),
         "notes": notes(found),
-    });
-    format!("{document:#}\n")
+    })
 }
 
 fn end_as_json(end: &End) -> Value {

@@ -263,7 +263,10 @@ async fn a_script_sees_sizes_and_limits() {
             || system != "Be brief please." || system_tokens < 4 { throw "not as told"; }
         [messages[2], messages[3], messages[messages.len() - 1]]
     "#;
-    let window = window(&rules, "llama3", &scribe(Err("nobody asks")), script);
+    // Checks know the same variables.
+    let known = ensemble_language::check::WINDOW_VARIABLES.join(", ");
+    let script = format!("let all = [{known}]; {script}");
+    let window = window(&rules, "llama3", &scribe(Err("nobody asks")), &script);
     let fitted = fit(&window, talk(4), None).await.unwrap();
     let talk_of = talk(4);
     assert_eq!(

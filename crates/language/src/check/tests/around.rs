@@ -9,7 +9,8 @@ use crate::ensemble::{Agent, Ensemble, Profile};
 use crate::loader::load;
 use crate::source::Source;
 
-/// Agents put out what their description says: `a, b`; anything where there is none.
+/// Agents put out what their description says: `a b`; anything where there is none. `b!` is only ever true, and not always
+/// there.
 struct Beside(Vec<(Arc<str>, Profile)>);
 
 impl Around for Beside {
@@ -18,7 +19,11 @@ impl Around for Beside {
     }
     fn output_keys(&self, _: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
         let keys = agent.description.as_ref()?.split_whitespace();
-        Some(keys.map(str::to_owned).collect())
+        Some(keys.map(|key| key.trim_end_matches('!').to_owned()).collect())
+    }
+    fn latched_keys(&self, _: &Ensemble, agent: &Agent) -> OutputKeys {
+        let keys = agent.description.iter().flat_map(|keys| keys.split_whitespace());
+        keys.filter_map(|key| Some(key.strip_suffix('!')?.to_owned())).collect()
     }
     fn files(&self, _: &Ensemble) -> Vec<Finding> {
         Vec::new()

@@ -9,6 +9,8 @@ mod around;
 mod before_a_run;
 mod joins;
 mod models;
+mod rounds;
+mod scripts;
 
 use super::check;
 use crate::diagnostic::{Diagnostic, Finding};

@@ -1,0 +1,66 @@
+//! What the text of a Rhai script tells before a run.
+
+/// The variables of the Rhai script of an agent or a tool.
+pub const SCRIPT_VARIABLES: [&str; 13] = [
+    "input",
+    "input_data",
+    "inputs",
+    "context",
+    "dependencies",
+    "parameters",
+    "turn_count",
+    "execution",
+    "attempt",
+    "run_id",
+    "agent_name",
+    "request",
+    "history",
+];
+
+/// The variables of a Rhai script that simulates a model.
+pub const MODEL_VARIABLES: [&str; 3] = ["messages", "prompt", "execution"];
+
+/// The variables of a Rhai script that selects what a context window contains.
+pub const WINDOW_VARIABLES: [&str; 7] = [
+    "messages",
+    "tokens",
+    "system",
+    "system_tokens",
+    "max_tokens",
+    "max_messages",
+    "min_recent_turns",
+];
+
+/// A Rhai script.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScriptText {
+    /// The name of its file in messages.
+    pub name: String,
+    /// The text.
+    pub text: String,
+    /// The variables that it reads and does not define, each at its first place.
+    pub free: Vec<ScriptName>,
+    /// The variables that its functions read and do not define, each at its first place. A function has no variables but
+    /// its parameters.
+    pub free_in_functions: Vec<ScriptName>,
+    /// The keys of variables that it reads without testing whether they exist, each at its first place.
+    pub keys: Vec<ScriptKey>,
+}
+
+/// A name in a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptName {
+    /// The name.
+    pub name: String,
+    /// Line and column in the script, from 1.
+    pub place: (usize, usize),
+}
+
+/// `dependencies.writer`, `context["topic"]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptKey {
+    /// The variable.
+    pub variable: String,
+    /// The literal key.
+    pub key: ScriptName,
+}

@@ -1,0 +1,26 @@
+//! Questions that nobody answers in CI.
+
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, AgentKind, Ensemble};
+use crate::loader::codes;
+
+/// Warns of every input agent that has neither a `default` nor `responses`.
+pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
+    let agents = ensemble.agents.iter().enumerate();
+    let asking = agents.filter(|(_, agent)| {
+        matches!(&agent.kind, AgentKind::Input(input) if input.default.is_none() && input.responses.is_none())
+    });
+    asking
+        .map(|(at, agent)| {
+            let message = format!(
+                "nobody answers the question of `{}` in CI: the run ends with the outcome `waiting_for_input`",
+                agent.name
+            );
+            let place = Agent::route(at).key("input").value();
+            Finding::warning(codes::UNANSWERED, place, message).help(format!(
+                "add a `default` or `responses`, or run it with `--answer {}=…` and allow this warning",
+                agent.name
+            ))
+        })
+        .collect()
+}

@@ -1,0 +1,100 @@
+//! An ensemble and all ensembles that it names, directly or through others: their plans, and their findings.
+
+use std::path::{Path, PathBuf};
+
+use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
+use ensemble_language::ensemble::{AgentKind, Ensemble, ToolKind};
+use ensemble_language::loader::load;
+
+use crate::around::Folder;
+use crate::error::RunError;
+use crate::prepare::{Prepared, examine, folder_of, prepare};
+use crate::project::Project;
+
+/// An ensemble that is named, or the one that names the others.
+#[derive(Debug)]
+pub struct Named {
+    /// Its file, as it is shown.
+    pub path: PathBuf,
+    /// Its plan.
+    pub prepared: Prepared,
+}
+
+/// The ensemble, those that it names, and the warnings with the code `wanted`. Each file is there once; one that is missing
+/// is left out.
+///
+/// # Errors
+/// One of the files cannot be read, or has errors; all errors of all files are told.
+pub fn nested(
+    path: &Path,
+    project: &Project,
+    in_ci: bool,
+    wanted: Code,
+) -> Result<(Named, Vec<Named>, Vec<Diagnostic>), RunError> {
+    let mut files = vec![path.to_owned()];
+    let mut seen = vec![absolute(path, project)];
+    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+    let mut next = 0;
+    while let Some(path) = files.get(next).cloned() {
+        next += 1;
+        let loaded = load(&project.read(&path)?);
+        let mut folder = Folder::around(&path, project).in_ci(in_ci);
+        if let Some(fault) = folder.take_fault() {
+            return Err(fault);
+        }
+        for finding in examine(&loaded, &folder) {
+            match finding.severity {
+                Severity::Error => errors.push(finding),
+                _ if finding.code == wanted => warnings.push(finding),
+                _ => {}
+            }
+        }
+        for inner in loaded
+            .ensemble
+            .iter()
+            .flat_map(|ensemble| inside(ensemble, &path, project))
+        {
+            let own = absolute(&inner, project);
+            if !seen.contains(&own) {
+                seen.push(own);
+                files.push(inner);
+            }
+        }
+    }
+    if !errors.is_empty() {
+        return Err(RunError::Invalid(errors));
+    }
+    let named = |path: PathBuf| {
+        let prepared = prepare(&path, project)?;
+        Ok(Named { path, prepared })
+    };
+    let inner = files.split_off(1).into_iter().map(named);
+    let inner = inner.collect::<Result<_, RunError>>()?;
+    Ok((named(path.to_owned())?, inner, warnings))
+}
+
+fn absolute(path: &Path, project: &Project) -> PathBuf {
+    let absolute = project.folder.join(path);
+    folder_of(path, project).join(absolute.file_name().unwrap_or_default())
+}
+
+/// The files of the ensembles that agents and tools name.
+fn inside(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<PathBuf> {
+    let folder = folder_of(path, project);
+    let root = project.project_root(&folder);
+    let agents = ensemble.agents.iter().filter_map(|agent| match &agent.kind {
+        AgentKind::Ensemble { ensemble, .. } => Some(ensemble),
+        _ => None,
+    });
+    let tools = ensemble.tools.iter().filter_map(|(_, tool)| match &tool.kind {
+        ToolKind::Ensemble { ensemble, .. } => Some(ensemble),
+        _ => None,
+    });
+    let found = agents
+        .chain(tools)
+        .map(|named| project.ensemble_file_from(named, &folder, &root));
+    found
+        .filter_map(Result::ok)
+        .map(|path| project.relative(&path))
+        .collect()
+}
