@@ -7,6 +7,7 @@
 
 mod around;
 mod before_a_run;
+mod for_each;
 mod joins;
 mod models;
 mod rounds;
