@@ -241,3 +241,46 @@ proptest! {
         }
     }
 }
+
+/// Fails once, and notes what every attempt was given.
+#[derive(Default)]
+struct FailsOnce(Mutex<Vec<(u32, u32, bool)>>);
+
+impl Runner for FailsOnce {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+        let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_told = execution.last_failure.is_some();
+        given.push((execution.attempt, execution.lost_attempts, is_told));
+        let observed = match given.len() {
+            1 => Observed::failure(FailureKind::Exit, "no"),
+            _ => Observed::success(JsonMap::new()),
+        };
+        Box::pin(std::future::ready(observed))
+    }
+}
+
+/// An attempt of a run that was interrupted is taken up by the next attempt, and not by the one after that.
+#[test]
+fn attempts_of_a_part_count_on_from_those_of_the_execution() {
+    let text = "name: e\nagents: [{name: a, script: a, for_each: {times: 1}}]\n";
+    let ensemble = load(&Source::new("a.yaml", text)).ensemble.expect("an ensemble");
+    let spec = ensemble.agents[0].for_each.clone().expect("a list");
+    let mut retried = agent("a", ensemble.agents[0].kind.clone(), &[]);
+    retried.retry = Retry {
+        max_attempts: 2.try_into().expect("not 0"),
+        delay: Duration::ZERO,
+        ..Retry::default()
+    };
+    let fails = Arc::new(FailsOnce::default());
+    let runner = ForEachRunner::new(&retried, &spec, fails.clone()).expect("a sound list");
+    let mut around = around(EndedParts::default());
+    (around.execution.attempt, around.execution.lost_attempts) = (2, 1);
+    let ended = on_one_thread(runner.execute(around.execution));
+    assert_eq!(result(ended).expect("a success")["count"], 1);
+    let given = fails.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    assert_eq!(given, [(2, 1, false), (3, 0, true)]);
+    let pauses: Vec<bool> = std::iter::from_fn(|| around.logged.try_recv().ok())
+        .map(|part| part.is_final())
+        .collect();
+    assert_eq!(pauses, [false, true]);
+}

@@ -19,7 +19,10 @@ fn the_list_the_item_and_the_tools() {
             &["E044 3:39 unknown variable `part`; the variables are"],
         ),
         // The list may be read too early.
-        ("- {name: a, script: x}\n- {name: b, script: x, depends_on: [a], for_each: {in: outputs.a.x}}", &[]),
+        (
+            "- {name: a, script: x}\n- {name: b, script: x, depends_on: [a], for_each: {in: outputs.a.x}}",
+            &[],
+        ),
         (
             "- {name: a, script: x}\n- {name: b, script: x, for_each: {in: outputs.a.x}}",
             &["W030 4:47 the list reads the output of `a`, and `b` does not depend on it, so it may run before"],
