@@ -27,6 +27,15 @@ pub trait RunLog: Send {
     /// Appends the record. An error means that the event has not happened.
     fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a>;
 
+    /// Appends both records, in one operation where the log can. An error means that neither event has happened; the first
+    /// record may have been appended.
+    fn append_both<'a>(&'a mut self, first: &'a Record, second: &'a Record) -> Logged<'a> {
+        Logged::later(async move {
+            self.append(first).await?;
+            self.append(second).await
+        })
+    }
+
     /// Makes all appended records as safe against a power failure as the durability of the log promises.
     fn sync(&mut self, point: SyncPoint) -> Logged<'_>;
 }

@@ -4,7 +4,8 @@
 //! run starts from an empty journal. A replay uses runners that read results from a record, and a log that compares
 //! decisions.
 //!
-//! **Invariant:** only [`Executor::commit`] changes the state: it appends, applies and reports an event.
+//! **Invariant:** the state changes only by an event that was appended before: [`Executor::commit`] appends, applies and
+//! reports an event, and the start of a turn with one agent is appended together with the start of its execution.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ use chrono::{DateTime, Utc};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use crate::conversation::{ConversationState, Event, Interruption, Record, RunEnded};
+use crate::conversation::{ConversationState, Event, ExecutionStarted, Interruption, Record, RunEnded, TurnStarted};
 use crate::log::{CommitError, RunLog, SyncPoint};
 use crate::reporter::Reporter;
 use crate::resolver::{Decision, decide};
@@ -63,7 +64,7 @@ impl Executor<'_> {
             match decide(&plan, state) {
                 Decision::StartTurn(turn) => match self.interruption(&pace.stopwatch) {
                     Some(cause) => self.commit(state, Event::Interrupted(cause)).await?,
-                    None => self.commit(state, Event::TurnStarted(turn)).await?,
+                    None => self.start_turn(state, turn, &mut pace).await?,
                 },
                 Decision::Perform => self.perform(&plan, state, &mut pace).await?,
                 Decision::FinishTurn(finished) => {
@@ -77,6 +78,34 @@ impl Executor<'_> {
                 }
             }
         }
+    }
+
+    /// Commits the start of a turn. If only one agent runs, the start of its execution is appended with it: nothing happens
+    /// between the two.
+    async fn start_turn(
+        &mut self,
+        state: &mut ConversationState,
+        turn: TurnStarted,
+        pace: &mut Pace,
+    ) -> Result<(), CommitError> {
+        let [start] = turn.starts.as_slice() else {
+            return self.commit(state, Event::TurnStarted(turn)).await;
+        };
+        let started = ExecutionStarted {
+            turn: turn.turn,
+            agent: start.agent.clone(),
+            execution: start.execution,
+            attempt: 1,
+        };
+        let (seq, at) = (state.next_seq(), self.clock.now());
+        let record = |seq, event| Record { seq, at, event };
+        let first = record(seq, Event::TurnStarted(turn));
+        let second = record(seq + 1, Event::ExecutionStarted(started));
+        self.log.append_both(&first, &second).await?;
+        state.apply(&first);
+        self.reporter.report(&first, state);
+        pace.appended = Some(second);
+        Ok(())
     }
 
     /// Commits an event: append to the log, apply to the state, report.
@@ -115,6 +144,8 @@ struct Pace {
     stopwatch: Stopwatch,
     /// When other tasks last ran. The task that receives signals runs on the same thread.
     gave_way: Instant,
+    /// The start of an execution that is in the log, and is neither applied nor reported yet.
+    appended: Option<Record>,
 }
 
 impl Pace {
@@ -125,6 +156,7 @@ impl Pace {
         Self {
             stopwatch,
             gave_way: Instant::now(),
+            appended: None,
         }
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use super::{Executor, Pace};
 use crate::conversation::{
     AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested,
-    Interruption, OpenExecution, PartEnded, Slot,
+    Interruption, OpenExecution, PartEnded, Record, Slot,
 };
 use crate::log::{CommitError, SyncPoint};
 use crate::runner::{BoxFuture, Execution, Left, Notes, Observation, Observed, Parts};
@@ -130,7 +130,8 @@ impl Executor<'_> {
             while running.futures.len() < side_by_side
                 && let Some(agent) = queue.pop_front()
             {
-                self.begin(plan, state, agent, &mut running).await?;
+                self.begin(plan, state, agent, &mut running, pace.appended.take())
+                    .await?;
             }
             if running.futures.is_empty() {
                 return Ok(());
@@ -227,13 +228,14 @@ impl Executor<'_> {
         }
     }
 
-    /// Starts the next attempt of the agent.
+    /// Starts the next attempt of the agent. `appended`: its record, if that is in the log already.
     async fn begin(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
         agent: AgentId,
         running: &mut Running,
+        appended: Option<Record>,
     ) -> Result<(), CommitError> {
         let Some(slot) = slot(state, agent) else {
             unreachable!("only agents of the open turn begin");
@@ -251,7 +253,13 @@ impl Executor<'_> {
             let running = running.parts.get_or_insert_with(RunningParts::new);
             execution.parts = Some(Box::new(parts(state, slot, running)));
         }
-        self.commit(state, Event::ExecutionStarted(started)).await?;
+        match appended {
+            Some(record) => {
+                state.apply(&record);
+                self.reporter.report(&record, state);
+            }
+            None => self.commit(state, Event::ExecutionStarted(started)).await?,
+        }
         let runner = self.runners[agent.index()].clone();
         // The time limit of an agent with parts is that of each part.
         let timeout = plan.agent(agent).timeout.filter(|_| !has_parts);
@@ -285,7 +293,7 @@ impl Executor<'_> {
         running: &mut Running,
     ) -> Result<(), CommitError> {
         match step {
-            Step::Paused(agent) => self.begin(plan, state, agent, running).await,
+            Step::Paused(agent) => self.begin(plan, state, agent, running, None).await,
             Step::Ended(ended) => match self.ended(plan, state, *ended).await? {
                 Some((agent, pause)) => {
                     running.futures.push(Box::pin(async move {

@@ -59,6 +59,11 @@ impl FromStr for Fault {
     }
 }
 
+/// Whether the process has a fault, now or at a later append.
+pub(super) fn are_injected() -> bool {
+    ARMED.get().is_some()
+}
+
 /// Counts an append: the fault that it has.
 pub(super) fn of_this_append() -> Option<FaultPoint> {
     let fault = ARMED.get()?;

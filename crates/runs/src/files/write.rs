@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::blobs::{Blobs, private, sync_folder};
-use super::fault::{FaultPoint, crash, of_this_append};
+use super::fault::{FaultPoint, are_injected, crash, of_this_append};
 use ensemble_core::conversation::Record;
 use ensemble_core::log::{CommitError, FORMAT, Logged, RunLog, SyncPoint};
 use ensemble_core::records::{LargeFields, encode_beside};
@@ -86,24 +86,46 @@ impl JournalWriter {
             crash();
         }
         self.buffer.clear();
-        let large = self.blobs.as_ref().map(|blobs| blobs as &dyn LargeFields);
-        let encoded = encode_beside(record, &mut self.buffer, large);
-        encoded.map_err(|error| self.failed(error))?;
-        let mut file = &*self.file;
+        self.encode(record)?;
         if fault == Some(FaultPoint::Torn) {
-            let _ = file.write_all(&self.buffer[..self.buffer.len() / 2]);
+            let _ = (&*self.file).write_all(&self.buffer[..self.buffer.len() / 2]);
             crash();
         }
+        self.write_buffer()?;
+        match fault {
+            Some(FaultPoint::Written) => crash(),
+            Some(FaultPoint::Synced) => self.doomed = true,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes both records in one piece; one by one where a test wants a fault at one of them.
+    fn write_both(&mut self, first: &Record, second: &Record) -> Result<(), CommitError> {
+        if are_injected() {
+            self.write(first)?;
+            return self.write(second);
+        }
+        self.buffer.clear();
+        self.encode(first)?;
+        self.encode(second)?;
+        self.write_buffer()
+    }
+
+    /// Adds the lines of the record to the buffer.
+    fn encode(&mut self, record: &Record) -> Result<(), CommitError> {
+        let large = self.blobs.as_ref().map(|blobs| blobs as &dyn LargeFields);
+        let encoded = encode_beside(record, &mut self.buffer, large);
+        encoded.map_err(|error| self.failed(error))
+    }
+
+    fn write_buffer(&mut self) -> Result<(), CommitError> {
+        let mut file = &*self.file;
         if let Err(error) = file.write_all(&self.buffer) {
             // Half a line must not stay in the way of a later resume; if this fails too, reading drops it.
             let _ = file.set_len(self.length);
             let _ = file.seek(SeekFrom::Start(self.length));
             return Err(self.failed(error));
-        }
-        match fault {
-            Some(FaultPoint::Written) => crash(),
-            Some(FaultPoint::Synced) => self.doomed = true,
-            _ => {}
         }
         self.length += self.buffer.len() as u64;
         self.dirty = true;
@@ -133,6 +155,10 @@ impl JournalWriter {
 impl RunLog for JournalWriter {
     fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
         Logged::ended(self.write(record))
+    }
+
+    fn append_both<'a>(&'a mut self, first: &'a Record, second: &'a Record) -> Logged<'a> {
+        Logged::ended(self.write_both(first, second))
     }
 
     fn sync(&mut self, point: SyncPoint) -> Logged<'_> {
