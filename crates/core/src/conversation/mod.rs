@@ -30,7 +30,7 @@ pub use outcome::CompletionReason;
 pub use part::{EndedParts, FailedAttempts, PartEnded, ThreadsByKey};
 pub use reason::{Awaited, Reason};
 pub use result::{RunResult, usage_by_agent};
-pub(crate) use standing::{DependencyFact, Why, dependency_fact, is_unseen};
+pub(crate) use standing::{DependencyFact, Unfulfilled, dependency_fact, is_unseen};
 pub use standing::{Standing, standing};
 pub(crate) use state::AGENT_REQUESTS;
 pub use state::{AgentState, ConversationState, OpenExecution, OpenTurn, Slot};

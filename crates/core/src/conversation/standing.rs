@@ -13,14 +13,14 @@ pub(crate) enum DependencyFact {
     /// The dependency is fulfilled; it has no condition, or the result of the condition does not matter.
     Holds,
     /// The dependency is not fulfilled, whatever the result of the condition would be.
-    Fails(Why),
+    Fails(Unfulfilled),
     /// The condition decides.
     Open,
 }
 
 /// The reason why a dependency is not fulfilled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum Unfulfilled {
     /// The agent has not ended with the result that `on` requires.
     NotEnded,
     /// The dependency has reached its `max_executions`.
@@ -48,10 +48,10 @@ pub(crate) fn dependency_fact(state: &ConversationState, id: EdgeId, edge: &Edge
         return DependencyFact::Holds;
     }
     if !has_ended(state.agent(edge.from), edge.on) {
-        return DependencyFact::Fails(Why::NotEnded);
+        return DependencyFact::Fails(Unfulfilled::NotEnded);
     }
     if edge.max_executions.is_some_and(|max| state.starts_of(id) >= max.get()) {
-        return DependencyFact::Fails(Why::Spent);
+        return DependencyFact::Fails(Unfulfilled::Spent);
     }
     match edge.condition {
         None => DependencyFact::Holds,

@@ -119,7 +119,7 @@ fn decide_next(plan: &Plan, state: &ConversationState, answers: &dyn Answers) ->
 /// The agents that a decision examines, in declaration order.
 fn agents_to_examine(state: &ConversationState) -> Vec<AgentId> {
     let mut agents: Vec<AgentId> = state.candidates().collect();
-    agents.extend(state.stirred());
+    agents.extend(state.excluded());
     agents.extend(state.requested());
     agents.sort_unstable();
     agents.dedup();

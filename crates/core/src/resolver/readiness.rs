@@ -5,7 +5,7 @@
 
 use super::{Answers, Asked, Evaluated, Reason, Start, names};
 use crate::conversation::{
-    ConditionFailure, ConversationState, DependencyFact, Standing, Why, dependency_fact, is_unseen, standing,
+    ConditionFailure, ConversationState, DependencyFact, Standing, Unfulfilled, dependency_fact, is_unseen, standing,
 };
 use ensemble_language::ensemble::Ending;
 use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
@@ -25,7 +25,7 @@ struct Examined<'p> {
     /// `None`: its condition has not been evaluated.
     holds: Option<bool>,
     unseen: bool,
-    why: Option<Why>,
+    why: Option<Unfulfilled>,
 }
 
 /// Decides whether the agent is ready at the start of the next turn.
@@ -231,13 +231,13 @@ fn blocked(plan: &Plan, examined: &[Examined]) -> Reason {
     let waits = names(
         plan,
         relevant()
-            .filter(|one| one.why == Some(Why::NotEnded))
+            .filter(|one| one.why == Some(Unfulfilled::NotEnded))
             .map(|one| one.edge.from),
     );
     if !waits.is_empty() {
         return Reason::WaitingFor { agents: waits };
     }
-    match relevant().find(|one| one.why == Some(Why::Spent)) {
+    match relevant().find(|one| one.why == Some(Unfulfilled::Spent)) {
         Some(one) => Reason::LimitReached {
             limit: format!("max_executions on {}", plan.name(one.edge.from)).into(),
             count: one.edge.max_executions.map_or(0, std::num::NonZeroU32::get),

@@ -74,7 +74,7 @@ impl ConversationState {
         self.capped.clear();
         self.ended = None;
         self.candidates.clear();
-        self.stirred.clear();
+        self.excluded.clear();
         for id in self.plan.ids() {
             self.place(id);
         }
@@ -144,7 +144,7 @@ impl ConversationState {
         }
         // A fork can change the ensemble, so the order of the agents may differ.
         slots.sort_by_key(|slot| slot.agent);
-        self.stirred.clear();
+        self.excluded.clear();
         self.open_turn = Some(OpenTurn {
             turn: event.turn,
             slots,
@@ -346,11 +346,11 @@ impl ConversationState {
     /// Adds the agent to those that a decision must examine, or to those that it can skip.
     fn place(&mut self, agent: AgentId) {
         if standing(&self.plan, self, agent) == Standing::Open {
-            self.stirred.remove(&agent);
+            self.excluded.remove(&agent);
             self.candidates.insert(agent);
         } else {
             self.candidates.remove(&agent);
-            self.stirred.insert(agent);
+            self.excluded.insert(agent);
         }
     }
 

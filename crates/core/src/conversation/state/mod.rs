@@ -88,7 +88,7 @@ pub struct ConversationState {
     /// The agents whose readiness the facts leave open. A decision must examine only these.
     candidates: BTreeSet<AgentId>,
     /// The agents for which the last turn had new outputs and whose readiness the facts exclude.
-    stirred: BTreeSet<AgentId>,
+    excluded: BTreeSet<AgentId>,
     /// The agents with a failure that no agent has handled, where such a failure is the outcome of the run, with the turn of
     /// the first of these failures.
     failed: BTreeMap<AgentId, u32>,
@@ -125,7 +125,7 @@ impl ConversationState {
             warnings: Vec::new(),
             latest_successes: [None; 2],
             candidates: BTreeSet::new(),
-            stirred: BTreeSet::new(),
+            excluded: BTreeSet::new(),
             failed: BTreeMap::new(),
             capped: BTreeSet::new(),
             keeps_account: true,
@@ -249,8 +249,8 @@ impl ConversationState {
     }
 
     /// The agents for which the last turn had new outputs and whose readiness the facts exclude, in declaration order.
-    pub fn stirred(&self) -> impl Iterator<Item = AgentId> {
-        self.stirred.iter().copied()
+    pub fn excluded(&self) -> impl Iterator<Item = AgentId> {
+        self.excluded.iter().copied()
     }
 
     /// The first agent whose failure makes the run fail.
