@@ -9,13 +9,12 @@
 mod support;
 
 use std::hint::black_box;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ensemble_agents::agent::process::{Bounds, DEFAULT_OUTPUT_CAP, Invocation, Watchdog};
 use ensemble_agents::agent::script::{Places, runner};
-use support::{Figures, Ran, micros, plan, run, say, show, time};
+use support::{Figures, Ran, bare, micros, piped, plan, run, say, show, time};
 
 const ROUNDS: usize = 10;
 const CHILDREN: usize = 100;
@@ -73,21 +72,6 @@ fn side_by_side(children: usize) -> Duration {
         text.push_str(&format!("  - {{name: sleeper{at}, script: sleep 1}}\n"));
     }
     conversation(&text).took
-}
-
-fn bare() {
-    let mut child = Command::new("true").spawn().expect("it starts");
-    assert!(child.wait().expect("it ends").success());
-}
-
-fn piped() {
-    let mut command = Command::new("true");
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let output = command.spawn().and_then(std::process::Child::wait_with_output);
-    assert!(output.expect("it ends").status.success());
 }
 
 fn repeat(what: impl Fn()) -> Duration {

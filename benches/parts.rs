@@ -7,7 +7,6 @@
 
 mod support;
 
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,7 +17,7 @@ use ensemble_agents::sandbox::{Script, Variable};
 use ensemble_core::runner::Runner;
 use ensemble_language::ensemble::AgentKind;
 use serde_json::json;
-use support::{Figures, micros, plan, run, say, show, time};
+use support::{Figures, bare, micros, piped, plan, run, say, show, time};
 
 const ROUNDS: usize = 7;
 const PARTS: u32 = 1_000;
@@ -95,21 +94,6 @@ fn threads(start: impl Fn() + Sync) -> f64 {
         });
     });
     micros(took) / 1e3
-}
-
-fn bare() {
-    let mut child = Command::new("true").spawn().expect("it starts");
-    assert!(child.wait().expect("it ends").success());
-}
-
-fn piped() {
-    let mut command = Command::new("true");
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let output = command.spawn().and_then(std::process::Child::wait_with_output);
-    assert!(output.expect("it ends").status.success());
 }
 
 fn main() {

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -85,6 +86,23 @@ impl Ran {
     pub(crate) fn micros(&self) -> f64 {
         micros(self.took) / self.executions() as f64
     }
+}
+
+/// Starts a child and waits for it.
+pub(crate) fn bare() {
+    let mut child = Command::new("true").spawn().expect("it starts");
+    assert!(child.wait().expect("it ends").success());
+}
+
+/// Likewise, with the three pipes that scripts have.
+pub(crate) fn piped() {
+    let mut command = Command::new("true");
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = command.spawn().and_then(std::process::Child::wait_with_output);
+    assert!(output.expect("it ends").status.success());
 }
 
 /// Runs a conversation to its end: a real journal file without syncs, nobody told.

@@ -109,6 +109,20 @@ impl Stage {
         }
     }
 
+    /// Performs a program that is open for writing when it is started.
+    async fn perform_while_written(&self, program: PathBuf) -> Result<JsonMap, Failure> {
+        let writer = fs::OpenOptions::new().append(true).open(&program).expect("opened");
+        let invocation = Invocation {
+            program,
+            arguments: Vec::new(),
+        };
+        let closing = async {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            drop(writer);
+        };
+        tokio::join!(self.perform(&invocation), closing).0
+    }
+
     async fn sh(&self, script: &str) -> Result<JsonMap, Failure> {
         self.perform(&sh(script)).await
     }
@@ -473,16 +487,7 @@ async fn a_missing_folder_is_told_from_a_missing_program() {
 async fn a_program_that_is_still_being_written_is_waited_for() {
     let stage = Stage::new();
     let path = stage.write("tool", "#!/bin/sh\necho ready\n", 0o755);
-    let writer = fs::OpenOptions::new().append(true).open(&path).expect("opened");
-    let invocation = Invocation {
-        program: path,
-        arguments: Vec::new(),
-    };
-    let closing = async {
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        drop(writer);
-    };
-    let (output, ()) = tokio::join!(stage.perform(&invocation), closing);
+    let output = stage.perform_while_written(path).await;
     assert_eq!(Value::Object(output.expect("an output")), json!({"response": "ready"}));
 }
 
@@ -508,16 +513,7 @@ async fn a_part_waits_for_a_program_that_is_still_being_written_and_leaves_nothi
         ..Stage::new()
     };
     let path = stage.write("tool", "#!/bin/sh\necho $ENSEMBLE_PART is ready\n", 0o755);
-    let writer = fs::OpenOptions::new().append(true).open(&path).expect("opened");
-    let invocation = Invocation {
-        program: path,
-        arguments: Vec::new(),
-    };
-    let closing = async {
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        drop(writer);
-    };
-    let (output, ()) = tokio::join!(stage.perform(&invocation), closing);
+    let output = stage.perform_while_written(path).await;
     assert_eq!(
         Value::Object(output.expect("an output")),
         json!({"response": "0 is ready"})

@@ -15,8 +15,7 @@ use crate::conversation::event::{
     TurnFinished, TurnStarted,
 };
 use crate::conversation::history::HistoryEntry;
-use crate::conversation::part::EndedParts;
-use crate::conversation::part::PartEnded;
+use crate::conversation::part::{EndedParts, PartEnded};
 use crate::conversation::reason::Reason;
 use crate::conversation::standing::{Standing, standing};
 use ensemble_language::data::{Context, Failure, Usage, digest};
@@ -287,7 +286,7 @@ impl ConversationState {
         {
             let threads = Arc::make_mut(&mut agent.threads_by_key);
             let thread = threads.entry(part.key.clone()).or_default();
-            let before = std::mem::take(Arc::make_mut(thread));
+            let before = Arc::unwrap_or_clone(std::mem::take(thread));
             *thread = Arc::new(before.followed_by(part.exchange.clone()));
         }
         if success && remembers(plan, id) {
