@@ -228,10 +228,22 @@ impl LlmRunner {
             execution.notes.warn(warning);
         }
         let end = conversed.end.unwrap_or(Err(Cause::NotEnded));
-        if matches!(end, Ok((_, StopReason::MaxTokens))) {
-            execution.notes.warn("the model's reply was cut off at its token limit");
+        if let Some(warning) = incomplete(&end) {
+            execution.notes.warn(warning);
         }
         (end.map(|(text, _)| text).map_err(failed), conversed.exchange)
+    }
+}
+
+/// The warning for a reply that is cut off or empty.
+fn incomplete(end: &Result<(String, StopReason), Cause>) -> Option<&'static str> {
+    match end {
+        Ok((text, StopReason::MaxTokens)) if text.trim().is_empty() => {
+            Some("the model's reply is empty: its token limit was reached before the first word; raise `max_tokens`")
+        }
+        Ok((_, StopReason::MaxTokens)) => Some("the model's reply was cut off at its token limit"),
+        Ok((text, _)) if text.trim().is_empty() => Some("the model's reply is empty"),
+        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::super::Notes;
+use super::call_ids::make_unique;
 use super::tools::perform;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
 use crate::model::{ModelQuery, ModelReply, ToolSpec, estimate_tokens};
@@ -136,7 +137,8 @@ impl Dialogue {
     ) -> Result<(Arc<[ToolSpec]>, ModelReply), Cause> {
         // Asked each time: a server may have changed its tools.
         let specs = tools.specs().await.map_err(Cause::Tools)?;
-        let reply = self.request(opening, &specs, live_output, progress).await?;
+        let mut reply = self.request(opening, &specs, live_output, progress).await?;
+        make_unique(&mut reply.tool_calls, [&opening.thread, &progress.lock().exchange]);
         progress.change(|exchange| exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone()));
         match reply.stop_reason {
             StopReason::Refusal => Err(Cause::Refused(reply.text)),

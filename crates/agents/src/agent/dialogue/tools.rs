@@ -55,6 +55,8 @@ pub(super) async fn perform(
         live_output.receive(source, LiveUpdate::ToolStarted(&call));
         let begun = tokio::time::Instant::now();
         let mut ended = match objection(specs, &call) {
+            // The model's token limit has cut it off.
+            _ if call.end.is_some() => call,
             Some(error) => call.ended(ToolEnd::Error(error), 0.0),
             None => tools.call(call).await,
         };

@@ -107,7 +107,7 @@ impl Dialect for Anthropic {
 fn block(block: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
     reply.say(block["text"].as_str().unwrap_or_default())?;
     if block["type"] == "tool_use" {
-        let call = reply.call(index)?;
+        let call = reply.begin_call(index)?;
         call.id = block["id"].as_str().unwrap_or_default().to_owned();
         call.name = block["name"].as_str().unwrap_or_default().to_owned();
     }

@@ -7,6 +7,8 @@
 
 mod anthropic;
 mod assembly;
+mod call_ids;
+mod calls;
 mod credentials;
 mod dialect;
 mod failure;
@@ -114,9 +116,10 @@ impl Remote {
         Err(target.refusal(status, &headers, &body, self.network.now()))
     }
 
-    async fn ask(&self, request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
+    async fn ask(&self, mut request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
         let dialect = dialect_of(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
+        call_ids::fit(&mut request.messages, self.provider.dialect, &profile.model);
         let endpoint = self.endpoint(&profile, dialect)?;
         let schema = request.output_schema.as_deref();
         let target = endpoint.target(self.provider, &profile, schema.is_some());

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::assembly::Assembly;
+use super::calls::CallPiece;
 use super::dialect::{Dialect, sampling};
 use super::failure::reported;
 use super::reply_error::ReplyError;
@@ -69,27 +70,10 @@ impl Dialect for OpenAi {
         }
         let choice = &event["choices"][0];
         // A server that does not stream sends the whole message.
-        let said = choice.get("delta").or(choice.get("message")).unwrap_or(&Value::Null);
-        reply.say(said["content"].as_str().unwrap_or_default())?;
-        if let Some(refusal) = said["refusal"].as_str().filter(|text| !text.is_empty()) {
-            reply.say(refusal)?;
-            reply.stop = Some(StopReason::Refusal);
-        }
-        for (at, call) in (0..).zip(said["tool_calls"].as_array().into_iter().flatten()) {
-            let index = call["index"].as_u64().unwrap_or(at);
-            let function = &call["function"];
-            let known = reply.call(index)?;
-            if let Some(id) = call["id"].as_str().filter(|id| !id.is_empty()) {
-                known.id = id.to_owned();
-            }
-            if let Some(name) = function["name"].as_str().filter(|name| !name.is_empty()) {
-                known.name = name.to_owned();
-            }
-            match &function["arguments"] {
-                Value::String(piece) => reply.argue(index, piece)?,
-                Value::Null => {}
-                whole => reply.argue(index, &whole.to_string())?,
-            }
+        match (choice.get("delta"), choice.get("message")) {
+            (Some(delta), _) => said(delta, false, reply)?,
+            (None, Some(message)) => said(message, true, reply)?,
+            (None, None) => {}
         }
         if let Some(reason) = choice["finish_reason"].as_str() {
             let reason = match reason {
@@ -101,6 +85,63 @@ impl Dialect for OpenAi {
         }
         Ok(())
     }
+}
+
+/// Adds a message, or a piece of one.
+fn said(said: &Value, is_whole: bool, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+    content(&said["content"], reply)?;
+    if let Some(refusal) = said["refusal"].as_str().filter(|text| !text.is_empty()) {
+        reply.say(refusal)?;
+        reply.stop = Some(StopReason::Refusal);
+    }
+    for call in said["tool_calls"].as_array().into_iter().flatten() {
+        tool_call(call, is_whole, reply)?;
+    }
+    Ok(())
+}
+
+/// Text, or a list of parts, as Mistral's reasoning models and some servers send it.
+fn content(content: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+    let Some(parts) = content.as_array() else {
+        return reply.say(content.as_str().unwrap_or_default());
+    };
+    for part in parts {
+        match part["type"].as_str() {
+            Some("refusal") => {
+                reply.say(part["refusal"].as_str().unwrap_or_default())?;
+                reply.stop = Some(StopReason::Refusal);
+            }
+            Some("thinking" | "reasoning") => {}
+            _ => reply.say(part.as_str().or(part["text"].as_str()).unwrap_or_default())?,
+        }
+    }
+    Ok(())
+}
+
+fn tool_call(call: &Value, is_whole: bool, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+    let function = &call["function"];
+    let id = call["id"].as_str();
+    let name = function["name"].as_str().unwrap_or_default();
+    if is_whole {
+        reply.whole_call(id, name, &function["arguments"])?;
+        return Ok(());
+    }
+    let written;
+    let arguments = match &function["arguments"] {
+        Value::String(piece) => piece.as_str(),
+        Value::Null => "",
+        whole => {
+            written = whole.to_string();
+            &written
+        }
+    };
+    reply.call_piece(CallPiece {
+        index: call["index"].as_u64(),
+        id: id.unwrap_or_default(),
+        name,
+        arguments,
+    })?;
+    Ok(())
 }
 
 fn messages(message: &Message) -> Vec<Value> {
