@@ -11,6 +11,7 @@ use super::{
     LoadScript, ModelError, ModelReply, ModelRequest, Network, ProfileError, Profiles, Provider, Remote, Resolved,
     Simulator, ToolSpec, key_variable,
     profiles::{Link, exists},
+    source_of_reasoning,
 };
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
 use ensemble_language::ensemble::{self, ModelChoice, Price, Profile, Retry};
@@ -399,7 +400,7 @@ fn request(ask: &ModelQuery, at: usize, link: &Link, number: u64) -> ModelReques
             .map(|message| message.content.as_str())
             .unwrap_or_default()
             .into(),
-        messages: system.into_iter().chain(ask.messages.iter().cloned()).collect(),
+        messages: system.into_iter().chain(own(&ask.messages, &link.profile)).collect(),
         agent_name: Arc::clone(&ask.source.agent),
         request_number: number,
         execution: ask.source.execution,
@@ -407,6 +408,22 @@ fn request(ask: &ModelQuery, at: usize, link: &Link, number: u64) -> ModelReques
         tools: Arc::clone(&ask.tools),
         profile: Arc::clone(&link.profile),
     }
+}
+
+/// The messages without the reasoning of other models.
+fn own<'m>(messages: &'m [Message], profile: &Profile) -> impl Iterator<Item = Message> + use<'m> {
+    let from = source_of_reasoning(profile);
+    messages.iter().cloned().map(move |mut message| {
+        if message
+            .reasoning
+            .as_ref()
+            .is_some_and(|reasoning| reasoning.from != from)
+        {
+            message.reasoning = None;
+            message.tool_calls.iter_mut().for_each(|call| call.signatures.clear());
+        }
+        message
+    })
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use ensemble_core::thread::{Message, StopReason, ToolCall};
+use ensemble_core::thread::{Message, Reasoning, StopReason, ToolCall};
 use ensemble_language::ensemble::Profile;
 
 /// A future that can be stored.
@@ -89,6 +89,8 @@ pub struct ModelReply {
     pub text: String,
     /// The tool calls of the reply.
     pub tool_calls: Vec<ToolCall>,
+    /// What the model thought before the reply, if the provider tells.
+    pub reasoning: Option<Reasoning>,
     /// The tokens that the provider counted, if it counts them.
     pub tokens: Option<Tokens>,
     /// Why the model stopped there.
@@ -148,12 +150,18 @@ impl ModelReply {
         Self {
             text: text.into(),
             tool_calls: Vec::new(),
+            reasoning: None,
             tokens: None,
             stop_reason: StopReason::EndTurn,
             cached: false,
             warnings: Vec::new(),
         }
     }
+}
+
+/// The model of a profile, as [`Reasoning::from`] names it.
+fn source_of_reasoning(profile: &Profile) -> String {
+    format!("{}/{}", profile.provider, profile.model)
 }
 
 /// An estimate of a text's tokens: a quarter of its characters, rounded up.

@@ -139,7 +139,10 @@ impl Dialogue {
         let specs = tools.specs().await.map_err(Cause::Tools)?;
         let mut reply = self.request(opening, &specs, live_output, progress).await?;
         make_unique(&mut reply.tool_calls, [&opening.thread, &progress.lock().exchange]);
-        progress.change(|exchange| exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone()));
+        progress.change(|exchange| {
+            let exchange = exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone());
+            exchange.reasoned(reply.reasoning.clone())
+        });
         match reply.stop_reason {
             StopReason::Refusal => Err(Cause::Refused(reply.text)),
             _ => Ok((specs, reply)),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::model::{ModelReply, ModelRequest, Tokens};
-use ensemble_core::thread::{Message, StopReason, ToolCall};
+use ensemble_core::thread::{Message, Reasoning, StopReason, ToolCall};
 use ensemble_language::data::digest;
 
 /// The form of the files; a program reads its own.
@@ -51,6 +51,8 @@ struct Reply {
     text: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<ToolCall>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
     stop_reason: StopReason,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens: Option<Counted>,
@@ -91,6 +93,7 @@ impl Entry {
             request_number: file.request_number,
             reply: ModelReply {
                 tool_calls: file.reply.tool_calls,
+                reasoning: file.reply.reasoning,
                 stop_reason: file.reply.stop_reason,
                 tokens: file
                     .reply
@@ -112,6 +115,7 @@ impl Entry {
             reply: Reply {
                 text: reply.text,
                 tool_calls: reply.tool_calls,
+                reasoning: reply.reasoning,
                 stop_reason: reply.stop_reason,
                 tokens: reply.tokens.map(|Tokens { input, output }| Counted { input, output }),
             },

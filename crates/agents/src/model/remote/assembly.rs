@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::calls::{Call, CallPiece, PartialCalls};
 use super::frames::MAX_EVENT_BYTES;
+use super::reasoning::PartialReasoning;
 use super::reply_error::ReplyError;
+use super::think_tags::ThinkTags;
 use crate::model::{ModelReply, OnText, Tokens};
 use ensemble_core::thread::StopReason;
 
@@ -12,7 +14,9 @@ use ensemble_core::thread::StopReason;
 pub(super) struct Assembly<'h> {
     on_text: &'h OnText<'h>,
     text: String,
+    tags: ThinkTags,
     calls: PartialCalls,
+    reasoning: PartialReasoning,
     size: usize,
     /// The numbers of input and output tokens that the provider reports.
     pub(super) input: Option<u64>,
@@ -28,7 +32,9 @@ impl<'h> Assembly<'h> {
         Self {
             on_text,
             text: String::new(),
+            tags: ThinkTags::default(),
             calls: PartialCalls::default(),
+            reasoning: PartialReasoning::default(),
             size: 0,
             input: None,
             output: None,
@@ -43,9 +49,30 @@ impl<'h> Assembly<'h> {
             return Ok(());
         }
         self.grow(piece.len())?;
-        self.text.push_str(piece);
-        (self.on_text)(piece);
+        let text = self.tags.split(piece, &mut self.reasoning.text);
+        self.show(&text);
         Ok(())
+    }
+
+    fn show(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.text.push_str(text);
+            (self.on_text)(text);
+        }
+    }
+
+    /// The next piece of the reasoning; the provider takes it back under `key`, if at all.
+    pub(super) fn think(&mut self, piece: &str, key: Option<&'static str>) -> Result<(), ReplyError> {
+        self.grow(piece.len())?;
+        self.reasoning.text.push_str(piece);
+        self.reasoning.key = self.reasoning.key.or(key.filter(|_| !piece.is_empty()));
+        Ok(())
+    }
+
+    /// The reasoning in blocks of the provider.
+    pub(super) fn reasoning(&mut self, size: usize) -> Result<&mut PartialReasoning, ReplyError> {
+        self.grow(size)?;
+        Ok(&mut self.reasoning)
     }
 
     /// A new call, whose pieces have this index.
@@ -92,16 +119,20 @@ impl<'h> Assembly<'h> {
     }
 
     /// The reply.
-    pub(super) fn finish(self, request_number: u64) -> Result<ModelReply, ReplyError> {
+    pub(super) fn finish(mut self, request_number: u64) -> Result<ModelReply, ReplyError> {
         let Some(stop_reason) = self.stop.or(self.ended.then_some(StopReason::EndTurn)) else {
             return Err(ReplyError::Cut);
         };
+        let rest = self.tags.end(stop_reason, &mut self.reasoning.text);
+        self.show(&rest);
         let (tool_calls, cut_offs) = self.calls.finish(request_number, stop_reason);
         let cut_off = |name: String| {
             format!("the model's call of `{name}` was cut off at its token limit (`max_tokens`), so it was not made")
         };
+        let is_signed = tool_calls.iter().any(|call| !call.signatures.is_empty());
         Ok(ModelReply {
             tool_calls,
+            reasoning: self.reasoning.finish(is_signed),
             tokens: match (self.input, self.output) {
                 // Who has counted nothing at all has not counted.
                 (None | Some(0), None | Some(0)) => None,

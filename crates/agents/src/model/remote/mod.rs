@@ -16,10 +16,12 @@ mod frames;
 mod gemini;
 mod ollama;
 mod openai;
+mod reasoning;
 mod reply_error;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod think_tags;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +37,7 @@ use self::dialect::Dialect;
 use self::failure::{Target, causes};
 use self::frames::{Frames, Framing};
 use self::reply_error::ReplyError;
-use super::{BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider};
+use super::{BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider, source_of_reasoning};
 use ensemble_language::ensemble::{self, Profile};
 
 /// The maximum size of an answer that is not a reply, in bytes.
@@ -141,7 +143,10 @@ impl Remote {
         let read = read(response, framing, dialect, &mut reply).await;
         filter.end();
         let reply = read.and_then(|()| reply.finish(request_number));
-        let reply = reply.map_err(|broken| target.reply_error(broken))?;
+        let mut reply = reply.map_err(|broken| target.reply_error(broken))?;
+        if let Some(reasoning) = &mut reply.reasoning {
+            reasoning.from = source_of_reasoning(&profile);
+        }
         Ok(without_secrets(reply, &endpoint.credentials))
     }
 }
@@ -296,12 +301,20 @@ fn without_secrets(mut reply: ModelReply, credentials: &Credentials) -> ModelRep
     if credentials.occur_in(&reply.text) {
         reply.text = credentials.scrub(reply.text);
     }
+    if let Some(reasoning) = &mut reply.reasoning {
+        reasoning.text = credentials.scrub(std::mem::take(&mut reasoning.text));
+        reasoning.blocks.iter_mut().for_each(|block| scrub(block, credentials));
+    }
     for call in &mut reply.tool_calls {
-        let text = call.arguments.to_string();
-        if credentials.occur_in(&text) {
-            let text = credentials.scrub(text);
-            call.arguments = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        }
+        scrub(&mut call.arguments, credentials);
     }
     reply
+}
+
+fn scrub(value: &mut Value, credentials: &Credentials) {
+    let text = value.to_string();
+    if credentials.occur_in(&text) {
+        let text = credentials.scrub(text);
+        *value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+    }
 }

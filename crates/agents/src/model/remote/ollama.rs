@@ -57,6 +57,7 @@ impl Dialect for Ollama {
             return Err(reported(error));
         }
         let said = &event["message"];
+        reply.think(said["thinking"].as_str().unwrap_or_default(), Some("thinking"))?;
         reply.say(said["content"].as_str().unwrap_or_default())?;
         for call in said["tool_calls"].as_array().into_iter().flatten() {
             let function = &call["function"];
@@ -89,6 +90,9 @@ fn messages(message: &Message) -> Vec<Value> {
     let mut said = json!({"role": role, "content": message.content});
     if message.tool_calls.is_empty() {
         return vec![said];
+    }
+    if let Some(reasoning) = message.reasoning.as_ref().filter(|one| !one.text.is_empty()) {
+        said["thinking"] = json!(reasoning.text);
     }
     let call = |call: &ToolCall| json!({"function": {"name": call.name, "arguments": call.arguments}});
     said["tool_calls"] = message.tool_calls.iter().map(call).collect();

@@ -51,7 +51,10 @@ impl Dialect for OpenAi {
                 json!({"type": "json_schema", "json_schema": format}),
             );
         }
-        let messages: Vec<Value> = request.messages.iter().flat_map(messages).collect();
+        // DeepSeek wants the reasoning back once a tool was called, and does not want it before.
+        let with_reasoning = request.messages.iter().any(|message| !message.tool_calls.is_empty());
+        let told = |message| messages(message, with_reasoning);
+        let messages: Vec<Value> = request.messages.iter().flat_map(told).collect();
         body.insert("messages".into(), json!(messages));
         Value::Object(body)
     }
@@ -89,6 +92,7 @@ impl Dialect for OpenAi {
 
 /// Adds a message, or a piece of one.
 fn said(said: &Value, is_whole: bool, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+    reasoning(said, reply)?;
     content(&said["content"], reply)?;
     if let Some(refusal) = said["refusal"].as_str().filter(|text| !text.is_empty()) {
         reply.say(refusal)?;
@@ -111,19 +115,46 @@ fn content(content: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> 
                 reply.say(part["refusal"].as_str().unwrap_or_default())?;
                 reply.stop = Some(StopReason::Refusal);
             }
-            Some("thinking" | "reasoning") => {}
+            Some("thinking" | "reasoning") => reply.think(&thought(part), None)?,
             _ => reply.say(part.as_str().or(part["text"].as_str()).unwrap_or_default())?,
         }
     }
     Ok(())
 }
 
+/// The reasoning under the keys of DeepSeek and vLLM, or of OpenRouter.
+fn reasoning(said: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+    let text = |key: &'static str| Some((key, said[key].as_str().filter(|text| !text.is_empty())?));
+    // Some servers say it under both keys.
+    if let Some((key, text)) = text("reasoning_content").or_else(|| text("reasoning")) {
+        reply.think(text, Some(key))?;
+    }
+    for detail in said["reasoning_details"].as_array().into_iter().flatten() {
+        let size = detail.to_string().len();
+        reply.reasoning(size)?.add(detail["index"].as_u64(), detail);
+    }
+    Ok(())
+}
+
+/// The text of a part of Mistral's content, which is a list of parts itself.
+fn thought(part: &Value) -> String {
+    let text = |value: &Value| value.as_str().or(value["text"].as_str()).unwrap_or_default().to_owned();
+    let inner = part.get("thinking").or(part.get("text")).unwrap_or(&Value::Null);
+    match inner.as_array() {
+        Some(parts) => parts.iter().map(text).collect(),
+        None => text(inner),
+    }
+}
+
 fn tool_call(call: &Value, is_whole: bool, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
     let function = &call["function"];
     let id = call["id"].as_str();
     let name = function["name"].as_str().unwrap_or_default();
+    let signature = call["extra_content"]["google"]["thought_signature"].as_str();
+    let signature = signature.map(str::to_owned);
     if is_whole {
-        reply.whole_call(id, name, &function["arguments"])?;
+        let known = reply.whole_call(id, name, &function["arguments"])?;
+        known.signatures.extend(signature);
         return Ok(());
     }
     let written;
@@ -135,35 +166,61 @@ fn tool_call(call: &Value, is_whole: bool, reply: &mut Assembly<'_>) -> Result<(
             &written
         }
     };
-    reply.call_piece(CallPiece {
+    let known = reply.call_piece(CallPiece {
         index: call["index"].as_u64(),
         id: id.unwrap_or_default(),
         name,
         arguments,
     })?;
+    known.signatures.extend(signature);
     Ok(())
 }
 
-fn messages(message: &Message) -> Vec<Value> {
+fn messages(message: &Message, with_reasoning: bool) -> Vec<Value> {
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",
         Role::Assistant => "assistant",
     };
     if message.tool_calls.is_empty() {
-        return vec![json!({"role": role, "content": message.content})];
+        let mut said = json!({"role": role, "content": message.content});
+        add_reasoning(&mut said, message, with_reasoning);
+        return vec![said];
     }
     let content = Some(&message.content).filter(|content| !content.is_empty());
-    let calls: Vec<Value> = message.tool_calls.iter().map(call).collect();
+    let calls: Vec<Value> = message
+        .tool_calls
+        .iter()
+        .map(|one| call(one, message.reasoning.is_some()))
+        .collect();
     let result = |call: &ToolCall| json!({"role": "tool", "tool_call_id": call.id, "content": call.told()});
-    let mut all = vec![json!({"role": role, "content": content, "tool_calls": calls})];
+    let mut said = json!({"role": role, "content": content, "tool_calls": calls});
+    add_reasoning(&mut said, message, with_reasoning);
+    let mut all = vec![said];
     all.extend(message.tool_calls.iter().map(result));
     all
 }
 
-fn call(call: &ToolCall) -> Value {
+/// A call; its signature goes only to the model that gave it.
+fn call(call: &ToolCall, is_own: bool) -> Value {
     let function = json!({"name": call.name, "arguments": call.arguments.to_string()});
-    json!({"id": call.id, "type": "function", "function": function})
+    let mut told = json!({"id": call.id, "type": "function", "function": function});
+    if let Some(signature) = call.signatures.first().filter(|_| is_own) {
+        told["extra_content"] = json!({"google": {"thought_signature": signature}});
+    }
+    told
+}
+
+fn add_reasoning(said: &mut Value, message: &Message, with_reasoning: bool) {
+    let Some(reasoning) = message.reasoning.as_ref().filter(|_| with_reasoning) else {
+        return;
+    };
+    if let Some(key) = reasoning.key.as_ref().filter(|_| !reasoning.text.is_empty()) {
+        said[key.as_str()] = json!(reasoning.text);
+    }
+    if !reasoning.blocks.is_empty() {
+        said["reasoning_details"] = json!(reasoning.blocks);
+    }
 }
 
 fn tool(tool: &ToolSpec) -> Value {
