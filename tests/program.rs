@@ -31,6 +31,7 @@ mod program {
     mod man;
     mod model_reasoning;
     mod model_replies;
+    mod model_requests;
     mod models;
     mod providers;
     mod runs;

@@ -8,6 +8,7 @@ mod cache;
 mod chain;
 mod network;
 mod profiles;
+mod quirks;
 mod remote;
 mod script;
 mod simulated;

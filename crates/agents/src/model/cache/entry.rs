@@ -153,6 +153,9 @@ pub(super) fn asked(request: &ModelRequest) -> Value {
     put("top_p", json!(profile.top_p));
     put("max_tokens", json!(profile.max_tokens));
     put("seed", json!(profile.seed));
+    if !profile.options.is_empty() {
+        put("options", json!(profile.options));
+    }
     put("messages", request.messages.iter().map(said).collect());
     let tool = |tool: &crate::model::ToolSpec| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     let tools: Vec<Value> = request.tools.iter().map(tool).collect();

@@ -8,6 +8,7 @@ use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
 use serde_json::Value;
 
+use super::address::Address;
 use super::credentials::{Credentials, key_variable};
 use super::reply_error::ReplyError;
 use crate::model::ModelError;
@@ -21,8 +22,8 @@ pub(super) struct Target<'a> {
     pub(super) provider: &'static Provider,
     pub(super) profile: &'a Profile,
     pub(super) credentials: &'a Credentials,
-    /// The address that is asked, without path.
-    pub(super) base_url: &'a str,
+    /// The address that is asked.
+    pub(super) address: &'a Address,
     /// Was a schema sent that the reply has to match?
     pub(super) has_schema: bool,
 }
@@ -30,9 +31,9 @@ pub(super) struct Target<'a> {
 impl Target<'_> {
     /// The name of the provider, with its address if the profile sets one.
     fn provider_name(&self) -> String {
-        match self.profile.base_url {
-            Some(_) => format!("{} at {}", self.provider.name, self.base_url),
-            None => self.provider.name.to_owned(),
+        match self.address.is_usual {
+            false => format!("{} at {}", self.provider.name, self.address.base),
+            true => self.provider.name.to_owned(),
         }
     }
 
@@ -47,7 +48,7 @@ impl Target<'_> {
 
     /// The connection failed, or broke off before the answer.
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> ModelError {
-        let base_url = self.base_url;
+        let base_url = &self.address.base;
         if refused(error) {
             let advice = match self.provider.dialect {
                 Dialect::Ollama => "is Ollama running? `ollama serve` starts it",
@@ -128,7 +129,7 @@ impl Target<'_> {
                 None => "no key was sent: name its environment variable with `api_key_env`".to_owned(),
             }),
             404 if self.provider.dialect == Dialect::Ollama => Some(format!("`ollama pull {model}` fetches a model")),
-            404 if self.profile.base_url.is_some() => Some(format!(
+            404 if !self.address.is_usual => Some(format!(
                 "is there a model `{model}`, and is `base_url` complete? It often ends with /v1"
             )),
             404 => Some(format!("is there a model `{model}`? `ensemble models list` tells")),
@@ -290,11 +291,12 @@ mod tests {
         let provider = Provider::named(provider).expect("is known");
         let network = Network::new(|_| Some("key-0123456789".into()), || DateTime::UNIX_EPOCH, || 0.5);
         let credentials = Credentials::gather(profile, provider, &network).expect("all there");
+        let dialect = crate::model::remote::dialect_of(provider.dialect);
         let target = Target {
             provider,
             profile,
             credentials: &credentials,
-            base_url: profile.base_url.as_deref().unwrap_or(provider.base_url),
+            address: &Address::of(profile, provider, dialect, &Network::default()),
             has_schema,
         };
         let status = StatusCode::from_u16(status).expect("a status");
@@ -326,7 +328,7 @@ mod tests {
                 "openai",
                 401,
                 "",
-                "openai at http://localhost:1 answered 401 Unauthorized; no key was sent: name \
+                "openai at http://localhost:1/v1 answered 401 Unauthorized; no key was sent: name \
               its environment variable with `api_key_env`",
             ),
             (
@@ -341,7 +343,7 @@ mod tests {
                 "openai",
                 404,
                 "<html>\n no  such\tpage",
-                "openai at http://localhost:1 answered 404 Not Found: \
+                "openai at http://localhost:1/v1 answered 404 Not Found: \
               <html> no such page; is there a model `some-model`, and is `base_url` complete? It often ends with /v1",
             ),
             (

@@ -105,39 +105,3 @@ fn tool(tool: &ToolSpec) -> Value {
     let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     json!({"type": "function", "function": function})
 }
-
-/// Where Ollama's own programs look for it: `OLLAMA_HOST` is a host, with or without scheme and port.
-pub(super) fn address(host: Option<String>, usual: &str) -> String {
-    let Some(host) = host else {
-        return usual.to_owned();
-    };
-    let host = host.trim_end_matches('/');
-    let (scheme, host) = host.split_once("://").unwrap_or(("http", host));
-    // A server that listens everywhere is asked here.
-    let host = host.replacen("0.0.0.0", "127.0.0.1", 1);
-    let has_port = host
-        .rsplit_once(':')
-        .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    match has_port || scheme == "https" {
-        true => format!("{scheme}://{host}"),
-        false => format!("{scheme}://{host}:11434"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::address;
-
-    #[test]
-    fn ollamas_own_variable_is_understood() {
-        for (host, expected) in [
-            (None, "usual"),
-            (Some("box"), "http://box:11434"),
-            (Some("0.0.0.0:8080"), "http://127.0.0.1:8080"),
-            (Some("http://box:1/"), "http://box:1"),
-            (Some("https://ollama.example"), "https://ollama.example"),
-        ] {
-            assert_eq!(address(host.map(Into::into), "usual"), expected);
-        }
-    }
-}

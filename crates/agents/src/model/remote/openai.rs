@@ -36,7 +36,11 @@ impl Dialect for OpenAi {
         let profile = &request.profile;
         // OpenAI's own models take no other word; other servers do not all know it.
         let is_own = &*profile.provider == "openai" && profile.base_url.is_none();
-        let most = if is_own { "max_completion_tokens" } else { "max_tokens" };
+        let most = if is_own || wants_completion_tokens(&profile.model) {
+            "max_completion_tokens"
+        } else {
+            "max_tokens"
+        };
         let mut body = sampling(profile, [Some("temperature"), Some("top_p"), Some(most), Some("seed")]);
         body.insert("model".into(), json!(profile.model));
         body.insert("stream".into(), json!(true));
@@ -88,6 +92,15 @@ impl Dialect for OpenAi {
         }
         Ok(())
     }
+}
+
+/// Does the model, on any server, refuse `max_tokens`? OpenAI's reasoning models do.
+fn wants_completion_tokens(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let begins_with_digit = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    let version = name.strip_prefix("gpt-").and_then(|rest| rest.chars().next());
+    name.strip_prefix('o').is_some_and(begins_with_digit)
+        || version.is_some_and(|version| ('5'..='9').contains(&version))
 }
 
 /// Adds a message, or a piece of one.
