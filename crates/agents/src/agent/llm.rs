@@ -178,7 +178,8 @@ impl LlmRunner {
             let opening = self.opening(execution, task, thread, text, *spent);
             let (reply, exchange) = self.round(opening, &*tools, execution, spent).await;
             *said = std::mem::take(said).followed_by(exchange.into_iterations());
-            let output = output_of(&reply?);
+            let (reply, stop_reason) = reply?;
+            let output = output_of(&reply);
             let errors = match &self.schema {
                 Some((schema, _)) => schema.errors(&checked(&output)),
                 None => Vec::new(),
@@ -186,10 +187,18 @@ impl LlmRunner {
             if errors.is_empty() {
                 return Ok(output);
             }
+            let errors = match stop_reason {
+                StopReason::MaxTokens => format!("the reply was cut off at its token limit; {}", mismatch(&errors)),
+                _ => mismatch(&errors),
+            };
             if left == 0 || execution.remaining.without(*spent).used_up().is_some() {
-                return Err(Failure::new(FailureKind::Schema, mismatch(&errors)));
+                let kind = match stop_reason {
+                    StopReason::MaxTokens => FailureKind::MaxTokens,
+                    _ => FailureKind::Schema,
+                };
+                return Err(Failure::new(kind, errors));
             }
-            text = correction(&mismatch(&errors));
+            text = correction(&errors);
         }
     }
 
@@ -218,7 +227,7 @@ impl LlmRunner {
         tools: &dyn Tools,
         execution: &Execution,
         spent: &mut Usage,
-    ) -> (Result<String, Failure>, Thread) {
+    ) -> (Result<(String, StopReason), Failure>, Thread) {
         let held = self
             .dialogue
             .booked(opening, tools, &*self.live_output, &execution.notes);
@@ -231,7 +240,7 @@ impl LlmRunner {
         if let Some(warning) = incomplete(&end) {
             execution.notes.warn(warning);
         }
-        (end.map(|(text, _)| text).map_err(failed), conversed.exchange)
+        (end.map_err(failed), conversed.exchange)
     }
 }
 
@@ -248,16 +257,14 @@ fn incomplete(end: &Result<(String, StopReason), Cause>) -> Option<&'static str>
 }
 
 fn failed(error: Cause) -> Failure {
-    if let Cause::Tools(error) = error {
-        return Failure::new(FailureKind::Unavailable, error);
-    }
+    let kind = error.failure_kind();
     let error = match error {
         Cause::MaxTurnRequests(count) => {
             format!("the model still calls tools after {count} requests (`max_iterations`), so there is no answer")
         }
         other => other.to_string(),
     };
-    Failure::new(FailureKind::Model, error)
+    Failure::new(kind, error)
 }
 
 impl Runner for LlmRunner {

@@ -144,7 +144,7 @@ impl Dialogue {
             exchange.reasoned(reply.reasoning.clone())
         });
         match reply.stop_reason {
-            StopReason::Refusal => Err(Cause::Refused(reply.text)),
+            StopReason::Refusal => Err(Cause::Refused(reply.refusal_text())),
             _ => Ok((specs, reply)),
         }
     }
@@ -186,8 +186,16 @@ impl Dialogue {
         drop(made);
         let mut conversed = progress.lock();
         conversed.warnings.extend(asked.warnings);
-        let reply = asked.result.map_err(|error| Cause::Model(error.message))?;
-        count(&reply, asked.price, system.as_deref(), &messages, &mut conversed.usage);
+        let reply = asked.result.map_err(Cause::from)?;
+        let mut used = Usage::default();
+        count(&reply, asked.price, system.as_deref(), &messages, &mut used);
+        conversed.usage = conversed.usage + used;
+        conversed.exchange = answered(
+            std::mem::take(&mut conversed.exchange),
+            &reply,
+            asked.model.as_deref(),
+            used,
+        );
         Ok(reply)
     }
 
@@ -233,6 +241,22 @@ impl Dialogue {
         }
         Ok(fitted)
     }
+}
+
+/// The exchange with what is known of the reply in the metadata of its iteration.
+fn answered(exchange: Thread, reply: &ModelReply, model: Option<&str>, used: Usage) -> Thread {
+    let tokens = json!({
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "estimated": used.estimated,
+    });
+    let exchange = match model {
+        Some(model) => exchange.noted("model", model),
+        None => exchange,
+    };
+    exchange
+        .noted("stop_reason", json!(reply.stop_reason))
+        .noted("usage", tokens)
 }
 
 /// The exchange with the ends of these calls.

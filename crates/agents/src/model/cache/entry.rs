@@ -55,6 +55,8 @@ struct Reply {
     reasoning: Option<Reasoning>,
     stop_reason: StopReason,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    refusal: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens: Option<Counted>,
 }
 
@@ -95,6 +97,7 @@ impl Entry {
                 tool_calls: file.reply.tool_calls,
                 reasoning: file.reply.reasoning,
                 stop_reason: file.reply.stop_reason,
+                refusal: file.reply.refusal,
                 tokens: file
                     .reply
                     .tokens
@@ -117,6 +120,7 @@ impl Entry {
                 tool_calls: reply.tool_calls,
                 reasoning: reply.reasoning,
                 stop_reason: reply.stop_reason,
+                refusal: reply.refusal,
                 tokens: reply.tokens.map(|Tokens { input, output }| Counted { input, output }),
             },
         };

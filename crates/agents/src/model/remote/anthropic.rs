@@ -142,11 +142,16 @@ fn count(usage: &Value, reply: &mut Assembly<'_>) {
 
 fn stopped(said: &Value, reply: &mut Assembly<'_>) {
     if let Some(reason) = said["stop_reason"].as_str() {
-        reply.stop = Some(match reason {
-            "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
-            "refusal" => StopReason::Refusal,
-            _ => StopReason::EndTurn,
-        });
+        match reason {
+            "refusal" => {
+                let details = ["explanation", "category"]
+                    .iter()
+                    .find_map(|key| said["stop_details"][*key].as_str());
+                reply.refuse(details.map(str::to_owned));
+            }
+            "max_tokens" | "model_context_window_exceeded" => reply.stop = Some(StopReason::MaxTokens),
+            _ => reply.stop = Some(StopReason::EndTurn),
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Assembly<'h> {
     pub(super) output: Option<u64>,
     /// Why the model stopped; `None` until then.
     pub(super) stop: Option<StopReason>,
+    /// Why the model or a filter refused.
+    refusal: Option<String>,
     /// Is the reply complete?
     pub(super) ended: bool,
 }
@@ -39,6 +41,7 @@ impl<'h> Assembly<'h> {
             input: None,
             output: None,
             stop: None,
+            refusal: None,
             ended: false,
         }
     }
@@ -67,6 +70,12 @@ impl<'h> Assembly<'h> {
         self.reasoning.text.push_str(piece);
         self.reasoning.key = self.reasoning.key.or(key.filter(|_| !piece.is_empty()));
         Ok(())
+    }
+
+    /// The model or a content filter refused, for this reason.
+    pub(super) fn refuse(&mut self, reason: Option<String>) {
+        self.stop = Some(StopReason::Refusal);
+        self.refusal = self.refusal.take().or(reason);
     }
 
     /// The reasoning in blocks of the provider.
@@ -142,6 +151,7 @@ impl<'h> Assembly<'h> {
                 }),
             },
             stop_reason,
+            refusal: self.refusal,
             warnings: cut_offs.into_iter().map(cut_off).collect(),
             ..ModelReply::text(self.text)
         })

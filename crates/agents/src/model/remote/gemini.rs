@@ -81,8 +81,8 @@ impl Dialect for Gemini {
             reply.output = sum(["candidatesTokenCount", "thoughtsTokenCount"]).or(reply.output);
         }
         if let Some(reason) = event["promptFeedback"]["blockReason"].as_str() {
-            reply.say(&format!("the prompt was blocked ({reason})"))?;
-            reply.stop = Some(StopReason::Refusal);
+            let message = event["promptFeedback"]["blockReasonMessage"].as_str();
+            reply.refuse(Some(refusal("a content filter blocked the prompt", reason, message)));
         }
         let candidate = &event["candidates"][0];
         for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
@@ -110,8 +110,12 @@ impl Dialect for Gemini {
                 return Err(ReplyError::Malformed("the model's tool call is malformed".to_owned()));
             }
             Some(
-                "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" | "IMAGE_SAFETY",
-            ) => reply.stop = Some(StopReason::Refusal),
+                reason @ ("SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
+                | "IMAGE_SAFETY"),
+            ) => {
+                let message = candidate["finishMessage"].as_str();
+                reply.refuse(Some(refusal("a content filter stopped the reply", reason, message)));
+            }
             Some(_) => reply.stop = reply.stop.or(Some(StopReason::EndTurn)),
         }
         Ok(())
@@ -120,6 +124,13 @@ impl Dialect for Gemini {
     fn models(&self, list: &Value) -> Vec<String> {
         let plain = |name: String| name.strip_prefix("models/").map(str::to_owned).unwrap_or(name);
         names(list, "models", "name").into_iter().map(plain).collect()
+    }
+}
+
+fn refusal(what: &str, reason: &str, message: Option<&str>) -> String {
+    match message {
+        Some(message) => format!("{what} ({reason}): {message}"),
+        None => format!("{what} ({reason})"),
     }
 }
 

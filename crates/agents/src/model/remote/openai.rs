@@ -83,14 +83,24 @@ impl Dialect for OpenAi {
             (None, None) => {}
         }
         if let Some(reason) = choice["finish_reason"].as_str() {
-            let reason = match reason {
-                "length" => StopReason::MaxTokens,
-                "content_filter" => StopReason::Refusal,
-                _ => StopReason::EndTurn,
-            };
-            reply.stop = reply.stop.or(Some(reason));
+            match reason {
+                "content_filter" => reply.refuse(Some(filtered(choice))),
+                "length" | "model_length" => reply.stop = reply.stop.or(Some(StopReason::MaxTokens)),
+                _ => reply.stop = reply.stop.or(Some(StopReason::EndTurn)),
+            }
         }
         Ok(())
+    }
+}
+
+/// What a content filter says of itself; Azure names what it found.
+fn filtered(choice: &Value) -> String {
+    let results = choice["content_filter_results"].as_object().into_iter().flatten();
+    let found = results.filter(|(_, result)| result["filtered"].as_bool() == Some(true));
+    let found: Vec<&str> = found.map(|(name, _)| name.as_str()).collect();
+    match found.is_empty() {
+        true => "a content filter stopped the reply".to_owned(),
+        false => format!("a content filter stopped the reply ({})", found.join(", ")),
     }
 }
 
@@ -109,7 +119,7 @@ fn said(said: &Value, is_whole: bool, reply: &mut Assembly<'_>) -> Result<(), Re
     content(&said["content"], reply)?;
     if let Some(refusal) = said["refusal"].as_str().filter(|text| !text.is_empty()) {
         reply.say(refusal)?;
-        reply.stop = Some(StopReason::Refusal);
+        reply.refuse(None);
     }
     for call in said["tool_calls"].as_array().into_iter().flatten() {
         tool_call(call, is_whole, reply)?;
@@ -126,7 +136,7 @@ fn content(content: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> 
         match part["type"].as_str() {
             Some("refusal") => {
                 reply.say(part["refusal"].as_str().unwrap_or_default())?;
-                reply.stop = Some(StopReason::Refusal);
+                reply.refuse(None);
             }
             Some("thinking" | "reasoning") => reply.think(&thought(part), None)?,
             _ => reply.say(part.as_str().or(part["text"].as_str()).unwrap_or_default())?,
