@@ -74,6 +74,8 @@ impl Calling<'_> {
         let begun = tokio::time::Instant::now();
         let error = objection(self.specs, &call).or_else(|| self.unknown_fate(&call));
         let mut ended = match error {
+            // The model's token limit has cut it off.
+            _ if call.end.is_some() => call,
             Some(error) => call.ended(ToolEnd::Error(error), 0.0),
             None => self.tools.call(call).await,
         };
