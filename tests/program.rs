@@ -30,6 +30,7 @@ mod program {
     mod lookback;
     mod man;
     mod models;
+    mod parts;
     mod providers;
     mod runs;
     mod scripts;

@@ -284,3 +284,49 @@ fn attempts_of_a_part_count_on_from_those_of_the_execution() {
         .collect();
     assert_eq!(pauses, [false, true]);
 }
+
+/// Fails at once the first time, and hangs the second time.
+#[derive(Default)]
+struct FailsThenHangs(AtomicUsize);
+
+impl Runner for FailsThenHangs {
+    fn execute(&self, _execution: Execution) -> BoxFuture<'_, Observed> {
+        Box::pin(async move {
+            match self.0.fetch_add(1, Ordering::SeqCst) {
+                0 => Observed::failure(FailureKind::Exit, "no"),
+                _ => std::future::pending().await,
+            }
+        })
+    }
+}
+
+#[test]
+fn a_part_that_is_stopped_has_the_number_and_the_time_of_its_attempt() {
+    const TAKES: Duration = Duration::from_millis(20);
+    let text = "name: e\nagents: [{name: a, script: a, for_each: {times: 1}}]\n";
+    let ensemble = load(&Source::new("a.yaml", text)).ensemble.expect("an ensemble");
+    let spec = ensemble.agents[0].for_each.clone().expect("a list");
+    let mut retried = agent("a", ensemble.agents[0].kind.clone(), &[]);
+    retried.retry = Retry {
+        max_attempts: 2.try_into().expect("not 0"),
+        delay: Duration::ZERO,
+        ..Retry::default()
+    };
+    let hangs = Arc::new(FailsThenHangs::default());
+    let runner = ForEachRunner::new(&retried, &spec, hangs.clone()).expect("a sound list");
+    let mut around = around(EndedParts::default());
+    on_one_thread(async {
+        let ends = async {
+            while hangs.0.load(Ordering::SeqCst) < 2 {
+                tokio::task::yield_now().await;
+            }
+            tokio::time::sleep(TAKES).await;
+            around.time.send_replace(true);
+        };
+        tokio::join!(runner.execute(around.execution), ends).0
+    });
+    let logged: Vec<PartEnded> = std::iter::from_fn(|| around.logged.try_recv().ok()).collect();
+    let attempts: Vec<u32> = logged.iter().map(|part| part.attempt).collect();
+    assert_eq!(attempts, [1, 2]);
+    assert!(logged[1].execution_time >= TAKES.as_secs_f64(), "{:?}", logged[1]);
+}
