@@ -199,6 +199,10 @@ impl LlmRunner {
                 return Err(Failure::new(kind, errors));
             }
             text = correction(&errors);
+            if let Some((_, schema)) = &self.schema {
+                // A server may have ignored the schema that was sent with the request.
+                text = format!("{text}\n\nThe schema is:\n{schema}");
+            }
         }
     }
 
