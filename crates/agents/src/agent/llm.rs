@@ -205,6 +205,16 @@ impl LlmRunner {
         }
     }
 
+    /// The message with which a reply is sent back.
+    fn correction(&self, errors: &str) -> String {
+        let text = correction(errors);
+        match &self.schema {
+            // A server may have ignored the schema that was sent with the request.
+            Some((_, schema)) => format!("{text}\n\nThe schema is:\n{schema}"),
+            None => text,
+        }
+    }
+
     /// How many requests of `max_iterations` the execution has left.
     fn requests_left(&self, said: &Said) -> u32 {
         let made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
@@ -218,7 +228,7 @@ impl LlmRunner {
                 let remembered = (text != task.user).then(|| task.user.clone());
                 (text, remembered, None)
             }
-            Due::Correction(errors) => (correction(&errors), None, None),
+            Due::Correction(errors) => (self.correction(&errors), None, None),
             Due::Calls => (String::new(), None, said.iterations.pop()),
             Due::Judgement(..) => unreachable!("a reply that is judged needs no round"),
         };

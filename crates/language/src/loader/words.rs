@@ -27,13 +27,14 @@ pub(super) enum Section {
     Mcp,
     Setting,
     Cost,
+    RateLimit,
     Header,
     Config,
 }
 
 impl Section {
     /// All parts.
-    pub(super) const ALL: [Self; 22] = [
+    pub(super) const ALL: [Self; 23] = [
         Self::Ensemble,
         Self::Agent,
         Self::Defaults,
@@ -54,6 +55,7 @@ impl Section {
         Self::Mcp,
         Self::Setting,
         Self::Cost,
+        Self::RateLimit,
         Self::Header,
         Self::Config,
     ];
@@ -187,6 +189,7 @@ impl Section {
                 "timeout_seconds",
                 "retry",
                 "fallback",
+                "rate_limit",
                 "cost",
                 "replies",
                 "script",
@@ -207,6 +210,7 @@ impl Section {
             ],
             Self::Mcp => &["command", "env", "cwd", "url", "headers"],
             Self::Setting => &["env", "prefix"],
+            Self::RateLimit => &["requests_per_minute", "tokens_per_minute", "concurrent"],
             Self::Cost => &["input_per_million", "output_per_million"],
             Self::Header => &["env"],
             Self::Config => &["model_profiles"],
@@ -236,6 +240,7 @@ impl Section {
             Self::Mcp => "`mcp`",
             Self::Setting => "a value from the environment",
             Self::Cost => "`cost`",
+            Self::RateLimit => "`rate_limit`",
             Self::Header => "a header",
             Self::Config => "the configuration",
         }
@@ -309,7 +314,7 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
     if let Some((_, advice)) = foreign.filter(|_| {
         !matches!(
             section,
-            Section::Reply | Section::Responses | Section::Cost | Section::Header
+            Section::Reply | Section::Responses | Section::Cost | Section::RateLimit | Section::Header
         )
     }) {
         let message = format!("`{key}` is a key of llm-orc, not of this language");

@@ -34,6 +34,10 @@ impl Dialect for Anthropic {
         std::iter::once(version).chain(key).collect()
     }
 
+    fn takes_schema(&self, _request: &ModelRequest, schema: &Value) -> bool {
+        closed(schema).is_some()
+    }
+
     fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
         let mut body = sampling(
             &request.profile,

@@ -37,6 +37,11 @@ impl Dialect for Gemini {
         key.map(|key| ("x-goog-api-key", key.to_owned())).into_iter().collect()
     }
 
+    fn takes_schema(&self, request: &ModelRequest, _schema: &Value) -> bool {
+        // Beside tools it is refused, or keeps the model from calling any.
+        request.tools.is_empty()
+    }
+
     fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
         let words = [Some("temperature"), Some("topP"), Some("maxOutputTokens"), Some("seed")];
         let mut config = sampling(&request.profile, words);
@@ -55,7 +60,6 @@ impl Dialect for Gemini {
             let tools: Vec<Value> = request.tools.iter().map(tool).collect();
             body["tools"] = json!([{"functionDeclarations": tools}]);
         } else if let Some(schema) = schema {
-            // Beside tools it is refused.
             config.insert("responseMimeType".into(), json!("application/json"));
             config.insert("responseJsonSchema".into(), schema.clone());
         }

@@ -31,6 +31,11 @@ impl Dialect for Ollama {
             .collect()
     }
 
+    fn takes_schema(&self, request: &ModelRequest, _schema: &Value) -> bool {
+        // Beside tools it is refused, or keeps the model from calling any.
+        request.tools.is_empty()
+    }
+
     fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
         let words = [Some("temperature"), Some("top_p"), Some("num_predict"), Some("seed")];
         let options = sampling(&request.profile, words);
@@ -42,7 +47,6 @@ impl Dialect for Ollama {
         if !request.tools.is_empty() {
             body["tools"] = request.tools.iter().map(tool).collect();
         } else if let Some(schema) = schema {
-            // Beside tools it would keep the model from calling any.
             body["format"] = schema.clone();
         }
         body
