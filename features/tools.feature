@@ -128,7 +128,81 @@ Feature: Tools
     When I run `ensemble run a.yaml --output json`
     Then execution 1 of "a" called these tools:
       | iteration | name | arguments | end    | what                                                                   |
-      | 1         | long | {}        | result | "aé\\n[cut off: the result has 5 bytes, and the first 3 are shown]" |
+      | 1         | long | {}        | result | "a\\n[2 of 5 bytes are left out here]\\né"                           |
+
+  Scenario: An exclusive tool runs alone, and the other calls keep their order around it
+    Given the ensemble "a.yaml":
+      """
+      name: tools
+      agents:
+        - {name: a, model_profile: m, tools: [look, write]}
+      tools:
+        look: {script: "sh log.sh look", parameters: {type: object}}
+        write: {script: "sh log.sh write", parameters: {type: object}, exclusive: true}
+      model_profiles:
+        m: {provider: simulated, replies: [{tool_calls: [{name: look}, {name: write}, {name: write}, {name: look}]}, done]}
+      """
+    And the file "log.sh":
+      """
+      echo "$1 begins" >> log.txt; sleep 0.2; echo "$1 ends" >> log.txt
+      """
+    When I run `ensemble run a.yaml`
+    Then the file "log.txt" holds:
+      """
+      look begins
+      look ends
+      write begins
+      write ends
+      write begins
+      write ends
+      look begins
+      look ends
+      """
+
+  Scenario: The calls of a reply run side by side, and one after the other if the agent says so
+    Given the ensemble "a.yaml":
+      """
+      name: tools
+      agents:
+        - {name: a, model_profile: m, tools: [meet]}
+      tools:
+        meet: {script: "sh meet.sh together.txt", parameters: {type: object}}
+      model_profiles:
+        m: {provider: simulated, replies: [{tool_calls: [{name: meet}, {name: meet}]}, done]}
+      """
+    And the file "meet.sh":
+      """
+      echo begins >> $1
+      tries=0
+      until [ "$(grep -c begins $1)" = 2 ] || [ $tries = 20 ]; do tries=$((tries + 1)); sleep 0.05; done
+      echo ends >> $1
+      """
+    When I run `ensemble run a.yaml`
+    Then the file "together.txt" holds:
+      """
+      begins
+      begins
+      ends
+      ends
+      """
+    Given the ensemble "b.yaml":
+      """
+      name: tools
+      agents:
+        - {name: a, model_profile: m, tools: [meet], max_parallel_tools: 1}
+      tools:
+        meet: {script: "sh meet.sh alone.txt", parameters: {type: object}}
+      model_profiles:
+        m: {provider: simulated, replies: [{tool_calls: [{name: meet}, {name: meet}]}, done]}
+      """
+    When I run `ensemble run b.yaml`
+    Then the file "alone.txt" holds:
+      """
+      begins
+      ends
+      begins
+      ends
+      """
 
   Scenario: A model that never stops calling tools fails
     Given the ensemble "a.yaml":

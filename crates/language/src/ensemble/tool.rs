@@ -21,6 +21,8 @@ pub struct Tool {
     pub timeout: Duration,
     /// The highest number of bytes of a result that are sent to the model.
     pub max_result_bytes: NonZeroUsize,
+    /// Does no other tool call of the same execution run beside a call of it?
+    pub exclusive: bool,
 }
 
 /// How a tool is performed.

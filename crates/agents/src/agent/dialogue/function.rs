@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{NoTools, Tools};
+use super::{Admission, NoTools, Tools};
 use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
 use crate::model::ToolSpec;
@@ -103,6 +103,13 @@ impl Tools for Functions {
             };
             call.ended(end, 0.0)
         })
+    }
+
+    fn admit<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Admission> {
+        match named(&self.specs, &call.name) {
+            true => Box::pin(async { Admission::default() }),
+            false => self.beside.admit(call),
+        }
     }
 
     fn take_usage(&self) -> Usage {

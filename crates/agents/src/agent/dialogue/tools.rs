@@ -1,5 +1,6 @@
 //! The trait of tools, and the concurrent calls of one reply.
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -11,6 +12,23 @@ use crate::model::ToolSpec;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd};
 use ensemble_language::data::Usage;
 
+/// The right of a call to run. It is given back when it is dropped.
+#[derive(Default)]
+pub struct Admission(Option<Box<dyn Send>>);
+
+impl Admission {
+    /// A right that lasts as long as `guard` is kept.
+    pub fn held_by(guard: impl Send + 'static) -> Self {
+        Self(Some(Box::new(guard)))
+    }
+}
+
+impl fmt::Debug for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Admission").field(&self.0.is_some()).finish()
+    }
+}
+
 /// Tools that a model may call.
 pub trait Tools: Send + Sync {
     /// The specifications of the tools for the model. This is called before each request and may connect to servers.
@@ -18,6 +36,13 @@ pub trait Tools: Send + Sync {
     /// # Errors
     /// The tools are not available; the text is the reason.
     fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>>;
+
+    /// Waits until the call may begin. The calls of a reply ask in their order, and each runs while it holds the answer.
+    /// By default, all calls begin at once.
+    fn admit<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Admission> {
+        let _ = call;
+        Box::pin(async { Admission::default() })
+    }
 
     /// Performs one call. The tool exists, and the arguments match its schema. Errors go to the model, so they are an
     /// end of the call. Dropping the future stops the tool.
@@ -43,7 +68,7 @@ impl Tools for NoTools {
     }
 }
 
-/// Performs the calls of one reply concurrently and returns them with their ends, in the same order.
+/// Performs the calls of one reply side by side, as far as the tools admit it, and returns them with their ends, in the same order.
 pub(super) async fn perform(
     tools: &dyn Tools,
     specs: &[ToolSpec],
@@ -52,9 +77,14 @@ pub(super) async fn perform(
     live_output: &dyn LiveOutput,
 ) -> Vec<ToolCall> {
     let one = async |call: ToolCall| {
+        let objection = objection(specs, &call);
+        let _admission = match objection {
+            Some(_) => Admission::default(),
+            None => tools.admit(&call).await,
+        };
         live_output.receive(source, LiveUpdate::ToolStarted(&call));
         let begun = tokio::time::Instant::now();
-        let mut ended = match objection(specs, &call) {
+        let mut ended = match objection {
             Some(error) => call.ended(ToolEnd::Error(error), 0.0),
             None => tools.call(call).await,
         };

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::gate::Gate;
 use super::mcp::{Server, ServerTool};
 use super::names::Names;
 use super::result::{capped, end_of, timeout_message};
 use super::{ToolEntry, ToolRunner, ToolSettings, Toolset, agent, ensemble, script};
-use crate::agent::dialogue::Tools;
+use crate::agent::dialogue::{Admission, Tools};
 use crate::agent::{BoxFuture, Execution, Notes, Observed, Runner};
 use crate::model::ToolSpec;
 use ensemble_core::thread::{ToolCall, ToolEnd};
@@ -22,6 +23,7 @@ pub(super) struct ToolSession<'a> {
     toolset: &'a Toolset,
     execution: &'a Execution,
     state: Mutex<State<'a>>,
+    gate: Gate,
     calls: AtomicU32,
 }
 
@@ -43,12 +45,21 @@ enum Target<'a> {
     Member(&'a ToolSettings, &'a Arc<Server>, Arc<str>),
 }
 
+impl<'a> Target<'a> {
+    fn settings(&self) -> &'a ToolSettings {
+        match self {
+            Self::Declared(settings, _) | Self::Member(settings, ..) => settings,
+        }
+    }
+}
+
 impl<'a> ToolSession<'a> {
     pub(super) fn new(toolset: &'a Toolset, execution: &'a Execution) -> Self {
         Self {
             toolset,
             execution,
             state: Mutex::default(),
+            gate: toolset.gates.of(execution, toolset.max_parallel),
             calls: AtomicU32::new(0),
         }
     }
@@ -131,9 +142,10 @@ impl<'a> ToolSession<'a> {
         let (Some(target), Value::Object(arguments)) = (target, &call.arguments) else {
             return ToolEnd::Error(format!("there is no tool `{}`", call.name));
         };
-        let (settings, shown) = match &target {
-            Target::Declared(settings, _) => (*settings, settings.name.to_string()),
-            Target::Member(settings, _, member) => (*settings, format!("{}.{member}", settings.name)),
+        let settings = target.settings();
+        let shown = match &target {
+            Target::Declared(..) => settings.name.to_string(),
+            Target::Member(_, _, member) => format!("{}.{member}", settings.name),
         };
         let permitted = self
             .toolset
@@ -210,6 +222,11 @@ impl<'a> ToolSession<'a> {
 impl Tools for ToolSession<'_> {
     fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
         Box::pin(self.tool_specs())
+    }
+
+    fn admit<'c>(&'c self, call: &'c ToolCall) -> BoxFuture<'c, Admission> {
+        let exclusive = self.state().named.get(&call.name).map(Target::settings);
+        Box::pin(self.gate.enter(exclusive.is_some_and(|settings| settings.exclusive)))
     }
 
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
