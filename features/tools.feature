@@ -204,6 +204,28 @@ Feature: Tools
       ends
       """
 
+  Scenario: A result that does not match the tool's schema is an error for the model
+    Given the ensemble "a.yaml":
+      """
+      name: tools
+      agents:
+        - {name: a, model_profile: m, tools: [right, wrong, words]}
+        - {name: teller, model_profile: teller}
+      tools:
+        right: {script: "echo '{\"count\": 3}'", parameters: {type: object}, output_schema: &counted {type: object, required: [count]}}
+        wrong: {script: "echo '{\"number\": 3}'", parameters: {type: object}, output_schema: *counted}
+        words: {agent: teller, parameters: {type: object}, output_schema: *counted}
+      model_profiles:
+        m: {provider: simulated, replies: [{tool_calls: [{name: right}, {name: wrong}, {name: words}]}, done]}
+        teller: {provider: simulated, replies: ['{"count": 4}']}
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then execution 1 of "a" called these tools:
+      | iteration | name  | arguments | end    | what                                                                                |
+      | 1         | right | {}        | result | {"count": 3}                                                                        |
+      | 1         | wrong | {}        | error  | its result does not match its `output_schema`: "count" is a required property       |
+      | 1         | words | {}        | result | {"count": 4}                                                                        |
+
   Scenario: A model that never stops calling tools fails
     Given the ensemble "a.yaml":
       """

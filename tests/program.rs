@@ -29,6 +29,7 @@ mod program {
     mod listing;
     mod lookback;
     mod man;
+    mod mcp;
     mod models;
     mod providers;
     mod runs;

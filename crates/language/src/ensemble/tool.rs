@@ -21,6 +21,8 @@ pub struct Tool {
     pub timeout: Duration,
     /// The highest number of bytes of a result that are sent to the model.
     pub max_result_bytes: NonZeroUsize,
+    /// JSON Schema of the result; `None`: every result is right. MCP servers describe their results themselves.
+    pub output_schema: Option<Value>,
     /// Does no other tool call of the same execution run beside a call of it?
     pub exclusive: bool,
 }

@@ -204,6 +204,7 @@ impl Section {
                 "permission",
                 "timeout_seconds",
                 "max_result_bytes",
+                "output_schema",
                 "exclusive",
             ],
             Self::Mcp => &["command", "env", "cwd", "url", "headers"],

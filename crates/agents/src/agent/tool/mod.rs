@@ -57,6 +57,7 @@ enum ToolEntry {
         settings: ToolSettings,
         description: String,
         parameters: Value,
+        output_schema: Option<Value>,
         tool_runner: ToolRunner,
     },
     Server {
@@ -115,6 +116,7 @@ impl Toolset {
                 settings: ToolSettings::of(name, tool),
                 description: tool.description.clone().unwrap_or_default(),
                 parameters,
+                output_schema: tool.output_schema.clone(),
                 tool_runner,
             });
         }

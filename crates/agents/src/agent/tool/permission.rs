@@ -90,6 +90,11 @@ impl ToolPermissions {
         }
     }
 
+    /// The operator, for a question of a tool. While the guard is kept, nothing else is asked.
+    pub(super) async fn operator(&self) -> (tokio::sync::MutexGuard<'_, ()>, &dyn Operator) {
+        (self.asking.lock().await, &*self.operator)
+    }
+
     /// Is the tool allowed by its name, by the name of its server, or by `*`?
     fn is_allowed(&self, tool: &str) -> bool {
         let server = tool.split_once('.').map(|(server, _)| server);

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::agent::reply::checked;
+use crate::agent::schema::Schema;
 use crate::agent::{Observation, Observed};
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
@@ -28,8 +30,24 @@ pub(super) fn end_of(observed: Observed) -> ToolEnd {
     }
 }
 
-/// An output with the single key `response` becomes the value of that key.
-fn plain(mut output: JsonMap) -> Value {
+/// The end, if its result matches the schema; otherwise an error that says what is wrong.
+pub(super) fn matched(end: ToolEnd, name: &str, schema: Option<&Schema>) -> ToolEnd {
+    let (ToolEnd::Result(value), Some(schema)) = (&end, schema) else {
+        return end;
+    };
+    match schema.errors_of(value) {
+        errors if errors.is_empty() => end,
+        errors => ToolEnd::Error(format!(
+            "the tool ran, and its result does not match its {name}: {}",
+            errors.join("; ")
+        )),
+    }
+}
+
+/// An output with the single key `response` becomes the value of that key. A `response` that only repeats the other keys
+/// as text is left out.
+fn plain(output: JsonMap) -> Value {
+    let mut output = checked(&output).into_owned();
     match output.remove(RESPONSE) {
         Some(response) if output.is_empty() => response,
         Some(response) => {
@@ -94,11 +112,34 @@ mod tests {
             (json!({"response": [1]}), json!([1])),
             (json!({"response": "text", "n": 1}), json!({"n": 1, "response": "text"})),
             (json!({"n": 1}), json!({"n": 1})),
+            (json!({"n": 1, "response": "{\"n\": 1}"}), json!({"n": 1})),
+            (
+                json!({"n": 1, "response": "{\"n\": 2}"}),
+                json!({"n": 1, "response": "{\"n\": 2}"}),
+            ),
+            (json!({"response": "{\"n\": 1"}), json!("{\"n\": 1")),
             (json!({}), json!({})),
         ];
         for (given, expected) in table {
             assert_eq!(end_of(output(given.clone())), ToolEnd::Result(expected), "{given}");
         }
+    }
+
+    #[test]
+    fn only_a_result_that_matches_its_schema_is_one() {
+        let schema = Schema::compile(&json!({"type": "string", "minLength": 2})).expect("a schema");
+        let matched = |end: ToolEnd| matched(end, "`output_schema`", Some(&schema));
+        let fine = ToolEnd::Result(json!("ab"));
+        assert_eq!(matched(fine.clone()), fine);
+        let error = ToolEnd::Error("x".into());
+        assert_eq!(matched(error.clone()), error);
+        let ToolEnd::Error(error) = matched(ToolEnd::Result(json!({"n": 1}))) else {
+            panic!("an error")
+        };
+        assert_eq!(
+            error,
+            "the tool ran, and its result does not match its `output_schema`: {\"n\":1} is not of type \"string\""
+        );
     }
 
     #[test]

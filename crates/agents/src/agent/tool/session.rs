@@ -8,11 +8,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::gate::Gate;
-use super::mcp::{Server, ServerTool};
+use super::mcp::{Asking, Server, ServerTool};
 use super::names::Names;
-use super::result::{capped, end_of, timeout_message};
+use super::result::{capped, end_of, matched, timeout_message};
 use super::{ToolEntry, ToolRunner, ToolSettings, Toolset, agent, ensemble, script};
 use crate::agent::dialogue::{Admission, Tools};
+use crate::agent::schema::Schema;
 use crate::agent::{BoxFuture, Execution, Notes, Observed, Runner};
 use crate::model::ToolSpec;
 use ensemble_core::thread::{ToolCall, ToolEnd};
@@ -32,7 +33,7 @@ struct State<'a> {
     named: HashMap<String, Target<'a>>,
     /// The last tool list of each server, by the index of its entry. It is used if the connection to the server is
     /// lost, so that the execution can continue.
-    offered: HashMap<usize, Arc<[ServerTool]>>,
+    offered: HashMap<usize, Arc<[Arc<ServerTool>]>>,
     /// The usage since the last call of `take_usage`.
     unbooked: Usage,
     spent: Usage,
@@ -41,14 +42,14 @@ struct State<'a> {
 /// The tool that a name refers to.
 #[derive(Clone)]
 enum Target<'a> {
-    Declared(&'a ToolSettings, &'a ToolRunner),
-    Member(&'a ToolSettings, &'a Arc<Server>, Arc<str>),
+    Declared(&'a ToolSettings, &'a ToolRunner, Option<&'a Value>),
+    Member(&'a ToolSettings, &'a Arc<Server>, Arc<ServerTool>),
 }
 
 impl<'a> Target<'a> {
     fn settings(&self) -> &'a ToolSettings {
         match self {
-            Self::Declared(settings, _) | Self::Member(settings, ..) => settings,
+            Self::Declared(settings, ..) | Self::Member(settings, ..) => settings,
         }
     }
 }
@@ -74,10 +75,14 @@ impl<'a> ToolSession<'a> {
                     settings,
                     description,
                     parameters,
+                    output_schema,
                     tool_runner,
                 } => {
                     let name = names.take(&settings.name);
-                    named.insert(name.clone(), Target::Declared(settings, tool_runner));
+                    named.insert(
+                        name.clone(),
+                        Target::Declared(settings, tool_runner, output_schema.as_ref()),
+                    );
                     specs.push(ToolSpec {
                         name,
                         description: description.clone(),
@@ -104,7 +109,7 @@ impl<'a> ToolSession<'a> {
                     }
                     for tool in first.into_iter().chain(found) {
                         let name = names.take(&format!("{}__{}", settings.name, tool.name));
-                        named.insert(name.clone(), Target::Member(settings, server, tool.name.clone()));
+                        named.insert(name.clone(), Target::Member(settings, server, Arc::clone(tool)));
                         specs.push(ToolSpec {
                             name,
                             description: tool.description.clone(),
@@ -124,7 +129,7 @@ impl<'a> ToolSession<'a> {
         at: usize,
         settings: &ToolSettings,
         server: &Server,
-    ) -> Result<Arc<[ServerTool]>, String> {
+    ) -> Result<Arc<[Arc<ServerTool>]>, String> {
         let offered = server.tools(settings.timeout, self.execution).await;
         let mut state = self.state();
         match (offered, state.offered.get(&at)) {
@@ -145,7 +150,7 @@ impl<'a> ToolSession<'a> {
         let settings = target.settings();
         let shown = match &target {
             Target::Declared(..) => settings.name.to_string(),
-            Target::Member(_, _, member) => format!("{}.{member}", settings.name),
+            Target::Member(_, _, member) => format!("{}.{}", settings.name, member.name),
         };
         let permitted = self
             .toolset
@@ -156,15 +161,25 @@ impl<'a> ToolSession<'a> {
             return ToolEnd::Error(refused);
         }
         let own = match &target {
-            Target::Declared(_, ToolRunner::Agent { timeout, .. }) => *timeout,
+            Target::Declared(_, ToolRunner::Agent { timeout, .. }, _) => *timeout,
             _ => None,
         };
         let limit = own.map_or(settings.timeout, |own| own.min(settings.timeout));
         let end = match target {
-            Target::Declared(_, tool_runner) => self.run_declared(tool_runner, &shown, arguments, limit).await,
+            Target::Declared(_, tool_runner, output_schema) => match output_schema.map(Schema::compile).transpose() {
+                Ok(schema) => {
+                    let end = self.run_declared(tool_runner, &shown, arguments, limit).await;
+                    matched(end, "`output_schema`", schema.as_ref())
+                }
+                Err(error) => ToolEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")),
+            },
             Target::Member(_, server, member) => {
-                let performed = server.call(&member, arguments.clone(), limit, self.execution);
-                performed.await
+                let asking = Asking {
+                    permissions: &self.toolset.permissions,
+                    execution: self.execution,
+                    tool: &shown,
+                };
+                server.call(&member, arguments.clone(), limit, &asking).await
             }
         };
         capped(end, settings.max_result_bytes.get())

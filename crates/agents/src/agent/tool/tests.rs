@@ -60,6 +60,7 @@ fn tool(permission: Permission) -> Tool {
         permission,
         timeout: Duration::from_secs(5),
         max_result_bytes: NonZeroUsize::new(100).unwrap(),
+        output_schema: None,
         exclusive: false,
     }
 }

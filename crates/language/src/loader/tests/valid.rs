@@ -46,7 +46,7 @@ model_profiles:
     fallback: quick
 tools:
   look: {description: Looks., script: look.rhai, parameters: {type: object}}
-  review: {agent: reviewer, permission: ask, timeout_seconds: 0.5, max_result_bytes: 10, exclusive: true}
+  review: {agent: reviewer, permission: ask, timeout_seconds: 0.5, max_result_bytes: 10, exclusive: true, output_schema: {type: string}}
   team: {ensemble: team.yaml, parameters: {type: object}, permission: deny}
   files: {mcp: {command: [npx, files], env: {A: b, C: {env: D, prefix: e}}, cwd: sub}}
   far: {mcp: {url: "https://far.example/mcp", headers: {Authorization: {env: KEY}}}, permission: allow}
@@ -196,6 +196,7 @@ fn the_whole_language_is_read() {
         (Permission::Ask, Duration::from_millis(500))
     );
     assert_eq!((review.max_result_bytes.get(), review.exclusive), (10, true));
+    assert_eq!(review.output_schema, Some(json!({"type": "string"})));
     assert_eq!(tool("team").permission, Permission::Deny);
     let files = tool("files");
     assert_eq!(files.permission, Permission::Ask, "a server's tools are its own choice");
