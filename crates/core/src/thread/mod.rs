@@ -7,6 +7,7 @@
 
 mod json;
 mod live_output;
+mod remembered;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ pub mod window;
 
 pub use json::ThreadError;
 pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
+pub use remembered::{REJECTED, TASK, UNKNOWN_FATE, remembered};
 pub use saved::exchange;
 pub use tool_call::{ToolCall, ToolEnd};
 

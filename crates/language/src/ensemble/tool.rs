@@ -25,6 +25,9 @@ pub struct Tool {
     pub output_schema: Option<Value>,
     /// Does no other tool call of the same execution run beside a call of it?
     pub exclusive: bool,
+    /// Whether a call that was cut short may be made again. `None`: not stated; then only a tool of an MCP server that
+    /// says that it changes nothing is called again.
+    pub repeatable: Option<bool>,
 }
 
 /// How a tool is performed.

@@ -206,6 +206,7 @@ impl Section {
                 "max_result_bytes",
                 "output_schema",
                 "exclusive",
+                "repeatable",
             ],
             Self::Mcp => &["command", "env", "cwd", "url", "headers"],
             Self::Setting => &["env", "prefix"],

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::ForEachRunner;
 use crate::agent::{Execution, Notes, Observation, Observed};
 use ensemble_core::conversation::{ExecutionEnd, Interruption, PartEnded};
-use ensemble_core::runner::{Part, Parts};
+use ensemble_core::runner::{ExecutionRecords, Part, Parts};
 use ensemble_language::data::{Failure, FailureKind, Question, Remaining, Usage, digest};
 
 /// The key of an output that asks for executions of other agents.
@@ -45,6 +45,7 @@ impl PartRun<'_> {
             .map_or(0, |used| used.own_requests());
         let mut lost_attempts = self.execution.lost_attempts;
         let mut used = Usage::default();
+        let mut goes_on = true;
         loop {
             let execution = Execution {
                 attempt: self.execution.attempt + failed,
@@ -52,6 +53,7 @@ impl PartRun<'_> {
                 last_failure: last_failure.clone(),
                 requests_made: self.execution.requests_made + u64::from(self.part.index) + requests_made,
                 remaining: self.remaining.without(used),
+                records: self.records(self.execution.attempt + failed, goes_on),
                 ..self.first()
             };
             let (attempt, stopwatch) = (execution.attempt, execution.stopwatch.clone());
@@ -86,15 +88,25 @@ impl PartRun<'_> {
                 pause: pause.map(|pause| pause.as_secs_f64()),
                 ..ended(self.execution, &self.part, end(&result))
             };
-            log(self.from_run, ended);
+            self.execution.records.part_ended(ended);
             let (Some(pause), Err(failure)) = (pause, &result) else {
                 return PartObserved::Ended(result, used);
             };
             failed += 1;
             lost_attempts = 0;
+            goes_on = false;
             requests_made += usage.map_or(0, |usage| usage.own_requests());
             last_failure = Some(failure.clone());
             tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// The records of an attempt. Only the first one goes on from what was recorded before.
+    fn records(&self, attempt: u32, goes_on: bool) -> ExecutionRecords {
+        let records = self.execution.records.of_part(&self.part.key, attempt);
+        match goes_on {
+            true => records,
+            false => records.afresh(),
         }
     }
 
@@ -177,14 +189,6 @@ pub(super) fn copied(execution: &Execution, part: &Part, known: &PartEnded) -> P
         exchange: known.exchange.clone(),
         reused: true,
         ..ended(execution, part, known.end.clone())
-    }
-}
-
-/// Hands the event over to be written.
-pub(super) fn log(from_run: &Parts, event: PartEnded) {
-    if let Some(log) = &from_run.log {
-        // Nobody takes it any more once the run is over.
-        let _is_over = log.send(event);
     }
 }
 

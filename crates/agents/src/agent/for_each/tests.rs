@@ -6,7 +6,8 @@ use tokio::sync::{mpsc, watch};
 
 use super::*;
 use crate::agent::fixtures::{agent, execution};
-use ensemble_core::conversation::{ConversationState, EndedParts, ThreadsByKey};
+use ensemble_core::conversation::{ConversationState, EndedParts, Event, ThreadsByKey, Within};
+use ensemble_core::runner::{ExecutionRecords, ToLog};
 use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::Source;
@@ -76,9 +77,17 @@ impl Runner for Obeys {
 
 /// The parts of an execution: what was logged of them, and what tells that the time is up.
 struct Around {
-    logged: mpsc::UnboundedReceiver<PartEnded>,
+    logged: mpsc::UnboundedReceiver<ToLog>,
     time: watch::Sender<bool>,
     execution: Execution,
+}
+
+/// The next part that was logged.
+fn part(logged: &mut mpsc::UnboundedReceiver<ToLog>) -> Option<PartEnded> {
+    match logged.try_recv().ok()?.event {
+        Event::PartEnded(part) => Some(*part),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn around(before: EndedParts) -> Around {
@@ -92,7 +101,6 @@ fn around(before: EndedParts) -> Around {
         before,
         known: Arc::default(),
         threads: Arc::new(ThreadsByKey::new()),
-        log: Some(log),
         time_is_up: time.subscribe(),
     };
     Around {
@@ -100,6 +108,7 @@ fn around(before: EndedParts) -> Around {
         time,
         execution: Execution {
             parts: Some(Box::new(parts)),
+            records: ExecutionRecords::new(log, Within::default(), None),
             ..execution("a", 1)
         },
     }
@@ -183,7 +192,7 @@ fn when_the_time_is_up_open_parts_have_failed_and_are_logged() {
         .map(|one| &one["kind"])
         .collect();
     assert_eq!(kinds, ["timeout", "timeout"]);
-    let logged: Vec<u32> = std::iter::from_fn(|| around.logged.try_recv().ok())
+    let logged: Vec<u32> = std::iter::from_fn(|| part(&mut around.logged))
         .map(|part| part.part)
         .collect();
     assert_eq!(logged, [0, 1, 2]);
@@ -227,11 +236,11 @@ proptest! {
         let mut whole = around(EndedParts::default());
         let runner = for_each(&rest, Obeys::new(&items, &[]));
         let expected = result(on_one_thread(runner.execute(whole.execution)));
-        let logged: Vec<PartEnded> = std::iter::from_fn(|| whole.logged.try_recv().ok()).collect();
+        let logged: Vec<PartEnded> = std::iter::from_fn(|| part(&mut whole.logged)).collect();
         prop_assert_eq!(logged.len(), items.len());
         for kept in 0..=logged.len() {
             let mut before = EndedParts::default();
-            logged[..kept].iter().for_each(|part| before.add(part));
+            logged[..kept].iter().for_each(|part| before.add(part, Vec::new()));
             let obeys = Obeys::new(&items, &[]);
             let runner = for_each(&rest, obeys.clone());
             let ended = result(on_one_thread(runner.execute(around(before).execution)));
@@ -279,7 +288,7 @@ fn attempts_of_a_part_count_on_from_those_of_the_execution() {
     assert_eq!(result(ended).expect("a success")["count"], 1);
     let given = fails.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     assert_eq!(given, [(2, 1, false), (3, 0, true)]);
-    let pauses: Vec<bool> = std::iter::from_fn(|| around.logged.try_recv().ok())
+    let pauses: Vec<bool> = std::iter::from_fn(|| part(&mut around.logged))
         .map(|part| part.is_final())
         .collect();
     assert_eq!(pauses, [false, true]);

@@ -49,6 +49,8 @@ struct ToolSettings {
     timeout: Duration,
     max_result_bytes: NonZeroUsize,
     exclusive: bool,
+    /// Whether a call that was cut short may be made again; `None`: a tool of an MCP server says so itself.
+    repeatable: Option<bool>,
 }
 
 /// An entry of an agent's `tools`.
@@ -80,6 +82,8 @@ pub enum ToolRunner {
         config: Arc<JsonMap>,
         /// The `timeout_seconds` of the agent.
         timeout: Option<Duration>,
+        /// Whether an execution that was cut short goes on where its records end.
+        goes_on: bool,
         /// The runner of the agent.
         runner: Arc<dyn Runner>,
     },
@@ -134,6 +138,17 @@ impl Toolset {
     }
 }
 
+impl ToolRunner {
+    /// Whether a call that was cut short goes on where it was, if it is made again.
+    fn goes_on(&self) -> bool {
+        match self {
+            Self::Script(_) => false,
+            Self::Agent { goes_on, .. } => *goes_on,
+            Self::Ensemble(_) => true,
+        }
+    }
+}
+
 impl ToolSettings {
     fn of(name: &Arc<str>, tool: &Tool) -> Self {
         Self {
@@ -142,6 +157,7 @@ impl ToolSettings {
             timeout: tool.timeout,
             max_result_bytes: tool.max_result_bytes,
             exclusive: tool.exclusive,
+            repeatable: tool.repeatable,
         }
     }
 }

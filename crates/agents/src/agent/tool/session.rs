@@ -1,7 +1,6 @@
 //! The tools of an agent during one execution.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +24,6 @@ pub(super) struct ToolSession<'a> {
     execution: &'a Execution,
     state: Mutex<State<'a>>,
     gate: Gate,
-    calls: AtomicU32,
 }
 
 #[derive(Default)]
@@ -61,7 +59,6 @@ impl<'a> ToolSession<'a> {
             execution,
             state: Mutex::default(),
             gate: toolset.gates.of(execution, toolset.max_parallel),
-            calls: AtomicU32::new(0),
         }
     }
 
@@ -160,6 +157,7 @@ impl<'a> ToolSession<'a> {
         if let Err(refused) = permitted {
             return ToolEnd::Error(refused);
         }
+        self.execution.records.call_started(&call.id).await;
         let own = match &target {
             Target::Declared(_, ToolRunner::Agent { timeout, .. }, _) => *timeout,
             _ => None,
@@ -168,7 +166,7 @@ impl<'a> ToolSession<'a> {
         let end = match target {
             Target::Declared(_, tool_runner, output_schema) => match output_schema.map(Schema::compile).transpose() {
                 Ok(schema) => {
-                    let end = self.run_declared(tool_runner, &shown, arguments, limit).await;
+                    let end = self.run_declared(tool_runner, &shown, call, arguments, limit).await;
                     matched(end, "`output_schema`", schema.as_ref())
                 }
                 Err(error) => ToolEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")),
@@ -189,10 +187,10 @@ impl<'a> ToolSession<'a> {
         &self,
         tool_runner: &ToolRunner,
         shown: &str,
+        call: &ToolCall,
         arguments: &JsonMap,
         limit: Duration,
     ) -> ToolEnd {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let notes = ForwardedNotes {
             notes: Notes::default(),
             tool: shown,
@@ -209,8 +207,8 @@ impl<'a> ToolSession<'a> {
             ToolRunner::Script(runner) => (runner, script::execution(caller, arguments)),
             ToolRunner::Agent {
                 runner, name, config, ..
-            } => (runner, agent::execution(caller, name, config, arguments)),
-            ToolRunner::Ensemble(runner) => (runner, ensemble::execution(caller, shown, number, arguments)),
+            } => (runner, agent::execution(caller, name, config, &call.id, arguments)),
+            ToolRunner::Ensemble(runner) => (runner, ensemble::execution(caller, shown, &call.id, arguments)),
         };
         let observed = stopwatch.timeout(Some(limit), runner.execute(execution)).await;
         let left = notes.notes.take_usage();
@@ -249,6 +247,17 @@ impl Tools for ToolSession<'_> {
             let end = self.perform(&call).await;
             call.ended(end, 0.0)
         })
+    }
+
+    fn may_repeat(&self, call: &ToolCall) -> bool {
+        let state = self.state();
+        match state.named.get(&call.name) {
+            Some(Target::Declared(settings, tool_runner, _)) => {
+                settings.repeatable == Some(true) || tool_runner.goes_on()
+            }
+            Some(Target::Member(settings, _, member)) => settings.repeatable.unwrap_or(member.only_reads),
+            None => true,
+        }
     }
 
     fn take_usage(&self) -> Usage {

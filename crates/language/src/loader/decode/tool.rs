@@ -69,6 +69,7 @@ fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<T
     });
     let output_schema = fields.read("output_schema", findings, json::schema);
     let exclusive = fields.read("exclusive", findings, flag);
+    let repeatable = fields.read("repeatable", findings, flag);
     let kind = kind?;
     Some(Tool {
         description,
@@ -77,6 +78,7 @@ fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<T
         max_result_bytes: max_result_bytes.unwrap_or(Tool::MAX_RESULT_BYTES),
         output_schema,
         exclusive: exclusive.unwrap_or_default(),
+        repeatable,
         kind,
     })
 }

@@ -166,6 +166,10 @@ impl Connection {
             let answer = self.running.list_tools(page).await?;
             tools.extend(answer.tools.into_iter().map(|tool| {
                 Arc::new(ServerTool {
+                    only_reads: tool
+                        .annotations
+                        .and_then(|hints| hints.read_only_hint)
+                        .unwrap_or_default(),
                     name: tool.name.as_ref().into(),
                     description: tool.description.map(|text| text.into_owned()).unwrap_or_default(),
                     parameters: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),

@@ -129,6 +129,7 @@ mod tests {
             description: String::new(),
             parameters: json!({}),
             output_schema,
+            only_reads: false,
         }
     }
 

@@ -88,6 +88,8 @@ pub(super) struct ServerTool {
     pub parameters: Value,
     /// JSON Schema of its structured results.
     pub output_schema: Option<Value>,
+    /// Whether the server says that the tool changes nothing (`readOnlyHint`).
+    pub only_reads: bool,
 }
 
 impl Servers {
