@@ -30,6 +30,10 @@ mod program {
     mod lookback;
     mod man;
     mod mcp;
+    mod model_ends;
+    mod model_reasoning;
+    mod model_replies;
+    mod model_requests;
     mod models;
     mod providers;
     mod runs;

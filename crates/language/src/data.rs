@@ -110,10 +110,30 @@ pub enum FailureKind {
     Reported,
     /// The model or its provider failed.
     Model,
+    /// The model refused to answer, or a content filter stopped it.
+    Refusal,
+    /// The reply of the model was cut off at its token limit, or the token budget of the run is used up.
+    MaxTokens,
+    /// The model still called tools in its last allowed request.
+    MaxIterations,
+    /// The execution was stopped from outside.
+    Cancelled,
     /// The output does not match the agent's schema.
     Schema,
     /// The program could not be started.
     Unavailable,
+}
+
+impl FailureKind {
+    /// Whether another attempt at the same task may succeed. `corrected`: the agent has already sent the errors of its
+    /// output back to its model, as often as it may.
+    pub fn may_pass(self, corrected: bool) -> bool {
+        match self {
+            Self::Refusal => false,
+            Self::Schema | Self::MaxTokens => !corrected,
+            _ => true,
+        }
+    }
 }
 
 /// The usage of LLM executions: tokens, requests and cost.

@@ -169,8 +169,8 @@ impl LlmRunner {
             None => Box::new(NoTools),
         };
         loop {
-            let reply = match said.due() {
-                Due::Judgement(reply) => reply,
+            let (reply, stop_reason) = match said.due() {
+                Due::Judgement(reply, stop_reason) => (reply, stop_reason),
                 due => {
                     let opening = self.opening(execution, task, said, due, *spent);
                     self.round(opening, &*tools, execution, said, spent).await?
@@ -184,15 +184,22 @@ impl LlmRunner {
             if errors.is_empty() {
                 return Ok(output);
             }
-            let errors = mismatch(&errors);
+            let errors = match stop_reason {
+                StopReason::MaxTokens => format!("the reply was cut off at its token limit; {}", mismatch(&errors)),
+                _ => mismatch(&errors),
+            };
             said.reject(&errors);
             if said.rejected() >= self.max_tries || execution.remaining.without(*spent).used_up().is_some() {
-                return Err(Failure::new(FailureKind::Schema, errors));
+                let kind = match stop_reason {
+                    StopReason::MaxTokens => FailureKind::MaxTokens,
+                    _ => FailureKind::Schema,
+                };
+                return Err(Failure::new(kind, errors));
             }
             if self.requests_left(said) == 0 {
                 let limit = self.max_iterations;
                 let error = format!("{errors} (`max_iterations` {limit} leaves no request for a correction)");
-                return Err(Failure::new(FailureKind::Schema, error));
+                return Err(Failure::new(FailureKind::MaxIterations, error));
             }
             said.record(&execution.records, *spent).await;
         }
@@ -213,7 +220,7 @@ impl LlmRunner {
             }
             Due::Correction(errors) => (correction(&errors), None, None),
             Due::Calls => (String::new(), None, said.iterations.pop()),
-            Due::Judgement(_) => unreachable!("a reply that is judged needs no round"),
+            Due::Judgement(..) => unreachable!("a reply that is judged needs no round"),
         };
         let remembered = match self.memory {
             Memory::Conversation => Arc::clone(&execution.thread),
@@ -249,7 +256,7 @@ impl LlmRunner {
         execution: &Execution,
         said: &mut Said,
         spent: &mut Usage,
-    ) -> Result<String, Failure> {
+    ) -> Result<(String, StopReason), Failure> {
         let held = self
             .dialogue
             .booked(opening, tools, &*self.live_output, &execution.notes);
@@ -260,10 +267,10 @@ impl LlmRunner {
             execution.notes.warn(warning);
         }
         let end = conversed.end.unwrap_or(Err(Cause::NotEnded));
-        if matches!(end, Ok((_, StopReason::MaxTokens))) {
-            execution.notes.warn("the model's reply was cut off at its token limit");
+        if let Some(warning) = incomplete(&end) {
+            execution.notes.warn(warning);
         }
-        end.map(|(text, _)| text).map_err(|cause| self.failed(cause))
+        end.map_err(|cause| self.failed(cause))
     }
 
     fn failed(&self, cause: Cause) -> Failure {
@@ -275,17 +282,27 @@ impl LlmRunner {
     }
 }
 
-fn failed(error: Cause) -> Failure {
-    if let Cause::Tools(error) = error {
-        return Failure::new(FailureKind::Unavailable, error);
+/// The warning for a reply that is cut off or empty.
+fn incomplete(end: &Result<(String, StopReason), Cause>) -> Option<&'static str> {
+    match end {
+        Ok((text, StopReason::MaxTokens)) if text.trim().is_empty() => {
+            Some("the model's reply is empty: its token limit was reached before the first word; raise `max_tokens`")
+        }
+        Ok((_, StopReason::MaxTokens)) => Some("the model's reply was cut off at its token limit"),
+        Ok((text, _)) if text.trim().is_empty() => Some("the model's reply is empty"),
+        _ => None,
     }
+}
+
+fn failed(error: Cause) -> Failure {
+    let kind = error.failure_kind();
     let error = match error {
         Cause::MaxTurnRequests(count) => {
             format!("the model still calls tools after {count} requests (`max_iterations`), so there is no answer")
         }
         other => other.to_string(),
     };
-    Failure::new(FailureKind::Model, error)
+    Failure::new(kind, error)
 }
 
 impl Runner for LlmRunner {

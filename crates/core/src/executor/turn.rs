@@ -532,7 +532,7 @@ fn pause_before_retry(
     let failure = observation.result.as_ref().err()?;
     let spec = plan.agent(agent);
     // An LLM agent has already sent the errors to its model, up to the allowed number of times.
-    let repaired = failure.kind == FailureKind::Schema && matches!(spec.kind, AgentKind::Llm(_));
+    let may_pass = failure.kind.may_pass(matches!(spec.kind, AgentKind::Llm(_)));
     // The attempts of an agent with parts are those of each part.
     if spec.for_each.is_some() {
         return None;
@@ -542,7 +542,7 @@ fn pause_before_retry(
     let used = observation.usage;
     let used_up = used.is_some_and(|used| remaining(plan, state, slot.usage).without(used).used_up().is_some());
     let failed = slot.failed_attempts + 1;
-    (!repaired && !used_up && failed < spec.retry.max_attempts.get()).then(|| spec.retry.pause_after(failed))
+    (may_pass && !used_up && failed < spec.retry.max_attempts.get()).then(|| spec.retry.pause_after(failed))
 }
 
 fn finished(

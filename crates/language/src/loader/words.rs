@@ -185,6 +185,7 @@ impl Section {
                 "top_p",
                 "max_tokens",
                 "seed",
+                "options",
                 "timeout_seconds",
                 "retry",
                 "fallback",

@@ -238,6 +238,10 @@ impl Human {
             let text = LineWidth::UNLIMITED.block(&text, INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
+        if let Some(text) = super::reasoning::text(finished).filter(|_| self.verbosity == Verbosity::Verbose) {
+            let text = LineWidth::UNLIMITED.block(&format!("reasoning:\n{text}"), INDENT);
+            self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
+        }
         let line = super::context_window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose);
         if let Some(line) = line {
             self.print_err(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));

@@ -1,7 +1,8 @@
 //! The error of a dialogue, with the thread that can be continued.
 
+use crate::model::{ModelError, ModelErrorKind};
 use ensemble_core::thread::{StopReason, Thread, UNKNOWN_FATE};
-use ensemble_language::data::Usage;
+use ensemble_language::data::{FailureKind, Usage};
 
 /// The error of a call that was not made.
 pub(super) const NOT_MADE: &str = "the call was not made";
@@ -60,9 +61,12 @@ pub enum Cause {
     /// The budget for this limit of the run is used up.
     #[error("`{0}` is used up, and the model still calls tools")]
     UsedUp(&'static str),
-    /// The model refused to answer.
+    /// The model refused to answer, or a content filter stopped it.
     #[error("the model refused: {0}")]
     Refused(String),
+    /// The request has more tokens than the context window of the model.
+    #[error("{0}")]
+    ContextTooLong(String),
     /// No reply was a value of the wanted type; with the errors of the last one.
     #[error("the model gave no answer of the wanted type: {0}")]
     Mismatch(String),
@@ -75,7 +79,25 @@ impl Cause {
             Self::MaxTurnRequests(_) => Some(StopReason::MaxTurnRequests),
             Self::UsedUp(_) => Some(StopReason::MaxTokens),
             Self::Refused(_) => Some(StopReason::Refusal),
-            Self::Model(_) | Self::Tools(_) | Self::NotEnded | Self::NothingSaid | Self::Mismatch(_) => None,
+            Self::Model(_)
+            | Self::ContextTooLong(_)
+            | Self::Tools(_)
+            | Self::NotEnded
+            | Self::NothingSaid
+            | Self::Mismatch(_) => None,
+        }
+    }
+
+    /// The kind of failure of an execution that ends with this cause.
+    pub fn failure_kind(&self) -> FailureKind {
+        match self {
+            Self::Tools(_) => FailureKind::Unavailable,
+            Self::Refused(_) => FailureKind::Refusal,
+            Self::MaxTurnRequests(_) => FailureKind::MaxIterations,
+            Self::UsedUp(_) => FailureKind::MaxTokens,
+            Self::NotEnded => FailureKind::Cancelled,
+            Self::Mismatch(_) => FailureKind::Schema,
+            Self::Model(_) | Self::ContextTooLong(_) | Self::NothingSaid => FailureKind::Model,
         }
     }
 
@@ -84,6 +106,16 @@ impl Cause {
         match self {
             Self::Refused(_) => NOT_MADE,
             _ => UNKNOWN_FATE,
+        }
+    }
+}
+
+impl From<ModelError> for Cause {
+    fn from(error: ModelError) -> Self {
+        match error.kind {
+            ModelErrorKind::Refused => Self::Refused(error.message),
+            ModelErrorKind::ContextTooLong => Self::ContextTooLong(error.message),
+            _ => Self::Model(error.message),
         }
     }
 }

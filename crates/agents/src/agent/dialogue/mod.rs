@@ -53,6 +53,7 @@
 //!
 //! LLM agents of an ensemble use the same loop.
 
+mod call_ids;
 mod context_window;
 mod error;
 mod function;

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::super::Notes;
+use super::call_ids::make_unique;
 use super::tools::Calling;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
 use crate::model::{ModelQuery, ModelReply, ToolSpec, estimate_tokens};
@@ -200,10 +201,14 @@ impl Dialogue {
     ) -> Result<(Arc<[ToolSpec]>, ModelReply), Cause> {
         // Asked each time: a server may have changed its tools.
         let specs = tools.specs().await.map_err(Cause::Tools)?;
-        let reply = self.request(opening, &specs, live_output, progress).await?;
-        progress.change(|exchange| exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone()));
+        let mut reply = self.request(opening, &specs, live_output, progress).await?;
+        make_unique(&mut reply.tool_calls, [&opening.thread, &progress.lock().exchange]);
+        progress.change(|exchange| {
+            let exchange = exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone());
+            exchange.reasoned(reply.reasoning.clone())
+        });
         match reply.stop_reason {
-            StopReason::Refusal => Err(Cause::Refused(reply.text)),
+            StopReason::Refusal => Err(Cause::Refused(reply.refusal_text())),
             _ => Ok((specs, reply)),
         }
     }
@@ -245,8 +250,16 @@ impl Dialogue {
         drop(made);
         let mut conversed = progress.lock();
         conversed.warnings.extend(asked.warnings);
-        let reply = asked.result.map_err(|error| Cause::Model(error.message))?;
-        count(&reply, asked.price, system.as_deref(), &messages, &mut conversed.usage);
+        let reply = asked.result.map_err(Cause::from)?;
+        let mut used = Usage::default();
+        count(&reply, asked.price, system.as_deref(), &messages, &mut used);
+        conversed.usage = conversed.usage + used;
+        conversed.exchange = answered(
+            std::mem::take(&mut conversed.exchange),
+            &reply,
+            asked.model.as_deref(),
+            used,
+        );
         Ok(reply)
     }
 
@@ -296,6 +309,22 @@ impl Dialogue {
 
 /// The calls with which an exchange goes on, and the tools.
 type DueCalls = (Arc<[ToolSpec]>, Vec<ToolCall>);
+
+/// The exchange with what is known of the reply in the metadata of its iteration.
+fn answered(exchange: Thread, reply: &ModelReply, model: Option<&str>, used: Usage) -> Thread {
+    let tokens = json!({
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "estimated": used.estimated,
+    });
+    let exchange = match model {
+        Some(model) => exchange.noted("model", model),
+        None => exchange,
+    };
+    exchange
+        .noted("stop_reason", json!(reply.stop_reason))
+        .noted("usage", tokens)
+}
 
 /// The exchange with the ends of these calls.
 pub(super) fn with_ends(exchange: Thread, ended: Vec<ToolCall>) -> Thread {

@@ -103,6 +103,8 @@ impl Calling<'_> {
         self.live_output.receive(self.source, LiveUpdate::ToolStarted(&call));
         let begun = tokio::time::Instant::now();
         let mut ended = match error {
+            // The model's token limit has cut it off.
+            _ if call.end.is_some() => call,
             Some(error) => call.ended(ToolEnd::Error(error), 0.0),
             None => self.tools.call(call).await,
         };

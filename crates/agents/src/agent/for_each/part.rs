@@ -136,10 +136,10 @@ impl PartRun<'_> {
     /// The pause before the next attempt; `None`: there is none.
     fn pause(&self, observation: &Observation, failed: u32, used: Usage) -> Option<Duration> {
         let failure = observation.result.as_ref().err()?;
-        let repaired = failure.kind == FailureKind::Schema && self.runner.repairs;
+        let may_pass = failure.kind.may_pass(self.runner.repairs);
         let used_up = self.remaining.without(used).used_up().is_some();
         let retry = &self.runner.retry;
-        (!repaired && !used_up && failed < retry.max_attempts.get()).then(|| retry.pause_after(failed))
+        (may_pass && !used_up && failed < retry.max_attempts.get()).then(|| retry.pause_after(failed))
     }
 
     fn warning(&self, observation: &Observation) -> Option<String> {

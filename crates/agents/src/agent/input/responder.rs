@@ -154,7 +154,7 @@ async fn imagined(
         .into_iter()
         .for_each(|warning| execution.notes.warn(warning));
     let end = conversed.end.unwrap_or(Err(Cause::NotEnded));
-    let (text, _) = end.map_err(|error| Failure::new(FailureKind::Model, error.to_string()))?;
+    let (text, _) = end.map_err(|cause| Failure::new(cause.failure_kind(), cause.to_string()))?;
     booked.exchange = conversed.exchange.into_iterations();
     Ok(json!(text.trim()))
 }

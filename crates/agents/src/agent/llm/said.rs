@@ -2,7 +2,7 @@
 
 use crate::agent::dialogue::Recorded;
 use ensemble_core::runner::ExecutionRecords;
-use ensemble_core::thread::{Iteration, REJECTED, Role};
+use ensemble_core::thread::{Iteration, REJECTED, Role, StopReason};
 use ensemble_language::data::Usage;
 
 /// The iterations of one execution, whether they happened in this attempt or before it was cut short.
@@ -22,7 +22,14 @@ pub(super) enum Due {
     /// The calls of the last reply are made, or their results are sent.
     Calls,
     /// The last reply is final, and becomes the output if it can.
-    Judgement(String),
+    Judgement(String, StopReason),
+}
+
+/// Why the model stopped, as the metadata of the iteration says.
+fn stop_reason(iteration: &Iteration) -> StopReason {
+    let noted = iteration.metadata.get("stop_reason").cloned();
+    let noted = noted.and_then(|noted| serde_json::from_value(noted).ok());
+    noted.unwrap_or(StopReason::EndTurn)
 }
 
 impl Said {
@@ -49,7 +56,7 @@ impl Said {
         }
         let reply = last.messages.iter().rfind(|message| message.role == Role::Assistant);
         match reply {
-            Some(reply) if last.tool_calls.is_empty() => Due::Judgement(reply.content.clone()),
+            Some(reply) if last.tool_calls.is_empty() => Due::Judgement(reply.content.clone(), stop_reason(last)),
             _ => Due::Calls,
         }
     }

@@ -292,10 +292,14 @@ async fn a_model_that_fails_or_refuses_is_a_failure_that_has_cost_requests() {
         stop_reason: StopReason::Refusal,
         ..says("I will not").unwrap()
     };
-    for (reply, expected) in [(fails("down"), "down"), (Ok(refusal), "the model refused: I will not")] {
+    let (model, refused) = (FailureKind::Model, FailureKind::Refusal);
+    for (reply, kind, expected) in [
+        (fails("down"), model, "down"),
+        (Ok(refusal), refused, "the model refused: I will not"),
+    ] {
         let (runner, _) = runner(llm(), None, 1, vec![reply]);
         let observation = observe(&runner, execution()).await;
-        assert_eq!(observation.result, Err(Failure::new(FailureKind::Model, expected)));
+        assert_eq!(observation.result, Err(Failure::new(kind, expected)));
         assert_eq!(observation.usage.unwrap().requests, 1);
         assert_eq!(observation.exchange.len(), 1, "what was asked is told all the same");
     }
