@@ -16,6 +16,7 @@ use super::end::ExecutionEnd;
 use super::exchange::{ReplyReceived, ToolCallEnded, ToolCallStarted};
 use super::interruption::Interruption;
 use super::part::PartEnded;
+use super::permission::PermissionDecided;
 use super::reason::Reason;
 use crate::thread::Iteration;
 use ensemble_language::condition::Read;
@@ -50,6 +51,8 @@ pub enum Event {
     ExecutionStarted(ExecutionStarted),
     /// A model replied, and the execution goes on.
     ReplyReceived(Box<ReplyReceived>),
+    /// Somebody decided whether a tool may be called.
+    PermissionDecided(Box<PermissionDecided>),
     /// A tool is about to be called.
     ToolCallStarted(Box<ToolCallStarted>),
     /// A tool call ended.
@@ -426,6 +429,7 @@ impl Event {
             Self::TurnStarted(_) => "turn_started",
             Self::ExecutionStarted(_) => "execution_started",
             Self::ReplyReceived(_) => "reply_received",
+            Self::PermissionDecided(_) => "permission_decided",
             Self::ToolCallStarted(_) => "tool_call_started",
             Self::ToolCallEnded(_) => "tool_call_ended",
             Self::AttemptFailed(_) => "attempt_failed",

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::permission::{PermissionDecided, PermissionDecision};
 use crate::thread::{Iteration, ToolCall};
 use ensemble_language::data::Usage;
 
@@ -78,6 +79,8 @@ pub struct Exchange {
     pub iterations: Vec<Iteration>,
     /// The ids of the calls that were started.
     pub started: BTreeSet<Arc<str>>,
+    /// The decisions about calls, by the ids of the calls.
+    pub decided: BTreeMap<Arc<str>, PermissionDecision>,
     /// What the recorded replies, and the calls that ended, have used since the attempt began.
     pub usage: Usage,
 }
@@ -119,6 +122,12 @@ impl Exchanges {
         }
         exchange.iterations.push(event.iteration.clone());
         exchange.usage = exchange.usage + event.usage;
+    }
+
+    /// Adds a decision about a call.
+    pub fn decided(&mut self, event: &PermissionDecided) {
+        let exchange = self.0.entry(event.within.key()).or_default();
+        exchange.decided.insert(event.call.clone(), event.decision);
     }
 
     /// Adds the start of a call.

@@ -239,6 +239,12 @@ impl LoggedTurns {
                 Event::ReplyReceived(reply) => {
                     exchanges.entry(reply.within.agent.clone()).or_default().replied(&reply);
                 }
+                Event::PermissionDecided(decided) => {
+                    exchanges
+                        .entry(decided.within.agent.clone())
+                        .or_default()
+                        .decided(&decided);
+                }
                 Event::ToolCallStarted(call) => {
                     exchanges
                         .entry(call.within.agent.clone())

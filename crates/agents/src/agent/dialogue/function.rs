@@ -11,7 +11,7 @@ use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
 use crate::model::ToolSpec;
 use ensemble_core::thread::{ToolCall, ToolEnd};
-use ensemble_language::data::Usage;
+use ensemble_language::data::{Question, Usage};
 
 /// The error of a function, which goes to the model. `?` converts every error, and `.into()` converts a text.
 pub type ToolError = Box<dyn std::error::Error + Send + Sync>;
@@ -110,6 +110,10 @@ impl Tools for Functions {
             true => Box::pin(async { Admission::default() }),
             false => self.beside.admit(call),
         }
+    }
+
+    fn waits_for(&self) -> Option<Question> {
+        self.beside.waits_for()
     }
 
     fn take_usage(&self) -> Usage {

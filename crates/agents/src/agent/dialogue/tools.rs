@@ -11,7 +11,7 @@ use crate::agent::schema::Schema;
 use crate::model::ToolSpec;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
-use ensemble_language::data::Usage;
+use ensemble_language::data::{Question, Usage};
 
 /// The right of a call to run. It is given back when it is dropped.
 #[derive(Default)]
@@ -52,6 +52,11 @@ pub trait Tools: Send + Sync {
     /// Whether the call may be made once more, although it was under way when an earlier attempt was cut short.
     fn may_repeat(&self, _: &ToolCall) -> bool {
         false
+    }
+
+    /// The question of a call that came back without an end, because it waits for an answer of a person.
+    fn waits_for(&self) -> Option<Question> {
+        None
     }
 
     /// The usage of models in tools since the last call of this function.
@@ -108,6 +113,10 @@ impl Calling<'_> {
             Some(error) => call.ended(ToolEnd::Error(error), 0.0),
             None => self.tools.call(call).await,
         };
+        if ended.end.is_none() {
+            // It waits, so it is made when the execution goes on.
+            return ended;
+        }
         ended.duration = begun.elapsed().as_secs_f64();
         let usage = self.tools.take_usage();
         (self.book)(usage);

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::gate::Gate;
 use super::mcp::{Asking, Server, ServerTool};
 use super::names::Names;
+use super::permission::Permitted;
 use super::result::{capped, end_of, matched, timeout_message};
 use super::{ToolEntry, ToolRunner, ToolSettings, Toolset, agent, ensemble, script};
 use crate::agent::dialogue::{Admission, Tools};
@@ -16,7 +17,7 @@ use crate::agent::schema::Schema;
 use crate::agent::{BoxFuture, Execution, Notes, Observed, Runner};
 use crate::model::ToolSpec;
 use ensemble_core::thread::{ToolCall, ToolEnd};
-use ensemble_language::data::{JsonMap, Usage};
+use ensemble_language::data::{JsonMap, Question, Usage};
 
 /// The tools of one execution: their names for the model, and the usage of their calls.
 pub(super) struct ToolSession<'a> {
@@ -35,6 +36,8 @@ struct State<'a> {
     /// The usage since the last call of `take_usage`.
     unbooked: Usage,
     spent: Usage,
+    /// The first question for which a call waits.
+    waits_for: Option<Question>,
 }
 
 /// The tool that a name refers to.
@@ -139,10 +142,11 @@ impl<'a> ToolSession<'a> {
         }
     }
 
-    async fn perform(&self, call: &ToolCall) -> ToolEnd {
+    /// Performs a call. An error: it waits for the answer to this question.
+    async fn perform(&self, call: &ToolCall) -> Result<ToolEnd, Box<Question>> {
         let target = self.state().named.get(&call.name).cloned();
         let (Some(target), Value::Object(arguments)) = (target, &call.arguments) else {
-            return ToolEnd::Error(format!("there is no tool `{}`", call.name));
+            return Ok(ToolEnd::Error(format!("there is no tool `{}`", call.name)));
         };
         let settings = target.settings();
         let shown = match &target {
@@ -154,8 +158,10 @@ impl<'a> ToolSession<'a> {
             .permissions
             .ask(settings.permission, &shown, call, arguments, self.execution)
             .await;
-        if let Err(refused) = permitted {
-            return ToolEnd::Error(refused);
+        match permitted {
+            Permitted::Yes => {}
+            Permitted::No(refused) => return Ok(ToolEnd::Error(refused)),
+            Permitted::Waits(question) => return Err(question),
         }
         self.execution.records.call_started(&call.id).await;
         let own = match &target {
@@ -166,7 +172,7 @@ impl<'a> ToolSession<'a> {
         let end = match target {
             Target::Declared(_, tool_runner, output_schema) => match output_schema.map(Schema::compile).transpose() {
                 Ok(schema) => {
-                    let end = self.run_declared(tool_runner, &shown, call, arguments, limit).await;
+                    let end = self.run_declared(tool_runner, &shown, call, arguments, limit).await?;
                     matched(end, "`output_schema`", schema.as_ref())
                 }
                 Err(error) => ToolEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")),
@@ -180,7 +186,7 @@ impl<'a> ToolSession<'a> {
                 server.call(&member, arguments.clone(), limit, &asking).await
             }
         };
-        capped(end, settings.max_result_bytes.get())
+        Ok(capped(end, settings.max_result_bytes.get()))
     }
 
     async fn run_declared(
@@ -190,7 +196,7 @@ impl<'a> ToolSession<'a> {
         call: &ToolCall,
         arguments: &JsonMap,
         limit: Duration,
-    ) -> ToolEnd {
+    ) -> Result<ToolEnd, Box<Question>> {
         let notes = ForwardedNotes {
             notes: Notes::default(),
             tool: shown,
@@ -211,13 +217,18 @@ impl<'a> ToolSession<'a> {
             ToolRunner::Ensemble(runner) => (runner, ensemble::execution(caller, shown, &call.id, arguments)),
         };
         let observed = stopwatch.timeout(Some(limit), runner.execute(execution)).await;
+        if let Ok(Observed::NeedsInput(question)) = &observed
+            && question.permission.is_some()
+        {
+            return Err(Box::new(question.clone()));
+        }
         let left = notes.notes.take_usage();
         let told = match &observed {
             Ok(Observed::Finished(observation)) => observation.usage,
             _ => None,
         };
         self.book(told.or(left).unwrap_or_default());
-        observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), end_of)
+        Ok(observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), end_of))
     }
 
     /// Adds the usage of a tool call to the agent that made the call.
@@ -244,8 +255,13 @@ impl Tools for ToolSession<'_> {
 
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
         Box::pin(async move {
-            let end = self.perform(&call).await;
-            call.ended(end, 0.0)
+            match self.perform(&call).await {
+                Ok(end) => call.ended(end, 0.0),
+                Err(question) => {
+                    self.state().waits_for.get_or_insert(*question);
+                    call
+                }
+            }
         })
     }
 
@@ -258,6 +274,10 @@ impl Tools for ToolSession<'_> {
             Some(Target::Member(settings, _, member)) => settings.repeatable.unwrap_or(member.only_reads),
             None => true,
         }
+    }
+
+    fn waits_for(&self) -> Option<Question> {
+        self.state().waits_for.clone()
     }
 
     fn take_usage(&self) -> Usage {

@@ -17,6 +17,7 @@ use crate::conversation::event::{
 use crate::conversation::exchange::{Exchanges, Within};
 use crate::conversation::history::HistoryEntry;
 use crate::conversation::part::{EndedParts, PartEnded};
+use crate::conversation::permission::{PermissionDecided, PermissionDecision};
 use crate::conversation::reason::Reason;
 use crate::conversation::standing::{Standing, standing};
 use crate::thread::{Thread, UNKNOWN_FATE, remembered};
@@ -36,6 +37,7 @@ impl ConversationState {
             Event::TurnStarted(event) => self.turn_started(event),
             Event::ExecutionStarted(event) => self.execution_started(event),
             Event::ReplyReceived(event) => self.exchanges(&event.within, |all| all.replied(event)),
+            Event::PermissionDecided(event) => self.permission_decided(event),
             Event::ToolCallStarted(event) => self.exchanges(&event.within, |all| all.call_started(event)),
             Event::ToolCallEnded(event) => self.exchanges(&event.within, |all| all.call_ended(event)),
             Event::AttemptFailed(event) => self.attempt_failed(event),
@@ -226,6 +228,13 @@ impl ConversationState {
             // What an attempt that was cut short has used was used.
             slot.usage = Usage::sum(slot.usage, slot.exchanges.take_usage());
         }
+    }
+
+    fn permission_decided(&mut self, event: &PermissionDecided) {
+        if event.decision == PermissionDecision::Always {
+            Arc::make_mut(&mut self.permitted).insert(event.tool.clone());
+        }
+        self.exchanges(&event.within, |all| all.decided(event));
     }
 
     fn exchanges(&mut self, within: &Within, add: impl FnOnce(&mut Exchanges)) {

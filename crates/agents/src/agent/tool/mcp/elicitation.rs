@@ -232,6 +232,7 @@ impl Asking<'_> {
                 prompt: prompt.to_owned(),
                 choices: choices.to_vec(),
                 asked_by: None,
+                permission: None,
             },
             default: default.map(Arc::from),
             timeout: None,
