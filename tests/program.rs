@@ -35,6 +35,7 @@ mod program {
     mod model_replies;
     mod model_requests;
     mod models;
+    mod parts;
     mod providers;
     mod runs;
     mod scripts;

@@ -366,7 +366,8 @@ pub struct RunEnded {
     /// The condition that could not be evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionFailure>,
-    /// The agents that were never executed, in declaration order.
+    /// The agents that were never executed, in declaration order. An agent some of whose parts ended is not
+    /// among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_run: Vec<NotRun>,
     /// Warnings about the result.

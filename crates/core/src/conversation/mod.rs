@@ -18,6 +18,7 @@ mod reason;
 mod result;
 mod standing;
 mod state;
+mod unfinished;
 
 pub use end::ExecutionEnd;
 pub use event::{
@@ -38,3 +39,4 @@ pub(crate) use standing::{DependencyFact, Unfulfilled, dependency_fact, is_unsee
 pub use standing::{Standing, standing};
 pub(crate) use state::AGENT_REQUESTS;
 pub use state::{AgentState, ConversationState, OpenExecution, OpenTurn, Slot};
+pub use unfinished::{Unfinished, UnfinishedParts, UnfinishedReason};

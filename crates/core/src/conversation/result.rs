@@ -38,6 +38,7 @@ impl Serialize for RunResult<'_> {
         map.serialize_entry("final_state", &**state.context())?;
         map.serialize_entry("conversation_history", &History(state))?;
         map.serialize_entry("not_run", ended.map_or(&[][..], |ended| &ended.not_run))?;
+        map.serialize_entry("unfinished", &state.unfinished().collect::<Vec<_>>())?;
         map.serialize_entry("usage", &Usage(state))?;
         let of_result = ended.map_or(&[][..], |ended| &ended.warnings);
         let warnings: Vec<&String> = state.warnings().iter().chain(of_result).collect();

@@ -8,7 +8,9 @@
 //! reports an event, and the start of a turn with one agent is appended together with the start of its execution.
 
 #[cfg(test)]
-mod tests;
+mod part_tests;
+#[cfg(test)]
+pub(crate) mod tests;
 mod turn;
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! One part: its attempts, their time limit and pauses, and what is logged of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,6 +9,7 @@ use super::ForEachRunner;
 use crate::agent::{Execution, Notes, Observation, Observed};
 use ensemble_core::conversation::{ExecutionEnd, Interruption, PartEnded};
 use ensemble_core::runner::{ExecutionRecords, Part, Parts};
+use ensemble_core::stopwatch::Stopwatch;
 use ensemble_language::data::{Failure, FailureKind, Question, Remaining, Usage, digest};
 
 /// The key of an output that asks for executions of other agents.
@@ -31,7 +32,26 @@ pub(super) struct PartRun<'a> {
     pub(super) from_run: &'a Parts,
     pub(super) part: Arc<Part>,
     pub(super) notes: Notes,
+    pub(super) latest: LatestAttempt,
     pub(super) remaining: Remaining,
+}
+
+/// The attempt of a part that started last: its number and its time. Clones share it, so that it is known of a part that
+/// is stopped.
+#[derive(Clone, Default)]
+pub(super) struct LatestAttempt(Arc<Mutex<Option<(u32, Stopwatch)>>>);
+
+impl LatestAttempt {
+    fn begin(&self, attempt: u32, stopwatch: &Stopwatch) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((attempt, stopwatch.clone()));
+    }
+
+    /// The number of the attempt, and the seconds since it started; `None`: none has started.
+    pub(super) fn number_and_seconds(&self) -> Option<(u32, f64)> {
+        let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (attempt, stopwatch) = latest.as_ref()?;
+        Some((*attempt, stopwatch.since_start().as_secs_f64()))
+    }
 }
 
 impl PartRun<'_> {
@@ -57,6 +77,7 @@ impl PartRun<'_> {
                 ..self.first()
             };
             let (attempt, stopwatch) = (execution.attempt, execution.stopwatch.clone());
+            self.latest.begin(attempt, &stopwatch);
             let performed = self.runner.runner.execute(execution);
             let timeout = self.runner.timeout;
             let observed = stopwatch.timeout(timeout, performed).await.unwrap_or_else(|_| {

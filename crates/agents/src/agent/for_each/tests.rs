@@ -17,6 +17,8 @@ use ensemble_language::source::Source;
 enum Does {
     Says(i64),
     Fails,
+    /// It fails once, and then says this.
+    Recovers(i64),
     /// It never ends by itself.
     Hangs,
 }
@@ -68,6 +70,10 @@ impl Runner for Obeys {
             }
             match self.items[at] {
                 Does::Says(n) => Observed::success([("n".to_owned(), n.into())].into_iter().collect()),
+                Does::Recovers(_) if execution.last_failure.is_none() => {
+                    Observed::failure(FailureKind::Exit, "at first")
+                }
+                Does::Recovers(n) => Observed::success([("n".to_owned(), n.into())].into_iter().collect()),
                 Does::Fails => Observed::failure(FailureKind::Exit, format!("no {at}")),
                 Does::Hangs => std::future::pending().await,
             }
@@ -124,7 +130,15 @@ fn for_each(rest: &str, obeys: Arc<Obeys>) -> ForEachRunner {
         .ensemble
         .unwrap_or_else(|| panic!("{text}: {:?}", loaded.findings));
     let spec = ensemble.agents[0].for_each.clone().expect("a list");
-    ForEachRunner::new(&agent("a", ensemble.agents[0].kind.clone(), &[]), &spec, obeys).expect("a sound list")
+    let mut spec_of_agent = agent("a", ensemble.agents[0].kind.clone(), &[]);
+    if obeys.items.iter().any(|does| matches!(does, Does::Recovers(_))) {
+        spec_of_agent.retry = Retry {
+            max_attempts: 2.try_into().expect("not 0"),
+            delay: Duration::ZERO,
+            ..Retry::default()
+        };
+    }
+    ForEachRunner::new(&spec_of_agent, &spec, obeys).expect("a sound list")
 }
 
 fn result(observed: Observed) -> Result<Value, Failure> {
@@ -199,7 +213,11 @@ fn when_the_time_is_up_open_parts_have_failed_and_are_logged() {
 }
 
 fn does() -> impl Strategy<Value = Does> {
-    prop_oneof![4 => (0_i64..4).prop_map(Does::Says), 1 => Just(Does::Fails)]
+    prop_oneof![
+        4 => (0_i64..4).prop_map(Does::Says),
+        1 => Just(Does::Fails),
+        1 => (0_i64..4).prop_map(Does::Recovers),
+    ]
 }
 
 proptest! {
@@ -237,7 +255,8 @@ proptest! {
         let runner = for_each(&rest, Obeys::new(&items, &[]));
         let expected = result(on_one_thread(runner.execute(whole.execution)));
         let logged: Vec<PartEnded> = std::iter::from_fn(|| part(&mut whole.logged)).collect();
-        prop_assert_eq!(logged.len(), items.len());
+        let finals = logged.iter().filter(|part| part.is_final()).count();
+        prop_assert_eq!(finals, items.len());
         for kept in 0..=logged.len() {
             let mut before = EndedParts::default();
             logged[..kept].iter().for_each(|part| before.add(part, Vec::new()));
@@ -245,8 +264,13 @@ proptest! {
             let runner = for_each(&rest, obeys.clone());
             let ended = result(on_one_thread(runner.execute(around(before).execution)));
             prop_assert_eq!(&ended, &expected);
-            let again = logged[..kept].iter().any(|part| obeys.started().contains(&(part.part as usize)));
-            prop_assert!(!again);
+            let starts_of = |part: &PartEnded| obeys.started().iter().filter(|at| **at == part.part as usize).count();
+            let is_again = |part: &PartEnded| match part.is_final() {
+                true => starts_of(part) > 0,
+                // The failed attempt counts: one more follows, and no more.
+                false => starts_of(part) > 1,
+            };
+            prop_assert!(!logged[..kept].iter().any(is_again));
         }
     }
 }
@@ -292,4 +316,50 @@ fn attempts_of_a_part_count_on_from_those_of_the_execution() {
         .map(|part| part.is_final())
         .collect();
     assert_eq!(pauses, [false, true]);
+}
+
+/// Fails at once the first time, and hangs the second time.
+#[derive(Default)]
+struct FailsThenHangs(AtomicUsize);
+
+impl Runner for FailsThenHangs {
+    fn execute(&self, _execution: Execution) -> BoxFuture<'_, Observed> {
+        Box::pin(async move {
+            match self.0.fetch_add(1, Ordering::SeqCst) {
+                0 => Observed::failure(FailureKind::Exit, "no"),
+                _ => std::future::pending().await,
+            }
+        })
+    }
+}
+
+#[test]
+fn a_part_that_is_stopped_has_the_number_and_the_time_of_its_attempt() {
+    const TAKES: Duration = Duration::from_millis(20);
+    let text = "name: e\nagents: [{name: a, script: a, for_each: {times: 1}}]\n";
+    let ensemble = load(&Source::new("a.yaml", text)).ensemble.expect("an ensemble");
+    let spec = ensemble.agents[0].for_each.clone().expect("a list");
+    let mut retried = agent("a", ensemble.agents[0].kind.clone(), &[]);
+    retried.retry = Retry {
+        max_attempts: 2.try_into().expect("not 0"),
+        delay: Duration::ZERO,
+        ..Retry::default()
+    };
+    let hangs = Arc::new(FailsThenHangs::default());
+    let runner = ForEachRunner::new(&retried, &spec, hangs.clone()).expect("a sound list");
+    let mut around = around(EndedParts::default());
+    on_one_thread(async {
+        let ends = async {
+            while hangs.0.load(Ordering::SeqCst) < 2 {
+                tokio::task::yield_now().await;
+            }
+            tokio::time::sleep(TAKES).await;
+            around.time.send_replace(true);
+        };
+        tokio::join!(runner.execute(around.execution), ends).0
+    });
+    let logged: Vec<PartEnded> = std::iter::from_fn(|| part(&mut around.logged)).collect();
+    let attempts: Vec<u32> = logged.iter().map(|part| part.attempt).collect();
+    assert_eq!(attempts, [1, 2]);
+    assert!(logged[1].execution_time >= TAKES.as_secs_f64(), "{:?}", logged[1]);
 }

@@ -59,7 +59,7 @@ enum ToolEntry {
         settings: ToolSettings,
         description: String,
         parameters: Value,
-        output_schema: Option<Value>,
+        output_schema: Option<Box<Value>>,
         tool_runner: ToolRunner,
     },
     Server {
@@ -120,7 +120,7 @@ impl Toolset {
                 settings: ToolSettings::of(name, tool),
                 description: tool.description.clone().unwrap_or_default(),
                 parameters,
-                output_schema: tool.output_schema.clone(),
+                output_schema: tool.output_schema.clone().map(Box::new),
                 tool_runner,
             });
         }

@@ -81,7 +81,7 @@ impl<'a> ToolSession<'a> {
                     let name = names.take(&settings.name);
                     named.insert(
                         name.clone(),
-                        Target::Declared(settings, tool_runner, output_schema.as_ref()),
+                        Target::Declared(settings, tool_runner, output_schema.as_deref()),
                     );
                     specs.push(ToolSpec {
                         name,
