@@ -1,6 +1,7 @@
 //! Tools of MCP servers: what a user sees of their results, of their questions, and of servers over HTTP that refuse.
 
 use crate::support::Workspace;
+use crate::support::exchange::tool_calls;
 use crate::support::files::read;
 use crate::support::server::{Answer, Asked, Part, Server, nowhere};
 use crate::support::terminal::Terminal;
@@ -31,10 +32,7 @@ fn stdio(tools: &[&str]) -> Workspace {
 
 /// The results and errors of all calls of the run.
 fn ends(workspace: &Workspace) -> Vec<Result<Value, String>> {
-    let journal = workspace.journal();
-    let finished = journal.iter().filter(|record| record["event"] == "execution_finished");
-    let exchange = finished.flat_map(|record| record["data"]["exchange"].as_array().cloned().unwrap_or_default());
-    let calls = exchange.flat_map(|iteration| iteration["tool_calls"].as_array().cloned().unwrap_or_default());
+    let calls = tool_calls(&workspace.journal(), "a", 1).into_iter().flatten();
     calls
         .map(|call| match call.get("error") {
             Some(error) => Err(error.as_str().expect("a text").to_owned()),

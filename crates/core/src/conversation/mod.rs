@@ -19,6 +19,7 @@ mod result;
 mod standing;
 mod state;
 mod unfinished;
+mod within;
 
 pub use end::ExecutionEnd;
 pub use event::{
@@ -26,7 +27,7 @@ pub use event::{
     InputRequested, MessageAdded, NotRun, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted, Start,
     TurnFinished, TurnStarted, Waiting,
 };
-pub use exchange::{Exchange, Exchanges, ReplyReceived, ToolCallEnded, ToolCallStarted, Within};
+pub use exchange::{Exchange, Exchanges, ReplyReceived, ToolCallEnded, ToolCallStarted};
 pub use given::RunValue;
 pub use history::HistoryEntry;
 pub use interruption::{Canceller, Interruption};
@@ -40,3 +41,4 @@ pub use standing::{Standing, standing};
 pub(crate) use state::AGENT_REQUESTS;
 pub use state::{AgentState, ConversationState, OpenExecution, OpenTurn, Slot};
 pub use unfinished::{Unfinished, UnfinishedParts, UnfinishedReason};
+pub use within::Within;

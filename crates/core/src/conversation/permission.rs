@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::exchange::Within;
+use super::within::Within;
 
 /// Somebody decided about a tool call that needs permission.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,12 +14,13 @@ use crate::conversation::event::{
     AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, MessageAdded, Record, RunResumed,
     RunStarted, TurnFinished, TurnStarted,
 };
-use crate::conversation::exchange::{Exchanges, Within};
+use crate::conversation::exchange::Exchanges;
 use crate::conversation::history::HistoryEntry;
 use crate::conversation::part::{EndedParts, PartEnded};
 use crate::conversation::permission::{PermissionDecided, PermissionDecision};
 use crate::conversation::reason::Reason;
 use crate::conversation::standing::{Standing, standing};
+use crate::conversation::within::Within;
 use crate::thread::{Thread, UNKNOWN_FATE, remembered};
 use ensemble_language::data::{Context, Failure, Usage, digest};
 use ensemble_language::ensemble::{AgentKind, Memory, OnError};
