@@ -30,6 +30,7 @@ mod program {
     mod listing;
     mod lookback;
     mod man;
+    mod mcp;
     mod model_ends;
     mod model_pace;
     mod model_reasoning;

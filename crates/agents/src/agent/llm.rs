@@ -25,7 +25,7 @@ use super::scope::{listens_to, scope, warn_of_missed};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{Link, Model};
 use ensemble_core::thread::{ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
+use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
 use ensemble_language::template::{Template, TemplateError, task_text};
 
@@ -123,6 +123,9 @@ impl LlmRunner {
             Ok(task) => self.converse(&execution, &task, &mut said, &mut spent).await,
             Err(failure) => Err(failure),
         };
+        if let Some(question) = said.waits_for.take() {
+            return Observed::NeedsInput(question);
+        }
         if execution.records.is_inside_a_call() {
             // The call that contains the agent has only its output.
             said.record(&execution.records, spent).await;
@@ -277,6 +280,9 @@ impl LlmRunner {
             execution.notes.warn(warning);
         }
         let end = conversed.end.unwrap_or(Err(Cause::NotEnded));
+        if let Err(Cause::Waits(question)) = &end {
+            said.waits_for = Some(Question::clone(question));
+        }
         if let Some(warning) = incomplete(&end) {
             execution.notes.warn(warning);
         }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
 use ensemble_core::conversation::{
-    AttemptFailed, Event, ExecutionFinished, PartEnded, Record, Start, TurnStarted, Within,
+    AttemptFailed, Event, ExecutionFinished, PartEnded, PermissionDecided, Record, Start, TurnStarted, Within,
 };
 use ensemble_core::thread::{Iteration, ToolCall};
 use ensemble_language::data::Usage;
@@ -55,6 +55,11 @@ impl Story {
             Event::ReplyReceived(reply) => {
                 if let (Some(execution), true) = (self.execution(&reply.within.agent), is_own(&reply.within)) {
                     execution.add_iteration(&reply.iteration);
+                }
+            }
+            Event::PermissionDecided(decided) => {
+                if let Some(execution) = self.execution(&decided.within.agent) {
+                    execution.permissions.push(PermissionDecided::clone(decided));
                 }
             }
             Event::RequestStopped(_) | Event::ToolCallStarted(_) => {}
@@ -194,6 +199,7 @@ impl Execution {
             question: None,
             finished: None,
             tool_calls: Vec::new(),
+            permissions: Vec::new(),
             dropped: None,
             usage: None,
             parts: Vec::new(),

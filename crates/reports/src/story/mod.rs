@@ -19,8 +19,8 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use ensemble_core::conversation::{
-    CompletionReason, ExecutionFinished, Interruption, PartEnded, RequestsByTarget, RunEnded, RunStarted, TurnFinished,
-    Waiting,
+    CompletionReason, ExecutionFinished, Interruption, PartEnded, PermissionDecided, RequestsByTarget, RunEnded,
+    RunStarted, TurnFinished, Waiting,
 };
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
@@ -130,6 +130,8 @@ pub struct Execution {
     pub finished: Option<ExecutionFinished>,
     /// The tool calls of its model until now, those of attempts that failed or were cut short included.
     pub tool_calls: Vec<ToolCall>,
+    /// The decisions about tool calls that need permission, in order.
+    pub permissions: Vec<PermissionDecided>,
     /// The messages that its model did not receive, as the thread notes them.
     pub dropped: Option<Value>,
     /// The usage of all attempts.

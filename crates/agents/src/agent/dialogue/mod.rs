@@ -75,7 +75,7 @@ pub(in crate::agent) use round::count;
 pub use round::{Ended, Progress, Recorded, RoundOutcome, RoundRequest};
 pub use step::{Calls, Step};
 pub use stream::{DialogueStream, Piece};
-pub use tools::{NoTools, Tools};
+pub use tools::{Admission, NoTools, Tools};
 #[cfg(feature = "typed")]
 pub use typed::{Answer, MAX_CORRECTIONS};
 pub use window::{Window, WindowError, WindowInput, WindowOutput};

@@ -30,6 +30,7 @@ fn llm() -> Llm {
         context_window: None,
         tools: Vec::new(),
         max_iterations: Llm::MAX_ITERATIONS,
+        max_parallel_tools: Llm::MAX_PARALLEL_TOOLS,
     }
 }
 

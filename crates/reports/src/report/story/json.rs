@@ -102,6 +102,7 @@ fn execution(execution: &Execution) -> Value {
         "handles": execution.handles,
         "attempts": execution.attempts.iter().map(attempt).collect::<Vec<_>>(),
         "tool_calls": execution.tool_calls,
+        "permissions": execution.permissions,
         "dropped": execution.dropped,
         "output": execution.output(),
         "failure": execution.failure(),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::lines::{INDENT, as_written, given, mark, stopped, time, totals, under_way, words};
+use super::lines::{INDENT, as_written, decision_line, given, mark, stopped, time, totals, under_way, words};
 use super::next::{Driver, next, quoted};
 use crate::report::console::{call_line, is_long, result_line};
 use crate::report::context_window;
@@ -249,6 +249,10 @@ impl StoryPrinter {
             let (called, ended) = (call_line(call, self.whole), result_line(call, self.whole));
             let lines = format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n");
             text.push_str(&self.width.sentences(&lines));
+        }
+        for decided in &execution.permissions {
+            let line = format!("    {DIM}· {}{DIM:#}\n", decision_line(decided));
+            text.push_str(&self.width.sentences(&line));
         }
         for attempt in &execution.attempts {
             let number = attempt.attempt;
