@@ -29,6 +29,10 @@ mod program {
     mod listing;
     mod lookback;
     mod man;
+    mod model_ends;
+    mod model_reasoning;
+    mod model_replies;
+    mod model_requests;
     mod models;
     mod parts;
     mod providers;

@@ -6,6 +6,7 @@
 mod counts;
 mod end;
 mod event;
+mod exchange;
 mod given;
 mod history;
 mod interruption;
@@ -24,6 +25,7 @@ pub use event::{
     InputRequested, MessageAdded, NotRun, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted, Start,
     TurnFinished, TurnStarted, Waiting,
 };
+pub use exchange::{Exchange, Exchanges, ReplyReceived, ToolCallEnded, ToolCallStarted, Within};
 pub use given::RunValue;
 pub use history::HistoryEntry;
 pub use interruption::{Canceller, Interruption};

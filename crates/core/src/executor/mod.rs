@@ -97,7 +97,7 @@ impl Executor<'_> {
             turn: turn.turn,
             agent: start.agent.clone(),
             execution: start.execution,
-            attempt: 1,
+            attempt: state.first_attempt(&start.agent),
         };
         let (seq, at) = (state.next_seq(), self.clock.now());
         let record = |seq, event| Record { seq, at, event };

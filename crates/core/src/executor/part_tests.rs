@@ -54,8 +54,7 @@ pub(super) fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: Execution
                     pause,
                     reused: false,
                 };
-                let log = parts.log.as_ref().expect("somebody keeps them");
-                log.send(ended).expect("the run goes on");
+                execution.records.part_ended(ended);
             };
             let failed = || ExecutionEnd::Failed(Failure::new(FailureKind::Exit, format!("luck {luck}")));
             if luck.is_multiple_of(3) && !parts.before.failed.contains_key(&key) {

@@ -35,7 +35,7 @@ pub(super) fn reason(
 /// The first limit that is reached, in order of precedence.
 fn limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, String)> {
     let limits = &plan.ensemble().limits;
-    let usage = state.usage();
+    let usage = state.leg_usage();
     let tokens = usage.input_tokens + usage.output_tokens;
     if let Some(budget) = limits.max_total_tokens.filter(|budget| tokens >= *budget) {
         let detail = format!("max_total_tokens {budget} was reached: {tokens} tokens");

@@ -7,6 +7,8 @@
 
 mod json;
 mod live_output;
+mod reasoning;
+mod remembered;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -15,6 +17,8 @@ pub mod window;
 
 pub use json::ThreadError;
 pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
+pub use reasoning::Reasoning;
+pub use remembered::{REJECTED, TASK, UNKNOWN_FATE, remembered};
 pub use saved::exchange;
 pub use tool_call::{ToolCall, ToolEnd};
 
@@ -61,6 +65,9 @@ pub struct Message {
     /// iteration contains the calls beside its messages; [`Thread::to_messages`] fills it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
+    /// Assistant: what the model thought before this message, if the provider tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<Reasoning>,
 }
 
 /// One request with its reply, and the tools that the reply called.
@@ -99,6 +106,7 @@ impl Message {
             role,
             content: content.into(),
             tool_calls: Vec::new(),
+            reasoning: None,
         }
     }
 }
@@ -145,6 +153,17 @@ impl Thread {
         if let Some(current) = self.iterations.last_mut() {
             current.messages.push(Message::new(Role::Assistant, content));
             current.tool_calls.extend(tool_calls);
+        }
+        self
+    }
+
+    /// Adds what the model thought to its latest reply.
+    #[must_use]
+    pub fn reasoned(mut self, reasoning: Option<Reasoning>) -> Self {
+        let current = self.iterations.last_mut().map(|current| &mut current.messages);
+        let reply = current.and_then(|messages| messages.iter_mut().rfind(|one| one.role == Role::Assistant));
+        if let Some(reply) = reply {
+            reply.reasoning = reasoning;
         }
         self
     }

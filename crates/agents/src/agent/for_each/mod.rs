@@ -234,7 +234,8 @@ impl<'a> Performing<'a> {
             let end = match (before, known) {
                 (Some(before), _) => before.end.clone(),
                 (None, Some(known)) => {
-                    part::log(self.from_run, part::copied(self.execution, part, known));
+                    let copied = part::copied(self.execution, part, known);
+                    self.execution.records.part_ended(copied);
                     known.end.clone()
                 }
                 (None, None) => continue,
@@ -282,7 +283,7 @@ impl<'a> Performing<'a> {
             warnings: left.warnings,
             ..part::ended(self.execution, &self.list[at], ExecutionEnd::Failed(failure.clone()))
         };
-        part::log(self.from_run, ended);
+        self.execution.records.part_ended(ended);
         self.note(at, Err(failure));
     }
 

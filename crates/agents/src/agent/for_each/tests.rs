@@ -6,7 +6,8 @@ use tokio::sync::{mpsc, watch};
 
 use super::*;
 use crate::agent::fixtures::{agent, execution};
-use ensemble_core::conversation::{ConversationState, EndedParts, ThreadsByKey};
+use ensemble_core::conversation::{ConversationState, EndedParts, Event, ThreadsByKey, Within};
+use ensemble_core::runner::{ExecutionRecords, ToLog};
 use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::Source;
@@ -82,9 +83,17 @@ impl Runner for Obeys {
 
 /// The parts of an execution: what was logged of them, and what tells that the time is up.
 struct Around {
-    logged: mpsc::UnboundedReceiver<PartEnded>,
+    logged: mpsc::UnboundedReceiver<ToLog>,
     time: watch::Sender<bool>,
     execution: Execution,
+}
+
+/// The next part that was logged.
+fn part(logged: &mut mpsc::UnboundedReceiver<ToLog>) -> Option<PartEnded> {
+    match logged.try_recv().ok()?.event {
+        Event::PartEnded(part) => Some(*part),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn around(before: EndedParts) -> Around {
@@ -98,7 +107,6 @@ fn around(before: EndedParts) -> Around {
         before,
         known: Arc::default(),
         threads: Arc::new(ThreadsByKey::new()),
-        log: Some(log),
         time_is_up: time.subscribe(),
     };
     Around {
@@ -106,6 +114,7 @@ fn around(before: EndedParts) -> Around {
         time,
         execution: Execution {
             parts: Some(Box::new(parts)),
+            records: ExecutionRecords::new(log, Within::default(), None),
             ..execution("a", 1)
         },
     }
@@ -197,7 +206,7 @@ fn when_the_time_is_up_open_parts_have_failed_and_are_logged() {
         .map(|one| &one["kind"])
         .collect();
     assert_eq!(kinds, ["timeout", "timeout"]);
-    let logged: Vec<u32> = std::iter::from_fn(|| around.logged.try_recv().ok())
+    let logged: Vec<u32> = std::iter::from_fn(|| part(&mut around.logged))
         .map(|part| part.part)
         .collect();
     assert_eq!(logged, [0, 1, 2]);
@@ -245,12 +254,12 @@ proptest! {
         let mut whole = around(EndedParts::default());
         let runner = for_each(&rest, Obeys::new(&items, &[]));
         let expected = result(on_one_thread(runner.execute(whole.execution)));
-        let logged: Vec<PartEnded> = std::iter::from_fn(|| whole.logged.try_recv().ok()).collect();
+        let logged: Vec<PartEnded> = std::iter::from_fn(|| part(&mut whole.logged)).collect();
         let finals = logged.iter().filter(|part| part.is_final()).count();
         prop_assert_eq!(finals, items.len());
         for kept in 0..=logged.len() {
             let mut before = EndedParts::default();
-            logged[..kept].iter().for_each(|part| before.add(part));
+            logged[..kept].iter().for_each(|part| before.add(part, Vec::new()));
             let obeys = Obeys::new(&items, &[]);
             let runner = for_each(&rest, obeys.clone());
             let ended = result(on_one_thread(runner.execute(around(before).execution)));
@@ -303,7 +312,7 @@ fn attempts_of_a_part_count_on_from_those_of_the_execution() {
     assert_eq!(result(ended).expect("a success")["count"], 1);
     let given = fails.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     assert_eq!(given, [(2, 1, false), (3, 0, true)]);
-    let pauses: Vec<bool> = std::iter::from_fn(|| around.logged.try_recv().ok())
+    let pauses: Vec<bool> = std::iter::from_fn(|| part(&mut around.logged))
         .map(|part| part.is_final())
         .collect();
     assert_eq!(pauses, [false, true]);
@@ -349,7 +358,7 @@ fn a_part_that_is_stopped_has_the_number_and_the_time_of_its_attempt() {
         };
         tokio::join!(runner.execute(around.execution), ends).0
     });
-    let logged: Vec<PartEnded> = std::iter::from_fn(|| around.logged.try_recv().ok()).collect();
+    let logged: Vec<PartEnded> = std::iter::from_fn(|| part(&mut around.logged)).collect();
     let attempts: Vec<u32> = logged.iter().map(|part| part.attempt).collect();
     assert_eq!(attempts, [1, 2]);
     assert!(logged[1].execution_time >= TAKES.as_secs_f64(), "{:?}", logged[1]);

@@ -121,7 +121,7 @@ impl Human {
     }
 
     fn cost(&self, state: &ConversationState) -> String {
-        let usage = state.usage();
+        let usage = state.usage_until_now();
         let simulated = state.started().map_or(&[][..], |started| &started.simulated);
         let mut text = String::new();
         if usage.requests > 0 {
