@@ -47,5 +47,6 @@ mod program {
     mod stories;
     mod sub_ensembles;
     mod tools;
+    mod unwritten;
     mod validating;
 }

@@ -19,7 +19,7 @@ use self::said::{Due, Said};
 use super::build_error::{BuildError, compile_template};
 use super::dialogue::{Cause, Dialogue, NoTools, RoundRequest, Tools, Window};
 use super::repair::{correction, mismatch};
-use super::reply::{checked, output_of};
+use super::reply::{checked, output_of, output_of_asked, quotes_requests};
 use super::schema::Schema;
 use super::scope::{listens_to, scope, warn_of_missed};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
@@ -43,8 +43,14 @@ pub struct LlmRunner {
     /// The maximum number of replies in one attempt, including those that do not match the schema.
     max_tries: u32,
     max_iterations: u32,
+    /// The agent may request other agents.
+    triggers: bool,
     listens_to: Arc<[Arc<str>]>,
 }
+
+/// The warning about requests that are not taken.
+const QUOTED_REQUESTS: &str = "the reply has `agent_requests` inside other text, so they are ignored; they count in a reply that is one \
+     JSON object and nothing else";
 
 /// Gives the tools of an agent for one execution.
 pub trait ToolSource: Send + Sync {
@@ -104,6 +110,7 @@ impl LlmRunner {
                 .map_err(BuildError::Schema)?,
             max_tries: agent.retry.max_attempts.get(),
             max_iterations: llm.max_iterations.get(),
+            triggers: agent.conversation.triggers_conversation,
             listens_to: listens_to(agent),
             tool_source: options.tool_source,
             live_output: options.live_output,
@@ -179,12 +186,11 @@ impl LlmRunner {
                     self.round(opening, &*tools, execution, said, spent).await?
                 }
             };
-            let output = output_of(&reply);
-            let errors = match &self.schema {
-                Some((schema, _)) => schema.errors(&checked(&output)),
-                None => Vec::new(),
-            };
+            let (output, errors) = self.judged(&reply);
             if errors.is_empty() {
+                if self.triggers && quotes_requests(&reply) {
+                    execution.notes.warn(QUOTED_REQUESTS);
+                }
                 return Ok(output);
             }
             let errors = match stop_reason {
@@ -216,6 +222,16 @@ impl LlmRunner {
             Some((_, schema)) => format!("{text}\n\nThe schema is:\n{schema}"),
             None => text,
         }
+    }
+
+    /// The output of a reply, and how it differs from the schema.
+    fn judged(&self, reply: &str) -> (JsonMap, Vec<String>) {
+        let Some((schema, _)) = &self.schema else {
+            return (output_of(reply), Vec::new());
+        };
+        let output = output_of_asked(reply);
+        let errors = schema.errors(&checked(&output));
+        (output, errors)
     }
 
     /// How many requests of `max_iterations` the execution has left.

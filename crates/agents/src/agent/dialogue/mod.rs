@@ -87,6 +87,7 @@ pub use ensemble_language::ensemble::{ContextWindow, Profile, Reply, Strategy};
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -144,7 +145,7 @@ impl Dialogue {
             max_iterations: MAX_ITERATIONS,
             #[cfg(feature = "typed")]
             max_corrections: MAX_CORRECTIONS,
-            now: Arc::new(Utc::now),
+            now: Arc::new(|| SystemTime::now().into()),
         }
     }
 
