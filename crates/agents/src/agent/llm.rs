@@ -175,7 +175,10 @@ impl LlmRunner {
         loop {
             left -= 1;
             let thread = (*remembered).clone().followed_by(said.iterations().to_vec());
-            let opening = self.opening(execution, task, thread, text, *spent);
+            let opening = RoundRequest {
+                earlier: remembered.message_count(),
+                ..self.opening(execution, task, thread, text, *spent)
+            };
             let (reply, exchange) = self.round(opening, &*tools, execution, spent).await;
             *said = std::mem::take(said).followed_by(exchange.into_iterations());
             let output = output_of(&reply?);
@@ -195,6 +198,7 @@ impl LlmRunner {
 
     fn opening(&self, execution: &Execution, task: &Task, thread: Thread, text: String, spent: Usage) -> RoundRequest {
         RoundRequest {
+            earlier: thread.message_count(),
             thread: Arc::new(thread),
             text,
             systems: task.systems.clone(),

@@ -242,6 +242,11 @@ impl Thread {
         self.iterations.iter().flat_map(Iteration::to_messages).collect()
     }
 
+    /// The number of messages.
+    pub fn message_count(&self) -> usize {
+        self.iterations.iter().map(|iteration| iteration.messages.len()).sum()
+    }
+
     /// The first message of the user.
     pub fn initial_query(&self) -> Option<&str> {
         let messages = self.iterations.iter().flat_map(|iteration| &iteration.messages);

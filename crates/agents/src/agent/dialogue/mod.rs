@@ -296,6 +296,7 @@ impl Dialogue {
     fn opening(&self, thread: Thread, text: String, max_requests: u32) -> RoundRequest {
         RoundRequest {
             requests_made: round::requests(&thread),
+            earlier: thread.message_count(),
             thread: Arc::new(thread),
             text,
             systems: Vec::new(),

@@ -19,6 +19,8 @@ use ensemble_language::ensemble::Price;
 pub struct RoundRequest {
     /// The thread before the round.
     pub thread: Arc<Thread>,
+    /// The number of messages of the thread before the present execution, whose task is the next message.
+    pub earlier: usize,
     /// The new user message.
     pub text: String,
     /// The system message for each profile in the chain of the model. If this is empty, that of the dialogue is used.
@@ -204,6 +206,7 @@ impl Dialogue {
             WindowInput {
                 system,
                 messages,
+                task: opening.earlier,
                 source: &opening.source,
                 requests_made: opening.requests_made + conversed.usage.own_requests(),
                 before: last_dropped(&conversed.exchange).or_else(|| last_dropped(&opening.thread)),

@@ -173,6 +173,7 @@ async fn a_model_that_never_stops_calling_is_stopped() {
 fn opening(remaining: Remaining) -> RoundRequest {
     RoundRequest {
         thread: Arc::default(),
+        earlier: 0,
         text: "go".into(),
         systems: Vec::new(),
         source: ensemble_core::thread::ExecutionRef {

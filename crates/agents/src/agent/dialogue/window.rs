@@ -19,6 +19,8 @@ pub struct WindowInput<'a> {
     pub system: Option<&'a str>,
     /// The messages of the thread, including the new user message.
     pub messages: Vec<Message>,
+    /// The index of the task of the present execution, which is always sent.
+    pub task: usize,
     /// The execution that makes the request.
     pub source: &'a ExecutionRef,
     /// The number of earlier requests of the agent.

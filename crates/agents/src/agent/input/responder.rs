@@ -128,6 +128,7 @@ async fn imagined(
 ) -> Result<Value, Failure> {
     let opening = RoundRequest {
         thread: Arc::default(),
+        earlier: 0,
         text: asked,
         systems,
         source: ExecutionRef {

@@ -1,3 +1,5 @@
+mod limits;
+
 use std::num::NonZeroU32;
 use std::sync::Mutex;
 
@@ -62,7 +64,7 @@ fn summarizing(max_tokens: u64) -> ContextWindow {
 
 /// Questions and answers of ten words each, then a question.
 fn talk(turns: usize) -> Vec<Message> {
-    let said = |role, at: usize| Message::new(role, format!("number {at} {}", "word ".repeat(8).trim_end()));
+    let said = |role, at: usize| Message::new(role, format!("number {at} {}", "word ".repeat(9).trim_end()));
     let turn = |at| [said(Role::User, at), said(Role::Assistant, at)];
     let mut messages: Vec<Message> = (1..=turns).flat_map(turn).collect();
     messages.push(said(Role::User, turns + 1));
@@ -78,6 +80,10 @@ async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>
     };
     let sending = WindowInput {
         system: Some("Be brief please."),
+        task: messages
+            .iter()
+            .rposition(|one| one.role == Role::User)
+            .unwrap_or_default(),
         messages,
         source: &source,
         requests_made: 4,

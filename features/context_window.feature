@@ -1,0 +1,145 @@
+Feature: Context windows
+  A long thread is cut before it is sent. A tool call is never separated from its result, and the record stays whole.
+
+  Background:
+    Given the Rhai script "dig.rhai":
+      """
+      let found = "";
+      for metre in 0..40 { found += `metre ${metre}: sand; `; }
+      `hole ${parameters.n}: ${found}`
+      """
+    And the Rhai script "digger.rhai":
+      """
+      // Digs ten holes, then says which results it was shown, and whether it still knew the task.
+      let last = 0;
+      let shown = [];
+      for message in messages {
+        if message.role == "user" { shown.push(message.content); }
+        for used in message.get("tool_calls", []) {
+          last = used.arguments.n;
+          shown.push(if used.result.contains("left out here") { `${last} cut` } else { `${last}` });
+        }
+      }
+      if last < 10 {
+        #{ tool_calls: [#{ name: "dig", arguments: #{ n: last + 1 } }] }
+      } else {
+        let text = "";
+        for word in shown { text += word + ", "; }
+        text
+      }
+      """
+
+  Scenario: Old tool calls of a long tool loop are left out with their results
+    Given the ensemble "dig.yaml":
+      """
+      name: dig
+      default_task: Dig!
+      agents:
+        - name: digger
+          model_profile: m
+          tools: [dig]
+          max_iterations: 20
+          context_window: {max_tokens: 500}
+      model_profiles:
+        m: {provider: simulated, script: digger.rhai}
+      tools:
+        dig: {script: dig.rhai, parameters: {type: object}}
+      """
+    When I run `ensemble run dig.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "digger" gave "response" = "Dig!, 8, 9, 10, "
+    And there are no warnings
+    When I run `ensemble runs show --last`
+    Then stdout says "context window: 14 messages of about 1141 tokens (estimated at 4 bytes a token) were not sent"
+    And stdout says "hole 1: metre 0"
+
+  Scenario: The middle of a long tool loop is left out
+    Given the ensemble "dig.yaml":
+      """
+      name: dig
+      default_task: Dig!
+      agents:
+        - name: digger
+          model_profile: m
+          tools: [dig]
+          max_iterations: 20
+          context_window: {max_messages: 7, strategy: middle_out}
+      model_profiles:
+        m: {provider: simulated, script: digger.rhai}
+      tools:
+        dig: {script: dig.rhai, parameters: {type: object}}
+      """
+    When I run `ensemble run dig.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "digger" gave "response" = "Dig!, 1, 9, 10, "
+
+  Scenario: A tool result that is larger than the window is shortened, with a warning
+    Given the ensemble "dig.yaml":
+      """
+      name: dig
+      default_task: Dig!
+      agents:
+        - name: digger
+          model_profile: m
+          tools: [dig]
+          max_iterations: 20
+          context_window: {max_tokens: 160}
+      model_profiles:
+        m: {provider: simulated, script: digger.rhai}
+      tools:
+        dig: {script: dig.rhai, parameters: {type: object}}
+      """
+    When I run `ensemble run dig.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "digger" gave "response" = "Dig!, 10 cut, "
+    And a warning says "the context window is too small for a result of the tool `dig`: only its beginning and its end are sent"
+    When I run `ensemble runs show --last`
+    Then stdout says "1 tool result shortened by about"
+
+  Scenario: A summary stands for the old tool calls of a loop
+    Given the ensemble "dig.yaml":
+      """
+      name: dig
+      default_task: Dig!
+      agents:
+        - name: digger
+          model_profile: m
+          tools: [dig]
+          max_iterations: 20
+          context_window: {max_tokens: 1000, strategy: {summarize: scribe}}
+      model_profiles:
+        m: {provider: simulated, script: digger.rhai}
+        scribe: {provider: simulated, replies: [Only sand.]}
+      tools:
+        dig: {script: dig.rhai, parameters: {type: object}}
+      """
+    When I run `ensemble run dig.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "digger" gave "response" = "The first part of our conversation is not shown any more. In short, it was this:\n\nOnly sand., Dig!, 7, 8, 9, 10, "
+    And the result has "usage.requests" = 12
+
+  Scenario: A script leaves out all messages of tools
+    Given the Rhai script "keep.rhai":
+      """
+      messages.filter(|message| message.role != "tool")
+      """
+    And the ensemble "dig.yaml":
+      """
+      name: dig
+      default_task: Dig!
+      agents:
+        - name: digger
+          model_profile: m
+          tools: [dig]
+          max_iterations: 20
+          context_window: {strategy: {custom: keep.rhai}}
+      model_profiles:
+        m: {provider: simulated, script: digger.rhai}
+      tools:
+        dig: {script: dig.rhai, parameters: {type: object}}
+      """
+    When I run `ensemble run dig.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "digger" gave "response" = "Dig!, 10, "
+    When I run `ensemble runs show --last`
+    Then stdout says "context window: 18 messages"
