@@ -7,13 +7,16 @@ use serde_json::json;
 use super::world::{World, at, json as parse};
 use crate::support::server::{Answer, Server, answer, events, says};
 
-/// `says TEXT`, `breaks off after TEXT`, or `STATUS`, perhaps with `, come back in SECONDS s`.
+/// `says TEXT`, `breaks off after TEXT`, `STATUS saying TEXT`, or `STATUS`, perhaps with `, come back in SECONDS s`.
 fn prepared(row: &str) -> Answer {
     if let Some(text) = row.strip_prefix("says ") {
         return says(text);
     }
     if let Some(text) = row.strip_prefix("breaks off after ") {
         return events(&[&json!({"choices": [{"delta": {"content": text}}]}).to_string()]);
+    }
+    if let Some((status, text)) = row.split_once(" saying ") {
+        return answer(status, &[], &json!({"error": {"message": text}}).to_string());
     }
     match row.split_once(", come back in ") {
         Some((status, seconds)) => answer(status, &[("retry-after", seconds.trim_end_matches(" s"))], ""),

@@ -24,13 +24,15 @@ use crate::sandbox::{Script, ScriptFailure};
 use ensemble_core::thread::Message;
 use ensemble_core::thread::window::{Keep, Limits, Rules, Size, Whole, cut};
 use ensemble_language::data::Usage;
-use ensemble_language::ensemble::{ContextWindow, ModelChoice, Strategy};
+use ensemble_language::ensemble::{ContextWindow, ModelChoice, Profile, Strategy};
 
 /// The context window of one agent.
 pub struct AgentWindow {
     rules: Rules,
     how: How,
     counter: Arc<TokenCounter>,
+    /// Has the window no limit of its own? Then its strategy always applies.
+    always: bool,
 }
 
 enum How {
@@ -48,10 +50,28 @@ pub struct WindowResources<'a> {
     pub model: &'a ModelChoice,
     /// The name of the model at its provider.
     pub model_name: &'a str,
+    /// The number of tokens of a request if the window does not say it; see [`room`].
+    pub max_tokens: Option<u64>,
     /// Reads scripts.
     pub load: &'a LoadScript,
     /// Connects a model that writes summaries.
     pub connect: &'a dyn Fn(&ModelChoice) -> Result<Model, ProfileError>,
+}
+
+/// The number of tokens that a request to the model of this profile may have: its `context_window`, less the tokens of
+/// the reply if the profile limits them.
+pub fn room(profile: &Profile) -> Option<u64> {
+    let whole = profile.context_window?;
+    let reply = profile.max_tokens.filter(|reply| *reply < whole);
+    Some(whole - reply.unwrap_or_default())
+}
+
+/// The window of an agent without `context_window` whose profile says how much the model can process.
+pub fn of_model() -> ContextWindow {
+    ContextWindow {
+        min_recent_turns: std::num::NonZeroU32::MIN,
+        ..ContextWindow::default()
+    }
 }
 
 /// The input of the window, with the number of tokens of each message.
@@ -67,6 +87,7 @@ impl AgentWindow {
     /// # Errors
     /// The script or profile does not exist or cannot be used.
     pub fn new(window: &ContextWindow, outside: &WindowResources<'_>) -> Result<Self, BuildError> {
+        let always = window.max_tokens.is_none() && window.max_messages.is_none();
         let turns = |count: std::num::NonZeroU32| usize::try_from(count.get()).unwrap_or(usize::MAX);
         let how = match &window.strategy {
             Strategy::OldestFirst | Strategy::MiddleOut | Strategy::RecentTurnsOnly(_) => How::Rules,
@@ -82,19 +103,21 @@ impl AgentWindow {
         Ok(Self {
             rules: Rules {
                 limits: Limits {
-                    max_tokens: window.max_tokens,
+                    max_tokens: window.max_tokens.or(outside.max_tokens),
                     max_messages: window.max_messages,
                 },
                 keeps_system: window.preserve_system_message,
                 min_recent_turns: turns(window.min_recent_turns),
                 keep: match window.strategy {
                     Strategy::MiddleOut => Keep::BothEnds,
+                    Strategy::RecentTurnsOnly(count) if always => Keep::Always(turns(count)),
                     Strategy::RecentTurnsOnly(count) => Keep::AtMost(turns(count)),
                     Strategy::OldestFirst | Strategy::Custom(_) | Strategy::Summarize(_) => Keep::Latest,
                 },
                 in_place: Size::default(),
             },
             how,
+            always,
             counter: Arc::new(TokenCounter::of_model(outside.model_name)),
         })
     }
@@ -244,6 +267,10 @@ struct Sent {
 impl Window for AgentWindow {
     fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
         Box::pin(self.fitted(sending))
+    }
+
+    fn min_recent_turns(&self) -> usize {
+        self.rules.min_recent_turns
     }
 }
 

@@ -227,6 +227,7 @@ fn all_failed(mut failed: Vec<(&Link, ModelError)>) -> ModelError {
     ModelError {
         message: errors.join("; "),
         retryable: failed.iter().any(|(_, error)| error.retryable),
+        too_long: failed.iter().any(|(_, error)| error.too_long),
         ..ModelError::fatal("")
     }
 }

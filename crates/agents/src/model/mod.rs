@@ -120,6 +120,8 @@ pub struct ModelError {
     pub retry_after: Option<Duration>,
     /// Is it the schema that the provider does not take? Without it the request may succeed.
     pub refused_schema: bool,
+    /// Is the request longer than the model can process? A shorter one may succeed.
+    pub too_long: bool,
 }
 
 impl ModelError {
@@ -130,6 +132,7 @@ impl ModelError {
             retryable: false,
             retry_after: None,
             refused_schema: false,
+            too_long: false,
         }
     }
 

@@ -44,6 +44,8 @@ pub enum Keep {
     /// The latest turns, and at most this number of them once a turn is left out. Without a limit this number always
     /// applies.
     AtMost(usize),
+    /// At most this number of the latest turns, also if all would fit.
+    Always(usize),
 }
 
 /// The rules for cutting a thread.
@@ -240,7 +242,7 @@ fn by_turns(rules: &Rules, whole: &Whole<'_>, pinned: &[bool]) -> Selection {
     let blocks: Vec<Size> = droppable.into_iter().chain(turns.iter().map(size)).collect();
     let always = whole.size((0..pinned.len()).filter(|at| pinned[*at]));
     let most = match rules.keep {
-        Keep::AtMost(most) if most < turns.len() => most,
+        Keep::AtMost(most) | Keep::Always(most) if most < turns.len() => most,
         _ => blocks.len(),
     };
     let (head, tail) = Ends {

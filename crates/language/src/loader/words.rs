@@ -182,6 +182,7 @@ impl Section {
                 "temperature",
                 "top_p",
                 "max_tokens",
+                "context_window",
                 "seed",
                 "timeout_seconds",
                 "retry",

@@ -63,6 +63,7 @@ mod step;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod too_long;
 mod tools;
 #[cfg(feature = "typed")]
 mod typed;

@@ -7,9 +7,10 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::super::Notes;
+use super::too_long::{again, shorter};
 use super::tools::perform;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
-use crate::model::{ModelQuery, ModelReply, ToolSpec, estimate_tokens};
+use crate::model::{ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_tokens};
 use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, Message, StopReason, Thread, ToolCall};
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
@@ -161,31 +162,43 @@ impl Dialogue {
             systems => systems.to_vec(),
         };
         let system = systems.first().cloned().flatten();
+        let task = messages.get(opening.earlier).cloned();
         let fitted = self.fitted(opening, system.as_deref(), messages, progress).await?;
-        let (messages, systems, system) = match fitted.drops_system {
+        let (mut messages, systems, system) = match fitted.drops_system {
             false => (fitted.messages, systems, system),
             true => (fitted.messages, vec![None; systems.len()], None),
         };
-        let ask = ModelQuery {
-            systems,
-            messages: messages.clone(),
+        let query = |messages: &[Message]| ModelQuery {
+            systems: systems.clone(),
+            messages: messages.to_vec(),
             source: opening.source.clone(),
             requests_made: opening.requests_made + progress.lock().usage.own_requests(),
             output_schema: opening.output_schema.clone(),
             tools: Arc::clone(specs),
             made: Arc::default(),
         };
-        let made = Made {
-            requests: Arc::clone(&ask.made),
-            progress,
-        };
-        let asked = self.model.ask(ask, live_output).await;
-        drop(made);
+        let mut asked = self.answer(query(&messages), live_output, progress).await;
+        let recent = self.window.as_ref().map_or(1, |window| window.min_recent_turns());
+        if let Some(shorter) = shorter(&messages, task.as_ref(), recent, fitted.dropped, &mut asked) {
+            progress.change(|exchange| exchange.noted(DROPPED, shorter.note));
+            progress.warn(shorter.warning);
+            messages = shorter.messages;
+            asked = again(asked, self.answer(query(&messages), live_output, progress).await);
+        }
         let mut conversed = progress.lock();
         conversed.warnings.extend(asked.warnings);
         let reply = asked.result.map_err(|error| Cause::Model(error.message))?;
         count(&reply, asked.price, system.as_deref(), &messages, &mut conversed.usage);
         Ok(reply)
+    }
+
+    /// Asks the model. The requests are counted even if the future is dropped.
+    async fn answer(&self, query: ModelQuery, live_output: &dyn LiveOutput, progress: &Progress) -> ModelAnswer {
+        let _made = Made {
+            requests: Arc::clone(&query.made),
+            progress,
+        };
+        self.model.ask(query, live_output).await
     }
 
     async fn fitted(
@@ -347,6 +360,14 @@ impl Progress {
             Some(reason) => exchange.completed(at).noted("stop_reason", json!(reason)),
             None => exchange.completed(at),
         });
+    }
+
+    /// Adds a warning for the user.
+    fn warn(&self, warning: String) {
+        let mut conversed = self.lock();
+        if !conversed.warnings.contains(&warning) {
+            conversed.warnings.push(warning);
+        }
     }
 
     fn change(&self, change: impl FnOnce(Thread) -> Thread) {

@@ -10,6 +10,11 @@ use ensemble_language::data::Usage;
 pub trait Window: Send + Sync {
     /// Selects the messages that are sent.
     fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>>;
+
+    /// The number of latest turns that are always sent, except for their tool calls.
+    fn min_recent_turns(&self) -> usize {
+        1
+    }
 }
 
 /// The request without a context window.

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::{AgentWindow, Measured, WindowOutput, amount, describe, most};
 use crate::sandbox::{Script, Variable};
-use ensemble_core::thread::window::{Entry, Limits, Size, entries, selected};
+use ensemble_core::thread::window::{Entry, Size, entries, selected};
 use ensemble_core::thread::{Message, ToolCall};
 
 impl AgentWindow {
     pub(super) async fn by_script(&self, script: &Arc<Script>, measured: Measured<'_>) -> Result<WindowOutput, String> {
         let limits = self.rules.limits;
-        if limits != Limits::default() && limits.allow(measured.size()) {
+        if !self.always && limits.allow(measured.size()) {
             return Ok(WindowOutput {
                 messages: measured.sending.messages,
                 ..WindowOutput::default()

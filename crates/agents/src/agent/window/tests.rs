@@ -47,6 +47,7 @@ fn window(window: &ContextWindow, model_name: &str, scribe: &Scribe, script: &st
     let outside = WindowResources {
         model: &ModelChoice::Profile("own".into()),
         model_name,
+        max_tokens: None,
         load: &load,
         connect: &connect,
     };

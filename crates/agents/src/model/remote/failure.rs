@@ -8,6 +8,7 @@ use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
 use serde_json::Value;
 
+use super::context_length::is_too_long;
 use super::credentials::{Credentials, key_variable};
 use super::reply_error::ReplyError;
 use crate::model::ModelError;
@@ -42,6 +43,7 @@ impl Target<'_> {
             retryable,
             retry_after: None,
             refused_schema: false,
+            too_long: false,
         }
     }
 
@@ -83,7 +85,11 @@ impl Target<'_> {
             ReplyError::Cut => self.error(format!("the reply of {who} broke off before its end"), true),
             ReplyError::Lost(cause) => self.error(format!("the reply of {who} broke off: {}", shortened(&cause)), true),
             ReplyError::Reported { message, retryable } => {
-                self.error(format!("{who} failed: {}", shortened(&message)), retryable)
+                let too_long = is_too_long(None, &message);
+                ModelError {
+                    too_long,
+                    ..self.error(format!("{who} failed: {}", shortened(&message)), retryable && !too_long)
+                }
             }
         }
     }
@@ -113,10 +119,12 @@ impl Target<'_> {
             message.push_str("; ");
             message.push_str(&advice);
         }
+        let too_long = is_too_long(Some(status), body);
         ModelError {
             retry_after: retry_after(headers, now),
-            refused_schema: self.has_schema && complains_of_schema(status, body),
-            ..self.error(message, may_help(status, headers, body))
+            refused_schema: self.has_schema && !too_long && complains_of_schema(status, body),
+            too_long,
+            ..self.error(message, !too_long && may_help(status, headers, body))
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod anthropic;
 mod assembly;
+mod context_length;
 mod credentials;
 mod dialect;
 mod failure;

@@ -19,7 +19,7 @@ impl Ends<'_> {
     pub(super) fn kept(&self, must: usize, most: usize) -> (usize, usize) {
         let all = self.blocks.len();
         // Without a limit, the number of blocks is the limit.
-        let is_limited = self.limits != Limits::default();
+        let is_limited = self.limits != Limits::default() && !matches!(self.keep, Keep::Always(_));
         if (is_limited || most == all) && self.fits(0, all) {
             return (0, all);
         }
@@ -28,7 +28,7 @@ impl Ends<'_> {
             let steps = match self.keep {
                 Keep::BothEnds if head < tail => [(head + 1, tail), (head, tail + 1)],
                 Keep::BothEnds => [(head, tail + 1), (head + 1, tail)],
-                Keep::Latest | Keep::AtMost(_) => [(head, tail + 1); 2],
+                Keep::Latest | Keep::AtMost(_) | Keep::Always(_) => [(head, tail + 1); 2],
             };
             match steps.into_iter().find(|(head, tail)| self.fits(*head, *tail)) {
                 Some(step) => (head, tail) = step,

@@ -199,6 +199,30 @@ fn what_is_left_out() {
             (true, 0..0, true),
         ),
         (none, Keep::AtMost(3), 3, true, "uauau", (true, 0..0, true)),
+        (
+            at_most_tokens(9),
+            Keep::Always(2),
+            1,
+            true,
+            "uauauau",
+            (true, 0..4, true),
+        ),
+        (
+            at_most_tokens(4),
+            Keep::Always(2),
+            1,
+            true,
+            "uauauau",
+            (true, 0..4, true),
+        ),
+        (
+            at_most_tokens(3),
+            Keep::Always(2),
+            1,
+            true,
+            "uauauau",
+            (true, 0..6, true),
+        ),
         // Once something is, no more than that many turns stay.
         (
             at_most_messages(5),
