@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
+use super::{Asked, Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
 use ensemble_core::conversation::{AttemptFailed, Event, ExecutionFinished, PartEnded, Record, Start, TurnStarted};
 use ensemble_language::data::Usage;
 
@@ -129,6 +129,7 @@ impl Story {
             execution.dropped = iterations
                 .find_map(|iteration| iteration.metadata.get("dropped"))
                 .cloned();
+            execution.asked = Asked::of(&finished.exchange);
             execution.finished = Some(ExecutionFinished {
                 exchange: Vec::new(),
                 ..finished.clone()
@@ -179,6 +180,7 @@ impl Execution {
             finished: None,
             tool_calls: Vec::new(),
             dropped: None,
+            asked: None,
             usage: None,
             parts: Vec::new(),
         }

@@ -110,6 +110,9 @@ impl Dialogue {
     ) -> Result<(String, StopReason), Cause> {
         let said = vec![Message::new(ensemble_core::thread::Role::User, opening.text.clone())];
         progress.change(|exchange| exchange.opened(said, (self.now)()));
+        if let Some(Some(system)) = opening.systems.first() {
+            progress.change(|exchange| exchange.noted(SYSTEM_PROMPT, system.as_str()));
+        }
         loop {
             let (specs, reply) = self.replied(opening, tools, live_output, progress).await?;
             if reply.tool_calls.is_empty() {
@@ -289,6 +292,9 @@ fn further_requests(iteration: &Iteration) -> u64 {
 
 /// The metadata key for the number of requests without an iteration: failed requests, retries and summaries.
 const FURTHER_REQUESTS: &str = "further_requests";
+
+/// The metadata key for the instructions of the requests from this iteration on, which the thread does not contain.
+const SYSTEM_PROMPT: &str = "system_prompt";
 
 /// The metadata key for the messages that were dropped from the request.
 const DROPPED: &str = "dropped";

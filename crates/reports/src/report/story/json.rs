@@ -103,6 +103,7 @@ fn execution(execution: &Execution) -> Value {
         "attempts": execution.attempts.iter().map(attempt).collect::<Vec<_>>(),
         "tool_calls": execution.tool_calls,
         "dropped": execution.dropped,
+        "asked": execution.asked,
         "output": execution.output(),
         "failure": execution.failure(),
         "question": execution.question,
