@@ -13,15 +13,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::attachments::{self, Attachments};
 use super::build_error::{BuildError, compile_template};
 use super::dialogue::{Cause, Dialogue, NoTools, RoundRequest, Tools, Window};
 use super::repair::{correction, mismatch};
 use super::reply::{checked, output_of};
 use super::schema::Schema;
 use super::scope::{listens_to, scope, warn_of_missed};
+use super::script::Places;
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{Link, Model};
-use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, NoLiveOutput, Role, StopReason, Thread};
+use ensemble_core::thread::{Attachment, ExecutionRef, Iteration, LiveOutput, NoLiveOutput, Role, StopReason, Thread};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
 use ensemble_language::template::{Template, TemplateError, task_text};
@@ -33,6 +35,7 @@ pub struct LlmRunner {
     live_output: Arc<dyn LiveOutput>,
     prompt: Option<Template>,
     system_prompt: Option<Template>,
+    attachments: Attachments,
     /// The `system_prompt` of each profile in the chain of the model.
     profile_prompts: Vec<Option<Template>>,
     memory: Memory,
@@ -59,6 +62,8 @@ pub struct LlmOptions {
     pub window: Option<Arc<dyn Window>>,
     /// Receives the live output of the model and its tools.
     pub live_output: Arc<dyn LiveOutput>,
+    /// The folders in which attachments are.
+    pub places: Option<Places>,
 }
 
 impl LlmOptions {
@@ -69,6 +74,7 @@ impl LlmOptions {
             tool_source: None,
             window: None,
             live_output: Arc::new(NoLiveOutput),
+            places: None,
         }
     }
 }
@@ -77,6 +83,7 @@ impl LlmOptions {
 struct Task {
     systems: Vec<Option<String>>,
     user: String,
+    attachments: Vec<Attachment>,
 }
 
 impl LlmRunner {
@@ -91,6 +98,7 @@ impl LlmRunner {
         Ok(Self {
             prompt: compile_template("prompt", llm.prompt.as_deref())?,
             system_prompt: compile_template("system_prompt", llm.system_prompt.as_deref())?,
+            attachments: Attachments::compile(&llm.attachments, options.places)?,
             profile_prompts: model.profiles().map(profile_prompt).collect::<Result<_, _>>()?,
             memory: llm.memory,
             schema: agent
@@ -116,11 +124,11 @@ impl LlmRunner {
     async fn attempt(&self, execution: Execution) -> Observed {
         let mut spent = Usage::default();
         let mut said = Thread::default();
-        let result = match self.task(&execution) {
+        let result = match self.task_with_attachments(&execution).await {
             Ok(task) => {
                 let output = self.converse(&execution, &task, &mut said, &mut spent).await;
                 if output.is_ok() {
-                    said = remembered_of(said, task.user);
+                    said = remembered_of(said, task);
                 }
                 output
             }
@@ -131,6 +139,22 @@ impl LlmRunner {
             result,
             usage: Some(spent),
             exchange: said.into_iterations(),
+        })
+    }
+
+    async fn task_with_attachments(&self, execution: &Execution) -> Result<Task, Failure> {
+        let task = self.task(execution)?;
+        if self.attachments.is_empty() {
+            return Ok(task);
+        }
+        let failed = |error| Failure::new(FailureKind::Unavailable, error);
+        let scope = scope(execution, &self.listens_to);
+        let files = self.attachments.located(&scope).map_err(failed)?;
+        warn_of_missed(&scope, "attachments", execution);
+        drop(scope);
+        Ok(Task {
+            attachments: attachments::of_execution(files).await.map_err(failed)?,
+            ..task
         })
     }
 
@@ -151,7 +175,11 @@ impl LlmRunner {
         warn_of_missed(&scope, "system_prompt of the model profile", execution);
         let user = task_text(self.prompt.as_ref(), &scope).map_err(failed("prompt"))?;
         warn_of_missed(&scope, "prompt", execution);
-        Ok(Task { systems, user })
+        Ok(Task {
+            systems,
+            user,
+            attachments: Vec::new(),
+        })
     }
 
     /// Requests a reply, and requests corrections until the reply matches the schema.
@@ -177,6 +205,10 @@ impl LlmRunner {
             let thread = (*remembered).clone().followed_by(said.iterations().to_vec());
             let opening = RoundRequest {
                 earlier: remembered.message_count(),
+                attachments: match said.iterations().is_empty() {
+                    true => task.attachments.clone(),
+                    false => Vec::new(),
+                },
                 ..self.opening(execution, task, thread, text, *spent)
             };
             let (reply, exchange) = self.round(opening, &*tools, execution, spent).await;
@@ -199,6 +231,7 @@ impl LlmRunner {
     fn opening(&self, execution: &Execution, task: &Task, thread: Thread, text: String, spent: Usage) -> RoundRequest {
         RoundRequest {
             earlier: thread.message_count(),
+            attachments: Vec::new(),
             thread: Arc::new(thread),
             text,
             systems: task.systems.clone(),
@@ -269,13 +302,14 @@ fn with_rejection(task: &str, execution: &Execution) -> String {
 
 /// The part of the exchange that stays in the thread of the agent: the original task, the tool calls and the final
 /// reply. Rejected replies and corrections are removed.
-fn remembered_of(said: Thread, task: String) -> Thread {
+fn remembered_of(said: Thread, task: Task) -> Thread {
     let mut iterations = said.into_iterations();
     let is_round = |iteration: &Iteration| iteration.messages.first().is_some_and(|first| first.role == Role::User);
     let last = iterations.iter().rposition(is_round).unwrap_or_default();
     iterations.drain(..last);
     if let Some(first) = iterations.first_mut().and_then(|first| first.messages.first_mut()) {
-        first.content = task;
+        first.content = task.user;
+        first.attachments = task.attachments;
     }
     Thread::of(iterations)
 }

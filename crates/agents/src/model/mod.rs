@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use ensemble_core::thread::{Message, StopReason, ToolCall};
+use ensemble_core::thread::{Attachment, Message, StopReason, ToolCall};
 use ensemble_language::ensemble::Profile;
 
 /// A future that can be stored.
@@ -164,6 +164,14 @@ impl ModelReply {
 /// So a token has four characters of English, two of Russian, and one and a third of Chinese.
 pub fn estimate_tokens(text: &str) -> u64 {
     (text.len() as u64).div_ceil(4)
+}
+
+/// The estimate of the tokens of an attachment: a text by its bytes, and a thousand for an image or a PDF.
+pub fn estimate_attachment(attachment: &Attachment) -> u64 {
+    match attachment.is_text() {
+        true => attachment.size.div_ceil(4),
+        false => 1000,
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What a model was asked at the beginning of an execution.
 
-use ensemble_core::thread::{Iteration, Role};
+use ensemble_core::thread::{Attachment, Iteration, Role};
 use serde::Serialize;
+use serde_json::Value;
 
 /// The messages of the first request of an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -10,6 +11,9 @@ pub struct Asked {
     pub system: Option<String>,
     /// The task, as it was rendered.
     pub prompt: String,
+    /// The files that were sent with it: `{name, mime_type, size, sha256}`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Value>,
 }
 
 impl Asked {
@@ -21,6 +25,7 @@ impl Asked {
         Some(Self {
             system: system.map(str::to_owned),
             prompt: prompt.content.clone(),
+            attachments: prompt.attachments.iter().map(Attachment::described).collect(),
         })
     }
 }

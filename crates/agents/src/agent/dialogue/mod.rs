@@ -298,6 +298,7 @@ impl Dialogue {
         RoundRequest {
             requests_made: round::requests(&thread),
             earlier: thread.message_count(),
+            attachments: Vec::new(),
             thread: Arc::new(thread),
             text,
             systems: Vec::new(),

@@ -10,8 +10,8 @@ use super::super::Notes;
 use super::too_long::{again, shorter};
 use super::tools::perform;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
-use crate::model::{ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_tokens};
-use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, Message, StopReason, Thread, ToolCall};
+use crate::model::{ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_tokens};
+use ensemble_core::thread::{Attachment, ExecutionRef, Iteration, LiveOutput, Message, StopReason, Thread, ToolCall};
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
 
@@ -24,6 +24,8 @@ pub struct RoundRequest {
     pub earlier: usize,
     /// The new user message.
     pub text: String,
+    /// The files that are sent with the new user message.
+    pub attachments: Vec<Attachment>,
     /// The system message for each profile in the chain of the model. If this is empty, that of the dialogue is used.
     pub systems: Vec<Option<String>>,
     /// The execution that makes the requests.
@@ -108,7 +110,10 @@ impl Dialogue {
         live_output: &dyn LiveOutput,
         progress: &Progress,
     ) -> Result<(String, StopReason), Cause> {
-        let said = vec![Message::new(ensemble_core::thread::Role::User, opening.text.clone())];
+        let said = vec![Message {
+            attachments: opening.attachments.clone(),
+            ..Message::new(ensemble_core::thread::Role::User, opening.text.clone())
+        }];
         progress.change(|exchange| exchange.opened(said, (self.now)()));
         if let Some(Some(system)) = opening.systems.first() {
             progress.change(|exchange| exchange.noted(SYSTEM_PROMPT, system.as_str()));
@@ -411,9 +416,10 @@ fn tokens(reply: &ModelReply, system: Option<&str>, messages: &[Message]) -> Usa
         };
     }
     let of_call = |call: &ToolCall| estimate_tokens(&call.arguments.to_string()) + estimate_tokens(&call.told());
-    let read = messages
-        .iter()
-        .map(|message| estimate_tokens(&message.content) + message.tool_calls.iter().map(of_call).sum::<u64>());
+    let read = messages.iter().map(|message| {
+        let attached = message.attachments.iter().map(estimate_attachment).sum::<u64>();
+        estimate_tokens(&message.content) + attached + message.tool_calls.iter().map(of_call).sum::<u64>()
+    });
     let written = reply
         .tool_calls
         .iter()

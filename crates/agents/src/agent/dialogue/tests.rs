@@ -174,6 +174,7 @@ fn opening(remaining: Remaining) -> RoundRequest {
     RoundRequest {
         thread: Arc::default(),
         earlier: 0,
+        attachments: Vec::new(),
         text: "go".into(),
         systems: Vec::new(),
         source: ensemble_core::thread::ExecutionRef {

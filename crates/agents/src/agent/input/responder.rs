@@ -129,6 +129,7 @@ async fn imagined(
     let opening = RoundRequest {
         thread: Arc::default(),
         earlier: 0,
+        attachments: Vec::new(),
         text: asked,
         systems,
         source: ExecutionRef {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{AgentWindow, Measured, WindowOutput, amount, describe, most};
 use crate::sandbox::{Script, Variable};
 use ensemble_core::thread::window::{Entry, Size, entries, selected};
-use ensemble_core::thread::{Message, ToolCall};
+use ensemble_core::thread::{Attachment, Message, ToolCall};
 
 impl AgentWindow {
     pub(super) async fn by_script(&self, script: &Arc<Script>, measured: Measured<'_>) -> Result<WindowOutput, String> {
@@ -76,6 +76,9 @@ fn shown(entry: Entry, messages: &[Message]) -> Value {
             let message = &messages[at];
             let call = |call: &ToolCall| json!({"id": call.id, "name": call.name, "arguments": call.arguments});
             let mut shown = json!({"role": message.role, "content": message.content});
+            if !message.attachments.is_empty() {
+                shown["attachments"] = message.attachments.iter().map(Attachment::described).collect();
+            }
             if !message.tool_calls.is_empty() {
                 shown["tool_calls"] = message.tool_calls.iter().map(call).collect();
             }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tiktoken_rs::{bpe_for_tokenizer, tokenizer};
 
-use crate::model::estimate_tokens;
+use crate::model::{estimate_attachment, estimate_tokens};
 use ensemble_core::thread::{Message, ToolCall};
 
 /// Tokens that the format of a chat adds to each message of a model whose tokenizer is known.
@@ -52,8 +52,9 @@ impl TokenCounter {
 
     /// The tokens of a message without the results of its tool calls.
     pub fn without_results(&self, message: &Message) -> u64 {
+        let attached: u64 = message.attachments.iter().map(estimate_attachment).sum();
         if message.tool_calls.is_empty() {
-            return self.counted(&message.content);
+            return self.counted(&message.content) + attached;
         }
         let mut text = message.content.clone();
         for call in &message.tool_calls {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::assembly::Assembly;
+use super::attached;
 use super::dialect::{Dialect, names, sampling};
 use super::failure::reported;
 use super::reply_error::ReplyError;
@@ -111,6 +112,9 @@ impl Dialect for Gemini {
 
 fn messages(message: &Message) -> Vec<Value> {
     let role = if message.role == Role::User { "user" } else { "model" };
+    if !message.attachments.is_empty() {
+        return vec![json!({"role": role, "parts": attached::gemini(message)})];
+    }
     let text = json!({"text": message.content});
     if message.tool_calls.is_empty() {
         return vec![json!({"role": role, "parts": [text]})];

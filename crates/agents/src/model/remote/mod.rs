@@ -7,6 +7,7 @@
 
 mod anthropic;
 mod assembly;
+mod attached;
 mod context_length;
 mod credentials;
 mod dialect;
@@ -119,6 +120,7 @@ impl Remote {
         let dialect = dialect_of(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
         let endpoint = self.endpoint(&profile, dialect)?;
+        attached::check(self.provider.dialect, &request)?;
         let schema = request.output_schema.as_deref();
         let target = endpoint.target(self.provider, &profile, schema.is_some());
         let client = self.network.client().await.map_err(ModelError::fatal)?;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::assembly::Assembly;
+use super::attached;
 use super::dialect::{Dialect, sampling};
 use super::failure::reported;
 use super::reply_error::ReplyError;
@@ -109,6 +110,9 @@ fn messages(message: &Message) -> Vec<Value> {
         Role::User => "user",
         Role::Assistant => "assistant",
     };
+    if !message.attachments.is_empty() {
+        return vec![json!({"role": role, "content": attached::openai(message)})];
+    }
     if message.tool_calls.is_empty() {
         return vec![json!({"role": role, "content": message.content})];
     }

@@ -133,6 +133,7 @@ pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, fi
     for key in ["prompt", "system_prompt"] {
         fields.read(key, findings, text);
     }
+    fields.read("attachments", findings, attachments);
     fields.read("inputs", findings, inputs::given);
     fields.read("tools", findings, |at, findings| tools.uses(at, findings));
     fields.read("max_iterations", findings, count);
@@ -248,7 +249,15 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
     let memory = conversation.is_some_and(|at| at.node.get("memory").is_some());
     let mut places = Vec::new();
     let of_ensembles = |key: &str| kind == Kind::Ensemble && key == "prompt";
-    for key in ["prompt", "system_prompt", "context_window", "tools", "max_iterations"] {
+    let keys = [
+        "prompt",
+        "system_prompt",
+        "attachments",
+        "context_window",
+        "tools",
+        "max_iterations",
+    ];
+    for key in keys {
         if fields.get(key).is_some() && !of_ensembles(key) {
             places.push((key, route.key(key)));
         }
@@ -298,6 +307,7 @@ fn llm(
     };
     let prompt = fields.read("prompt", findings, text);
     let system_prompt = fields.read("system_prompt", findings, text);
+    let attachments = fields.read("attachments", findings, attachments);
     let conversation = fields.get("conversation");
     let memory = conversation.and_then(|conversation| llm_conversation(&conversation, findings));
     let used = match fields.get("tools") {
@@ -309,11 +319,19 @@ fn llm(
         model: model?,
         prompt,
         system_prompt,
+        attachments: attachments.unwrap_or_default(),
         memory: memory.unwrap_or_default(),
         context_window: fields.read("context_window", findings, context_window::read),
         tools: used?,
         max_iterations: max_iterations.unwrap_or(Llm::MAX_ITERATIONS),
     }))
+}
+
+/// `attachments`: paths, which may be templates.
+fn attachments(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
+    let items = at.items("a list of paths", findings)?;
+    let paths: Vec<_> = items.iter().map(|item| reference(item, findings)).collect();
+    paths.into_iter().map(|path| Some(path?.to_string())).collect()
 }
 
 /// `conversation.memory`.
