@@ -194,7 +194,7 @@ Feature: Context windows
       | says One. |
       | says Two. |
       | says Three. |
-      | 400 Bad Request saying This model's maximum context length is 20 tokens. |
+      | refuses with This model's maximum context length is 20 tokens. |
       | says Four. |
     And the ensemble "long.yaml":
       """
@@ -220,7 +220,7 @@ Feature: Context windows
 
   Scenario: A request of which nothing can be left out fails
     Given a model server "small" that answers, one after the other:
-      | 400 Bad Request saying prompt is too long: 300 tokens > 200 maximum |
+      | refuses with prompt is too long: 300 tokens > 200 maximum |
     And the ensemble "long.yaml":
       """
       name: long

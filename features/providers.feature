@@ -136,3 +136,34 @@ Feature: Agents ask models over HTTP
     Then the exit code is 1
     And the result has "models.0.ok" = true
     And the result has "models.1.error" = "there is no key for anthropic: set the environment variable ANTHROPIC_API_KEY"
+
+  Scenario: A parameter that a model refuses is sent under its other name
+    Given a model server "picky" that answers, one after the other:
+      | refuses with Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead. |
+      | says Here I am. |
+    And the ensemble "a.yaml":
+      """
+      name: picky
+      agents: [{name: a, model_profile: m}]
+      model_profiles:
+        m: {provider: openai, model: x, base_url: "{picky}", max_tokens: 50, options: {reasoning_effort: low}}
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "a" gave "response" = "Here I am."
+    And request 2 to "picky" had "max_completion_tokens" = 50
+    And request 2 to "picky" had "reasoning_effort" = "low"
+
+  Scenario: What a model thinks is no part of its reply
+    Given a model server "thinker" that answers, one after the other:
+      | says <think>A short one will do.</think>The sea. |
+    And the ensemble "a.yaml":
+      """
+      name: thinker
+      agents: [{name: a, model_profile: m}]
+      model_profiles:
+        m: {provider: openai, model: x, base_url: "{thinker}"}
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "a" gave "response" = "The sea."

@@ -143,7 +143,7 @@ Feature: Tools
       """
     When I run `ensemble run a.yaml --output json`
     Then it ends as "agent_failed" with exit code 1
-    And execution 1 of "a" failed (model) saying "still calls tools after 3 requests"
+    And execution 1 of "a" failed (max_iterations) saying "still calls tools after 3 requests"
     And the file "calls.txt" holds:
       """
       x

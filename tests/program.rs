@@ -29,7 +29,12 @@ mod program {
     mod listing;
     mod lookback;
     mod man;
+    mod model_ends;
+    mod model_reasoning;
+    mod model_replies;
+    mod model_requests;
     mod models;
+    mod parts;
     mod providers;
     mod runs;
     mod scripts;

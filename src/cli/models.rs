@@ -170,14 +170,21 @@ fn message_of(error: &ProfileError) -> String {
 /// Sends a request for one word.
 async fn check(named: Named, network: &Network) -> Answer {
     ask_model(named, network, async |remote: Remote, profile: Arc<Profile>| {
+        // A budget for thinking must be below the limit of the reply.
+        let has_budget = profile.options.contains_key("thinking");
         let profile = Arc::new(Profile {
-            max_tokens: Some(MAX_TOKENS),
+            max_tokens: if has_budget {
+                profile.max_tokens
+            } else {
+                Some(MAX_TOKENS)
+            },
             ..Profile::clone(&profile)
         });
-        remote
-            .complete(test_request(profile), &|_| {})
-            .await
-            .map(|_| Found::Answers)
+        match remote.complete(test_request(profile), &|_| {}).await {
+            // A model that has thought until the limit has answered.
+            Err(error) if error.message.contains("model output limit was reached") => Ok(Found::Answers),
+            answered => answered.map(|_| Found::Answers),
+        }
     })
     .await
 }

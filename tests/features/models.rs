@@ -7,7 +7,7 @@ use serde_json::json;
 use super::world::{World, at, json as parse};
 use crate::support::server::{Answer, Server, answer, events, says};
 
-/// `says TEXT`, `breaks off after TEXT`, `STATUS saying TEXT`, or `STATUS`, perhaps with `, come back in SECONDS s`.
+/// `says TEXT`, `breaks off after TEXT`, `refuses with TEXT`, or `STATUS`, perhaps with `, come back in SECONDS s`.
 fn prepared(row: &str) -> Answer {
     if let Some(text) = row.strip_prefix("says ") {
         return says(text);
@@ -15,8 +15,9 @@ fn prepared(row: &str) -> Answer {
     if let Some(text) = row.strip_prefix("breaks off after ") {
         return events(&[&json!({"choices": [{"delta": {"content": text}}]}).to_string()]);
     }
-    if let Some((status, text)) = row.split_once(" saying ") {
-        return answer(status, &[], &json!({"error": {"message": text}}).to_string());
+    if let Some(words) = row.strip_prefix("refuses with ") {
+        let body = json!({"error": {"message": words}}).to_string();
+        return answer("400 Bad Request", &[("content-type", "application/json")], &body);
     }
     match row.split_once(", come back in ") {
         Some((status, seconds)) => answer(status, &[("retry-after", seconds.trim_end_matches(" s"))], ""),

@@ -110,10 +110,30 @@ pub enum FailureKind {
     Reported,
     /// The model or its provider failed.
     Model,
+    /// The model refused to answer, or a content filter stopped it.
+    Refusal,
+    /// The reply of the model was cut off at its token limit, or the token budget of the run is used up.
+    MaxTokens,
+    /// The model still called tools in its last allowed request.
+    MaxIterations,
+    /// The execution was stopped from outside.
+    Cancelled,
     /// The output does not match the agent's schema.
     Schema,
     /// The program could not be started.
     Unavailable,
+}
+
+impl FailureKind {
+    /// Whether another attempt at the same task may succeed. `corrected`: the agent has already sent the errors of its
+    /// output back to its model, as often as it may.
+    pub fn may_pass(self, corrected: bool) -> bool {
+        match self {
+            Self::Refusal => false,
+            Self::Schema | Self::MaxTokens => !corrected,
+            _ => true,
+        }
+    }
 }
 
 /// The usage of LLM executions: tokens, requests and cost.
@@ -228,6 +248,23 @@ impl Usage {
     /// The number of requests that the agent itself made.
     pub fn own_requests(&self) -> u64 {
         self.requests.saturating_sub(self.by_tools)
+    }
+
+    /// What was used since an earlier reading of the same numbers.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        let cost = self
+            .cost
+            .map(|cost| Cost(cost.0.saturating_sub(earlier.cost.unwrap_or_default().0)));
+        Self {
+            requests: self.requests.saturating_sub(earlier.requests),
+            cached: self.cached.saturating_sub(earlier.cached),
+            by_tools: self.by_tools.saturating_sub(earlier.by_tools),
+            input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
+            estimated: self.estimated,
+            cost,
+        }
     }
 
     /// Marks all requests as made by a tool.

@@ -96,7 +96,7 @@ pub(crate) struct ReplayArgs {
 /// `ensemble resume`.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// The run: its id, the beginning of its id or of the id's last part, or the path of its folder or journal
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
     #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
@@ -120,7 +120,7 @@ pub(crate) struct ResumeArgs {
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
 pub(crate) struct ContinueArgs {
-    /// The run: its id, the beginning of its id or of the id's last part, or the path of its folder or journal
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
     #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
@@ -146,7 +146,7 @@ pub(crate) struct ContinueArgs {
 /// `ensemble fork`.
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
-    /// The run: its id, the beginning of its id or of the id's last part, or the path of its folder or journal
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
     #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
@@ -176,7 +176,7 @@ pub(crate) struct ForkArgs {
 /// `ensemble rerun`.
 #[derive(Debug, Args)]
 pub(crate) struct RerunArgs {
-    /// The run: its id, the beginning of its id or of the id's last part, or the path of its folder or journal
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
     #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run

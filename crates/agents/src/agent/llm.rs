@@ -9,10 +9,13 @@
 //!
 //! The runner keeps no state between executions: [`Execution`] carries the thread and the number of earlier requests.
 
+mod said;
+
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use self::said::{Due, Said};
 use super::attachments::{self, Attachments};
 use super::build_error::{BuildError, compile_template};
 use super::dialogue::{Cause, Dialogue, NoTools, RoundRequest, Tools, Window};
@@ -23,7 +26,7 @@ use super::scope::{listens_to, scope, warn_of_missed};
 use super::script::Places;
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{Link, Model};
-use ensemble_core::thread::{Attachment, ExecutionRef, Iteration, LiveOutput, NoLiveOutput, Role, StopReason, Thread};
+use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
 use ensemble_language::template::{Template, TemplateError, task_text};
@@ -123,28 +126,27 @@ impl LlmRunner {
 
     async fn attempt(&self, execution: Execution) -> Observed {
         let mut spent = Usage::default();
-        let mut said = Thread::default();
-        let result = match self.task_with_attachments(&execution).await {
-            Ok(task) => {
-                let output = self.converse(&execution, &task, &mut said, &mut spent).await;
-                if output.is_ok() {
-                    said = remembered_of(said, task);
-                }
-                output
-            }
+        let mut said = Said::before(&execution.records);
+        let result = match self.task_with_attachments(&execution, &said).await {
+            Ok(task) => self.converse(&execution, &task, &mut said, &mut spent).await,
             Err(failure) => Err(failure),
         };
+        if execution.records.is_inside_a_call() {
+            // The call that contains the agent has only its output.
+            said.record(&execution.records, spent).await;
+        }
         Observed::Finished(Observation {
             parts: Vec::new(),
             result,
             usage: Some(spent),
-            exchange: said.into_iterations(),
+            exchange: said.unrecorded(),
         })
     }
 
-    async fn task_with_attachments(&self, execution: &Execution) -> Result<Task, Failure> {
+    /// The task; its files are read only where it has not been sent yet.
+    async fn task_with_attachments(&self, execution: &Execution, said: &Said) -> Result<Task, Failure> {
         let task = self.task(execution)?;
-        if self.attachments.is_empty() {
+        if self.attachments.is_empty() || said.due() != Due::Task {
             return Ok(task);
         }
         let failed = |error| Failure::new(FailureKind::Unavailable, error);
@@ -182,38 +184,28 @@ impl LlmRunner {
         })
     }
 
-    /// Requests a reply, and requests corrections until the reply matches the schema.
+    /// Requests a reply, and requests corrections until the reply matches the schema. An execution that was cut short
+    /// goes on where its records end.
     async fn converse(
         &self,
         execution: &Execution,
         task: &Task,
-        said: &mut Thread,
+        said: &mut Said,
         spent: &mut Usage,
     ) -> Result<JsonMap, Failure> {
-        let remembered = match self.memory {
-            Memory::Conversation => Arc::clone(&execution.thread),
-            Memory::None => Arc::default(),
-        };
         let tools: Box<dyn Tools + '_> = match &self.tool_source {
             Some(tool_source) => tool_source.for_execution(execution),
             None => Box::new(NoTools),
         };
-        let mut text = with_rejection(&task.user, execution);
-        let mut left = self.max_tries;
         loop {
-            left -= 1;
-            let thread = (*remembered).clone().followed_by(said.iterations().to_vec());
-            let opening = RoundRequest {
-                earlier: remembered.message_count(),
-                attachments: match said.iterations().is_empty() {
-                    true => task.attachments.clone(),
-                    false => Vec::new(),
-                },
-                ..self.opening(execution, task, thread, text, *spent)
+            let (reply, stop_reason) = match said.due() {
+                Due::Judgement(reply, stop_reason) => (reply, stop_reason),
+                due => {
+                    let opening = self.opening(execution, task, said, due, *spent);
+                    self.round(opening, &*tools, execution, said, spent).await?
+                }
             };
-            let (reply, exchange) = self.round(opening, &*tools, execution, spent).await;
-            *said = std::mem::take(said).followed_by(exchange.into_iterations());
-            let output = output_of(&reply?);
+            let output = output_of(&reply);
             let errors = match &self.schema {
                 Some((schema, _)) => schema.errors(&checked(&output)),
                 None => Vec::new(),
@@ -221,19 +213,62 @@ impl LlmRunner {
             if errors.is_empty() {
                 return Ok(output);
             }
-            if left == 0 || execution.remaining.without(*spent).used_up().is_some() {
-                return Err(Failure::new(FailureKind::Schema, mismatch(&errors)));
+            let errors = match stop_reason {
+                StopReason::MaxTokens => format!("the reply was cut off at its token limit; {}", mismatch(&errors)),
+                _ => mismatch(&errors),
+            };
+            said.reject(&errors);
+            if said.rejected() >= self.max_tries || execution.remaining.without(*spent).used_up().is_some() {
+                let kind = match stop_reason {
+                    StopReason::MaxTokens => FailureKind::MaxTokens,
+                    _ => FailureKind::Schema,
+                };
+                return Err(Failure::new(kind, errors));
             }
-            text = correction(&mismatch(&errors));
+            if self.requests_left(said) == 0 {
+                let limit = self.max_iterations;
+                let error = format!("{errors} (`max_iterations` {limit} leaves no request for a correction)");
+                return Err(Failure::new(FailureKind::MaxIterations, error));
+            }
+            said.record(&execution.records, *spent).await;
         }
     }
 
-    fn opening(&self, execution: &Execution, task: &Task, thread: Thread, text: String, spent: Usage) -> RoundRequest {
+    /// How many requests of `max_iterations` the execution has left.
+    fn requests_left(&self, said: &Said) -> u32 {
+        let made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
+        self.max_iterations.saturating_sub(made)
+    }
+
+    fn opening(&self, execution: &Execution, task: &Task, said: &mut Said, due: Due, spent: Usage) -> RoundRequest {
+        let attachments = match due {
+            Due::Task => task.attachments.clone(),
+            _ => Vec::new(),
+        };
+        let (text, remembered_text, goes_on) = match due {
+            Due::Task => {
+                let text = with_rejection(&task.user, execution);
+                let remembered = (text != task.user).then(|| task.user.clone());
+                (text, remembered, None)
+            }
+            Due::Correction(errors) => (correction(&errors), None, None),
+            Due::Calls => (String::new(), None, said.iterations.pop()),
+            Due::Judgement(..) => unreachable!("a reply that is judged needs no round"),
+        };
+        let remembered = match self.memory {
+            Memory::Conversation => Arc::clone(&execution.thread),
+            Memory::None => Arc::default(),
+        };
+        // What was sent back is part of this exchange, although it is not remembered later.
+        let thread = (*remembered).clone().followed_by(said.iterations.clone());
         RoundRequest {
-            earlier: thread.message_count(),
-            attachments: Vec::new(),
+            earlier: remembered.message_count(),
+            attachments,
             thread: Arc::new(thread),
             text,
+            remembered_text,
+            goes_on,
+            records: execution.records.clone(),
             systems: task.systems.clone(),
             source: ExecutionRef {
                 run: execution.run_id.clone(),
@@ -242,47 +277,67 @@ impl LlmRunner {
                 attempt: execution.attempt,
             },
             requests_made: execution.requests_made + spent.own_requests(),
-            max_requests: self.max_iterations,
+            max_requests: self.requests_left(said),
             remaining: execution.remaining.without(spent),
             output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
         }
     }
 
-    /// Runs one round; its usage and warnings go into the notes of the execution.
+    /// Runs one round; its usage and warnings go into the notes of the execution, and its iterations to what was said.
     async fn round(
         &self,
         opening: RoundRequest,
         tools: &dyn Tools,
         execution: &Execution,
+        said: &mut Said,
         spent: &mut Usage,
-    ) -> (Result<String, Failure>, Thread) {
+    ) -> Result<(String, StopReason), Failure> {
         let held = self
             .dialogue
             .booked(opening, tools, &*self.live_output, &execution.notes);
         let conversed = held.await;
+        said.add(conversed.exchange.into_iterations(), conversed.recorded, *spent);
         *spent = *spent + conversed.usage;
         for warning in conversed.warnings {
             execution.notes.warn(warning);
         }
         let end = conversed.end.unwrap_or(Err(Cause::NotEnded));
-        if matches!(end, Ok((_, StopReason::MaxTokens))) {
-            execution.notes.warn("the model's reply was cut off at its token limit");
+        if let Some(warning) = incomplete(&end) {
+            execution.notes.warn(warning);
         }
-        (end.map(|(text, _)| text).map_err(failed), conversed.exchange)
+        end.map_err(|cause| self.failed(cause))
+    }
+
+    fn failed(&self, cause: Cause) -> Failure {
+        match cause {
+            // The round had what the rounds before it had left.
+            Cause::MaxTurnRequests(_) => failed(Cause::MaxTurnRequests(self.max_iterations)),
+            other => failed(other),
+        }
+    }
+}
+
+/// The warning for a reply that is cut off or empty.
+fn incomplete(end: &Result<(String, StopReason), Cause>) -> Option<&'static str> {
+    match end {
+        Ok((text, StopReason::MaxTokens)) if text.trim().is_empty() => {
+            Some("the model's reply is empty: its token limit was reached before the first word; raise `max_tokens`")
+        }
+        Ok((_, StopReason::MaxTokens)) => Some("the model's reply was cut off at its token limit"),
+        Ok((text, _)) if text.trim().is_empty() => Some("the model's reply is empty"),
+        _ => None,
     }
 }
 
 fn failed(error: Cause) -> Failure {
-    if let Cause::Tools(error) = error {
-        return Failure::new(FailureKind::Unavailable, error);
-    }
+    let kind = error.failure_kind();
     let error = match error {
         Cause::MaxTurnRequests(count) => {
             format!("the model still calls tools after {count} requests (`max_iterations`), so there is no answer")
         }
         other => other.to_string(),
     };
-    Failure::new(FailureKind::Model, error)
+    Failure::new(kind, error)
 }
 
 impl Runner for LlmRunner {
@@ -298,20 +353,6 @@ fn with_rejection(task: &str, execution: &Execution) -> String {
         Some(failure) => format!("{task}\n\n{}", correction(&failure.error)),
         None => task.to_owned(),
     }
-}
-
-/// The part of the exchange that stays in the thread of the agent: the original task, the tool calls and the final
-/// reply. Rejected replies and corrections are removed.
-fn remembered_of(said: Thread, task: Task) -> Thread {
-    let mut iterations = said.into_iterations();
-    let is_round = |iteration: &Iteration| iteration.messages.first().is_some_and(|first| first.role == Role::User);
-    let last = iterations.iter().rposition(is_round).unwrap_or_default();
-    iterations.drain(..last);
-    if let Some(first) = iterations.first_mut().and_then(|first| first.messages.first_mut()) {
-        first.content = task.user;
-        first.attachments = task.attachments;
-    }
-    Thread::of(iterations)
 }
 
 #[cfg(test)]

@@ -132,9 +132,8 @@ fn observed(execution: &Execution, state: &ConversationState) -> Observed {
             None => failed(FailureKind::Unavailable),
         },
         CompletionReason::Timeout => failed(FailureKind::Timeout),
-        CompletionReason::AgentFailed | CompletionReason::ConditionFailed | CompletionReason::Cancelled => {
-            failed(FailureKind::Reported)
-        }
+        CompletionReason::Cancelled => failed(FailureKind::Cancelled),
+        CompletionReason::AgentFailed | CompletionReason::ConditionFailed => failed(FailureKind::Reported),
         CompletionReason::Completed => Ok(result_of(state)),
         limit => {
             execution

@@ -8,11 +8,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    LoadScript, ModelError, ModelReply, ModelRequest, Network, ProfileError, Profiles, Provider, Remote, Resolved,
-    Simulator, ToolSpec, key_variable,
+    LoadScript, ModelError, ModelErrorKind, ModelReply, ModelRequest, Network, ProfileError, Profiles, Provider,
+    Remote, Resolved, Simulator, ToolSpec, key_variable,
     profiles::{Link, exists},
+    source_of_reasoning,
 };
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason};
 use ensemble_language::ensemble::{self, ModelChoice, Price, Profile, Retry};
 
 /// The number of attempts of a request to a real provider if the profile has no `retry`.
@@ -65,6 +66,8 @@ pub struct ModelAnswer {
     pub warnings: Vec<String>,
     /// The price of tokens of the profile that answered, if it has one.
     pub price: Option<Price>,
+    /// `PROVIDER/MODEL` of the profile that answered.
+    pub model: Option<String>,
 }
 
 impl Model {
@@ -169,6 +172,11 @@ impl Model {
         for (at, (link, provider)) in self.links.iter().enumerate() {
             let is_last = at + 1 == self.links.len();
             match query.retried(at, link, &**provider, is_last).await {
+                // Another model may answer.
+                Ok(reply) if reply.stop_reason == StopReason::Refusal && !is_last => {
+                    query.replies.restart();
+                    failed.push((link, refused(&reply)));
+                }
                 Ok(mut reply) => {
                     let mut warnings = fell_back(&failed, link);
                     warnings.append(&mut query.warnings);
@@ -178,6 +186,7 @@ impl Model {
                         requests: made(),
                         warnings,
                         price: link.profile.cost,
+                        model: Some(source_of_reasoning(&link.profile)),
                     };
                 }
                 Err(error) => failed.push((link, error)),
@@ -188,6 +197,7 @@ impl Model {
             requests: made(),
             warnings: query.warnings,
             price: None,
+            model: None,
         }
     }
 }
@@ -216,6 +226,13 @@ fn fell_back(failed: &[(&Link, ModelError)], answered: &Link) -> Vec<String> {
     failed.iter().map(tell).collect()
 }
 
+fn refused(reply: &ModelReply) -> ModelError {
+    ModelError {
+        kind: ModelErrorKind::Refused,
+        ..ModelError::fatal(format!("the model refused: {}", reply.refusal_text()))
+    }
+}
+
 fn all_failed(mut failed: Vec<(&Link, ModelError)>) -> ModelError {
     if failed.len() == 1 {
         return failed.remove(0).1;
@@ -224,10 +241,22 @@ fn all_failed(mut failed: Vec<(&Link, ModelError)>) -> ModelError {
         .iter()
         .map(|(link, error)| format!("{}: {error}", link.name))
         .collect();
+    let kind = failed[0].1.kind;
     ModelError {
+        kind: match failed.iter().all(|(_, error)| error.kind == kind) {
+            true => kind,
+            // A shorter request may succeed with one of them.
+            false
+                if failed
+                    .iter()
+                    .any(|(_, error)| error.kind == ModelErrorKind::ContextTooLong) =>
+            {
+                ModelErrorKind::ContextTooLong
+            }
+            false => ModelErrorKind::Failed,
+        },
         message: errors.join("; "),
         retryable: failed.iter().any(|(_, error)| error.retryable),
-        too_long: failed.iter().any(|(_, error)| error.too_long),
         ..ModelError::fatal("")
     }
 }
@@ -272,7 +301,7 @@ impl Query<'_> {
                 Err(error) => error,
             };
             let was_heard = self.replies.restart();
-            if error.refused_schema && with_schema {
+            if error.kind == ModelErrorKind::RefusedSchema && with_schema {
                 let name = &link.name;
                 self.warnings.push(format!(
                     "model profile `{name}` was asked again without the output schema, which it does not take ({error})"
@@ -400,7 +429,7 @@ fn request(ask: &ModelQuery, at: usize, link: &Link, number: u64) -> ModelReques
             .map(|message| message.content.as_str())
             .unwrap_or_default()
             .into(),
-        messages: system.into_iter().chain(ask.messages.iter().cloned()).collect(),
+        messages: system.into_iter().chain(own(&ask.messages, &link.profile)).collect(),
         agent_name: Arc::clone(&ask.source.agent),
         request_number: number,
         execution: ask.source.execution,
@@ -408,6 +437,22 @@ fn request(ask: &ModelQuery, at: usize, link: &Link, number: u64) -> ModelReques
         tools: Arc::clone(&ask.tools),
         profile: Arc::clone(&link.profile),
     }
+}
+
+/// The messages without the reasoning of other models.
+fn own<'m>(messages: &'m [Message], profile: &Profile) -> impl Iterator<Item = Message> + use<'m> {
+    let from = source_of_reasoning(profile);
+    messages.iter().cloned().map(move |mut message| {
+        if message
+            .reasoning
+            .as_ref()
+            .is_some_and(|reasoning| reasoning.from != from)
+        {
+            message.reasoning = None;
+            message.tool_calls.iter_mut().for_each(|call| call.signatures.clear());
+        }
+        message
+    })
 }
 
 #[cfg(test)]

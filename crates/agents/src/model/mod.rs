@@ -8,6 +8,7 @@ mod cache;
 mod chain;
 mod network;
 mod profiles;
+mod quirks;
 mod remote;
 mod script;
 mod simulated;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use ensemble_core::thread::{Attachment, Message, StopReason, ToolCall};
+use ensemble_core::thread::{Attachment, Message, Reasoning, StopReason, ToolCall};
 use ensemble_language::ensemble::Profile;
 
 /// A future that can be stored.
@@ -89,10 +90,14 @@ pub struct ModelReply {
     pub text: String,
     /// The tool calls of the reply.
     pub tool_calls: Vec<ToolCall>,
+    /// What the model thought before the reply, if the provider tells.
+    pub reasoning: Option<Reasoning>,
     /// The tokens that the provider counted, if it counts them.
     pub tokens: Option<Tokens>,
     /// Why the model stopped there.
     pub stop_reason: StopReason,
+    /// Why the model or a content filter refused, in the words of the provider.
+    pub refusal: Option<String>,
     /// Does the reply come from a cache? Then it has no cost.
     pub cached: bool,
     /// Warnings for the user.
@@ -118,10 +123,24 @@ pub struct ModelError {
     pub retryable: bool,
     /// The pause that the provider asks for, if it asks for one.
     pub retry_after: Option<Duration>,
-    /// Is it the schema that the provider does not take? Without it the request may succeed.
-    pub refused_schema: bool,
-    /// Is the request longer than the model can process? A shorter one may succeed.
-    pub too_long: bool,
+    /// What is known of the cause.
+    pub kind: ModelErrorKind,
+}
+
+/// The causes of errors that are handled differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ModelErrorKind {
+    /// Any other cause.
+    #[default]
+    Failed,
+    /// The provider does not accept the output schema. Without it the request may succeed.
+    RefusedSchema,
+    /// The model refused to answer, or a content filter stopped it.
+    Refused,
+    /// The request has more tokens than the context window of the model.
+    ContextTooLong,
+    /// The provider answers only so many requests, or so many tokens.
+    RateLimited,
 }
 
 impl ModelError {
@@ -131,8 +150,7 @@ impl ModelError {
             message: message.into(),
             retryable: false,
             retry_after: None,
-            refused_schema: false,
-            too_long: false,
+            kind: ModelErrorKind::Failed,
         }
     }
 
@@ -146,17 +164,34 @@ impl ModelError {
 }
 
 impl ModelReply {
+    /// Why the model refused: the reason of the provider, and what the model said.
+    pub fn refusal_text(&self) -> String {
+        match (&self.refusal, self.text.trim()) {
+            (Some(reason), "") => reason.clone(),
+            (Some(reason), text) => format!("{reason}; its reply was: {text}"),
+            (None, "") => "it gave no reason".to_owned(),
+            (None, text) => text.to_owned(),
+        }
+    }
+
     /// A reply of text alone, that nobody counted.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             tool_calls: Vec::new(),
+            reasoning: None,
             tokens: None,
             stop_reason: StopReason::EndTurn,
+            refusal: None,
             cached: false,
             warnings: Vec::new(),
         }
     }
+}
+
+/// The model of a profile, as [`Reasoning::from`] names it.
+fn source_of_reasoning(profile: &Profile) -> String {
+    format!("{}/{}", profile.provider, profile.model)
 }
 
 /// The estimate of a text's tokens wherever nobody counts them: a quarter of its bytes in UTF-8, rounded up.

@@ -1,11 +1,14 @@
 //! The access of providers to the outside: environment variables, the time, random numbers, and a shared HTTP client.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::OnceCell;
+
+use super::quirks::Quirks;
 
 /// Reads an environment variable; nothing if it is not set.
 pub type Environment = dyn Fn(&str) -> Option<String> + Send + Sync;
@@ -22,6 +25,8 @@ struct NetworkParts {
     now: Box<dyn Fn() -> DateTime<Utc> + Send + Sync>,
     chance: Box<dyn Fn() -> f64 + Send + Sync>,
     client: OnceCell<Result<reqwest::Client, String>>,
+    /// By address and model.
+    quirks: Mutex<HashMap<String, Quirks>>,
 }
 
 impl Network {
@@ -37,6 +42,7 @@ impl Network {
             now: Box::new(now),
             chance: Box::new(chance),
             client: OnceCell::new(),
+            quirks: Mutex::default(),
         }))
     }
 
@@ -53,6 +59,11 @@ impl Network {
     /// The pause changed randomly by up to a quarter, so that many clients do not retry at the same time.
     pub(super) fn jittered(&self, pause: Duration) -> Duration {
         pause.mul_f64(0.75 + 0.5 * (self.0.chance)().clamp(0.0, 1.0))
+    }
+
+    /// What this model at this address refuses, as far as the process knows.
+    pub(super) fn quirks(&self) -> MutexGuard<'_, HashMap<String, Quirks>> {
+        self.0.quirks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The client. It is built when it is first asked for, away from the thread that drives the run: reading the

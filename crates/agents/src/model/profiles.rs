@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
+use ensemble_language::data::JsonMap;
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::ensemble::{ModelChoice, Profile, Provider, SIMULATED, provider_names};
 
@@ -227,6 +228,7 @@ impl Override {
             api_key_env: profile.api_key_env.filter(|_| stays),
             headers: if stays { profile.headers } else { Vec::new() },
             context_window: profile.context_window.filter(|_| stays && profile.model == self.model),
+            options: if stays { profile.options } else { JsonMap::new() },
             cost: profile.cost.filter(|_| stays && profile.model == self.model),
             simulated: profile.simulated.filter(|_| stays),
             fallback: profile.fallback.filter(|_| stays),

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::CompletionReason;
 use super::end::ExecutionEnd;
+use super::exchange::{ReplyReceived, ToolCallEnded, ToolCallStarted};
 use super::interruption::Interruption;
 use super::part::PartEnded;
 use super::reason::Reason;
@@ -47,6 +48,12 @@ pub enum Event {
     TurnStarted(TurnStarted),
     /// An attempt of an execution starts.
     ExecutionStarted(ExecutionStarted),
+    /// A model replied, and the execution goes on.
+    ReplyReceived(Box<ReplyReceived>),
+    /// A tool is about to be called.
+    ToolCallStarted(Box<ToolCallStarted>),
+    /// A tool call ended.
+    ToolCallEnded(Box<ToolCallEnded>),
     /// An attempt failed, and another attempt follows.
     AttemptFailed(AttemptFailed),
     /// An attempt of a part of an execution ended.
@@ -210,6 +217,13 @@ pub struct AttemptFailed {
     /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// LLM: the iterations of the attempt that no earlier record contains.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "crate::thread::exchange"
+    )]
+    pub exchange: Vec<Iteration>,
     /// The pause before the next attempt, in seconds.
     pub pause: f64,
 }
@@ -241,7 +255,8 @@ pub struct ExecutionFinished {
     /// Warnings for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// LLM: the iterations of the execution. The iterations of a successful execution are added to the agent's thread.
+    /// LLM: the iterations of the execution that no earlier record contains. What is [remembered](crate::thread::remembered)
+    /// of all iterations of a successful execution is added to the agent's thread.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exchange: Vec<Iteration>,
     /// The result was copied from the run of which this run is a fork, and nothing was executed.
@@ -348,7 +363,8 @@ pub struct RunEnded {
     /// The condition that could not be evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionFailure>,
-    /// The agents that were never executed, in declaration order.
+    /// The agents that were never executed, in declaration order. An agent some of whose parts ended is not
+    /// among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_run: Vec<NotRun>,
     /// Warnings about the result.
@@ -410,6 +426,9 @@ impl Event {
             Self::ContextSet(_) => "context_set",
             Self::TurnStarted(_) => "turn_started",
             Self::ExecutionStarted(_) => "execution_started",
+            Self::ReplyReceived(_) => "reply_received",
+            Self::ToolCallStarted(_) => "tool_call_started",
+            Self::ToolCallEnded(_) => "tool_call_ended",
             Self::AttemptFailed(_) => "attempt_failed",
             Self::PartEnded(_) => "part_ended",
             Self::ExecutionFinished(_) => "execution_finished",

@@ -8,6 +8,8 @@
 mod attachment;
 mod json;
 mod live_output;
+mod reasoning;
+mod remembered;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -17,6 +19,8 @@ pub mod window;
 pub use attachment::Attachment;
 pub use json::ThreadError;
 pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
+pub use reasoning::Reasoning;
+pub use remembered::{REJECTED, TASK, UNKNOWN_FATE, remembered};
 pub use saved::exchange;
 pub use tool_call::{ToolCall, ToolEnd};
 
@@ -66,6 +70,9 @@ pub struct Message {
     /// iteration contains the calls beside its messages; [`Thread::to_messages`] fills it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
+    /// Assistant: what the model thought before this message, if the provider tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<Reasoning>,
 }
 
 /// One request with its reply, and the tools that the reply called.
@@ -117,6 +124,7 @@ impl Message {
             content: content.into(),
             attachments: Vec::new(),
             tool_calls: Vec::new(),
+            reasoning: None,
         }
     }
 }
@@ -163,6 +171,17 @@ impl Thread {
         if let Some(current) = self.iterations.last_mut() {
             current.messages.push(Message::new(Role::Assistant, content));
             current.tool_calls.extend(tool_calls);
+        }
+        self
+    }
+
+    /// Adds what the model thought to its latest reply.
+    #[must_use]
+    pub fn reasoned(mut self, reasoning: Option<Reasoning>) -> Self {
+        let current = self.iterations.last_mut().map(|current| &mut current.messages);
+        let reply = current.and_then(|messages| messages.iter_mut().rfind(|one| one.role == Role::Assistant));
+        if let Some(reply) = reply {
+            reply.reasoning = reasoning;
         }
         self
     }

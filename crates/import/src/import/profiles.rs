@@ -231,17 +231,20 @@ impl<'a> Task<'a> {
                 }
             }
             ("options", Value::Object(_)) => {
+                let mut further = serde_json::Map::new();
                 for option in entries(&entry.value) {
                     match &*option.key {
-                        "num_predict" => set("max_tokens", value_of(&option.value)),
+                        "num_predict" | "max_tokens" => set("max_tokens", value_of(&option.value)),
                         "temperature" | "top_p" | "seed" => set(&option.key, value_of(&option.value)),
-                        key => {
-                            let message =
-                                format!("the option `{key}` is not converted: it is not sent to the provider");
-                            let help = "profiles have `temperature`, `top_p`, `max_tokens` and `seed`";
-                            self.note_in(source, option.key_span, &message, help);
+                        key @ ("model" | "messages" | "system" | "stream" | "tools" | "format" | "n") => {
+                            let message = format!("the option `{key}` is not converted: the program itself sets it");
+                            self.note_in(source, option.key_span, &message, "leave it out");
                         }
+                        key => drop(further.insert(key.to_owned(), value_of(&option.value))),
                     }
+                }
+                if !further.is_empty() {
+                    set("options", Value::Object(further));
                 }
             }
             // A price of 0 is not reported.

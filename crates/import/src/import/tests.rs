@@ -21,7 +21,7 @@ fn imported(text: &str) -> Imported {
 fn try_import(text: &str) -> Result<Imported, String> {
     let profiles = "model_profiles:
   small: {provider: ollama, model: llama3, cost_per_token: 0.0, system_prompt: Be brief., fallback_model_profile: big}
-  big: {provider: anthropic-api, model: claude, timeout_seconds: 60, options: {temperature: 0.2, num_ctx: 8}}
+  big: {provider: anthropic-api, model: claude, timeout_seconds: 60, options: {temperature: 0.2, num_ctx: 8, format: json}}
 ";
     let configurations: Vec<Document> = ["name: alone\nmodel: m\nprovider: ollama\n", profiles]
         .iter()
@@ -223,14 +223,12 @@ fn profiles_are_taken_along() {
         profiles["small-for-b"], derived,
         "its own system prompt takes the place of the profile's"
     );
-    let big = json!({"provider": "anthropic", "model": "claude", "timeout_seconds": 60, "temperature": 0.2});
+    let big = json!({"provider": "anthropic", "model": "claude", "timeout_seconds": 60, "temperature": 0.2,
+        "options": {"num_ctx": 8}});
     assert_eq!(profiles["big"], big);
     assert_eq!(profiles["model-of-c"]["seed"], 3);
     let said = lost(&new);
-    assert!(
-        said.iter().any(|line| line.contains("the option `num_ctx`")),
-        "{said:?}"
-    );
+    assert!(said.iter().any(|line| line.contains("the option `format`")), "{said:?}");
     assert!(new.text.contains("(config.yaml:3)"), "{}", new.text);
 }
 

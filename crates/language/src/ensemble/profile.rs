@@ -33,6 +33,8 @@ pub struct Profile {
     pub context_window: Option<u64>,
     /// Sampling seed.
     pub seed: Option<i64>,
+    /// Further parameters of the provider, which go into the body of every request.
+    pub options: JsonMap,
     /// The time limit of one request.
     pub timeout: Option<Duration>,
     /// The retries of one request.

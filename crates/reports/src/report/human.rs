@@ -238,6 +238,10 @@ impl Human {
             let text = LineWidth::UNLIMITED.block(&text, INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
+        if let Some(text) = super::reasoning::text(finished).filter(|_| self.verbosity == Verbosity::Verbose) {
+            let text = LineWidth::UNLIMITED.block(&format!("reasoning:\n{text}"), INDENT);
+            self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
+        }
         let line = super::context_window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose);
         if let Some(line) = line {
             self.print_err(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));
@@ -341,7 +345,9 @@ impl Reporter for Human {
             Event::TurnStarted(turn) => self.turn_started(turn),
             Event::AttemptFailed(failed) => self.attempt_failed(failed),
             Event::PartEnded(part) => self.part_ended(part),
-            Event::ExecutionFinished(finished) => self.finished(finished, state),
+            Event::ExecutionFinished(finished) => {
+                self.finished(state.finished(&finished.agent).unwrap_or(finished), state);
+            }
             Event::TurnFinished(finished) => {
                 for warning in &finished.warnings {
                     self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));

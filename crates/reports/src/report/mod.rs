@@ -15,6 +15,7 @@ mod human;
 mod junit;
 mod parts;
 mod place;
+mod reasoning;
 mod reasons;
 mod sarif;
 pub mod story;

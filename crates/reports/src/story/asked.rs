@@ -17,9 +17,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The beginning of this exchange, if it has one.
-    pub fn of(exchange: &[Iteration]) -> Option<Self> {
-        let first = exchange.first()?;
+    /// What this iteration asks; `None` if it sends only the results of tools.
+    pub fn of(first: &Iteration) -> Option<Self> {
         let prompt = first.messages.iter().find(|message| message.role == Role::User)?;
         let system = first.metadata.get("system_prompt").and_then(|text| text.as_str());
         Some(Self {

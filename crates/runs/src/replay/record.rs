@@ -6,7 +6,8 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    CompletionReason, Event, ExecutionEnd, ExecutionFinished, Interruption, PartEnded, Record, RunStarted, TurnStarted,
+    CompletionReason, Event, Exchanges, ExecutionEnd, ExecutionFinished, Interruption, PartEnded, Record, RunStarted,
+    TurnStarted,
 };
 use ensemble_core::runner::{BoxFuture, Observation};
 use ensemble_core::store::{ReadError, RunReader};
@@ -223,25 +224,55 @@ impl LoggedTurns {
         let mut executions: HashMap<Arc<str>, Recorded> = HashMap::new();
         let mut spent: HashMap<Arc<str>, Usage> = HashMap::new();
         let mut parts: HashMap<Arc<str>, Vec<Arc<PartEnded>>> = HashMap::new();
+        let mut exchanges: HashMap<Arc<str>, Exchanges> = HashMap::new();
         while let Some(record) = self.reader.next().await? {
             match record.event {
                 Event::TurnStarted(_) | Event::MessageAdded(_) => {
                     self.pending = Some(record.event);
                     break;
                 }
+                Event::ExecutionStarted(started) => {
+                    let lost = exchanges.get_mut(&started.agent).and_then(Exchanges::take_usage);
+                    let usage = spent.entry(started.agent).or_default();
+                    *usage = *usage + lost.unwrap_or_default();
+                }
+                Event::ReplyReceived(reply) => {
+                    exchanges.entry(reply.within.agent.clone()).or_default().replied(&reply);
+                }
+                Event::ToolCallStarted(call) => {
+                    exchanges
+                        .entry(call.within.agent.clone())
+                        .or_default()
+                        .call_started(&call);
+                }
+                Event::ToolCallEnded(call) => {
+                    exchanges
+                        .entry(call.within.agent.clone())
+                        .or_default()
+                        .call_ended(&call);
+                }
                 Event::AttemptFailed(failed) => {
+                    exchanges.remove(&failed.agent);
                     let usage = spent.entry(failed.agent).or_default();
                     *usage = *usage + failed.usage.unwrap_or_default();
                 }
                 Event::PartEnded(mut part) => {
+                    let recorded = exchanges.get_mut(&part.agent).map(|all| all.take(Some(&part.key)));
                     if !self.for_models {
                         part.exchange = Vec::new();
+                    } else if part.is_final() {
+                        part.exchange.splice(..0, recorded.unwrap_or_default());
                     }
                     parts.entry(part.agent.clone()).or_default().push(Arc::from(part));
                 }
-                Event::ExecutionFinished(finished) => {
-                    let before = spent.get(&finished.agent).copied();
+                Event::ExecutionFinished(mut finished) => {
+                    let before = spent
+                        .get(&finished.agent)
+                        .copied()
+                        .filter(|used| *used != Usage::default());
                     let agent = finished.agent.clone();
+                    let recorded = exchanges.get_mut(&agent).map(|all| all.take(None));
+                    finished.exchange.splice(..0, recorded.unwrap_or_default());
                     let observation = Observation {
                         parts: parts.remove(&agent).unwrap_or_default(),
                         ..observation(finished, before, self.for_models)
@@ -258,7 +289,7 @@ impl LoggedTurns {
                     self.is_cut = ended.completion_reason.is_resumable();
                 }
                 Event::RunResumed(_) => (self.reason, self.is_cut, self.cut_by) = (None, true, None),
-                Event::RunStarted(_) | Event::ContextSet(_) | Event::ExecutionStarted(_) | Event::TurnFinished(_) => {}
+                Event::RunStarted(_) | Event::ContextSet(_) | Event::TurnFinished(_) => {}
             }
         }
         Ok(RecordedTurn {

@@ -1,10 +1,8 @@
 //! The error of a dialogue, with the thread that can be continued.
 
-use ensemble_core::thread::{StopReason, Thread, ToolEnd};
-use ensemble_language::data::Usage;
-
-/// The error of a call that was running when the round stopped.
-pub(super) const UNKNOWN_FATE: &str = "the call was interrupted: it is not known whether it has taken effect";
+use crate::model::{ModelError, ModelErrorKind};
+use ensemble_core::thread::{StopReason, Thread, UNKNOWN_FATE};
+use ensemble_language::data::{FailureKind, Usage};
 
 /// The error of a call that was not made.
 pub(super) const NOT_MADE: &str = "the call was not made";
@@ -63,9 +61,12 @@ pub enum Cause {
     /// The budget for this limit of the run is used up.
     #[error("`{0}` is used up, and the model still calls tools")]
     UsedUp(&'static str),
-    /// The model refused to answer.
+    /// The model refused to answer, or a content filter stopped it.
     #[error("the model refused: {0}")]
     Refused(String),
+    /// The request has more tokens than the context window of the model.
+    #[error("{0}")]
+    ContextTooLong(String),
     /// No reply was a value of the wanted type; with the errors of the last one.
     #[error("the model gave no answer of the wanted type: {0}")]
     Mismatch(String),
@@ -78,7 +79,25 @@ impl Cause {
             Self::MaxTurnRequests(_) => Some(StopReason::MaxTurnRequests),
             Self::UsedUp(_) => Some(StopReason::MaxTokens),
             Self::Refused(_) => Some(StopReason::Refusal),
-            Self::Model(_) | Self::Tools(_) | Self::NotEnded | Self::NothingSaid | Self::Mismatch(_) => None,
+            Self::Model(_)
+            | Self::ContextTooLong(_)
+            | Self::Tools(_)
+            | Self::NotEnded
+            | Self::NothingSaid
+            | Self::Mismatch(_) => None,
+        }
+    }
+
+    /// The kind of failure of an execution that ends with this cause.
+    pub fn failure_kind(&self) -> FailureKind {
+        match self {
+            Self::Tools(_) => FailureKind::Unavailable,
+            Self::Refused(_) => FailureKind::Refusal,
+            Self::MaxTurnRequests(_) => FailureKind::MaxIterations,
+            Self::UsedUp(_) => FailureKind::MaxTokens,
+            Self::NotEnded => FailureKind::Cancelled,
+            Self::Mismatch(_) => FailureKind::Schema,
+            Self::Model(_) | Self::ContextTooLong(_) | Self::NothingSaid => FailureKind::Model,
         }
     }
 
@@ -91,12 +110,12 @@ impl Cause {
     }
 }
 
-/// The thread with an error for every call that has not ended.
-pub(super) fn closed(thread: Thread, fate: &str) -> Thread {
-    let mut iterations = thread.into_iterations();
-    let calls = iterations.iter_mut().flat_map(|iteration| &mut iteration.tool_calls);
-    for call in calls.filter(|call| call.end.is_none()) {
-        call.end = Some(ToolEnd::Error(fate.to_owned()));
+impl From<ModelError> for Cause {
+    fn from(error: ModelError) -> Self {
+        match error.kind {
+            ModelErrorKind::Refused => Self::Refused(error.message),
+            ModelErrorKind::ContextTooLong => Self::ContextTooLong(error.message),
+            _ => Self::Model(error.message),
+        }
     }
-    Thread::of(iterations)
 }

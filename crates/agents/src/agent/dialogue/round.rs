@@ -7,11 +7,15 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::super::Notes;
+use super::call_ids::make_unique;
 use super::too_long::{again, shorter};
-use super::tools::perform;
+use super::tools::Calling;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
 use crate::model::{ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_tokens};
-use ensemble_core::thread::{Attachment, ExecutionRef, Iteration, LiveOutput, Message, StopReason, Thread, ToolCall};
+use ensemble_core::runner::ExecutionRecords;
+use ensemble_core::thread::{
+    Attachment, ExecutionRef, Iteration, LiveOutput, Message, Role, StopReason, TASK, Thread, ToolCall,
+};
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
 
@@ -38,6 +42,13 @@ pub struct RoundRequest {
     pub remaining: Remaining,
     /// The schema that the final reply must match, for providers that can enforce it.
     pub output_schema: Option<Arc<Value>>,
+    /// The message that is remembered in place of `text`, if it is another.
+    pub remembered_text: Option<String>,
+    /// Records the replies that call tools, and the calls.
+    pub records: ExecutionRecords,
+    /// The iteration with which the round goes on, in place of a request with `text`: its calls that have not ended are
+    /// made.
+    pub goes_on: Option<Iteration>,
 }
 
 /// The result of a round that has ended normally.
@@ -64,8 +75,19 @@ pub struct RoundOutcome {
     pub usage: Usage,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+    /// What is in the records of the execution.
+    pub recorded: Recorded,
     /// The final reply with its stop reason, or the error; `None` while the round is running.
     pub end: Option<Result<(String, StopReason), Cause>>,
+}
+
+/// What is in the records of the execution, so that its end need not contain it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Recorded {
+    /// The number of iterations, from the first.
+    pub iterations: usize,
+    /// The usage.
+    pub usage: Usage,
 }
 
 impl Dialogue {
@@ -110,21 +132,29 @@ impl Dialogue {
         live_output: &dyn LiveOutput,
         progress: &Progress,
     ) -> Result<(String, StopReason), Cause> {
-        let said = vec![Message {
-            attachments: opening.attachments.clone(),
-            ..Message::new(ensemble_core::thread::Role::User, opening.text.clone())
-        }];
-        progress.change(|exchange| exchange.opened(said, (self.now)()));
-        if let Some(Some(system)) = opening.systems.first() {
-            progress.change(|exchange| exchange.noted(SYSTEM_PROMPT, system.as_str()));
-        }
+        let mut going_on = self.opened(opening, tools, progress).await?;
         loop {
-            let (specs, reply) = self.replied(opening, tools, live_output, progress).await?;
-            if reply.tool_calls.is_empty() {
-                return Ok((reply.text, reply.stop_reason));
-            }
-            let results = perform(tools, &specs, reply.tool_calls, &opening.source, live_output).await;
-            progress.book(tools.take_usage());
+            let (specs, calls) = match going_on.take() {
+                Some(due) => due,
+                None => {
+                    let (specs, reply) = self.replied(opening, tools, live_output, progress).await?;
+                    if reply.tool_calls.is_empty() {
+                        return Ok((reply.text, reply.stop_reason));
+                    }
+                    progress.record(&opening.records).await;
+                    (specs, reply.tool_calls)
+                }
+            };
+            let calling = Calling {
+                tools,
+                specs: &specs,
+                source: &opening.source,
+                live_output,
+                records: &opening.records,
+                book: &|usage| progress.book_call(usage),
+                warn: &|warning| progress.warn(warning),
+            };
+            let results = calling.perform(calls).await;
             let is_last = progress.lock().exchange.exceeded_max_iterations(opening.max_requests);
             progress.change(|exchange| exchange.add_tool_results(results, (self.now)()));
             if is_last {
@@ -137,6 +167,43 @@ impl Dialogue {
         }
     }
 
+    /// Starts the exchange. `Some`: the exchange goes on with these calls.
+    async fn opened(
+        &self,
+        opening: &RoundRequest,
+        tools: &dyn Tools,
+        progress: &Progress,
+    ) -> Result<Option<DueCalls>, Cause> {
+        let Some(iteration) = &opening.goes_on else {
+            let said = vec![Message {
+                attachments: opening.attachments.clone(),
+                ..Message::new(Role::User, opening.text.clone())
+            }];
+            progress.change(|exchange| {
+                let mut exchange = exchange.opened(said, (self.now)());
+                if let Some(Some(system)) = opening.systems.first() {
+                    exchange = exchange.noted(SYSTEM_PROMPT, system.as_str());
+                }
+                match &opening.remembered_text {
+                    Some(text) => exchange.noted(TASK, text.as_str()),
+                    None => exchange,
+                }
+            });
+            return Ok(None);
+        };
+        progress.change(|_| Thread::of(vec![iteration.clone()]));
+        progress.lock().recorded.iterations = 1;
+        let due: Vec<ToolCall> = iteration
+            .tool_calls
+            .iter()
+            .filter(|call| call.end.is_none())
+            .cloned()
+            .collect();
+        // The names of the tools are known from here on.
+        let specs = tools.specs().await.map_err(Cause::Tools)?;
+        Ok(Some((specs, due)))
+    }
+
     /// Makes one request and adds the reply to the exchange. Returns the reply and the tools of the request.
     pub(super) async fn replied(
         &self,
@@ -147,10 +214,14 @@ impl Dialogue {
     ) -> Result<(Arc<[ToolSpec]>, ModelReply), Cause> {
         // Asked each time: a server may have changed its tools.
         let specs = tools.specs().await.map_err(Cause::Tools)?;
-        let reply = self.request(opening, &specs, live_output, progress).await?;
-        progress.change(|exchange| exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone()));
+        let mut reply = self.request(opening, &specs, live_output, progress).await?;
+        make_unique(&mut reply.tool_calls, [&opening.thread, &progress.lock().exchange]);
+        progress.change(|exchange| {
+            let exchange = exchange.add_assistant_message(reply.text.clone(), reply.tool_calls.clone());
+            exchange.reasoned(reply.reasoning.clone())
+        });
         match reply.stop_reason {
-            StopReason::Refusal => Err(Cause::Refused(reply.text)),
+            StopReason::Refusal => Err(Cause::Refused(reply.refusal_text())),
             _ => Ok((specs, reply)),
         }
     }
@@ -195,8 +266,16 @@ impl Dialogue {
         }
         let mut conversed = progress.lock();
         conversed.warnings.extend(asked.warnings);
-        let reply = asked.result.map_err(|error| Cause::Model(error.message))?;
-        count(&reply, asked.price, system.as_deref(), &messages, &mut conversed.usage);
+        let reply = asked.result.map_err(Cause::from)?;
+        let mut used = Usage::default();
+        count(&reply, asked.price, system.as_deref(), &messages, &mut used);
+        conversed.usage = conversed.usage + used;
+        conversed.exchange = answered(
+            std::mem::take(&mut conversed.exchange),
+            &reply,
+            asked.model.as_deref(),
+            used,
+        );
         Ok(reply)
     }
 
@@ -252,6 +331,25 @@ impl Dialogue {
         }
         Ok(fitted)
     }
+}
+
+/// The calls with which an exchange goes on, and the tools.
+type DueCalls = (Arc<[ToolSpec]>, Vec<ToolCall>);
+
+/// The exchange with what is known of the reply in the metadata of its iteration.
+fn answered(exchange: Thread, reply: &ModelReply, model: Option<&str>, used: Usage) -> Thread {
+    let tokens = json!({
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "estimated": used.estimated,
+    });
+    let exchange = match model {
+        Some(model) => exchange.noted("model", model),
+        None => exchange,
+    };
+    exchange
+        .noted("stop_reason", json!(reply.stop_reason))
+        .noted("usage", tokens)
 }
 
 /// The exchange with the ends of these calls.
@@ -355,14 +453,44 @@ impl Progress {
         self.change(|exchange| with_ends(exchange, ended));
     }
 
+    /// Records the current iteration, with what was used since the last record.
+    async fn record(&self, records: &ExecutionRecords) {
+        if !records.is_recording() {
+            return;
+        }
+        let (iteration, usage) = {
+            let mut conversed = self.lock();
+            let Some(iteration) = conversed.exchange.iterations().last().cloned() else {
+                return;
+            };
+            let usage = conversed.usage.since(conversed.recorded.usage);
+            conversed.recorded = Recorded {
+                iterations: conversed.exchange.iterations().len(),
+                usage: conversed.usage,
+            };
+            (iteration, usage)
+        };
+        records.replied(iteration, usage).await;
+    }
+
+    /// Adds what a call has used, which is recorded with its end.
+    pub(super) fn book_call(&self, usage: Usage) {
+        let mut conversed = self.lock();
+        conversed.usage = conversed.usage + usage;
+        conversed.recorded.usage = conversed.recorded.usage + usage;
+    }
+
+    /// Adds a warning for the user.
+    pub(super) fn warn(&self, warning: String) {
+        let mut conversed = self.lock();
+        if !conversed.warnings.contains(&warning) {
+            conversed.warnings.push(warning);
+        }
+    }
+
     /// Takes the outcome so far and leaves an empty one.
     pub fn take(&self) -> RoundOutcome {
         std::mem::take(&mut self.lock())
-    }
-
-    fn book(&self, usage: Usage) {
-        let mut conversed = self.lock();
-        conversed.usage = conversed.usage + usage;
     }
 
     /// Marks the current iteration as completed.
@@ -371,14 +499,6 @@ impl Progress {
             Some(reason) => exchange.completed(at).noted("stop_reason", json!(reason)),
             None => exchange.completed(at),
         });
-    }
-
-    /// Adds a warning for the user.
-    fn warn(&self, warning: String) {
-        let mut conversed = self.lock();
-        if !conversed.warnings.contains(&warning) {
-            conversed.warnings.push(warning);
-        }
     }
 
     fn change(&self, change: impl FnOnce(Thread) -> Thread) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::agent::window::tokens::TokenCounter;
-use crate::model::ModelAnswer;
+use crate::model::{ModelAnswer, ModelErrorKind};
 use ensemble_core::thread::Message;
 use ensemble_core::thread::window::{Size, Whole};
 
@@ -25,7 +25,11 @@ pub(super) fn shorter(
     before: Option<Value>,
     answer: &mut ModelAnswer,
 ) -> Option<Shorter> {
-    let error = answer.result.as_mut().err().filter(|error| error.too_long)?;
+    let error = answer
+        .result
+        .as_mut()
+        .err()
+        .filter(|error| error.kind == ModelErrorKind::ContextTooLong)?;
     let tokens = TokenCounter::default().messages(messages);
     let is_task = |message: &Message| Some(message) == task;
     let whole = Whole {
@@ -62,7 +66,12 @@ fn noted(before: Option<Value>, size: Size) -> Value {
 /// The answer to the repeated request, with the warnings of the first one.
 pub(super) fn again(first: ModelAnswer, mut answer: ModelAnswer) -> ModelAnswer {
     answer.warnings.splice(..0, first.warnings);
-    if let Some(error) = answer.result.as_mut().err().filter(|error| error.too_long) {
+    if let Some(error) = answer
+        .result
+        .as_mut()
+        .err()
+        .filter(|error| error.kind == ModelErrorKind::ContextTooLong)
+    {
         error.message = format!("{error}; the request was repeated without older messages and is still too long");
     }
     answer

@@ -16,6 +16,7 @@ use crate::agent::dialogue::{Cause, Dialogue, NoTools, RoundRequest};
 use crate::agent::scope::variables;
 use crate::model::describe;
 use crate::sandbox::{Script, ScriptFailure, Variable};
+use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, Question};
 use ensemble_language::ensemble::Responses;
@@ -142,6 +143,9 @@ async fn imagined(
         max_requests: 1,
         remaining: execution.remaining,
         output_schema: None,
+        remembered_text: None,
+        records: ExecutionRecords::default(),
+        goes_on: None,
     };
     let conversed = dialogue
         .booked(opening, &NoTools, &NoLiveOutput, &execution.notes)
@@ -152,7 +156,7 @@ async fn imagined(
         .into_iter()
         .for_each(|warning| execution.notes.warn(warning));
     let end = conversed.end.unwrap_or(Err(Cause::NotEnded));
-    let (text, _) = end.map_err(|error| Failure::new(FailureKind::Model, error.to_string()))?;
+    let (text, _) = end.map_err(|cause| Failure::new(cause.failure_kind(), cause.to_string()))?;
     booked.exchange = conversed.exchange.into_iterations();
     Ok(json!(text.trim()))
 }

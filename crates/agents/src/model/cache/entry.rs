@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::model::{ModelReply, ModelRequest, Tokens};
-use ensemble_core::thread::{Message, StopReason, ToolCall};
+use ensemble_core::thread::{Message, Reasoning, StopReason, ToolCall};
 use ensemble_language::data::digest;
 
 /// The form of the files; a program reads its own.
@@ -51,7 +51,11 @@ struct Reply {
     text: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<ToolCall>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
     stop_reason: StopReason,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refusal: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens: Option<Counted>,
 }
@@ -91,7 +95,9 @@ impl Entry {
             request_number: file.request_number,
             reply: ModelReply {
                 tool_calls: file.reply.tool_calls,
+                reasoning: file.reply.reasoning,
                 stop_reason: file.reply.stop_reason,
+                refusal: file.reply.refusal,
                 tokens: file
                     .reply
                     .tokens
@@ -112,7 +118,9 @@ impl Entry {
             reply: Reply {
                 text: reply.text,
                 tool_calls: reply.tool_calls,
+                reasoning: reply.reasoning,
                 stop_reason: reply.stop_reason,
+                refusal: reply.refusal,
                 tokens: reply.tokens.map(|Tokens { input, output }| Counted { input, output }),
             },
         };
@@ -149,6 +157,9 @@ pub(super) fn asked(request: &ModelRequest) -> Value {
     put("top_p", json!(profile.top_p));
     put("max_tokens", json!(profile.max_tokens));
     put("seed", json!(profile.seed));
+    if !profile.options.is_empty() {
+        put("options", json!(profile.options));
+    }
     put("messages", request.messages.iter().map(said).collect());
     let tool = |tool: &crate::model::ToolSpec| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     let tools: Vec<Value> = request.tools.iter().map(tool).collect();

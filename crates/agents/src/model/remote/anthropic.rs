@@ -79,6 +79,9 @@ impl Dialect for Anthropic {
             "content_block_delta" => {
                 let delta = &event["delta"];
                 reply.say(delta["text"].as_str().unwrap_or_default())?;
+                if matches!(delta["type"].as_str(), Some("thinking_delta" | "signature_delta")) {
+                    reasoned(delta, index, reply)?;
+                }
                 if let Some(piece) = delta["partial_json"].as_str() {
                     reply.argue(index, piece)?;
                 }
@@ -107,10 +110,24 @@ impl Dialect for Anthropic {
 
 fn block(block: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
     reply.say(block["text"].as_str().unwrap_or_default())?;
+    if matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking")) {
+        let size = block.to_string().len();
+        reply.reasoning(size)?.block(Some(index), block.clone());
+    }
     if block["type"] == "tool_use" {
-        let call = reply.call(index)?;
+        let call = reply.begin_call(index)?;
         call.id = block["id"].as_str().unwrap_or_default().to_owned();
         call.name = block["name"].as_str().unwrap_or_default().to_owned();
+    }
+    Ok(())
+}
+
+/// A piece of a thinking block, or its signature.
+fn reasoned(delta: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+    for key in ["thinking", "signature"] {
+        if let Some(piece) = delta[key].as_str() {
+            reply.reasoning(piece.len())?.add(Some(index), &json!({ key: piece }));
+        }
     }
     Ok(())
 }
@@ -126,11 +143,16 @@ fn count(usage: &Value, reply: &mut Assembly<'_>) {
 
 fn stopped(said: &Value, reply: &mut Assembly<'_>) {
     if let Some(reason) = said["stop_reason"].as_str() {
-        reply.stop = Some(match reason {
-            "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
-            "refusal" => StopReason::Refusal,
-            _ => StopReason::EndTurn,
-        });
+        match reason {
+            "refusal" => {
+                let details = ["explanation", "category"]
+                    .iter()
+                    .find_map(|key| said["stop_details"][*key].as_str());
+                reply.refuse(details.map(str::to_owned));
+            }
+            "max_tokens" | "model_context_window_exceeded" => reply.stop = Some(StopReason::MaxTokens),
+            _ => reply.stop = Some(StopReason::EndTurn),
+        }
     }
 }
 
@@ -155,7 +177,12 @@ fn messages(message: &Message) -> Vec<Value> {
     let text = Some(&message.content).filter(|content| !content.trim().is_empty());
     let text = text.map(|text| json!({"type": "text", "text": text}));
     let call = |call: &ToolCall| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input(call)});
-    let blocks: Vec<Value> = text.into_iter().chain(message.tool_calls.iter().map(call)).collect();
+    // Signed thinking comes before the calls that it led to, or they are refused.
+    let thinking = message.reasoning.iter().flat_map(|reasoning| reasoning.blocks.clone());
+    let blocks: Vec<Value> = thinking
+        .chain(text)
+        .chain(message.tool_calls.iter().map(call))
+        .collect();
     let result = |call: &ToolCall| {
         let is_error = !matches!(call.end, Some(ToolEnd::Result(_)));
         json!({"type": "tool_result", "tool_use_id": call.id, "content": call.told(), "is_error": is_error})

@@ -1,37 +1,32 @@
 //! Assembles a reply from the events of a stream.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::calls::{Call, CallPiece, PartialCalls};
 use super::frames::MAX_EVENT_BYTES;
+use super::reasoning::PartialReasoning;
 use super::reply_error::ReplyError;
+use super::think_tags::ThinkTags;
 use crate::model::{ModelReply, OnText, Tokens};
-use ensemble_core::thread::{StopReason, ToolCall};
+use ensemble_core::thread::StopReason;
 
 /// The reply so far.
 pub(super) struct Assembly<'h> {
     on_text: &'h OnText<'h>,
     text: String,
-    calls: Vec<Call>,
+    tags: ThinkTags,
+    calls: PartialCalls,
+    reasoning: PartialReasoning,
     size: usize,
     /// The numbers of input and output tokens that the provider reports.
     pub(super) input: Option<u64>,
     pub(super) output: Option<u64>,
     /// Why the model stopped; `None` until then.
     pub(super) stop: Option<StopReason>,
+    /// Why the model or a filter refused.
+    refusal: Option<String>,
     /// Is the reply complete?
     pub(super) ended: bool,
-}
-
-/// A tool call that is being assembled.
-#[derive(Debug, Default)]
-pub(super) struct Call {
-    /// The index that its pieces have.
-    index: u64,
-    pub(super) id: String,
-    pub(super) name: String,
-    /// The JSON text of the arguments so far.
-    pub(super) arguments: String,
-    pub(super) signatures: Vec<String>,
 }
 
 impl<'h> Assembly<'h> {
@@ -39,11 +34,14 @@ impl<'h> Assembly<'h> {
         Self {
             on_text,
             text: String::new(),
-            calls: Vec::new(),
+            tags: ThinkTags::default(),
+            calls: PartialCalls::default(),
+            reasoning: PartialReasoning::default(),
             size: 0,
             input: None,
             output: None,
             stop: None,
+            refusal: None,
             ended: false,
         }
     }
@@ -54,25 +52,42 @@ impl<'h> Assembly<'h> {
             return Ok(());
         }
         self.grow(piece.len())?;
-        self.text.push_str(piece);
-        (self.on_text)(piece);
+        let text = self.tags.split(piece, &mut self.reasoning.text);
+        self.show(&text);
         Ok(())
     }
 
-    /// The call with that index, new if there is none.
-    pub(super) fn call(&mut self, index: u64) -> Result<&mut Call, ReplyError> {
-        let at = match self.calls.iter().position(|call| call.index == index) {
-            Some(at) => at,
-            None => {
-                self.grow(64)?;
-                self.calls.push(Call {
-                    index,
-                    ..Call::default()
-                });
-                self.calls.len() - 1
-            }
-        };
-        Ok(&mut self.calls[at])
+    fn show(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.text.push_str(text);
+            (self.on_text)(text);
+        }
+    }
+
+    /// The next piece of the reasoning; the provider takes it back under `key`, if at all.
+    pub(super) fn think(&mut self, piece: &str, key: Option<&'static str>) -> Result<(), ReplyError> {
+        self.grow(piece.len())?;
+        self.reasoning.text.push_str(piece);
+        self.reasoning.key = self.reasoning.key.or(key.filter(|_| !piece.is_empty()));
+        Ok(())
+    }
+
+    /// The model or a content filter refused, for this reason.
+    pub(super) fn refuse(&mut self, reason: Option<String>) {
+        self.stop = Some(StopReason::Refusal);
+        self.refusal = self.refusal.take().or(reason);
+    }
+
+    /// The reasoning in blocks of the provider.
+    pub(super) fn reasoning(&mut self, size: usize) -> Result<&mut PartialReasoning, ReplyError> {
+        self.grow(size)?;
+        Ok(&mut self.reasoning)
+    }
+
+    /// A new call, whose pieces have this index.
+    pub(super) fn begin_call(&mut self, index: u64) -> Result<&mut Call, ReplyError> {
+        self.grow(64)?;
+        Ok(self.calls.begin(Some(index)))
     }
 
     /// A call that comes in one piece.
@@ -82,20 +97,28 @@ impl<'h> Assembly<'h> {
         name: &str,
         arguments: &Value,
     ) -> Result<&mut Call, ReplyError> {
-        let index = self.calls.len() as u64;
-        let arguments = arguments.to_string();
-        self.grow(arguments.len())?;
-        let call = self.call(index)?;
+        let arguments = match arguments {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        self.grow(64 + arguments.len())?;
+        let call = self.calls.begin(None);
         call.id = id.unwrap_or_default().to_owned();
         call.name = name.to_owned();
         call.arguments = arguments;
         Ok(call)
     }
 
-    /// The next piece of a call's arguments.
+    /// A piece of a call that may continue another.
+    pub(super) fn call_piece(&mut self, piece: CallPiece<'_>) -> Result<&mut Call, ReplyError> {
+        self.grow(64 + piece.arguments.len())?;
+        Ok(self.calls.add(piece))
+    }
+
+    /// The next piece of the arguments of the call with this index.
     pub(super) fn argue(&mut self, index: u64, piece: &str) -> Result<(), ReplyError> {
         self.grow(piece.len())?;
-        self.call(index)?.arguments.push_str(piece);
+        self.calls.at(index).arguments.push_str(piece);
         Ok(())
     }
 
@@ -104,24 +127,21 @@ impl<'h> Assembly<'h> {
         (self.size <= MAX_EVENT_BYTES).then_some(()).ok_or(ReplyError::TooLarge)
     }
 
-    /// The reply. Calls without an id get one that is the same whenever the request is made again.
-    pub(super) fn finish(self, request_number: u64) -> Result<ModelReply, ReplyError> {
+    /// The reply.
+    pub(super) fn finish(mut self, request_number: u64) -> Result<ModelReply, ReplyError> {
         let Some(stop_reason) = self.stop.or(self.ended.then_some(StopReason::EndTurn)) else {
             return Err(ReplyError::Cut);
         };
-        let calls = self.calls.into_iter().filter(|call| !call.name.is_empty());
-        let call = |(at, call): (usize, Call)| {
-            let id = match call.id.is_empty() {
-                true => format!("call_{request_number}_{at}"),
-                false => call.id,
-            };
-            ToolCall {
-                signatures: call.signatures,
-                ..ToolCall::new(id, call.name, arguments(call.arguments))
-            }
+        let rest = self.tags.end(stop_reason, &mut self.reasoning.text);
+        self.show(&rest);
+        let (tool_calls, cut_offs) = self.calls.finish(request_number, stop_reason);
+        let cut_off = |name: String| {
+            format!("the model's call of `{name}` was cut off at its token limit (`max_tokens`), so it was not made")
         };
+        let is_signed = tool_calls.iter().any(|call| !call.signatures.is_empty());
         Ok(ModelReply {
-            tool_calls: (1..).zip(calls).map(call).collect(),
+            tool_calls,
+            reasoning: self.reasoning.finish(is_signed),
             tokens: match (self.input, self.output) {
                 // Who has counted nothing at all has not counted.
                 (None | Some(0), None | Some(0)) => None,
@@ -131,15 +151,9 @@ impl<'h> Assembly<'h> {
                 }),
             },
             stop_reason,
+            refusal: self.refusal,
+            warnings: cut_offs.into_iter().map(cut_off).collect(),
             ..ModelReply::text(self.text)
         })
-    }
-}
-
-/// The arguments; text that is not JSON stays text, which leads to an error for the model.
-fn arguments(text: String) -> Value {
-    match text.trim() {
-        "" | "null" => Value::Object(Map::new()),
-        given => serde_json::from_str(given).unwrap_or(Value::String(text)),
     }
 }

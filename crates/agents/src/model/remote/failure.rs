@@ -8,10 +8,11 @@ use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
 use serde_json::Value;
 
+use super::address::Address;
 use super::context_length::is_too_long;
 use super::credentials::{Credentials, key_variable};
 use super::reply_error::ReplyError;
-use crate::model::ModelError;
+use crate::model::{ModelError, ModelErrorKind};
 use ensemble_language::ensemble::{Dialect, Profile, Provider};
 
 /// The maximum number of characters of a provider message that an error quotes.
@@ -22,8 +23,8 @@ pub(super) struct Target<'a> {
     pub(super) provider: &'static Provider,
     pub(super) profile: &'a Profile,
     pub(super) credentials: &'a Credentials,
-    /// The address that is asked, without path.
-    pub(super) base_url: &'a str,
+    /// The address that is asked.
+    pub(super) address: &'a Address,
     /// Was a schema sent that the reply has to match?
     pub(super) has_schema: bool,
 }
@@ -31,9 +32,9 @@ pub(super) struct Target<'a> {
 impl Target<'_> {
     /// The name of the provider, with its address if the profile sets one.
     fn provider_name(&self) -> String {
-        match self.profile.base_url {
-            Some(_) => format!("{} at {}", self.provider.name, self.base_url),
-            None => self.provider.name.to_owned(),
+        match self.address.is_usual {
+            false => format!("{} at {}", self.provider.name, self.address.base),
+            true => self.provider.name.to_owned(),
         }
     }
 
@@ -42,14 +43,13 @@ impl Target<'_> {
             message: self.credentials.scrub(message),
             retryable,
             retry_after: None,
-            refused_schema: false,
-            too_long: false,
+            kind: ModelErrorKind::Failed,
         }
     }
 
     /// The connection failed, or broke off before the answer.
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> ModelError {
-        let base_url = self.base_url;
+        let base_url = &self.address.base;
         if refused(error) {
             let advice = match self.provider.dialect {
                 Dialect::Ollama => "is Ollama running? `ollama serve` starts it",
@@ -85,10 +85,11 @@ impl Target<'_> {
             ReplyError::Cut => self.error(format!("the reply of {who} broke off before its end"), true),
             ReplyError::Lost(cause) => self.error(format!("the reply of {who} broke off: {}", shortened(&cause)), true),
             ReplyError::Reported { message, retryable } => {
-                let too_long = is_too_long(None, &message);
+                let kind = said_kind(&message.to_lowercase()).unwrap_or_default();
+                let may_pass = retryable && kind == ModelErrorKind::Failed;
                 ModelError {
-                    too_long,
-                    ..self.error(format!("{who} failed: {}", shortened(&message)), retryable && !too_long)
+                    kind,
+                    ..self.error(format!("{who} failed: {}", shortened(&message)), may_pass)
                 }
             }
         }
@@ -119,12 +120,10 @@ impl Target<'_> {
             message.push_str("; ");
             message.push_str(&advice);
         }
-        let too_long = is_too_long(Some(status), body);
         ModelError {
             retry_after: retry_after(headers, now),
-            refused_schema: self.has_schema && !too_long && complains_of_schema(status, body),
-            too_long,
-            ..self.error(message, !too_long && may_help(status, headers, body))
+            kind: kind_of(status, headers, body, self.has_schema),
+            ..self.error(message, may_help(status, headers, body))
         }
     }
 
@@ -136,7 +135,7 @@ impl Target<'_> {
                 None => "no key was sent: name its environment variable with `api_key_env`".to_owned(),
             }),
             404 if self.provider.dialect == Dialect::Ollama => Some(format!("`ollama pull {model}` fetches a model")),
-            404 if self.profile.base_url.is_some() => Some(format!(
+            404 if !self.address.is_usual => Some(format!(
                 "is there a model `{model}`, and is `base_url` complete? It often ends with /v1"
             )),
             404 => Some(format!("is there a model `{model}`? `ensemble models list` tells")),
@@ -165,6 +164,46 @@ fn may_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
         408 | 409 | 425 => true,
         501 | 505 => false,
         code => code >= 500,
+    }
+}
+
+/// Words of providers whose content filter stops a request.
+const FILTERED: [&str; 8] = [
+    "content_filter",
+    "content filter",
+    "content_policy",
+    "content management policy",
+    "responsibleaipolicyviolation",
+    "data_inspection_failed",
+    "content moderation",
+    "safety system",
+];
+
+/// The cause that a message names, in lower case.
+fn said_kind(said: &str) -> Option<ModelErrorKind> {
+    let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    if has(&FILTERED) {
+        return Some(ModelErrorKind::Refused);
+    }
+    is_too_long(said).then_some(ModelErrorKind::ContextTooLong)
+}
+
+fn kind_of(status: StatusCode, headers: &HeaderMap, body: &str, has_schema: bool) -> ModelErrorKind {
+    match status.as_u16() {
+        400 | 403 | 413 | 422 => {}
+        429 => return ModelErrorKind::RateLimited,
+        503 if headers.contains_key(RETRY_AFTER) => return ModelErrorKind::RateLimited,
+        // llama.cpp and others that report a request that is too long as an error of their own.
+        500 => {
+            let too_long = said_kind(&body.to_lowercase()).filter(|kind| *kind == ModelErrorKind::ContextTooLong);
+            return too_long.unwrap_or_default();
+        }
+        _ => return ModelErrorKind::Failed,
+    }
+    match said_kind(&body.to_lowercase()) {
+        Some(kind) => kind,
+        None if has_schema && complains_of_schema(status, body) => ModelErrorKind::RefusedSchema,
+        None => ModelErrorKind::Failed,
     }
 }
 
@@ -298,11 +337,12 @@ mod tests {
         let provider = Provider::named(provider).expect("is known");
         let network = Network::new(|_| Some("key-0123456789".into()), || DateTime::UNIX_EPOCH, || 0.5);
         let credentials = Credentials::gather(profile, provider, &network).expect("all there");
+        let dialect = crate::model::remote::dialect_of(provider.dialect);
         let target = Target {
             provider,
             profile,
             credentials: &credentials,
-            base_url: profile.base_url.as_deref().unwrap_or(provider.base_url),
+            address: &Address::of(profile, provider, dialect, &Network::default()),
             has_schema,
         };
         let status = StatusCode::from_u16(status).expect("a status");
@@ -334,7 +374,7 @@ mod tests {
                 "openai",
                 401,
                 "",
-                "openai at http://localhost:1 answered 401 Unauthorized; no key was sent: name \
+                "openai at http://localhost:1/v1 answered 401 Unauthorized; no key was sent: name \
               its environment variable with `api_key_env`",
             ),
             (
@@ -349,7 +389,7 @@ mod tests {
                 "openai",
                 404,
                 "<html>\n no  such\tpage",
-                "openai at http://localhost:1 answered 404 Not Found: \
+                "openai at http://localhost:1/v1 answered 404 Not Found: \
               <html> no such page; is there a model `some-model`, and is `base_url` complete? It often ends with /v1",
             ),
             (
@@ -435,13 +475,52 @@ mod tests {
     #[test]
     fn a_schema_that_is_not_liked_is_known_from_other_faults() {
         let schema = r#"{"error": {"message": "Invalid schema for response_format"}}"#;
-        assert!(refusal(&profile(None), "openai", 400, &[], schema).refused_schema);
-        assert!(refusal(&profile(None), "openai", 422, &[], schema).refused_schema);
-        assert!(!refusal(&profile(None), "openai", 500, &[], schema).refused_schema);
-        assert!(!refusal(&profile(None), "openai", 400, &[], "context length exceeded").refused_schema);
+        assert!(refusal(&profile(None), "openai", 400, &[], schema).kind == ModelErrorKind::RefusedSchema);
+        assert!(refusal(&profile(None), "openai", 422, &[], schema).kind == ModelErrorKind::RefusedSchema);
+        assert!(refusal(&profile(None), "openai", 500, &[], schema).kind != ModelErrorKind::RefusedSchema);
+        assert!(refusal(&profile(None), "openai", 400, &[], "no").kind != ModelErrorKind::RefusedSchema);
         assert!(
-            !refusal_of(false, &profile(None), "openai", 400, &[], schema).refused_schema,
+            refusal_of(false, &profile(None), "openai", 400, &[], schema).kind != ModelErrorKind::RefusedSchema,
             "none was sent"
         );
+    }
+
+    #[test]
+    fn filters_and_requests_that_are_too_long_are_known() {
+        use ModelErrorKind::{ContextTooLong, Failed, RateLimited, Refused};
+        for (status, body, kind) in [
+            (
+                400,
+                r#"{"error": {"code": "content_filter", "message": "The response was filtered"}}"#,
+                Refused,
+            ),
+            (
+                400,
+                r#"{"error": {"message": "Output blocked by content filtering policy"}}"#,
+                Refused,
+            ),
+            (400, r#"{"error": {"code": "context_length_exceeded"}}"#, ContextTooLong),
+            (
+                400,
+                r#"{"error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+                ContextTooLong,
+            ),
+            (
+                400,
+                r#"{"error": {"type": "exceed_context_size_error"}}"#,
+                ContextTooLong,
+            ),
+            (
+                400,
+                "The input token count (2000000) exceeds the maximum",
+                ContextTooLong,
+            ),
+            (429, "prompt is too long for your rate", RateLimited),
+            (404, "context window", Failed),
+            (400, "no", Failed),
+        ] {
+            let error = refusal(&profile(None), "openai", status, &[], body);
+            assert_eq!((error.kind, error.retryable), (kind, status == 429), "{status} {body}");
+        }
     }
 }

@@ -10,6 +10,12 @@ use super::reply_error::ReplyError;
 use crate::model::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};
 
+/// The key of a part for the signature of the thoughts that led to it.
+const SIGNATURE: &str = "thoughtSignature";
+
+/// The documented signature of a call that another model has made.
+const UNSIGNED: &str = "skip_thought_signature_validator";
+
 pub(super) struct Gemini;
 
 impl Dialect for Gemini {
@@ -57,7 +63,8 @@ impl Dialect for Gemini {
         if !config.is_empty() {
             body["generationConfig"] = Value::Object(config);
         }
-        let contents = request.messages.iter().filter(|one| !is_system(one)).flat_map(messages);
+        let told = |message| messages(message, needs_signatures(&request.profile.model));
+        let contents = request.messages.iter().filter(|one| !is_system(one)).flat_map(told);
         body["contents"] = contents.collect();
         body
     }
@@ -75,19 +82,26 @@ impl Dialect for Gemini {
             reply.output = sum(["candidatesTokenCount", "thoughtsTokenCount"]).or(reply.output);
         }
         if let Some(reason) = event["promptFeedback"]["blockReason"].as_str() {
-            reply.say(&format!("the prompt was blocked ({reason})"))?;
-            reply.stop = Some(StopReason::Refusal);
+            let message = event["promptFeedback"]["blockReasonMessage"].as_str();
+            reply.refuse(Some(refusal("a content filter blocked the prompt", reason, message)));
         }
         let candidate = &event["candidates"][0];
         for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
-            if part["thought"].as_bool() != Some(true) {
-                reply.say(part["text"].as_str().unwrap_or_default())?;
+            let text = part["text"].as_str().unwrap_or_default();
+            let signature = part["thoughtSignature"].as_str();
+            match part["thought"].as_bool() {
+                Some(true) => reply.think(text, None)?,
+                _ => reply.say(text)?,
+            }
+            if let (Some(signature), None) = (signature, part.get("functionCall")) {
+                reply
+                    .reasoning(signature.len())?
+                    .block(None, json!({SIGNATURE: signature}));
             }
             if let Some(call) = part.get("functionCall") {
                 let name = call["name"].as_str().unwrap_or_default();
                 let call = reply.whole_call(call["id"].as_str(), name, &call["args"])?;
-                call.signatures
-                    .extend(part["thoughtSignature"].as_str().map(str::to_owned));
+                call.signatures.extend(signature.map(str::to_owned));
             }
         }
         match candidate["finishReason"].as_str() {
@@ -97,8 +111,12 @@ impl Dialect for Gemini {
                 return Err(ReplyError::Malformed("the model's tool call is malformed".to_owned()));
             }
             Some(
-                "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" | "IMAGE_SAFETY",
-            ) => reply.stop = Some(StopReason::Refusal),
+                reason @ ("SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
+                | "IMAGE_SAFETY"),
+            ) => {
+                let message = candidate["finishMessage"].as_str();
+                reply.refuse(Some(refusal("a content filter stopped the reply", reason, message)));
+            }
             Some(_) => reply.stop = reply.stop.or(Some(StopReason::EndTurn)),
         }
         Ok(())
@@ -110,18 +128,40 @@ impl Dialect for Gemini {
     }
 }
 
-fn messages(message: &Message) -> Vec<Value> {
+fn refusal(what: &str, reason: &str, message: Option<&str>) -> String {
+    match message {
+        Some(message) => format!("{what} ({reason}): {message}"),
+        None => format!("{what} ({reason})"),
+    }
+}
+
+/// Does the model refuse calls without a signature? Gemini 3 and later do.
+fn needs_signatures(model: &str) -> bool {
+    let version = model.rsplit('/').next().and_then(|name| name.strip_prefix("gemini-"));
+    version.is_some_and(|version| version.starts_with(|c: char| ('3'..='9').contains(&c)))
+}
+
+fn messages(message: &Message, needs_signatures: bool) -> Vec<Value> {
     let role = if message.role == Role::User { "user" } else { "model" };
     if !message.attachments.is_empty() {
         return vec![json!({"role": role, "parts": attached::gemini(message)})];
     }
-    let text = json!({"text": message.content});
+    let mut text = json!({"text": message.content});
+    let blocks = message.reasoning.iter().flat_map(|reasoning| &reasoning.blocks);
+    if let Some(signature) = blocks.filter_map(|block| block.get(SIGNATURE)).next_back() {
+        text[SIGNATURE] = signature.clone();
+    }
     if message.tool_calls.is_empty() {
         return vec![json!({"role": role, "parts": [text]})];
     }
     let calls = message.tool_calls.iter().map(call);
     let text = (!message.content.is_empty()).then_some(text);
-    let parts: Vec<Value> = text.into_iter().chain(calls).collect();
+    let mut parts: Vec<Value> = text.into_iter().chain(calls).collect();
+    let is_signed = message.tool_calls.iter().any(|call| !call.signatures.is_empty());
+    let first = parts.iter_mut().find(|part| part.get("functionCall").is_some());
+    if let Some(first) = first.filter(|_| needs_signatures && !is_signed) {
+        first[SIGNATURE] = json!(UNSIGNED);
+    }
     let results: Vec<Value> = message.tool_calls.iter().map(result).collect();
     vec![
         json!({"role": role, "parts": parts}),
@@ -132,7 +172,7 @@ fn messages(message: &Message) -> Vec<Value> {
 fn call(call: &ToolCall) -> Value {
     let mut part = json!({"functionCall": {"name": call.name, "args": call.arguments}});
     if let Some(signature) = call.signatures.first() {
-        part["thoughtSignature"] = json!(signature);
+        part[SIGNATURE] = json!(signature);
     }
     part
 }

@@ -5,9 +5,12 @@
 //! truncated streams as complete (Ollama, Gemini), sends no schema to Ollama, makes optional keys of a schema
 //! required, and reads settings from the name of a model.
 
+mod address;
 mod anthropic;
 mod assembly;
 mod attached;
+mod call_ids;
+mod calls;
 mod context_length;
 mod credentials;
 mod dialect;
@@ -16,11 +19,15 @@ mod frames;
 mod gemini;
 mod ollama;
 mod openai;
+mod options;
+mod reasoning;
 mod reply_error;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod think_tags;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +35,7 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
+use self::address::Address;
 use self::assembly::Assembly;
 pub use self::credentials::key_variable;
 use self::credentials::{Credentials, SecretFilter};
@@ -35,7 +43,8 @@ use self::dialect::Dialect;
 use self::failure::{Target, causes};
 use self::frames::{Frames, Framing};
 use self::reply_error::ReplyError;
-use super::{BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider};
+use super::quirks::Quirks;
+use super::{BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider, source_of_reasoning};
 use ensemble_language::ensemble::{self, Profile};
 
 /// The maximum size of an answer that is not a reply, in bytes.
@@ -79,8 +88,9 @@ impl Remote {
         let endpoint = self.endpoint(profile, dialect)?;
         let target = endpoint.target(self.provider, profile, false);
         let client = self.network.client().await.map_err(ModelError::fatal)?;
-        let request = client.get(format!("{}{}", endpoint.base_url, dialect.models_path()));
-        let mut response = self.answer(endpoint.headed(request, dialect), &target).await?;
+        let request = client.get(endpoint.address.models_url(dialect.models_path()));
+        let answer = self.answer(endpoint.headed(request, dialect), &target).await;
+        let mut response = answer.map_err(|refusal| refusal.error)?;
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| target.unreachable(&error))? {
             bytes.extend_from_slice(&chunk);
@@ -99,13 +109,13 @@ impl Remote {
     fn endpoint(&self, profile: &Profile, dialect: &dyn Dialect) -> Result<Endpoint, ModelError> {
         let credentials = Credentials::gather(profile, self.provider, &self.network).map_err(ModelError::fatal)?;
         Ok(Endpoint {
-            base_url: base_url(profile, self.provider, dialect, &self.network),
+            address: Address::of(profile, self.provider, dialect, &self.network),
             credentials,
         })
     }
 
     /// Sends a request and gives the answer if it is a success.
-    async fn answer(&self, request: RequestBuilder, target: &Target<'_>) -> Result<Response, ModelError> {
+    async fn answer(&self, request: RequestBuilder, target: &Target<'_>) -> Result<Response, Refusal> {
         let mut response = request.send().await.map_err(|error| target.unreachable(&error))?;
         let status = response.status();
         if status.is_success() {
@@ -113,23 +123,68 @@ impl Remote {
         }
         let headers = response.headers().clone();
         let body = beginning(&mut response).await;
-        Err(target.refusal(status, &headers, &body, self.network.now()))
+        Err(Refusal {
+            error: target.refusal(status, &headers, &body, self.network.now()),
+            said: matches!(status.as_u16(), 400 | 422).then_some(body),
+        })
     }
 
-    async fn ask(&self, request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
+    /// Sends a body, and sends it again without what the server refuses. Gives warnings for the user too.
+    async fn accepted(
+        &self,
+        body: &Value,
+        model: &str,
+        endpoint: &Endpoint,
+        target: &Target<'_>,
+    ) -> Result<(Response, Vec<String>), ModelError> {
+        let dialect = dialect_of(self.provider.dialect);
+        let client = self.network.client().await.map_err(ModelError::fatal)?;
+        let url = endpoint.address.url(&dialect.chat_path(model));
+        let server = format!("{} {model}", endpoint.address.base);
+        let mut warnings = Vec::new();
+        loop {
+            let mut sent = Cow::Borrowed(body);
+            let mut quirks = self.network.quirks().get(&server).cloned().unwrap_or_default();
+            if quirks != Quirks::default() {
+                quirks.apply(sent.to_mut());
+            }
+            let refusal = match self
+                .answer(endpoint.headed(client.post(&url).json(&*sent), dialect), target)
+                .await
+            {
+                Ok(response) => return Ok((response, warnings)),
+                Err(refusal) => refusal,
+            };
+            // What is learned is never forgotten, so this ends.
+            let learned = refusal.said.as_ref().and_then(|said| quirks.learn(&sent, said));
+            let Some(warning) = learned else {
+                return Err(refusal.error);
+            };
+            warnings.extend(warning);
+            self.network.quirks().insert(server.clone(), quirks);
+        }
+    }
+
+    async fn ask(&self, mut request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
         let dialect = dialect_of(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
+        call_ids::fit(&mut request.messages, self.provider.dialect, &profile.model);
         let endpoint = self.endpoint(&profile, dialect)?;
         attached::check(self.provider.dialect, &request)?;
         let schema = request.output_schema.as_deref();
         let target = endpoint.target(self.provider, &profile, schema.is_some());
-        let client = self.network.client().await.map_err(ModelError::fatal)?;
-        let url = format!("{}{}", endpoint.base_url, dialect.chat_path(&profile.model));
-        let post = client.post(url).json(&dialect.body(&request, schema));
+        let mut body = dialect.body(&request, schema);
+        options::add(
+            &profile.options,
+            &mut body,
+            self.provider.dialect,
+            !request.tools.is_empty(),
+        );
         let request_number = request.request_number;
         // The messages may be long, and the reply may be long in coming.
         drop(request);
-        let mut response = self.answer(endpoint.headed(post, dialect), &target).await?;
+        let (mut response, warnings) = self.accepted(&body, &profile.model, &endpoint, &target).await?;
+        drop(body);
         let Some(framing) = framing(&response, dialect.framing()) else {
             let content_type = content_type(&response).unwrap_or_default();
             let start = beginning(&mut response).await;
@@ -141,7 +196,11 @@ impl Remote {
         let read = read(response, framing, dialect, &mut reply).await;
         filter.end();
         let reply = read.and_then(|()| reply.finish(request_number));
-        let reply = reply.map_err(|broken| target.reply_error(broken))?;
+        let mut reply = reply.map_err(|broken| target.reply_error(broken))?;
+        reply.warnings.extend(warnings);
+        if let Some(reasoning) = &mut reply.reasoning {
+            reasoning.from = source_of_reasoning(&profile);
+        }
         Ok(without_secrets(reply, &endpoint.credentials))
     }
 }
@@ -156,9 +215,22 @@ impl Provider for Remote {
     }
 }
 
+/// An answer that is no reply.
+struct Refusal {
+    error: ModelError,
+    /// The text of an answer that refuses the request itself.
+    said: Option<String>,
+}
+
+impl From<ModelError> for Refusal {
+    fn from(error: ModelError) -> Self {
+        Self { error, said: None }
+    }
+}
+
 /// The address of a request, with its credentials.
 struct Endpoint {
-    base_url: String,
+    address: Address,
     credentials: Credentials,
 }
 
@@ -173,7 +245,7 @@ impl Endpoint {
             provider,
             profile,
             credentials: &self.credentials,
-            base_url: &self.base_url,
+            address: &self.address,
             has_schema,
         }
     }
@@ -182,7 +254,11 @@ impl Endpoint {
     fn headed(&self, request: RequestBuilder, dialect: &dyn Dialect) -> RequestBuilder {
         let own = &self.credentials.headers;
         let is_replaced = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
-        let of_dialect = dialect.headers(self.credentials.key.as_deref());
+        let key = self.credentials.key.as_deref();
+        let of_dialect = match key.filter(|_| self.address.is_azure()) {
+            Some(key) => vec![("api-key", key.to_owned())],
+            None => dialect.headers(key),
+        };
         let of_dialect = of_dialect.into_iter().filter(|(name, _)| !is_replaced(name));
         let request = of_dialect.fold(request, |request, (name, value)| request.header(name, secret(&value)));
         own.iter()
@@ -196,20 +272,6 @@ fn secret(value: &str) -> reqwest::header::HeaderValue {
         reqwest::header::HeaderValue::from_str(value).unwrap_or_else(|_| reqwest::header::HeaderValue::from_static(""));
     header.set_sensitive(true);
     header
-}
-
-/// The base URL: that of the profile, with the path of the dialect if it has none; otherwise that of the provider.
-fn base_url(profile: &Profile, provider: &ensemble::Provider, dialect: &dyn Dialect, network: &Network) -> String {
-    let Some(given) = &profile.base_url else {
-        return match provider.dialect {
-            ensemble::Dialect::Ollama => ollama::address(network.variable("OLLAMA_HOST"), provider.base_url),
-            _ => provider.base_url.to_owned(),
-        };
-    };
-    let given = given.trim_end_matches('/');
-    let has_path = given.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
-    let path = if has_path { "" } else { dialect.default_path() };
-    format!("{given}{path}")
 }
 
 /// Reads a reply to its end.
@@ -296,12 +358,20 @@ fn without_secrets(mut reply: ModelReply, credentials: &Credentials) -> ModelRep
     if credentials.occur_in(&reply.text) {
         reply.text = credentials.scrub(reply.text);
     }
+    if let Some(reasoning) = &mut reply.reasoning {
+        reasoning.text = credentials.scrub(std::mem::take(&mut reasoning.text));
+        reasoning.blocks.iter_mut().for_each(|block| scrub(block, credentials));
+    }
     for call in &mut reply.tool_calls {
-        let text = call.arguments.to_string();
-        if credentials.occur_in(&text) {
-            let text = credentials.scrub(text);
-            call.arguments = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        }
+        scrub(&mut call.arguments, credentials);
     }
     reply
+}
+
+fn scrub(value: &mut Value, credentials: &Credentials) {
+    let text = value.to_string();
+    if credentials.occur_in(&text) {
+        let text = credentials.scrub(text);
+        *value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+    }
 }

@@ -58,6 +58,7 @@ impl Dialect for Ollama {
             return Err(reported(error));
         }
         let said = &event["message"];
+        reply.think(said["thinking"].as_str().unwrap_or_default(), Some("thinking"))?;
         reply.say(said["content"].as_str().unwrap_or_default())?;
         for call in said["tool_calls"].as_array().into_iter().flatten() {
             let function = &call["function"];
@@ -94,6 +95,9 @@ fn messages(message: &Message) -> Vec<Value> {
     if message.tool_calls.is_empty() {
         return vec![said];
     }
+    if let Some(reasoning) = message.reasoning.as_ref().filter(|one| !one.text.is_empty()) {
+        said["thinking"] = json!(reasoning.text);
+    }
     let call = |call: &ToolCall| json!({"function": {"name": call.name, "arguments": call.arguments}});
     said["tool_calls"] = message.tool_calls.iter().map(call).collect();
     let result = |call: &ToolCall| json!({"role": "tool", "tool_name": call.name, "content": call.told()});
@@ -104,40 +108,4 @@ fn messages(message: &Message) -> Vec<Value> {
 fn tool(tool: &ToolSpec) -> Value {
     let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     json!({"type": "function", "function": function})
-}
-
-/// Where Ollama's own programs look for it: `OLLAMA_HOST` is a host, with or without scheme and port.
-pub(super) fn address(host: Option<String>, usual: &str) -> String {
-    let Some(host) = host else {
-        return usual.to_owned();
-    };
-    let host = host.trim_end_matches('/');
-    let (scheme, host) = host.split_once("://").unwrap_or(("http", host));
-    // A server that listens everywhere is asked here.
-    let host = host.replacen("0.0.0.0", "127.0.0.1", 1);
-    let has_port = host
-        .rsplit_once(':')
-        .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    match has_port || scheme == "https" {
-        true => format!("{scheme}://{host}"),
-        false => format!("{scheme}://{host}:11434"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::address;
-
-    #[test]
-    fn ollamas_own_variable_is_understood() {
-        for (host, expected) in [
-            (None, "usual"),
-            (Some("box"), "http://box:11434"),
-            (Some("0.0.0.0:8080"), "http://127.0.0.1:8080"),
-            (Some("http://box:1/"), "http://box:1"),
-            (Some("https://ollama.example"), "https://ollama.example"),
-        ] {
-            assert_eq!(address(host.map(Into::into), "usual"), expected);
-        }
-    }
 }

@@ -7,6 +7,7 @@ mod for_each;
 mod input;
 mod inputs;
 mod limits;
+mod options;
 mod profile;
 mod remote;
 mod result;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::options::options;
 use super::{limits, reference, remote};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
@@ -73,6 +74,7 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
         max_tokens: fields.read("max_tokens", findings, whole),
         context_window: fields.read("context_window", findings, whole),
         seed: fields.read("seed", findings, seed),
+        options: fields.read("options", findings, options).unwrap_or_default(),
         timeout: fields.read("timeout_seconds", findings, seconds),
         retry: fields.read("retry", findings, limits::retry),
         fallback: fields.read("fallback", findings, reference),

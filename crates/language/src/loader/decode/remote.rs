@@ -47,7 +47,10 @@ pub(super) fn unknown_provider(name: &str, at: &Cursor<'_>) -> Finding {
     }
 }
 
-/// `http://…` or `https://…`, without credentials; its last slash is removed.
+/// Names of parameters of an address that contain keys.
+const SECRET_PARAMETERS: [&str; 5] = ["key", "token", "secret", "password", "sig"];
+
+/// `http://…` or `https://…`, without credentials; the last slash of its path is removed.
 pub(super) fn base_url(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     let url = text(at, findings)?;
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
@@ -58,8 +61,16 @@ pub(super) fn base_url(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strin
             "this `base_url` contains credentials".to_owned(),
             "remove the credentials; name the environment variable with the key in `api_key_env`, or send a header with `headers`",
         ),
-        Some(authority) if !authority.is_empty() && !url.contains([' ', '?', '#']) => {
-            return Some(url.trim_end_matches('/').to_owned());
+        // The value may be a key, so it is not repeated.
+        Some(_) if has_secret_parameter(&url) => (
+            "the query of this `base_url` contains a key".to_owned(),
+            "remove it; name the environment variable with the key in `api_key_env`, or send a header with `headers`",
+        ),
+        Some(authority) if !authority.is_empty() && !url.contains([' ', '#']) => {
+            return Some(match url.split_once('?') {
+                Some((path, query)) if !query.is_empty() => format!("{}?{query}", path.trim_end_matches('/')),
+                _ => url.trim_end_matches(['/', '?']).to_owned(),
+            });
         }
         _ => (
             format!("{} is not the address of a server", quoted(&url)),
@@ -68,6 +79,14 @@ pub(super) fn base_url(at: &Cursor<'_>, findings: &mut Findings) -> Option<Strin
     };
     findings.push(Finding::error(codes::BAD_ADDRESS, at.value(), message).help(help));
     None
+}
+
+fn has_secret_parameter(url: &str) -> bool {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let mut names = query
+        .split('&')
+        .filter_map(|pair| Some(pair.split_once('=')?.0.to_ascii_lowercase()));
+    names.any(|name| SECRET_PARAMETERS.iter().any(|secret| name.ends_with(secret)))
 }
 
 /// A map from names of headers to strings or to `{env: NAME}`.

@@ -87,6 +87,29 @@ fn model_profiles() {
             &["E011 2:35"],
         ),
         (
+            "{provider: ollama, model: x, options: {model: y, stop: [a], options: {num_predict: 3}}}",
+            &[
+                "E051 2:45 the program itself sets `model` in every request",
+                "E051 2:76 the program itself sets `num_predict` in every request",
+            ],
+        ),
+        (
+            "{provider: ollama, model: x, options: [stop]}",
+            &["E014 2:44 expected a map from parameters of the provider to values"],
+        ),
+        (
+            "{provider: ollama, model: x, options: {num_ctx: 8192, think: true}}",
+            &[],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'https://n.openai.azure.com/openai/deployments/d?api-version=2024-10-21'}",
+            &[],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'https://h/v1?api_key=abc'}",
+            &["E036 2:45 the query of this `base_url` contains a key"],
+        ),
+        (
             "{provider: ollama, model: x, retrys: p}",
             &["E010 2:35 unknown key 'retrys' in a model profile"],
         ),

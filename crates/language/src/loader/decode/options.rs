@@ -1,0 +1,81 @@
+//! `options` of a profile: what goes into the body of a request as it is written.
+
+use crate::data::JsonMap;
+use crate::diagnostic::Finding;
+use crate::loader::document::Content;
+use crate::loader::findings::Findings;
+use crate::loader::reader::Cursor;
+use crate::loader::{codes, json};
+
+/// Keys that the program sets, in the spelling of each provider, and what to write instead.
+const SET: &[(&[&str], &str)] = &[
+    (&["model"], "write `model` in the profile, outside of `options`"),
+    (
+        &[
+            "messages",
+            "contents",
+            "system",
+            "systemInstruction",
+            "system_instruction",
+        ],
+        "write the agent's `prompt` and `system_prompt`, or the profile's `system_prompt`",
+    ),
+    (
+        &["stream", "stream_options"],
+        "remove it; replies are always streamed if the provider can do so",
+    ),
+    (
+        &["n", "candidateCount"],
+        "remove it; `for_each: {times: 3}` of an agent asks three times",
+    ),
+    (
+        &["tools", "functions", "functionDeclarations"],
+        "write the agent's `tools`",
+    ),
+    (
+        &["temperature"],
+        "write `temperature` in the profile, outside of `options`",
+    ),
+    (&["top_p", "topP"], "write `top_p` in the profile, outside of `options`"),
+    (&["seed"], "write `seed` in the profile, outside of `options`"),
+    (
+        &["max_tokens", "max_completion_tokens", "maxOutputTokens", "num_predict"],
+        "write `max_tokens` in the profile, outside of `options`",
+    ),
+    (
+        &[
+            "response_format",
+            "format",
+            "responseMimeType",
+            "responseSchema",
+            "responseJsonSchema",
+        ],
+        "write the agent's `output_schema`",
+    ),
+];
+
+/// Maps of a request in which the program sets some keys, and in which further keys can be written.
+const SHARED: [&str; 3] = ["options", "generationConfig", "output_config"];
+
+/// Reads the map; a key that the program sets is an error.
+pub(super) fn options(at: &Cursor<'_>, findings: &mut Findings) -> Option<JsonMap> {
+    let mut sound = true;
+    for (key, entry) in at.entries("a map from parameters of the provider to values", findings)? {
+        sound &= is_free(key, &entry, findings);
+        if SHARED.contains(&&**key) && matches!(entry.node.content, Content::Mapping(_)) {
+            for (key, inner) in entry.entries("a map", findings)? {
+                sound &= is_free(key, &inner, findings);
+            }
+        }
+    }
+    json::map(at, findings).filter(|_| sound)
+}
+
+fn is_free(key: &str, at: &Cursor<'_>, findings: &mut Findings) -> bool {
+    let Some((_, help)) = SET.iter().find(|(keys, _)| keys.contains(&key)) else {
+        return true;
+    };
+    let message = format!("the program itself sets `{key}` in every request");
+    findings.push(Finding::error(codes::OPTION_OF_PROGRAM, at.key(), message).help(*help));
+    false
+}

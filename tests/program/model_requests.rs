@@ -1,0 +1,199 @@
+//! Requests as servers want them, through the binary: addresses, names of parameters, and what a profile adds.
+
+use serde_json::{Value, json};
+
+use super::providers::{KEY, ensemble, response, run, run_in};
+use crate::support::server::{Answer, Asked, Server, answer, ollama_says, says};
+use crate::support::{Running, Workspace};
+
+/// A server that refuses requests with this key in the words of OpenAI.
+fn refuses(key: &'static str, words: &'static str) -> Server {
+    Server::new(move |_, asked: &Asked| match asked.body.get(key) {
+        Some(_) => refusal(words),
+        None => says("ok"),
+    })
+}
+
+fn refusal(words: &str) -> Answer {
+    let body = json!({"error": {"message": words, "type": "invalid_request_error"}}).to_string();
+    answer("400 Bad Request", &[("content-type", "application/json")], &body)
+}
+
+fn warnings(result: &Value) -> String {
+    result["warnings"].to_string()
+}
+
+#[test]
+fn a_parameter_that_the_model_refuses_is_sent_otherwise_and_remembered() {
+    let limit =
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+    let again = "model_profile: main, conversation: {max_turns: 2, trigger: every_turn}}";
+    let twice = |url: &str, more: &str| ensemble(url, more).replace("model_profile: main}", again);
+
+    let server = refuses("max_tokens", limit);
+    let result = run(&twice(&server.url(), ", max_tokens: 50"));
+    assert_eq!((response(&result), warnings(&result).as_str()), (&json!("ok"), "[]"));
+    let asked = server.asked();
+    assert_eq!(asked.len(), 3, "the second execution knows");
+    assert_eq!(asked[1].body["max_completion_tokens"], 50);
+
+    let server = refuses(
+        "temperature",
+        "Unsupported value: 'temperature' does not support 0.5 with this model.",
+    );
+    let result = run(&twice(&server.url(), ", temperature: 0.5"));
+    assert_eq!(response(&result), "ok", "{result:#}");
+    assert!(
+        warnings(&result).contains("does not accept `temperature`, which was left out"),
+        "{result:#}"
+    );
+    assert_eq!(result["warnings"].as_array().map(Vec::len), Some(1), "told once");
+    assert_eq!(server.asked().len(), 3);
+
+    let server = refuses(
+        "stream_options",
+        "Unrecognized request argument supplied: stream_options",
+    );
+    let result = run(&ensemble(&server.url(), ""));
+    assert_eq!((response(&result), warnings(&result).as_str()), (&json!("ok"), "[]"));
+    assert_eq!(server.asked().len(), 2);
+}
+
+#[test]
+fn reasoning_models_of_openai_get_their_own_limit_and_answer_a_check() {
+    let server = refuses("max_tokens", "Unsupported parameter: 'max_tokens'.");
+    for model in ["o4-mini", "gpt-5.1", "openai/gpt-5-nano"] {
+        let before = server.asked().len();
+        let text = ensemble(&server.url(), ", max_tokens: 50").replace("some-model", model);
+        assert_eq!(response(&run(&text)), "ok");
+        assert_eq!(server.asked().len(), before + 1, "{model} is not refused first");
+    }
+    let limit = "Could not finish the message because max_tokens or model output limit was reached.";
+    let server = Server::with(vec![refusal(limit)]);
+    let workspace = Workspace::new();
+    workspace.write("one.yaml", ensemble(&server.url(), "").replace("some-model", "gpt-5"));
+    let told = workspace.run(["models", "check", "one.yaml", "--format", "json"]);
+    assert_eq!(told.expect_code(0).json()["models"][0]["ok"], true);
+}
+
+#[test]
+fn addresses_are_taken_as_they_are_pasted() {
+    let server = Server::new(|_, asked: &Asked| match asked.line().contains("/api/chat") {
+        true => ollama_says("ok"),
+        false => says("ok"),
+    });
+    for (provider, path, expected) in [
+        ("openai", "/v1/chat/completions", "POST /v1/chat/completions"),
+        (
+            "openai",
+            "/openai/deployments/d?api-version=2024-10-21",
+            "POST /openai/deployments/d/chat/completions?api-version=2024-10-21",
+        ),
+        (
+            "openai",
+            "/openai/deployments/d/chat/completions?api-version=1",
+            "POST /openai/deployments/d/chat/completions?api-version=1",
+        ),
+        ("ollama", "/api/chat", "POST /api/chat"),
+    ] {
+        let text = ensemble(&format!("{}{path}", server.url()), "").replace("openai, ", &format!("{provider}, "));
+        assert_eq!(response(&run(&text)), "ok", "{path}");
+        assert_eq!(server.asked().last().expect("a request").line(), expected);
+    }
+}
+
+#[test]
+fn variables_of_other_clients_name_the_address() {
+    let server = Server::new(|_, asked: &Asked| match asked.line().contains("/api/chat") {
+        true => ollama_says("ok"),
+        false => says("ok"),
+    });
+    let port = server.url().rsplit(':').next().expect("a port").to_owned();
+    for (provider, variable, value, expected) in [
+        (
+            "openai",
+            "OPENAI_BASE_URL",
+            format!("{}/v1", server.url()),
+            "POST /v1/chat/completions",
+        ),
+        ("ollama", "OLLAMA_HOST", format!(":{port}"), "POST /api/chat"),
+        (
+            "ollama",
+            "OLLAMA_HOST",
+            format!("http://0.0.0.0:{port}"),
+            "POST /api/chat",
+        ),
+    ] {
+        let workspace = Workspace::new();
+        let text = ensemble("", "").replace("openai, ", &format!("{provider}, "));
+        workspace.write("one.yaml", text.replace(", base_url: ''", ""));
+        let mut command = workspace.command(["run", "one.yaml", "--output", "json"]);
+        command.env("OPENAI_API_KEY", KEY).env(variable, value);
+        let result = Running(command.spawn().expect("the program starts")).finish().json();
+        assert_eq!(response(&result), "ok", "{variable}: {result:#}");
+        assert_eq!(server.asked().last().expect("a request").line(), expected);
+    }
+    let with_key = server.asked()[0].header("authorization").map(str::to_owned);
+    assert_eq!(with_key, Some(format!("Bearer {KEY}")), "as other clients do");
+}
+
+#[test]
+fn options_of_a_profile_go_into_every_request() {
+    let server = Server::with(vec![says("ok")]);
+    run(&ensemble(
+        &server.url(),
+        ", options: {reasoning_effort: low, stop: [END], tool_choice: required}",
+    ));
+    let body = &server.asked()[0].body;
+    assert_eq!(
+        (&body["reasoning_effort"], &body["stop"]),
+        (&json!("low"), &json!(["END"]))
+    );
+    assert_eq!(body.get("tool_choice"), None, "there are no tools");
+    let server = Server::with(vec![ollama_says("ok")]);
+    let more = ", max_tokens: 9, options: {num_ctx: 8192, think: false}";
+    run(&ensemble(&server.url(), more).replace("openai, ", "ollama, "));
+    let body = &server.asked()[0].body;
+    assert_eq!(body["options"], json!({"num_predict": 9, "num_ctx": 8192}));
+    assert_eq!(body["think"], false);
+}
+
+#[test]
+fn options_change_the_request_for_the_cache_and_the_profile_for_a_rerun() {
+    let server = Server::with(vec![says("ok")]);
+    let workspace = Workspace::new();
+    let text = |effort: &str| ensemble(&server.url(), &format!(", options: {{reasoning_effort: {effort}}}"));
+    let cache = ["--cache", "replies"];
+    run_in(&workspace, &text("low"), &cache).expect_code(0);
+    run_in(&workspace, &text("low"), &cache).expect_code(0);
+    assert_eq!(server.asked().len(), 1, "the same request");
+    run_in(&workspace, &text("high"), &cache).expect_code(0);
+    assert_eq!(server.asked().len(), 2, "another request");
+    let rerun = |name: &str| {
+        workspace
+            .run(["fork", "--last", "--at-turn", "0", "--ensemble", name])
+            .expect_code(0);
+        server.asked().len()
+    };
+    assert_eq!(rerun("one.yaml"), 2, "nothing has changed");
+    workspace.write("two.yaml", text("medium"));
+    assert_eq!(rerun("two.yaml"), 3, "the profile has changed");
+}
+
+#[test]
+fn an_option_that_the_program_sets_is_an_error_with_its_place() {
+    let workspace = Workspace::new();
+    let text = "name: one\nagents: [{name: writer, model_profile: main}]\nmodel_profiles:\n  main:\n    provider: openai\n    \
+         model: m\n    options:\n      max_completion_tokens: 5\n      stream: true\n";
+    workspace.write("one.yaml", text);
+    let told = workspace.run(["validate", "one.yaml"]).expect_code(2).stdout;
+    for part in [
+        "E051",
+        "one.yaml:8:7",
+        "one.yaml:9:7",
+        "the program itself sets `max_completion_tokens` in every request",
+        "write `max_tokens` in the profile",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
