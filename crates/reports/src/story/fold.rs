@@ -57,7 +57,7 @@ impl Story {
                     execution.add_iteration(&reply.iteration);
                 }
             }
-            Event::ToolCallStarted(_) => {}
+            Event::RequestStopped(_) | Event::ToolCallStarted(_) => {}
             Event::ToolCallEnded(ended) => {
                 if let (Some(execution), true) = (self.execution(&ended.within.agent), is_own(&ended.within)) {
                     execution.end_call(&ended.call);
