@@ -16,15 +16,17 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::said::{Due, Said};
+use super::attachments::{self, Attachments};
 use super::build_error::{BuildError, compile_template};
 use super::dialogue::{Cause, Dialogue, NoTools, RoundRequest, Tools, Window};
 use super::repair::{correction, mismatch};
 use super::reply::{checked, output_of, output_of_asked, quotes_requests};
 use super::schema::Schema;
 use super::scope::{listens_to, scope, warn_of_missed};
+use super::script::Places;
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{Link, Model};
-use ensemble_core::thread::{ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
+use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
 use ensemble_language::template::{Template, TemplateError, task_text};
@@ -36,6 +38,7 @@ pub struct LlmRunner {
     live_output: Arc<dyn LiveOutput>,
     prompt: Option<Template>,
     system_prompt: Option<Template>,
+    attachments: Attachments,
     /// The `system_prompt` of each profile in the chain of the model.
     profile_prompts: Vec<Option<Template>>,
     memory: Memory,
@@ -68,6 +71,8 @@ pub struct LlmOptions {
     pub window: Option<Arc<dyn Window>>,
     /// Receives the live output of the model and its tools.
     pub live_output: Arc<dyn LiveOutput>,
+    /// The folders in which attachments are.
+    pub places: Option<Places>,
 }
 
 impl LlmOptions {
@@ -78,6 +83,7 @@ impl LlmOptions {
             tool_source: None,
             window: None,
             live_output: Arc::new(NoLiveOutput),
+            places: None,
         }
     }
 }
@@ -86,6 +92,7 @@ impl LlmOptions {
 struct Task {
     systems: Vec<Option<String>>,
     user: String,
+    attachments: Vec<Attachment>,
 }
 
 impl LlmRunner {
@@ -100,6 +107,7 @@ impl LlmRunner {
         Ok(Self {
             prompt: compile_template("prompt", llm.prompt.as_deref())?,
             system_prompt: compile_template("system_prompt", llm.system_prompt.as_deref())?,
+            attachments: Attachments::compile(&llm.attachments, options.places)?,
             profile_prompts: model.profiles().map(profile_prompt).collect::<Result<_, _>>()?,
             memory: llm.memory,
             schema: agent
@@ -126,7 +134,7 @@ impl LlmRunner {
     async fn attempt(&self, execution: Execution) -> Observed {
         let mut spent = Usage::default();
         let mut said = Said::before(&execution.records);
-        let result = match self.task(&execution) {
+        let result = match self.task_with_attachments(&execution, &said).await {
             Ok(task) => self.converse(&execution, &task, &mut said, &mut spent).await,
             Err(failure) => Err(failure),
         };
@@ -142,6 +150,23 @@ impl LlmRunner {
             result,
             usage: Some(spent),
             exchange: said.unrecorded(),
+        })
+    }
+
+    /// The task; its files are read only where it has not been sent yet.
+    async fn task_with_attachments(&self, execution: &Execution, said: &Said) -> Result<Task, Failure> {
+        let task = self.task(execution)?;
+        if self.attachments.is_empty() || said.due() != Due::Task {
+            return Ok(task);
+        }
+        let failed = |error| Failure::new(FailureKind::Unavailable, error);
+        let scope = scope(execution, &self.listens_to);
+        let files = self.attachments.located(&scope).map_err(failed)?;
+        warn_of_missed(&scope, "attachments", execution);
+        drop(scope);
+        Ok(Task {
+            attachments: attachments::of_execution(files).await.map_err(failed)?,
+            ..task
         })
     }
 
@@ -162,7 +187,11 @@ impl LlmRunner {
         warn_of_missed(&scope, "system_prompt of the model profile", execution);
         let user = task_text(self.prompt.as_ref(), &scope).map_err(failed("prompt"))?;
         warn_of_missed(&scope, "prompt", execution);
-        Ok(Task { systems, user })
+        Ok(Task {
+            systems,
+            user,
+            attachments: Vec::new(),
+        })
     }
 
     /// Requests a reply, and requests corrections until the reply matches the schema. An execution that was cut short
@@ -241,6 +270,10 @@ impl LlmRunner {
     }
 
     fn opening(&self, execution: &Execution, task: &Task, said: &mut Said, due: Due, spent: Usage) -> RoundRequest {
+        let attachments = match due {
+            Due::Task => task.attachments.clone(),
+            _ => Vec::new(),
+        };
         let (text, remembered_text, goes_on) = match due {
             Due::Task => {
                 let text = with_rejection(&task.user, execution);
@@ -258,6 +291,8 @@ impl LlmRunner {
         // What was sent back is part of this exchange, although it is not remembered later.
         let thread = (*remembered).clone().followed_by(said.iterations.clone());
         RoundRequest {
+            earlier: remembered.message_count(),
+            attachments,
             thread: Arc::new(thread),
             text,
             remembered_text,

@@ -64,6 +64,7 @@ mod step;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod too_long;
 mod tools;
 #[cfg(feature = "typed")]
 mod typed;
@@ -299,6 +300,8 @@ impl Dialogue {
     fn opening(&self, thread: Thread, text: String, max_requests: u32) -> RoundRequest {
         RoundRequest {
             requests_made: round::requests(&thread),
+            earlier: thread.message_count(),
+            attachments: Vec::new(),
             thread: Arc::new(thread),
             text,
             systems: Vec::new(),
