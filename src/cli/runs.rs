@@ -2,6 +2,7 @@
 
 mod diff;
 mod export;
+mod messages;
 mod prune;
 mod show;
 

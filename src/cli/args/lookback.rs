@@ -20,6 +20,9 @@ pub(crate) struct RunsShowArgs {
     /// Also print complete outputs, what each execution read and was asked, and its stderr
     #[arg(short, long)]
     pub verbose: bool,
+    /// Print what the models were sent and what they replied, complete; of one agent, or of one of its executions
+    #[arg(long, value_name = "AGENT[@TURN]", num_args = 0..=1, default_missing_value = "", conflicts_with = "follow")]
+    pub messages: Option<String>,
     /// Keep printing until the run ends, while another process executes it
     #[arg(short, long)]
     pub follow: bool,

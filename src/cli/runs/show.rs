@@ -31,6 +31,9 @@ pub(super) async fn show(
     surroundings: &Surroundings,
 ) -> Result<u8, CliError> {
     let run = super::find(args.run.as_deref(), store, surroundings).await?;
+    if let Some(filter) = &args.messages {
+        return super::messages::show(filter, run, args.output, surroundings).await;
+    }
     let mut printer = StoryPrinter::new(args.verbose, args.follow);
     printer.width = surroundings.streams.out_width();
     printer.given.clone_from(&args.run);

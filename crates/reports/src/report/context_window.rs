@@ -14,7 +14,7 @@ pub(super) fn line(finished: &ExecutionFinished) -> Option<String> {
 }
 
 /// The note of an iteration, as text.
-fn told(note: &Value) -> String {
+pub(super) fn told(note: &Value) -> String {
     let number = |key: &str| note[key].as_u64().unwrap_or_default();
     let is_estimate = note["estimated"] == true;
     let tokens = |tokens: u64| match is_estimate {

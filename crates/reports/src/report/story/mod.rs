@@ -7,6 +7,7 @@ mod html;
 mod json;
 mod lines;
 mod markdown;
+mod messages;
 mod next;
 mod text;
 
@@ -15,6 +16,7 @@ pub use estimate::{Estimate, Known, estimate, estimate_document};
 pub use html::{Exported, html};
 pub use json::document;
 pub use markdown::markdown;
+pub use messages::messages;
 pub use next::{Driver, Next, next, quoted};
 pub(crate) use next::{place, word};
 pub use text::StoryPrinter;

@@ -1,0 +1,165 @@
+//! What was sent to models and what came back, execution by execution, as the records tell.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use ensemble_core::conversation::{ConversationState, Event, ExecutionEnd, Record, Within};
+use ensemble_core::thread::{Iteration, Message, ToolCall};
+use ensemble_language::data::Failure;
+use ensemble_language::plan::Plan;
+
+/// The messages between an agent and its model in one attempt of an execution, of one of its parts, or of an agent that is
+/// used as a tool. An attempt that was cut short and went on is one with its successor.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelExchange {
+    /// Where.
+    #[serde(flatten)]
+    pub within: Within,
+    /// The messages of earlier executions that were sent before these.
+    pub remembered: Vec<Message>,
+    /// The requests with their replies, and the calls of the replies.
+    pub iterations: Vec<Iteration>,
+    /// How the attempt ended.
+    #[serde(flatten)]
+    pub end: ExchangeEnd,
+}
+
+/// How an attempt with a model ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum ExchangeEnd {
+    /// It has not ended, or it was cut short.
+    Open,
+    /// It gave an output.
+    Succeeded,
+    /// It failed.
+    Failed {
+        /// The failure.
+        failure: Failure,
+    },
+}
+
+/// The exchanges with models in these records, in the order in which they began. The plan is that of the run.
+pub fn model_exchanges(records: &[Record], plan: &Arc<Plan>) -> Vec<ModelExchange> {
+    let mut collector = Collector {
+        state: ConversationState::new(plan.clone()),
+        exchanges: Vec::new(),
+        open: HashMap::new(),
+    };
+    records.iter().for_each(|record| collector.take(record));
+    let mut exchanges = collector.exchanges;
+    exchanges.retain(|exchange| !exchange.iterations.is_empty());
+    exchanges
+}
+
+/// The agent, its part and the calls around it: there is one open exchange for each.
+type Key = (Arc<str>, Option<Arc<str>>, Vec<Arc<str>>);
+
+struct Collector {
+    state: ConversationState,
+    exchanges: Vec<ModelExchange>,
+    open: HashMap<Key, usize>,
+}
+
+impl Collector {
+    fn take(&mut self, record: &Record) {
+        match &record.event {
+            Event::ReplyReceived(reply) => self.open(&reply.within).iterations.push(reply.iteration.clone()),
+            Event::RequestStopped(request) => {
+                let mut iteration = request.iteration.clone();
+                iteration.metadata.insert("stopped".to_owned(), true.into());
+                self.open(&request.within).iterations.push(iteration);
+            }
+            Event::ToolCallEnded(ended) => {
+                let last = self.open(&ended.within).iterations.last_mut();
+                let mut calls = last.into_iter().flat_map(|last| &mut last.tool_calls);
+                let is_it = |call: &&mut ToolCall| call.end.is_none() && call.id == ended.call.id;
+                if let Some(call) = calls.find(is_it) {
+                    *call = ended.call.clone();
+                }
+            }
+            Event::AttemptFailed(failed) => {
+                let within = own(failed.turn, &failed.agent, failed.execution, failed.attempt);
+                self.end(&within, &failed.exchange, failed_with(&failed.failure));
+            }
+            Event::PartEnded(part) => {
+                let within = Within {
+                    part: Some(part.key.clone()),
+                    ..own(part.turn, &part.agent, part.execution, part.attempt)
+                };
+                self.end(&within, &part.exchange, end(&part.end));
+            }
+            Event::ExecutionFinished(finished) => {
+                let within = own(finished.turn, &finished.agent, finished.execution, finished.attempt);
+                self.end(&within, &finished.exchange, end(&finished.end));
+            }
+            Event::TurnFinished(_) | Event::MessageAdded(_) => self.open.clear(),
+            _ => {}
+        }
+        self.state.apply(record);
+    }
+
+    /// The exchange that goes on there, or a new one.
+    fn open(&mut self, within: &Within) -> &mut ModelExchange {
+        let key = (within.agent.clone(), within.part.clone(), within.inside.clone());
+        let at = *self.open.entry(key).or_insert(self.exchanges.len());
+        if at == self.exchanges.len() {
+            self.exchanges.push(ModelExchange {
+                within: within.clone(),
+                remembered: remembered(&self.state, within),
+                iterations: Vec::new(),
+                end: ExchangeEnd::Open,
+            });
+        }
+        &mut self.exchanges[at]
+    }
+
+    fn end(&mut self, within: &Within, rest: &[Iteration], end: ExchangeEnd) {
+        let exchange = self.open(within);
+        exchange.iterations.extend_from_slice(rest);
+        exchange.within.attempt = within.attempt;
+        exchange.end = end;
+        let key = (within.agent.clone(), within.part.clone(), within.inside.clone());
+        self.open.remove(&key);
+    }
+}
+
+/// What the agent remembers of earlier executions.
+fn remembered(state: &ConversationState, within: &Within) -> Vec<Message> {
+    let id = state.plan().id(&within.agent).filter(|_| within.inside.is_empty());
+    let Some(agent) = id.map(|id| state.agent(id)) else {
+        return Vec::new();
+    };
+    match &within.part {
+        None => agent.thread().to_messages(),
+        Some(part) => agent
+            .threads_by_key()
+            .get(part)
+            .map_or_else(Vec::new, |thread| thread.to_messages()),
+    }
+}
+
+fn own(turn: u32, agent: &Arc<str>, execution: u32, attempt: u32) -> Within {
+    Within {
+        turn,
+        agent: agent.clone(),
+        execution,
+        attempt,
+        ..Within::default()
+    }
+}
+
+fn end(end: &ExecutionEnd) -> ExchangeEnd {
+    match end {
+        ExecutionEnd::Succeeded(_) => ExchangeEnd::Succeeded,
+        ExecutionEnd::Failed(failure) => failed_with(failure),
+    }
+}
+
+fn failed_with(failure: &Failure) -> ExchangeEnd {
+    ExchangeEnd::Failed {
+        failure: failure.clone(),
+    }
+}
