@@ -53,7 +53,7 @@ Feature: Resume
       """
     When I run `ensemble run a.yaml`
     Then the exit code is 0
-    When I run `ensemble resume 2 --output json`
+    When I run `ensemble resume {ru} --output json`
     Then it ends as "completed" with exit code 0
     When I run `ensemble resume nope`
     Then the exit code is 2

@@ -7,5 +7,6 @@ mod durability {
     mod crash;
     mod faults;
     mod interruptions;
+    mod tool_loops;
     mod watchdog;
 }

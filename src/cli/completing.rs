@@ -99,7 +99,7 @@ fn ensembles_for(typed: &OsStr) -> Vec<CompletionCandidate> {
     both(beginning_with(typed, names), paths_for(typed, is_yaml))
 }
 
-/// The latest first. A run is also found by the last part of its id.
+/// The latest first. A run with an id of the older form is also found by the last part of its id.
 fn runs_for(typed: &OsStr) -> Vec<CompletionCandidate> {
     let store = runs_here().store();
     let Ok(mut runs) = block_on(async { Ok(store.list().await?) }) else {
@@ -108,9 +108,10 @@ fn runs_for(typed: &OsStr) -> Vec<CompletionCandidate> {
     runs.reverse();
     let typed = typed.to_string_lossy();
     let fitting = runs.iter().filter_map(|run| {
-        let id = run.id().as_str();
-        let last = id.rsplit_once('-').map_or(id, |(_, last)| last);
-        [id, last].into_iter().find(|part| part.starts_with(&*typed))
+        let id = run.id();
+        [id.as_str(), id.telling_part()]
+            .into_iter()
+            .find(|part| part.starts_with(&*typed))
     });
     fitting
         .enumerate()

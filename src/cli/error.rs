@@ -1,6 +1,7 @@
 //! The errors of the program, with their messages for the command line and their exit codes.
 
 use super::exit;
+use super::short::short_names;
 use ensemble_core::log::CommitError;
 use ensemble_core::store::{ReadError, RunId, StoreError};
 use ensemble_reports::report::{count, diagnostics};
@@ -178,9 +179,8 @@ fn help_of_store(error: &StoreError) -> Option<String> {
     Some(match error {
         StoreError::Unknown { .. } => "`ensemble runs list` shows all".to_owned(),
         StoreError::Ambiguous { candidates, .. } => {
-            let latest = candidates.last().and_then(|id| id.as_str().rsplit_once('-'));
-            let last = latest.map_or("", |(_, last)| last);
-            format!("the last part of an id is enough, such as `{last}`; `ensemble runs list` shows all")
+            let short = short_names(candidates).pop().unwrap_or_default();
+            format!("`{short}` is enough for the latest; `ensemble runs list` shows all")
         }
         StoreError::Empty { .. } => "`ensemble run FILE` creates one".to_owned(),
         StoreError::Leased { .. } => "wait for it to end, or stop it".to_owned(),

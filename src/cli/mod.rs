@@ -33,6 +33,7 @@ mod resume;
 mod run;
 mod runs;
 mod runtime;
+mod short;
 mod shown;
 mod signals;
 mod streams;

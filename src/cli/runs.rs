@@ -3,7 +3,6 @@
 mod diff;
 mod export;
 mod prune;
-mod short;
 mod show;
 
 use std::sync::Arc;
@@ -15,9 +14,10 @@ use super::args::RunsCommand;
 use super::error::CliError;
 use super::exit;
 use super::runtime::block_on;
+use super::short::short_names;
 use super::surroundings::Surroundings;
 use ensemble_core::conversation::{ConversationState, Event};
-use ensemble_core::store::{Journal, RunStore, StoredRun};
+use ensemble_core::store::{Journal, RunId, RunStore, StoredRun};
 use ensemble_language::data::Context;
 use ensemble_reports::story::Story;
 use ensemble_runs::Prepared;
@@ -46,7 +46,7 @@ const ENOUGH: anstyle::Style = anstyle::Style::new().bold();
 
 /// The summary of a run.
 struct Brief {
-    id: String,
+    id: RunId,
     ensemble: String,
     started_at: DateTime<Utc>,
     outcome: String,
@@ -79,9 +79,10 @@ async fn list(store: &dyn RunStore, as_json: bool, surroundings: &Surroundings) 
         .map(|brief| brief.ensemble.chars().count())
         .max()
         .unwrap_or(0);
-    let ids: Vec<&str> = briefs.iter().map(|brief| &*brief.id).collect();
-    let named = briefs.iter().zip(short::short_names(&ids));
-    let lines: String = named.map(|(brief, short)| brief.line(short, widest)).collect();
+    let ids: Vec<RunId> = briefs.iter().map(|brief| brief.id.clone()).collect();
+    let longest = ids.iter().map(|id| id.as_str().chars().count()).max().unwrap_or(0);
+    let named = briefs.iter().zip(short_names(&ids));
+    let lines: String = named.map(|(brief, short)| brief.line(short, longest, widest)).collect();
     surroundings.print(&lines);
     Ok(exit::SUCCESS)
 }
@@ -104,7 +105,7 @@ fn brief(run: &dyn StoredRun, journal: &Journal) -> Result<Brief, CliError> {
         }
     }
     Ok(Brief {
-        id: run.id().to_string(),
+        id: run.id().clone(),
         ensemble: started.ensemble.to_string(),
         started_at: journal.records[0].at,
         outcome,
@@ -127,8 +128,9 @@ impl Brief {
         })
     }
 
-    /// `short`: the part of the id that is enough to name the run.
-    fn line(&self, short: &str, widest: usize) -> String {
+    /// `short`: the part of the id that is enough to name the run. `longest` and `widest`: the widths of the columns of ids
+    /// and ensembles.
+    fn line(&self, short: &str, longest: usize, widest: usize) -> String {
         let when = self.started_at.with_timezone(&Local).format("%Y-%m-%d %H:%M");
         let Self {
             id,
@@ -143,12 +145,21 @@ impl Brief {
             0 => String::new(),
             failed => format!(" ({failed} failed)"),
         };
-        let last = id.rsplit_once('-').filter(|(_, last)| last.starts_with(short));
-        let begin = last.map_or(0, |(before, _)| before.len() + 1);
-        let (before, after) = (&id[..begin], &id[begin + short.len()..]);
-        let id = format!("{before}{ENOUGH}{short}{ENOUGH:#}{after}");
-        format!("{id}  {when}  {ensemble:widest$}  {outcome}, turns {turns}, executions {executions}{failed}\n")
+        let pad = " ".repeat(longest.saturating_sub(id.as_str().chars().count()));
+        let id = marked(id, short);
+        format!("{id}{pad}  {when}  {ensemble:widest$}  {outcome}, turns {turns}, executions {executions}{failed}\n")
     }
+}
+
+/// The id with `short` marked: a beginning of its telling part, or the whole id.
+fn marked(id: &RunId, short: &str) -> String {
+    let text = id.as_str();
+    let begin = match id.telling_part().starts_with(short) {
+        true => text.len() - id.telling_part().len(),
+        false => 0,
+    };
+    let (before, after) = (&text[..begin], &text[begin + short.len()..]);
+    format!("{before}{ENOUGH}{short}{ENOUGH:#}{after}")
 }
 
 /// The run with this id, beginning of an id, or folder; without an argument, the latest run.

@@ -34,9 +34,8 @@ fn lines(workspace: &Workspace, file: &str) -> Vec<String> {
 /// Every tool call of the only run's first agent that ended: its name, and its result or error.
 fn calls(workspace: &Workspace) -> Vec<(String, Result<Value, String>)> {
     let journal = workspace.journal();
-    let finished = journal.iter().filter(|record| record["event"] == "execution_finished");
-    let exchange = finished.flat_map(|record| record["data"]["exchange"].as_array().cloned().unwrap_or_default());
-    let calls = exchange.flat_map(|iteration| iteration["tool_calls"].as_array().cloned().unwrap_or_default());
+    let calls = journal.iter().filter(|record| record["event"] == "tool_call_ended");
+    let calls = calls.map(|record| &record["data"]["call"]);
     calls
         .map(|call| {
             let end = match call.get("result") {

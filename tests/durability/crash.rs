@@ -8,7 +8,8 @@ use std::time::Instant;
 use crate::support::{Workspace, eventually, records};
 use serde_json::Value;
 
-/// Two side by side, a loop between two, a failure that is handled, parts, and a side file that counts what was performed.
+/// Two side by side, a loop between two, a failure that is handled, parts in a loop, an agent that reads the loop when it has
+/// settled, and a side file that counts what was performed.
 const ENSEMBLE: &str = r#"
 name: crash
 agents:
@@ -34,8 +35,19 @@ agents:
     dependencies: [{agent_name: broken, on: failure}]
   - name: many
     script: ./work.sh
-    depends_on: [left]
+    dependencies:
+      - {agent_name: left}
+      - {agent_name: tally, feedback: true, condition: "not output.enough"}
+    conversation: {max_turns: 3}
     for_each: {in: [a, b, c], key: item, max_parallel: 2}
+  - name: tally
+    script: tally.rhai
+    depends_on: [many]
+    conversation: {max_turns: 3}
+  - name: reader
+    script: ./work.sh
+    dependencies: [{agent_name: tally, wait_for: settled}]
+    conversation: {max_turns: 3}
 "#;
 
 const WORK: &str = r#"#!/bin/sh
@@ -49,6 +61,10 @@ fn workspace() -> Workspace {
     workspace.write("crash.yaml", ENSEMBLE);
     workspace.script("work.sh", WORK);
     workspace.write("review.rhai", "#{ approved: execution > 1 }");
+    workspace.write(
+        "tally.rhai",
+        "#{ enough: execution > 1, counted: dependencies.many.count }",
+    );
     workspace
 }
 
@@ -94,6 +110,9 @@ fn a_journal_cut_anywhere_goes_on_to_the_same_end_and_repeats_nothing_that_had_e
             .expect_code(0)
             .json(),
     );
+    let counts = &whole["agent_execution_count"];
+    assert_eq!((&counts["many"], &counts["tally"]), (&2.into(), &2.into()));
+    assert_eq!(counts["reader"], 1, "it waited until the loop had settled");
     let folder = workspace.runs().remove(0);
     let id = folder.file_name().expect("a name").to_string_lossy().into_owned();
     let journal = std::fs::read_to_string(folder.join("journal.jsonl")).expect("a journal");

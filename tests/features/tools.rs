@@ -5,22 +5,20 @@ use cucumber::then;
 use serde_json::Value;
 
 use super::world::{World, json as parse};
+use crate::support::exchange::tool_calls;
 use crate::support::records;
 
 /// The tool calls of the agent's execution, iteration by iteration.
 fn calls(world: &World, execution: u64, agent: &str) -> Vec<Vec<Value>> {
     let runs = world.workspace.runs();
     let journal = records(&runs.last().expect("a run").join("journal.jsonl"));
-    let finished = journal.iter().filter(|record| record["event"] == "execution_finished");
-    let mut own = finished.map(|record| &record["data"]);
-    let own = own
-        .find(|data| data["agent"] == *agent && data["execution"] == execution)
-        .unwrap_or_else(|| panic!("{agent} has no execution {execution}\n{}", world.told()));
-    let iterations = own["exchange"].as_array().cloned().unwrap_or_default();
-    iterations
-        .iter()
-        .map(|iteration| iteration["tool_calls"].as_array().cloned().unwrap_or_default())
-        .collect()
+    let calls = tool_calls(&journal, agent, execution);
+    assert!(
+        !calls.is_empty(),
+        "{agent} has no execution {execution}\n{}",
+        world.told()
+    );
+    calls
 }
 
 /// Columns: iteration, name, arguments, what it ended with (`result` or `error`), and what that is or says.

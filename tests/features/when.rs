@@ -12,11 +12,13 @@ use super::given::text;
 use super::world::World;
 use crate::support::Running;
 
-/// `{run}` in a command stands for the latest run's id.
+/// `{run}` in a command stands for the latest run's id, `{ru}` for its first two characters.
 fn arguments(world: &World, command: &str) -> Vec<String> {
     let runs = world.workspace.runs();
     let id = runs.last().and_then(|run| run.file_name()).unwrap_or_default();
-    let command = command.replace("{run}", &id.to_string_lossy());
+    let id = id.to_string_lossy();
+    let command = command.replace("{run}", &id);
+    let command = command.replace("{ru}", id.get(..2).unwrap_or_default());
     let mut words = shlex::split(&command).expect("the command can be read");
     assert_eq!(words.remove(0), "ensemble", "scenarios run the program itself");
     words

@@ -94,8 +94,11 @@ fn bash_offers_runs_with_the_latest_first() {
         assert_eq!(offered(&workspace, command), [&*other, &one], "{command:?}");
     }
     assert_eq!(offered(&workspace, &["replay", &one]), [&*one]);
-    let last = one.rsplit('-').next().expect("a last part");
-    assert_eq!(offered(&workspace, &["replay", &last[..3]]), [last]);
+    assert_eq!(offered(&workspace, &["replay", &one[..4]]), [&*one]);
+    let runs = workspace.path().join(".ensemble/runs");
+    std::fs::rename(runs.join(&one), runs.join("20200101-000000-9zab")).expect("it can be renamed");
+    assert_eq!(offered(&workspace, &["replay", "9z"]), ["9zab"]);
+    assert_eq!(offered(&workspace, &["replay", ""]), [&*other, "20200101-000000-9zab"]);
 }
 
 #[test]

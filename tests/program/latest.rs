@@ -128,26 +128,89 @@ fn a_run_and_the_latest_are_not_both_taken_and_one_is_needed() {
     assert_eq!(workspace.runs().len(), 2, "nothing has happened");
 }
 
-/// Ids begin with their time, so runs of one day are told apart by their last part.
 #[test]
-fn a_run_is_named_by_the_last_part_of_its_id() {
+fn two_characters_name_one_of_two_runs() {
+    let workspace = Workspace::new();
+    workspace.write("asks.yaml", ASKS);
+    let ran = || {
+        let waits = workspace.run(["run", "asks.yaml", "--output", "json"]).expect_code(3);
+        waits.json()["run_id"].as_str().expect("an id").to_owned()
+    };
+    let (first, mut other) = (ran(), ran());
+    while other[..2] == first[..2] {
+        workspace.run(["runs", "rm", &other]).expect_code(0);
+        other = ran();
+    }
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    for id in [&first, &other] {
+        let (begin, time) = id.split_once('-').expect("a time");
+        assert!(begin.len() == 4 && begin.chars().all(is_plain), "{id}");
+        assert!(begin.starts_with(|c: char| c.is_ascii_lowercase()), "{id}");
+        assert_eq!(time.len(), "20261122-001902365".len(), "{id}");
+        for command in [&["runs", "show"][..], &["runs", "export", "--format", "json"]] {
+            let told = workspace.run([command, &[&id[..2]]].concat()).expect_code(0).stdout;
+            assert!(told.contains(&**id), "{command:?}: {told}");
+        }
+        let compared = ["runs", "diff", &id[..2], id, "--output", "json"];
+        assert_eq!(workspace.run(compared).expect_code(0).json()["a"]["run_id"], **id);
+        workspace.run(["replay", &id[..2]]).expect_code(0);
+    }
+    let answered = ["resume", &other[..2], "--answer", "guest=fine", "--output", "json"];
+    assert_eq!(workspace.run(answered).expect_code(0).json()["run_id"], *other);
+    workspace.run(["runs", "rm", &other[..2]]).expect_code(0);
+    assert_eq!(workspace.runs().len(), 1);
+    for unknown in ["-", "nothing", &first[5..9]] {
+        workspace.run(["runs", "show", "--", unknown]).expect_code(2);
+    }
+}
+
+/// Copies a run, with another id.
+fn copy(workspace: &Workspace, run: &str, id: &str) {
+    let runs = workspace.path().join(".ensemble/runs");
+    let folder = runs.join(id);
+    std::fs::create_dir(&folder).expect("a folder");
+    for file in ["journal.jsonl", "ensemble.yaml"] {
+        std::fs::copy(runs.join(run).join(file), folder.join(file)).expect("a copy");
+    }
+}
+
+#[test]
+fn an_ambiguous_beginning_says_which_runs_it_could_mean() {
     let (workspace, id) = waiting();
-    let (day, last) = id.rsplit_once('-').expect("parts");
-    let shown = |given: &str| workspace.run(["runs", "show", given, "--output", "json"]);
-    assert_eq!(shown(last).expect_code(0).json()["run_id"], *id);
-    assert_eq!(shown(&id[..id.len() - 1]).expect_code(0).json()["run_id"], *id);
-    let ambiguous = shown(&day[..4]).expect_code(2);
-    assert!(ambiguous.stderr.contains(&id), "{}", ambiguous.stderr);
-    assert!(
-        ambiguous.stderr.contains("2 runs: ")
-            && ambiguous.stderr.contains("the last part of an id is enough, such as `"),
-        "{}",
-        ambiguous.stderr
-    );
-    shown("-").expect_code(2);
-    shown("nothing").expect_code(2);
-    let answered = workspace.run(["resume", last, "--answer", "guest=fine", "--output", "json"]);
-    assert_eq!(answered.expect_code(0).json()["run_id"], *id);
+    copy(&workspace, &id, "2z2z-20260101-000000000");
+    copy(&workspace, &id, "2z4z-20260101-000000001");
+    for command in [&["runs", "show"][..], &["runs", "rm"], &["resume"], &["replay"]] {
+        let told = workspace.run([command, &["2z"]].concat()).expect_code(2).stderr;
+        let runs = "`2z` matches 2 runs: 2z4z-20260101-000000001, 2z2z-20260101-000000000\n";
+        assert!(told.contains(runs), "{command:?}: {told}");
+        assert!(told.contains("`2z4` is enough for the latest; "), "{command:?}: {told}");
+    }
+}
+
+/// Ids of older versions begin with their time.
+#[test]
+fn a_run_of_an_older_version_is_named_by_the_last_part_of_its_id() {
+    let (workspace, id) = waiting();
+    let old = "20200101-000000-9zab";
+    copy(&workspace, &id, old);
+    for given in ["2020", "9z", "9zab", old] {
+        let told = workspace.run(["runs", "show", given, "--output", "events"]);
+        assert_eq!(
+            told.expect_code(0).stdout,
+            workspace.read(&format!(".ensemble/runs/{old}/journal.jsonl"))
+        );
+    }
+    let listed = workspace.run(["runs", "list"]).expect_code(0).stdout;
+    let ids: Vec<&str> = listed.lines().filter_map(|line| line.split("  ").next()).collect();
+    assert_eq!((ids.len(), ids[0], ids[2]), (3, old, &*id), "by their time");
+    let columns: Vec<Option<usize>> = listed.lines().map(|line| line.find(" 20")).collect();
+    assert!(columns.iter().all(|column| *column == Some(24)), "{listed}");
+    let later = "20990101-000000-9zab";
+    copy(&workspace, &id, later);
+    let latest = workspace.runs().pop().expect("a run");
+    assert!(latest.ends_with(later), "{latest:?}");
+    workspace.run(["runs", "rm", "--last"]).expect_code(0);
+    assert!(!latest.exists(), "it was the latest");
 }
 
 #[test]
@@ -178,19 +241,18 @@ fn the_list_marks_what_is_enough_of_an_id() {
 #[test]
 fn many_runs_with_one_beginning_are_not_all_listed() {
     let (workspace, id) = waiting();
-    let runs = workspace.path().join(".ensemble/runs");
     for number in 10..20 {
-        let copy = runs.join(format!("20200101-0000{number}-zz{number}"));
-        std::fs::create_dir(&copy).expect("a folder");
-        for file in ["journal.jsonl", "ensemble.yaml"] {
-            std::fs::copy(runs.join(&id).join(file), copy.join(file)).expect("a copy");
-        }
+        copy(
+            &workspace,
+            &id,
+            &format!("2b{}z-20200101-000000{number:03}", 29 - number),
+        );
     }
-    let told = workspace.run(["runs", "show", "2020"]).expect_code(2).stderr;
+    let told = workspace.run(["runs", "show", "2b"]).expect_code(2).stderr;
     assert!(
-        told.contains("`2020` matches 10 runs: 20200101-000019-zz19, "),
+        told.contains("`2b` matches 10 runs: 2b10z-20200101-000000019, "),
         "{told}"
     );
-    assert!(told.contains(", 20200101-000012-zz12 and 2 earlier\n"), "{told}");
-    assert!(told.contains("such as `zz19`"), "{told}");
+    assert!(told.contains(", 2b17z-20200101-000000012 and 2 earlier\n"), "{told}");
+    assert!(told.contains("`2b10` is enough for the latest"), "{told}");
 }

@@ -279,7 +279,7 @@ fn commands(block: &Block) -> Vec<(String, String)> {
 fn masked(text: &str) -> Vec<String> {
     let is_id = |word: &str| {
         let bytes = word.as_bytes();
-        bytes.len() == 20 && bytes[8] == b'-' && bytes[15] == b'-' && bytes[..8].iter().all(u8::is_ascii_digit)
+        bytes.len() == 23 && bytes[4] == b'-' && bytes[13] == b'-' && bytes[5..13].iter().all(u8::is_ascii_digit)
     };
     let is_date = |word: &str| {
         let separators: String = word.chars().filter(|c| !c.is_ascii_digit()).collect();

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the program and make files")]
 
 pub(crate) mod blocks;
+pub(crate) mod exchange;
 pub(crate) mod files;
 pub(crate) mod picture;
 pub(crate) mod server;
@@ -120,7 +121,7 @@ impl Workspace {
             .map(|entry| entry.path())
             .filter(|path| path.is_dir())
             .collect();
-        runs.sort();
+        runs.sort_by_key(|run| time_of(run));
         runs
     }
 
@@ -130,6 +131,13 @@ impl Workspace {
         assert_eq!(runs.len(), 1, "one run: {runs:?}");
         records(&runs[0].join("journal.jsonl"))
     }
+}
+
+/// The time in the id of a run, and the id: `ab9z-20261122-001902365`, or `20261122-001902-9zab` of an older version.
+fn time_of(run: &Path) -> (String, String) {
+    let id = run.file_name().expect("a name").to_string_lossy().into_owned();
+    let is_number = |part: &&str| part.len() >= 6 && part.bytes().all(|byte| byte.is_ascii_digit());
+    (id.split('-').filter(is_number).collect(), id)
 }
 
 /// The records of a journal.

@@ -20,7 +20,8 @@ use crate::runner::BoxFuture;
 ///   that supports only format 1 would read such an output as an empty output.
 /// - 3: several requests for one agent wait for their turn, a ready agent may wait for a dependency, and executions may
 ///   have parts.
-pub const FORMAT: u32 = 3;
+/// - 4: replies that call tools, and the calls, are records of their own.
+pub const FORMAT: u32 = 4;
 
 /// Receives the events of one run before they are applied to the state.
 pub trait RunLog: Send {

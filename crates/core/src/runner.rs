@@ -3,6 +3,7 @@
 //! A runner receives all data that it may use, reports its observations, and decides nothing about the conversation.
 
 mod parts;
+mod records;
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,7 @@ use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Question, 
 use ensemble_language::past::Past;
 
 pub use parts::{Part, Parts};
+pub use records::{ExecutionRecords, LogSender, ToLog};
 
 /// A boxed future, for traits that are used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -77,6 +79,8 @@ pub struct Execution {
     pub part: Option<Arc<Part>>,
     /// For a whole execution of an agent with `for_each`: what its parts have from the run.
     pub parts: Option<Box<Parts>>,
+    /// Records what happens inside the execution, and has what was recorded of it before this attempt.
+    pub records: ExecutionRecords,
 }
 
 impl Execution {
@@ -105,6 +109,7 @@ impl Execution {
             stopwatch: Stopwatch::default(),
             part: None,
             parts: None,
+            records: ExecutionRecords::default(),
         }
     }
 }
@@ -131,10 +136,10 @@ pub struct Observation {
     pub result: Result<JsonMap, Failure>,
     /// LLM: the usage of the attempt.
     pub usage: Option<Usage>,
-    /// LLM: the iterations of this attempt; those of a successful attempt are added to the agent's thread.
+    /// LLM: the iterations of this attempt that were not recorded while it ran.
     pub exchange: Vec<Iteration>,
-    /// The parts of a recorded execution, which are written before its end. A runner that performs parts logs each when
-    /// it ends, and leaves this empty.
+    /// The parts of a recorded execution, which are written before its end. A runner that performs parts records each
+    /// when it ends, and leaves this empty.
     pub parts: Vec<Arc<PartEnded>>,
 }
 
@@ -149,6 +154,9 @@ pub struct Left {
     pub stderr: String,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+    /// LLM: the request under way when the runner was stopped: the messages that were new to the model, and what was used
+    /// since the last record.
+    pub stopped: Option<(Iteration, Usage)>,
     /// LLM: the usage until the runner was stopped, for the case that there is no [`Observation`].
     pub usage: Option<Usage>,
 }
@@ -182,6 +190,11 @@ impl Notes {
     pub fn book(&self, usage: Usage) {
         let mut left = self.lock();
         left.usage = Some(left.usage.unwrap_or_default() + usage);
+    }
+
+    /// Keeps the request that is stopped.
+    pub fn keep_stopped(&self, iteration: Iteration, used: Usage) {
+        self.lock().stopped = Some((iteration, used));
     }
 
     /// Takes the usage.

@@ -250,6 +250,23 @@ impl Usage {
         self.requests.saturating_sub(self.by_tools)
     }
 
+    /// What was used since an earlier reading of the same numbers.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        let cost = self
+            .cost
+            .map(|cost| Cost(cost.0.saturating_sub(earlier.cost.unwrap_or_default().0)));
+        Self {
+            requests: self.requests.saturating_sub(earlier.requests),
+            cached: self.cached.saturating_sub(earlier.cached),
+            by_tools: self.by_tools.saturating_sub(earlier.by_tools),
+            input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
+            estimated: self.estimated,
+            cost,
+        }
+    }
+
     /// Marks all requests as made by a tool.
     #[must_use]
     pub fn by_a_tool(self) -> Self {

@@ -1,5 +1,7 @@
 //! Random ensembles for property tests: small, with many loops, conditions, failures and requests.
 
+mod lists;
+
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use crate::ensemble::{
     WaitFor,
 };
 use crate::plan::Plan;
+
+pub use lists::listed_conversation;
 
 /// Conditions that never fail and whose results change during a conversation.
 const CONDITIONS: [&str; 6] = [

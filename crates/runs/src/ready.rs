@@ -307,32 +307,24 @@ fn numbered(mut record: Record, seq: u64, id: &RunId) -> Record {
 
 /// A new run, under an id that no other has.
 async fn created(store: &dyn RunStore, host: &Host, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
+    let mut number = random_number(host);
     loop {
-        match store.create(&new_id(host), ensemble).await {
-            Err(StoreError::Exists(_)) => {}
+        match store.create(&RunId::at(host.now(), number), ensemble).await {
+            Err(StoreError::Exists(_)) => number = number.wrapping_add(1),
             created => return created,
         }
     }
 }
 
-/// `20261122-001902-9zab`: the second, its millisecond in two digits of base 36, and two random letters. Ids sort by time.
-fn new_id(host: &Host) -> RunId {
-    let now = host.now();
-    let digit = |value: u32| char::from_digit(value % 36, 36).expect("less than 36");
-    let millisecond = now.timestamp_subsec_millis().min(999);
+/// The number of an id among all ids of one time.
+fn random_number(host: &Host) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a number below 26"
+        reason = "a number from 0 to the number of ids"
     )]
-    let letter = || char::from(b'a' + (host.random() * 26.0) as u8);
-    let second = now.format("%Y%m%d-%H%M%S");
-    let (one, other) = (letter(), letter());
-    RunId::new(format!(
-        "{second}-{}{}{one}{other}",
-        digit(millisecond / 36),
-        digit(millisecond)
-    ))
+    let number = (host.random() * f64::from(RunId::PER_TIME)) as u32;
+    number
 }
 
 /// Puts runners before some agents' own.
@@ -348,25 +340,41 @@ pub(crate) fn replace_runners(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicI64, Ordering};
-
     use chrono::{DateTime, Duration, Utc};
+    use ensemble_core::log::SyncPoint;
+    use ensemble_core::store::{MemoryStore, contract};
 
     use super::*;
 
-    #[test]
-    fn ids_sort_by_time_within_a_second() {
-        let at = Arc::new(AtomicI64::new(0));
-        let now = at.clone();
-        let host = Host::system()
-            .with_clock(move || DateTime::<Utc>::UNIX_EPOCH + Duration::milliseconds(now.load(Ordering::Relaxed)));
-        let ids: Vec<String> = (0..2000)
-            .map(|millisecond| {
-                at.store(millisecond, Ordering::Relaxed);
-                new_id(&host).to_string()
-            })
-            .collect();
-        assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
-        assert!(ids.iter().all(|id| id.len() == ids[0].len()));
+    #[tokio::test]
+    async fn runs_of_one_instant_do_not_collide_and_sort_by_their_time() {
+        let store = MemoryStore::new();
+        let mut expected = Vec::new();
+        for millisecond in [0, 1, 999, 1000] {
+            // The clock and the random numbers stand still.
+            let now = DateTime::<Utc>::UNIX_EPOCH + Duration::milliseconds(millisecond);
+            let host = Host::system().with_clock(move || now).with_randomness(|| 0.999_999_9);
+            let mut ids = Vec::new();
+            for _ in 0..3 {
+                let run = created(&store, &host, "").await.expect("an id is free");
+                let mut log = run.log(LogEnd::NEW, Durability::None).await.expect("the log opens");
+                log.append(&contract::record(0)).await.expect("a record");
+                log.sync(SyncPoint::Turn).await.expect("the log syncs");
+                ids.push(run.id().clone());
+            }
+            ids.sort();
+            expected.extend(ids);
+        }
+        let listed = store.list().await.expect("runs are listed");
+        let listed: Vec<&RunId> = listed.iter().map(|run| run.id()).collect();
+        assert_eq!(listed, expected.iter().collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_clock_before_1970_gives_a_run() {
+        let now = DateTime::<Utc>::UNIX_EPOCH - Duration::milliseconds(1);
+        let host = Host::system().with_clock(move || now);
+        let run = created(&MemoryStore::new(), &host, "").await.expect("an id is free");
+        assert!(run.id().as_str().ends_with("-19691231-235959999"), "{}", run.id());
     }
 }

@@ -55,12 +55,13 @@ pub(crate) fn reusable(
                     repeated.executed == key && repeated.part.as_ref().is_none_or(|name| *name == part.key)
                 });
                 if !is_repeated {
-                    reuse.insert_part(PartEnded::clone(part));
+                    reuse.insert_part(with_all_iterations(part, &state));
                 }
             }
             Event::ExecutionFinished(finished) if finished.turn >= from && !is_out(&finished.agent) => {
                 let key = (finished.agent.clone(), finished.execution);
                 if let (false, Some(read)) = (followed.contains(&key), read.get(&finished.agent)) {
+                    let finished = state.finished(&finished.agent).unwrap_or(finished);
                     let observation = observation(finished, &state);
                     reuse.insert(key.0, key.1, read.clone(), observation);
                 }
@@ -105,6 +106,15 @@ fn follows(plan: &Plan, state: &ConversationState, slot: &Slot, followed: &HashS
     });
     let remembers = matches!(&plan.agent(slot.agent).kind, AgentKind::Llm(llm) if llm.memory == Memory::Conversation);
     reads || asked || (remembers && is_among(&start.agent, start.execution - 1))
+}
+
+/// The part, with the iterations that earlier records contain.
+fn with_all_iterations(part: &PartEnded, state: &ConversationState) -> PartEnded {
+    let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
+    let slot = slots.into_iter().find(|slot| slot.start.agent == part.agent);
+    let ended = slot.and_then(|slot| slot.parts.ended.last());
+    let whole = ended.filter(|ended| ended.key == part.key);
+    whole.map_or_else(|| part.clone(), |ended| PartEnded::clone(ended))
 }
 
 /// The parts that have ended, with what all their attempts cost.

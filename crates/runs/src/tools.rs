@@ -9,7 +9,7 @@ use ensemble_agents::agent::tool::{ToolRunner, Toolset};
 use ensemble_core::runner::Runner;
 use serde_json::Value;
 
-use ensemble_language::ensemble::{Agent, Llm, McpServer, Permission, Setting, Tool, ToolKind};
+use ensemble_language::ensemble::{Agent, AgentKind, Llm, McpServer, Permission, Setting, Tool, ToolKind};
 
 use crate::parts::{OpenInner, Parts, Unready};
 
@@ -103,6 +103,7 @@ fn tool_runner(tool: &Tool, parts: &Parts<'_>, open: &OpenInner, made: &MakeAgen
                 name: performing.name.clone(),
                 config: Arc::new(performing.config.clone()),
                 timeout: performing.timeout,
+                goes_on: matches!(performing.kind, AgentKind::Llm(_) | AgentKind::Ensemble { .. }),
                 runner,
             };
             plain(tool_runner)

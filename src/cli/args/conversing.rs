@@ -96,7 +96,7 @@ pub(crate) struct ReplayArgs {
 /// `ensemble resume`.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
-    /// The run: its id, the beginning of its id or of the id's last part, or the path of its folder or journal
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
     #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
@@ -120,7 +120,7 @@ pub(crate) struct ResumeArgs {
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
 pub(crate) struct ContinueArgs {
-    /// The run: its id, the beginning of its id or of the id's last part, or the path of its folder or journal
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
     #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
@@ -132,6 +132,12 @@ pub(crate) struct ContinueArgs {
     /// Add this message when the conversation has ended again, and continue; can be repeated
     #[arg(long = "then", value_name = "TEXT", action = ArgAction::Append)]
     pub then: Vec<String>,
+    /// Set an input or a value of the context; the value is JSON, or a text
+    #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
+    pub set: Vec<String>,
+    /// Continue with this ensemble instead of the recorded one, in a new run
+    #[arg(long, value_name = "FILE|NAME", add = completing::ensembles())]
+    pub ensemble: Option<String>,
     /// Answers and models.
     #[command(flatten)]
     pub answering: AnsweringArgs,
@@ -146,7 +152,7 @@ pub(crate) struct ContinueArgs {
 /// `ensemble fork`.
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
-    /// The run: its id, the beginning of its id or of the id's last part, or the path of its folder or journal
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
     #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
@@ -176,7 +182,7 @@ pub(crate) struct ForkArgs {
 /// `ensemble rerun`.
 #[derive(Debug, Args)]
 pub(crate) struct RerunArgs {
-    /// The run: its id, the beginning of its id or of the id's last part, or the path of its folder or journal
+    /// The run: its id, the beginning of its id, or the path of its folder or journal
     #[arg(value_name = "RUN", add = completing::runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run

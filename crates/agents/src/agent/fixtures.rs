@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{BoxFuture, Execution, Notes};
 use crate::model::{ModelError, ModelReply, ModelRequest, OnText, Provider};
+use ensemble_core::runner::ExecutionRecords;
 use ensemble_language::data::{Context, JsonMap, Remaining};
 use ensemble_language::ensemble::{
     Agent, AgentKind, Conversation, Declared, Dependency, Ending, OnError, Retry, WaitFor,
@@ -99,5 +100,6 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
         stopwatch: ensemble_core::stopwatch::Stopwatch::default(),
         part: None,
         parts: None,
+        records: ExecutionRecords::default(),
     }
 }

@@ -9,10 +9,13 @@
 //!
 //! The runner keeps no state between executions: [`Execution`] carries the thread and the number of earlier requests.
 
+mod said;
+
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use self::said::{Due, Said};
 use super::build_error::{BuildError, compile_template};
 use super::dialogue::{Cause, Dialogue, NoTools, RoundRequest, Tools, Window};
 use super::repair::{correction, mismatch};
@@ -21,7 +24,7 @@ use super::schema::Schema;
 use super::scope::{listens_to, scope, warn_of_missed};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{Link, Model};
-use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, NoLiveOutput, Role, StopReason, Thread};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
 use ensemble_language::template::{Template, TemplateError, task_text};
@@ -115,22 +118,20 @@ impl LlmRunner {
 
     async fn attempt(&self, execution: Execution) -> Observed {
         let mut spent = Usage::default();
-        let mut said = Thread::default();
+        let mut said = Said::before(&execution.records);
         let result = match self.task(&execution) {
-            Ok(task) => {
-                let output = self.converse(&execution, &task, &mut said, &mut spent).await;
-                if output.is_ok() {
-                    said = remembered_of(said, task.user);
-                }
-                output
-            }
+            Ok(task) => self.converse(&execution, &task, &mut said, &mut spent).await,
             Err(failure) => Err(failure),
         };
+        if execution.records.is_inside_a_call() {
+            // The call that contains the agent has only its output.
+            said.record(&execution.records, spent).await;
+        }
         Observed::Finished(Observation {
             parts: Vec::new(),
             result,
             usage: Some(spent),
-            exchange: said.into_iterations(),
+            exchange: said.unrecorded(),
         })
     }
 
@@ -154,31 +155,27 @@ impl LlmRunner {
         Ok(Task { systems, user })
     }
 
-    /// Requests a reply, and requests corrections until the reply matches the schema.
+    /// Requests a reply, and requests corrections until the reply matches the schema. An execution that was cut short
+    /// goes on where its records end.
     async fn converse(
         &self,
         execution: &Execution,
         task: &Task,
-        said: &mut Thread,
+        said: &mut Said,
         spent: &mut Usage,
     ) -> Result<JsonMap, Failure> {
-        let remembered = match self.memory {
-            Memory::Conversation => Arc::clone(&execution.thread),
-            Memory::None => Arc::default(),
-        };
         let tools: Box<dyn Tools + '_> = match &self.tool_source {
             Some(tool_source) => tool_source.for_execution(execution),
             None => Box::new(NoTools),
         };
-        let mut text = with_rejection(&task.user, execution);
-        let mut left = self.max_tries;
         loop {
-            left -= 1;
-            let thread = (*remembered).clone().followed_by(said.iterations().to_vec());
-            let opening = self.opening(execution, task, thread, text, *spent);
-            let (reply, exchange) = self.round(opening, &*tools, execution, spent).await;
-            *said = std::mem::take(said).followed_by(exchange.into_iterations());
-            let (reply, stop_reason) = reply?;
+            let (reply, stop_reason) = match said.due() {
+                Due::Judgement(reply, stop_reason) => (reply, stop_reason),
+                due => {
+                    let opening = self.opening(execution, task, said, due, *spent);
+                    self.round(opening, &*tools, execution, said, spent).await?
+                }
+            };
             let output = output_of(&reply);
             let errors = match &self.schema {
                 Some((schema, _)) => schema.errors(&checked(&output)),
@@ -191,25 +188,52 @@ impl LlmRunner {
                 StopReason::MaxTokens => format!("the reply was cut off at its token limit; {}", mismatch(&errors)),
                 _ => mismatch(&errors),
             };
-            if left == 0 || execution.remaining.without(*spent).used_up().is_some() {
+            said.reject(&errors);
+            if said.rejected() >= self.max_tries || execution.remaining.without(*spent).used_up().is_some() {
                 let kind = match stop_reason {
                     StopReason::MaxTokens => FailureKind::MaxTokens,
                     _ => FailureKind::Schema,
                 };
                 return Err(Failure::new(kind, errors));
             }
-            text = correction(&errors);
-            if let Some((_, schema)) = &self.schema {
-                // A server may have ignored the schema that was sent with the request.
-                text = format!("{text}\n\nThe schema is:\n{schema}");
+            if self.requests_left(said) == 0 {
+                let limit = self.max_iterations;
+                let error = format!("{errors} (`max_iterations` {limit} leaves no request for a correction)");
+                return Err(Failure::new(FailureKind::MaxIterations, error));
             }
+            said.record(&execution.records, *spent).await;
         }
     }
 
-    fn opening(&self, execution: &Execution, task: &Task, thread: Thread, text: String, spent: Usage) -> RoundRequest {
+    /// How many requests of `max_iterations` the execution has left.
+    fn requests_left(&self, said: &Said) -> u32 {
+        let made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
+        self.max_iterations.saturating_sub(made)
+    }
+
+    fn opening(&self, execution: &Execution, task: &Task, said: &mut Said, due: Due, spent: Usage) -> RoundRequest {
+        let (text, remembered_text, goes_on) = match due {
+            Due::Task => {
+                let text = with_rejection(&task.user, execution);
+                let remembered = (text != task.user).then(|| task.user.clone());
+                (text, remembered, None)
+            }
+            Due::Correction(errors) => (self.correction(&errors), None, None),
+            Due::Calls => (String::new(), None, said.iterations.pop()),
+            Due::Judgement(..) => unreachable!("a reply that is judged needs no round"),
+        };
+        let remembered = match self.memory {
+            Memory::Conversation => Arc::clone(&execution.thread),
+            Memory::None => Arc::default(),
+        };
+        // What was sent back is part of this exchange, although it is not remembered later.
+        let thread = (*remembered).clone().followed_by(said.iterations.clone());
         RoundRequest {
             thread: Arc::new(thread),
             text,
+            remembered_text,
+            goes_on,
+            records: execution.records.clone(),
             systems: task.systems.clone(),
             source: ExecutionRef {
                 run: execution.run_id.clone(),
@@ -218,24 +242,35 @@ impl LlmRunner {
                 attempt: execution.attempt,
             },
             requests_made: execution.requests_made + spent.own_requests(),
-            max_requests: self.max_iterations,
+            max_requests: self.requests_left(said),
             remaining: execution.remaining.without(spent),
             output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
         }
     }
 
-    /// Runs one round; its usage and warnings go into the notes of the execution.
+    /// The correction request, with the schema: a server may have ignored the one that was sent with the request.
+    fn correction(&self, errors: &str) -> String {
+        let text = correction(errors);
+        match &self.schema {
+            Some((_, schema)) => format!("{text}\n\nThe schema is:\n{schema}"),
+            None => text,
+        }
+    }
+
+    /// Runs one round; its usage and warnings go into the notes of the execution, and its iterations to what was said.
     async fn round(
         &self,
         opening: RoundRequest,
         tools: &dyn Tools,
         execution: &Execution,
+        said: &mut Said,
         spent: &mut Usage,
-    ) -> (Result<(String, StopReason), Failure>, Thread) {
+    ) -> Result<(String, StopReason), Failure> {
         let held = self
             .dialogue
             .booked(opening, tools, &*self.live_output, &execution.notes);
         let conversed = held.await;
+        said.add(conversed.exchange.into_iterations(), conversed.recorded, *spent);
         *spent = *spent + conversed.usage;
         for warning in conversed.warnings {
             execution.notes.warn(warning);
@@ -244,7 +279,15 @@ impl LlmRunner {
         if let Some(warning) = incomplete(&end) {
             execution.notes.warn(warning);
         }
-        (end.map_err(failed), conversed.exchange)
+        end.map_err(|cause| self.failed(cause))
+    }
+
+    fn failed(&self, cause: Cause) -> Failure {
+        match cause {
+            // The round had what the rounds before it had left.
+            Cause::MaxTurnRequests(_) => failed(Cause::MaxTurnRequests(self.max_iterations)),
+            other => failed(other),
+        }
     }
 }
 
@@ -284,19 +327,6 @@ fn with_rejection(task: &str, execution: &Execution) -> String {
         Some(failure) => format!("{task}\n\n{}", correction(&failure.error)),
         None => task.to_owned(),
     }
-}
-
-/// The part of the exchange that stays in the thread of the agent: the original task, the tool calls and the final
-/// reply. Rejected replies and corrections are removed.
-fn remembered_of(said: Thread, task: String) -> Thread {
-    let mut iterations = said.into_iterations();
-    let is_round = |iteration: &Iteration| iteration.messages.first().is_some_and(|first| first.role == Role::User);
-    let last = iterations.iter().rposition(is_round).unwrap_or_default();
-    iterations.drain(..last);
-    if let Some(first) = iterations.first_mut().and_then(|first| first.messages.first_mut()) {
-        first.content = task;
-    }
-    Thread::of(iterations)
 }
 
 #[cfg(test)]

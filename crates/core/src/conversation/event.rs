@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::CompletionReason;
 use super::end::ExecutionEnd;
+use super::exchange::{ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
 use super::interruption::Interruption;
 use super::part::PartEnded;
 use super::reason::Reason;
@@ -47,6 +48,14 @@ pub enum Event {
     TurnStarted(TurnStarted),
     /// An attempt of an execution starts.
     ExecutionStarted(ExecutionStarted),
+    /// A model replied, and the execution goes on.
+    ReplyReceived(Box<ReplyReceived>),
+    /// A request to a model was stopped with the run.
+    RequestStopped(Box<RequestStopped>),
+    /// A tool is about to be called.
+    ToolCallStarted(Box<ToolCallStarted>),
+    /// A tool call ended.
+    ToolCallEnded(Box<ToolCallEnded>),
     /// An attempt failed, and another attempt follows.
     AttemptFailed(AttemptFailed),
     /// An attempt of a part of an execution ended.
@@ -126,10 +135,13 @@ pub struct RunResumed {
 }
 
 /// A user message after the end of the conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct MessageAdded {
     /// The message. It is the input from now on.
     pub text: Arc<str>,
+    /// Values that are set with it in the context, and in place of inputs of the run.
+    #[serde(default, skip_serializing_if = "Context::is_empty")]
+    pub set: Context,
 }
 
 /// The decision which agents run in a turn, and why other agents do not run.
@@ -210,6 +222,13 @@ pub struct AttemptFailed {
     /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// LLM: the iterations of the attempt that no earlier record contains.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "crate::thread::exchange"
+    )]
+    pub exchange: Vec<Iteration>,
     /// The pause before the next attempt, in seconds.
     pub pause: f64,
 }
@@ -241,7 +260,8 @@ pub struct ExecutionFinished {
     /// Warnings for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// LLM: the iterations of the execution. The iterations of a successful execution are added to the agent's thread.
+    /// LLM: the iterations of the execution that no earlier record contains. What is [remembered](crate::thread::remembered)
+    /// of all iterations of a successful execution is added to the agent's thread.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exchange: Vec<Iteration>,
     /// The result was copied from the run of which this run is a fork, and nothing was executed.
@@ -348,7 +368,8 @@ pub struct RunEnded {
     /// The condition that could not be evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionFailure>,
-    /// The agents that were never executed, in declaration order.
+    /// The agents that were never executed, in declaration order. An agent some of whose parts ended is not
+    /// among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_run: Vec<NotRun>,
     /// Warnings about the result.
@@ -410,6 +431,10 @@ impl Event {
             Self::ContextSet(_) => "context_set",
             Self::TurnStarted(_) => "turn_started",
             Self::ExecutionStarted(_) => "execution_started",
+            Self::ReplyReceived(_) => "reply_received",
+            Self::RequestStopped(_) => "request_stopped",
+            Self::ToolCallStarted(_) => "tool_call_started",
+            Self::ToolCallEnded(_) => "tool_call_ended",
             Self::AttemptFailed(_) => "attempt_failed",
             Self::PartEnded(_) => "part_ended",
             Self::ExecutionFinished(_) => "execution_finished",

@@ -6,6 +6,7 @@
 mod counts;
 mod end;
 mod event;
+mod exchange;
 mod given;
 mod history;
 mod interruption;
@@ -16,6 +17,7 @@ mod reason;
 mod result;
 mod standing;
 mod state;
+mod unfinished;
 
 pub use end::ExecutionEnd;
 pub use event::{
@@ -23,6 +25,7 @@ pub use event::{
     InputRequested, MessageAdded, NotRun, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted, Start,
     TurnFinished, TurnStarted, Waiting,
 };
+pub use exchange::{Exchange, Exchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted, Within};
 pub use given::RunValue;
 pub use history::HistoryEntry;
 pub use interruption::{Canceller, Interruption};
@@ -33,4 +36,5 @@ pub use result::{RunResult, usage_by_agent};
 pub(crate) use standing::{DependencyFact, Unfulfilled, dependency_fact, is_unseen};
 pub use standing::{Standing, standing};
 pub(crate) use state::AGENT_REQUESTS;
-pub use state::{AgentState, ConversationState, OpenExecution, OpenTurn, Slot};
+pub use state::{AgentState, ConversationState, LaterMessage, OpenExecution, OpenTurn, Slot};
+pub use unfinished::{Unfinished, UnfinishedParts, UnfinishedReason};

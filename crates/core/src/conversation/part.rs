@@ -44,7 +44,8 @@ pub struct PartEnded {
     /// Warnings for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// LLM: the iterations of the attempt. Those of a successful part are added to the thread of its key.
+    /// LLM: the iterations of the attempt that no earlier record contains. What is remembered of all iterations of a
+    /// successful part is added to the thread of its key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exchange: Vec<Iteration>,
     /// The pause before the next attempt of the part, in seconds; `None`: there is no further attempt.
@@ -151,8 +152,8 @@ pub struct FailedAttempts {
 }
 
 impl EndedParts {
-    /// Adds the end of an attempt of a part.
-    pub fn add(&mut self, event: &PartEnded) {
+    /// Adds the end of an attempt of a part, of which these iterations were recorded before.
+    pub fn add(&mut self, event: &PartEnded, recorded: Vec<Iteration>) {
         match event.failure() {
             Some(failure) if !event.is_final() => {
                 let before = self.failed.remove(&event.key);
@@ -163,7 +164,11 @@ impl EndedParts {
                 };
                 self.failed.insert(event.key.clone(), failed);
             }
-            _ => self.ended.push(Arc::new(event.clone())),
+            _ => {
+                let mut event = event.clone();
+                event.exchange.splice(..0, recorded);
+                self.ended.push(Arc::new(event));
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
-use super::ConversationState;
+use super::{ConversationState, LaterMessage, MessageAdded, OpenExecution};
 use ensemble_language::data;
 
 /// The JSON result of a run, computed from its state.
@@ -38,15 +38,35 @@ impl Serialize for RunResult<'_> {
         map.serialize_entry("final_state", &**state.context())?;
         map.serialize_entry("conversation_history", &History(state))?;
         map.serialize_entry("not_run", ended.map_or(&[][..], |ended| &ended.not_run))?;
+        map.serialize_entry("unfinished", &state.unfinished().collect::<Vec<_>>())?;
         map.serialize_entry("usage", &Usage(state))?;
         let of_result = ended.map_or(&[][..], |ended| &ended.warnings);
         let warnings: Vec<&String> = state.warnings().iter().chain(of_result).collect();
         map.serialize_entry("warnings", &warnings)?;
         map.serialize_entry("simulated", &started.map(|started| &started.simulated))?;
         map.serialize_entry("input", state.input())?;
+        map.serialize_entry("messages", &Messages(state))?;
         map.serialize_entry("inputs", &**state.inputs())?;
         map.serialize_entry("initial_context", &started.map(|started| &started.context))?;
         map.end()
+    }
+}
+
+/// The first input and the user messages after it, each with the turn that it follows.
+struct Messages<'a>(&'a ConversationState);
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let later = self.0.messages();
+        let first = self.0.started().map(|started| LaterMessage {
+            message: MessageAdded {
+                text: started.input.clone(),
+                ..MessageAdded::default()
+            },
+            after_turn: 0,
+            ended: None,
+        });
+        serializer.collect_seq(first.iter().chain(later))
     }
 }
 
@@ -81,7 +101,7 @@ impl Serialize for Usage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let by_agent = ByAgent(usage_by_agent(self.0));
         let mut map = serializer.serialize_map(None)?;
-        entries(&mut map, &self.0.usage())?;
+        entries(&mut map, &self.0.usage_until_now())?;
         map.serialize_entry("by_agent", &by_agent)?;
         map.end()
     }
@@ -121,10 +141,18 @@ fn entries<M: SerializeMap>(map: &mut M, usage: &data::Usage) -> Result<(), M::E
 /// The usage of models by each agent, in the order of the file. Agents without a model request are left out.
 pub fn usage_by_agent(state: &ConversationState) -> Vec<(&str, data::Usage)> {
     let mut used: HashMap<Arc<str>, data::Usage> = HashMap::new();
-    for entry in state.history() {
-        if let Some(usage) = entry.usage {
-            let sum = used.entry(Arc::clone(&entry.agent_name)).or_default();
+    let mut add = |agent: &Arc<str>, usage: Option<data::Usage>| {
+        if let Some(usage) = usage {
+            let sum = used.entry(Arc::clone(agent)).or_default();
             *sum = *sum + usage;
+        }
+    };
+    for entry in state.history() {
+        add(&entry.agent_name, entry.usage);
+    }
+    for slot in state.open_turn().into_iter().flat_map(|turn| &turn.slots) {
+        if !matches!(slot.progress, OpenExecution::Finished(_)) {
+            add(&slot.start.agent, slot.used());
         }
     }
     let plan = state.plan();

@@ -8,7 +8,9 @@
 //! reports an event, and the start of a turn with one agent is appended together with the start of its execution.
 
 #[cfg(test)]
-mod tests;
+mod part_tests;
+#[cfg(test)]
+pub(crate) mod tests;
 mod turn;
 
 use std::sync::Arc;
@@ -95,7 +97,7 @@ impl Executor<'_> {
             turn: turn.turn,
             agent: start.agent.clone(),
             execution: start.execution,
-            attempt: 1,
+            attempt: state.first_attempt(&start.agent),
         };
         let (seq, at) = (state.next_seq(), self.clock.now());
         let record = |seq, event| Record { seq, at, event };

@@ -26,6 +26,9 @@ struct Fated {
 
 impl Runner for Fated {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+        if execution.parts.is_some() {
+            return super::part_tests::perform(self.fate.clone(), self.detours, execution);
+        }
         let name: usize = execution.agent_name.bytes().map(usize::from).sum();
         let at = (name * 31 + execution.execution as usize * 7) % self.fate.len();
         let fate = self.fate[at];
@@ -59,7 +62,7 @@ impl Clock for Frozen {
     }
 }
 
-fn started() -> Event {
+pub(crate) fn started() -> Event {
     Event::RunStarted(RunStarted {
         format: 1,
         run_id: "r".into(),
@@ -78,7 +81,7 @@ fn started() -> Event {
 }
 
 /// Goes on from `records` with `first`, on a store in memory; the final state and all records.
-fn drive(
+pub(crate) fn drive(
     plan: &Arc<Plan>,
     fate: &Arc<Vec<u8>>,
     detours: u64,
@@ -142,7 +145,7 @@ fn survives_a_journal(record: &Record) {
 }
 
 /// The result without durations and without the numbers of attempts.
-fn result(state: &ConversationState) -> Value {
+pub(super) fn result(state: &ConversationState) -> Value {
     let mut result = serde_json::to_value(RunResult(state)).expect("results are JSON");
     for entry in result["conversation_history"].as_array_mut().expect("a history") {
         for key in ["execution_time", "attempt"] {
@@ -153,12 +156,15 @@ fn result(state: &ConversationState) -> Value {
 }
 
 /// Executions that ended twice, and attempts whose number was used before.
-fn repeated(records: &[Record]) -> Vec<String> {
+pub(super) fn repeated(records: &[Record]) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     let names = records.iter().filter_map(|record| match &record.event {
         Event::ExecutionFinished(end) => Some(format!("{} {} ended", end.agent, end.execution)),
         Event::ExecutionStarted(start) => {
             Some(format!("{} {} attempt {}", start.agent, start.execution, start.attempt))
+        }
+        Event::PartEnded(part) if part.is_final() => {
+            Some(format!("{} {} part {}", part.agent, part.execution, part.key))
         }
         _ => None,
     });

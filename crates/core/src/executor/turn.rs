@@ -11,12 +11,14 @@ use tokio::sync::{mpsc, watch};
 use super::{Executor, Pace};
 use crate::conversation::{
     AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested,
-    Interruption, OpenExecution, PartEnded, Record, Slot,
+    Interruption, OpenExecution, PartEnded, Record, RequestStopped, Slot, Within,
 };
 use crate::log::{CommitError, SyncPoint};
-use crate::runner::{BoxFuture, Execution, Left, Notes, Observation, Observed, Parts};
+use crate::runner::{
+    BoxFuture, Execution, ExecutionRecords, Left, LogSender, Notes, Observation, Observed, Parts, ToLog,
+};
 use crate::stopwatch::Stopwatch;
-use ensemble_language::data::{Failure, FailureKind, Remaining};
+use ensemble_language::data::{Failure, FailureKind, Remaining, Usage};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
@@ -53,7 +55,7 @@ struct Ended {
 /// The reason why a wait ended.
 enum Wake {
     Step(Step),
-    Part(Box<PartEnded>),
+    Record(Box<ToLog>),
     Interrupted(Interruption),
     TurnTimeout,
 }
@@ -65,22 +67,22 @@ struct Running {
     attempts: Vec<Attempt>,
     /// The time of the turn.
     stopwatch: Stopwatch,
-    /// The parts that end; only where an agent of the turn has parts.
-    parts: Option<RunningParts>,
+    /// What is recorded inside executions; only where an agent of the turn records anything.
+    records: Option<Records>,
 }
 
-/// The way from the runners of executions with parts to the log, and back.
-struct RunningParts {
-    ended: mpsc::UnboundedReceiver<PartEnded>,
-    log: mpsc::UnboundedSender<PartEnded>,
+/// The way from the runners to the log, and back.
+struct Records {
+    events: mpsc::UnboundedReceiver<ToLog>,
+    log: LogSender,
     time_is_up: watch::Sender<bool>,
 }
 
-impl RunningParts {
+impl Records {
     fn new() -> Self {
-        let (log, ended) = mpsc::unbounded_channel();
+        let (log, events) = mpsc::unbounded_channel();
         Self {
-            ended,
+            events,
             log,
             time_is_up: watch::Sender::new(false),
         }
@@ -88,16 +90,16 @@ impl RunningParts {
 }
 
 impl Running {
-    /// The next part that has ended and is not in the log.
-    fn part_now(&mut self) -> Option<PartEnded> {
-        self.parts.as_mut()?.ended.try_recv().ok()
+    /// The next event that has happened inside an execution and is not in the log.
+    fn record_now(&mut self) -> Option<ToLog> {
+        self.records.as_mut()?.events.try_recv().ok()
     }
 }
 
-/// Waits for the end of a part.
-async fn part_of(parts: &mut Option<RunningParts>) -> Option<PartEnded> {
-    match parts {
-        Some(parts) => parts.ended.recv().await,
+/// Waits for an event inside an execution.
+async fn record_of(records: &mut Option<Records>) -> Option<ToLog> {
+    match records {
+        Some(records) => records.events.recv().await,
         None => std::future::pending().await,
     }
 }
@@ -124,7 +126,7 @@ impl Executor<'_> {
             futures: FuturesUnordered::new(),
             attempts: Vec::with_capacity(queue.len()),
             stopwatch: pace.stopwatch.inside(),
-            parts: None,
+            records: None,
         };
         loop {
             while running.futures.len() < side_by_side
@@ -138,16 +140,13 @@ impl Executor<'_> {
             }
             self.log.sync(SyncPoint::Commit).await?;
             match self.wait(&mut running, pace, limits.turn_timeout).await {
-                Wake::Part(part) => {
-                    self.commit(state, Event::PartEnded(part)).await?;
-                    self.log_parts(state, &mut running).await?;
-                }
+                Wake::Record(first) => self.log_records(state, Some(*first), &mut running).await?,
                 Wake::Step(step) => {
                     let mut steps = vec![step];
                     while let Some(Some(step)) = running.futures.next().now_or_never() {
                         steps.push(step);
                     }
-                    self.log_parts(state, &mut running).await?;
+                    self.log_records(state, None, &mut running).await?;
                     let interruption = self.interruption_behind(&steps).await;
                     if interruption.is_some() {
                         steps.retain(|step| !step.was_killed());
@@ -165,7 +164,8 @@ impl Executor<'_> {
                 }
                 Wake::Interrupted(cause) => {
                     running.futures.clear();
-                    self.log_parts(state, &mut running).await?;
+                    self.log_records(state, None, &mut running).await?;
+                    self.log_stopped(state, &running.attempts).await?;
                     drop(running);
                     return self.commit(state, Event::Interrupted(cause)).await;
                 }
@@ -178,10 +178,51 @@ impl Executor<'_> {
         }
     }
 
-    /// Commits the parts that have ended.
-    async fn log_parts(&mut self, state: &mut ConversationState, running: &mut Running) -> Result<(), CommitError> {
-        while let Some(part) = running.part_now() {
-            self.commit(state, Event::PartEnded(Box::new(part))).await?;
+    /// Commits what has happened inside executions, and lets those go on that wait for it.
+    async fn log_records(
+        &mut self,
+        state: &mut ConversationState,
+        first: Option<ToLog>,
+        running: &mut Running,
+    ) -> Result<(), CommitError> {
+        let mut waiting = Vec::new();
+        let mut next = first.or_else(|| running.record_now());
+        while let Some(record) = next {
+            self.commit(state, record.event).await?;
+            waiting.extend(record.logged);
+            next = running.record_now();
+        }
+        if !waiting.is_empty() {
+            self.log.sync(SyncPoint::Commit).await?;
+        }
+        for logged in waiting {
+            // An execution that was stopped does not wait any more.
+            let _is_stopped = logged.send(());
+        }
+        Ok(())
+    }
+
+    /// Commits the requests to models that were stopped with the run.
+    async fn log_stopped(&mut self, state: &mut ConversationState, attempts: &[Attempt]) -> Result<(), CommitError> {
+        for agent in queue(state) {
+            let latest = attempts.iter().rfind(|attempt| attempt.agent == agent);
+            let stopped = latest.and_then(|attempt| attempt.notes.take().stopped);
+            let (Some((iteration, usage)), Some(slot)) = (stopped, slot(state, agent)) else {
+                continue;
+            };
+            let within = Within {
+                turn: state.turn_count() + 1,
+                agent: slot.start.agent.clone(),
+                execution: slot.start.execution,
+                attempt: slot.attempt,
+                ..Within::default()
+            };
+            let event = RequestStopped {
+                within,
+                iteration,
+                usage,
+            };
+            self.commit(state, Event::RequestStopped(Box::new(event))).await?;
         }
         Ok(())
     }
@@ -193,15 +234,15 @@ impl Executor<'_> {
         state: &mut ConversationState,
         running: &mut Running,
     ) -> Result<(), CommitError> {
-        let Some(parts) = &running.parts else {
+        let Some(records) = &running.records else {
             return Ok(());
         };
-        parts.time_is_up.send_replace(true);
+        records.time_is_up.send_replace(true);
         while let Some(Some(step)) = running.futures.next().now_or_never() {
-            self.log_parts(state, running).await?;
+            self.log_records(state, None, running).await?;
             self.step(plan, state, step, running).await?;
         }
-        self.log_parts(state, running).await
+        self.log_records(state, None, running).await
     }
 
     /// A terminal sends Ctrl-C to every process of its group, so a child that is only just being started may die of it
@@ -220,7 +261,7 @@ impl Executor<'_> {
         pace.keep().await;
         tokio::select! {
             biased;
-            Some(part) = part_of(&mut running.parts) => Wake::Part(Box::new(part)),
+            Some(record) = record_of(&mut running.records) => Wake::Record(Box::new(record)),
             Some(step) = running.futures.next() => Wake::Step(step),
             Some(cause) = self.interruptions.recv() => Wake::Interrupted(cause),
             () = pace.stopwatch.reaches(self.timeout) => Wake::Interrupted(Interruption::Timeout),
@@ -249,9 +290,12 @@ impl Executor<'_> {
         let stopwatch = running.stopwatch.inside();
         let mut execution = execution(plan, state, slot, stopwatch.clone());
         let has_parts = plan.agent(agent).for_each.is_some();
-        if has_parts {
-            let running = running.parts.get_or_insert_with(RunningParts::new);
-            execution.parts = Some(Box::new(parts(state, slot, running)));
+        if has_parts || matches!(plan.agent(agent).kind, AgentKind::Llm(_)) {
+            let running = running.records.get_or_insert_with(Records::new);
+            execution.records = records(&started, slot, running);
+            if has_parts {
+                execution.parts = Some(Box::new(parts(state, slot, running)));
+            }
         }
         match appended {
             Some(record) => {
@@ -339,10 +383,13 @@ impl Executor<'_> {
             self.commit(state, Event::PartEnded(Box::new(PartEnded::clone(part))))
                 .await?;
         }
-        let observation = Observation {
+        let mut observation = Observation {
             usage: observation.usage.or(left.usage.take()),
             ..observation
         };
+        observation
+            .exchange
+            .extend(left.stopped.take().map(|(iteration, _)| iteration));
         if may_retry && let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
             self.attempt_failed(plan, state, agent, observation, left, pause)
                 .await?;
@@ -377,6 +424,7 @@ impl Executor<'_> {
             usage: observation.usage,
             stderr: left.stderr,
             warnings: left.warnings,
+            exchange: observation.exchange,
             pause: pause.as_secs_f64(),
         };
         self.commit(state, Event::AttemptFailed(failed)).await
@@ -391,14 +439,19 @@ impl Executor<'_> {
     ) -> Result<(), CommitError> {
         for agent in queue(state) {
             let latest = attempts.iter().rfind(|attempt| attempt.agent == agent);
-            let (took, left) = match latest {
+            let (took, mut left) = match latest {
                 Some(attempt) => (attempt.stopwatch.since_start(), attempt.notes.take()),
                 None => (Duration::ZERO, Left::default()),
             };
             let observation = Observation {
                 result: Err(Failure::new(FailureKind::Timeout, "turn_timeout_seconds was reached")),
                 usage: left.usage,
-                exchange: Vec::new(),
+                exchange: left
+                    .stopped
+                    .take()
+                    .map(|(iteration, _)| iteration)
+                    .into_iter()
+                    .collect(),
                 parts: Vec::new(),
             };
             let finished = finished(plan, state, agent, observation, took, left);
@@ -456,38 +509,51 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot, stopwatch:
         parameters: plan.parameters(slot.agent).clone(),
         request: slot.start.request.clone(),
         thread: known.thread().clone(),
-        requests_made: known.requests_made() + slot.usage.map_or(0, |usage| usage.own_requests()),
+        requests_made: known.requests_made() + slot.used().map_or(0, |used| used.own_requests()),
         lost_attempts: slot.attempt - slot.last_ended,
-        remaining: remaining(plan, state, slot),
+        remaining: remaining(plan, state, slot.used()),
         last_failure: slot.last_failure.clone(),
         notes: Notes::default(),
         stopwatch,
         part: None,
         parts: None,
+        records: ExecutionRecords::default(),
     }
 }
 
+/// Records what happens inside this attempt, which goes on from what is recorded of the execution.
+fn records(started: &ExecutionStarted, slot: &Slot, running: &Records) -> ExecutionRecords {
+    let within = Within {
+        turn: started.turn,
+        agent: started.agent.clone(),
+        execution: started.execution,
+        attempt: started.attempt,
+        ..Within::default()
+    };
+    let before = (!slot.exchanges.is_empty()).then(|| Arc::new(slot.exchanges.clone()));
+    ExecutionRecords::new(running.log.clone(), within, before)
+}
+
 /// What an execution with parts has from the run.
-fn parts(state: &ConversationState, slot: &Slot, running: &RunningParts) -> Parts {
+fn parts(state: &ConversationState, slot: &Slot, running: &Records) -> Parts {
     Parts {
         facts: state.facts_without_output(),
         before: slot.parts.clone(),
         known: Arc::default(),
         threads: state.agent(slot.agent).threads_by_key().clone(),
-        log: Some(running.log.clone()),
         time_is_up: running.time_is_up.subscribe(),
     }
 }
 
 /// The tokens and cost that the run may still use at the start of the turn, minus those of earlier attempts of this
 /// execution. Parallel executions may therefore use the amount twice.
-fn remaining(plan: &Plan, state: &ConversationState, slot: &Slot) -> Remaining {
+fn remaining(plan: &Plan, state: &ConversationState, used: Option<Usage>) -> Remaining {
     let limits = &plan.ensemble().limits;
     let remaining = Remaining {
         tokens: limits.max_total_tokens,
         cost: limits.max_cost,
     };
-    remaining.without(state.usage()).without(slot.usage.unwrap_or_default())
+    remaining.without(state.leg_usage()).without(used.unwrap_or_default())
 }
 
 /// The pause before the next attempt; `None`: there is no further attempt.
@@ -508,7 +574,7 @@ fn pause_before_retry(
     let slot = slot(state, agent)?;
     // With no budget left, the next attempt would only send one more request than the limits allow.
     let used = observation.usage;
-    let used_up = used.is_some_and(|used| remaining(plan, state, slot).without(used).used_up().is_some());
+    let used_up = used.is_some_and(|used| remaining(plan, state, slot.usage).without(used).used_up().is_some());
     let failed = slot.failed_attempts + 1;
     (may_pass && !used_up && failed < spec.retry.max_attempts.get()).then(|| spec.retry.pause_after(failed))
 }

@@ -38,7 +38,7 @@ pub(super) fn key(world: &World, state: &ConversationState, remembered: &Remembe
     }
     key.number(turns_that_matter(world, state));
     let budget = plan.ensemble().limits.max_total_tokens;
-    key.flags(&[budget.is_some_and(|budget| state.usage().input_tokens >= budget)]);
+    key.flags(&[budget.is_some_and(|budget| state.leg_usage().input_tokens >= budget)]);
     for (claim, answer) in remembered {
         key.number(*claim);
         key.flags(&[*answer]);

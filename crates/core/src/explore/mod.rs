@@ -9,6 +9,8 @@
 //! is reported as possible has an example path, in which the resolver itself decided every step.
 
 mod choices;
+#[cfg(test)]
+mod conversation_tests;
 mod key;
 mod oracle;
 mod step;

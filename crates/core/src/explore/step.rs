@@ -161,7 +161,7 @@ fn perform_turn(
             requests: None,
             spends_budget: false,
         };
-        if result == ExecutionResult::Succeeded && agent.conversation.triggers_conversation {
+        if result == ExecutionResult::Succeeded && may_request(agent) {
             ran.requests = requested(plan, state, &running, choices);
         }
         if result != ExecutionResult::Unanswered && budget.is_some() && costs_tokens(agent) {
@@ -223,6 +223,11 @@ fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Optio
         exchange: Vec::new(),
         reused: false,
     })
+}
+
+/// Whether an output of the agent can request other agents. Parts cannot.
+pub(super) fn may_request(agent: &Agent) -> bool {
+    agent.conversation.triggers_conversation && agent.for_each.is_none()
 }
 
 /// Whether the agent asks a person and has no other source of answers.

@@ -427,6 +427,10 @@ fn requests_start_those_whom_nothing_else_starts() {
     assert_eq!((most(&asked, "b"), most(&asked, "c")), (1, 1));
     let unasked = found(&text.replace("triggers_conversation: true", "triggers_conversation: false"));
     assert_eq!((most(&unasked, "b"), most(&unasked, "c")), (0, 0));
+    // Requests of parts are ignored.
+    let parts = found(&text.replace("name: a, script: x", "name: a, script: x, for_each: {times: 2}"));
+    assert!(!parts.requests);
+    assert_eq!((most(&parts, "b"), most(&parts, "c")), (0, 0));
 }
 
 #[test]

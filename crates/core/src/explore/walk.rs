@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::choices::{Choices, Row, Rows};
 use super::key::key;
 use super::oracle::World;
-use super::step::{Next, Position, StepReport};
+use super::step::{Next, Position, StepReport, may_request};
 use super::{
     AgentSummary, Budget, Coverage, End, Exploration, STEPS_FROM_ONE_STATE, STEPS_PER_STATE, UnexploredOutcome,
 };
@@ -200,7 +200,7 @@ impl<'w> Walk<'w> {
             agents: plan.ids().map(summary).collect(),
             ends,
             besides,
-            requests: plan.ids().any(|id| plan.agent(id).conversation.triggers_conversation),
+            requests: plan.ids().any(|id| may_request(plan.agent(id))),
             coverage: self.coverage.clone(),
         }
     }

@@ -7,7 +7,7 @@ use super::readiness::{Readiness, readiness_by};
 use crate::conversation::{
     CompletionReason, ConditionFailure, ConversationState, NotRun, OpenExecution, Reason, RunEnded,
 };
-use ensemble_language::plan::Plan;
+use ensemble_language::plan::{AgentId, Plan};
 
 /// The outcome if the conversation ends now; `None` if the next turn can start.
 ///
@@ -35,7 +35,7 @@ pub(super) fn reason(
 /// The first limit that is reached, in order of precedence.
 fn limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, String)> {
     let limits = &plan.ensemble().limits;
-    let usage = state.usage();
+    let usage = state.leg_usage();
     let tokens = usage.input_tokens + usage.output_tokens;
     if let Some(budget) = limits.max_total_tokens.filter(|budget| tokens >= *budget) {
         let detail = format!("max_total_tokens {budget} was reached: {tokens} tokens");
@@ -129,8 +129,12 @@ fn shortened(text: &str) -> Cow<'_, str> {
 }
 
 fn not_run(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Vec<NotRun> {
+    let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
+    let in_part = slots.filter(|slot| !slot.parts.ended.is_empty());
+    let in_part: Vec<AgentId> = in_part.map(|slot| slot.agent).collect();
     let never = plan.ids().filter(|id| state.execution_count(*id) == 0);
     never
+        .filter(|id| !in_part.contains(id))
         .map(|id| NotRun {
             agent: plan.name(id).clone(),
             reason: explain(plan, state, id, answers),
@@ -138,12 +142,7 @@ fn not_run(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Vec
         .collect()
 }
 
-fn explain(
-    plan: &Plan,
-    state: &ConversationState,
-    id: ensemble_language::plan::AgentId,
-    answers: &dyn Answers,
-) -> String {
+fn explain(plan: &Plan, state: &ConversationState, id: AgentId, answers: &dyn Answers) -> String {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     if let Some(slot) = slots.into_iter().find(|slot| slot.agent == id) {
         return match &slot.progress {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::conversation::{EndedParts, PartEnded, ThreadsByKey};
 use ensemble_language::condition::Facts;
@@ -36,8 +36,6 @@ pub struct Parts {
     pub known: Arc<HashMap<Arc<str>, Arc<PartEnded>>>,
     /// The threads by key.
     pub threads: Arc<ThreadsByKey>,
-    /// Takes each part that ended, to be written into the log; `None`: nobody keeps them.
-    pub log: Option<mpsc::UnboundedSender<PartEnded>>,
     /// Becomes true when the time of the turn is up: parts that have not ended have failed.
     pub time_is_up: watch::Receiver<bool>,
 }

@@ -20,6 +20,7 @@ pub async fn check(empty: impl Fn() -> Arc<dyn RunStore>) {
     what_was_appended_is_read(&*empty()).await;
     a_log_goes_on_where_it_is_told(&*empty()).await;
     runs_are_found_by_their_ids(&*empty()).await;
+    runs_are_listed_by_their_time(&*empty()).await;
     a_run_has_one_driver(&*empty()).await;
     a_follower_reads_each_record_once(&*empty()).await;
     runs_inside_a_run_belong_to_it(&*empty()).await;
@@ -47,6 +48,7 @@ pub fn record(seq: u64) -> Record {
         // Some records are large enough to be stored beside the log.
         _ => Event::MessageAdded(MessageAdded {
             text: "é".repeat(if seq.is_multiple_of(3) { 50_000 } else { 5 }).into(),
+            ..MessageAdded::default()
         }),
     };
     Record {
@@ -148,6 +150,36 @@ async fn runs_are_found_by_their_ids(store: &dyn RunStore) {
     assert!(matches!(failed(store.find("x").await), StoreError::Unknown { .. }));
     let again = failed(store.create(&RunId::new("a1"), "").await);
     assert!(matches!(again, StoreError::Exists(id) if id.as_str() == "a1"));
+}
+
+async fn runs_are_listed_by_their_time(store: &dyn RunStore) {
+    let oldest_first = [
+        "zb2c-20260101-000000000",
+        "20260101-000001-zzzz",
+        "ab9z-20260101-000002000",
+        "ac9z-20260101-000002000",
+        "aa2b-20260101-000002001",
+    ];
+    for id in oldest_first.iter().rev() {
+        append(&*create(store, id).await, LogEnd::NEW, 0..1).await;
+    }
+    assert_eq!(ids(store).await, oldest_first);
+    assert_eq!(store.latest().await.expect("a run").id().as_str(), oldest_first[4]);
+    for (given, found) in [
+        ("zb", 0),
+        ("zz", 1),
+        ("2026", 1),
+        ("ab", 2),
+        ("ac", 3),
+        ("aa2b-2026", 4),
+    ] {
+        assert_eq!(
+            store.find(given).await.expect("a run").id().as_str(),
+            oldest_first[found]
+        );
+    }
+    let ambiguous = failed(store.find("a").await);
+    assert!(matches!(ambiguous, StoreError::Ambiguous { candidates, .. } if candidates.len() == 3));
 }
 
 async fn a_run_has_one_driver(store: &dyn RunStore) {

@@ -5,67 +5,20 @@
 
 #[cfg(any(test, feature = "store-contract"))]
 pub mod contract;
+mod id;
 mod memory;
 
 use std::error::Error;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-
-use serde::Serialize;
 
 use crate::conversation::Record;
 use crate::log::{FORMAT, RunLog};
 use crate::runner::BoxFuture;
 
 pub use crate::log::ReadError;
+pub use id::RunId;
 pub use memory::MemoryStore;
-
-/// The id of a run. A run inside another has the id `OUTER/sub/NAME`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct RunId(Arc<str>);
-
-impl RunId {
-    /// Creates an id from the text.
-    pub fn new(id: impl Into<Arc<str>>) -> Self {
-        Self(id.into())
-    }
-
-    /// The id of the run `name` inside this one.
-    #[must_use]
-    pub fn inside(&self, name: &str) -> Self {
-        Self(format!("{}/sub/{name}", self.0).into())
-    }
-
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The text, shared.
-    pub fn shared(&self) -> Arc<str> {
-        Arc::clone(&self.0)
-    }
-
-    /// The names of the runs inside each other that lead to this run, without the outermost run. Empty for an outermost
-    /// run.
-    pub fn path(&self) -> impl Iterator<Item = &str> {
-        self.0.split("/sub/").skip(1)
-    }
-}
-
-impl fmt::Display for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
-    }
-}
 
 /// The data that a power failure may destroy. The end of the process alone destroys nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,17 +40,15 @@ pub trait RunStore: Send + Sync {
     /// Creates a run with this id and the text of its ensemble. The run has an empty log.
     fn create<'a>(&'a self, id: &'a RunId, ensemble: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
-    /// All runs with at least one record, by id, without runs inside other runs.
+    /// All runs with at least one record, in the order of their [ids](RunId), without runs inside other runs.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>>;
 
-    /// The run with this id, or the only run whose id, or the last part of whose id, begins with this text.
-    ///
-    /// Ids begin with their time, so that they sort by it, and ids of one day begin alike; their last part tells them apart.
+    /// The run with this id, or the only run that this text [names](RunId::begins_with).
     fn find<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move { only(given, self.list().await?, self.place()) })
     }
 
-    /// The run with the last id.
+    /// The run with the last id: the latest.
     fn latest(&self) -> BoxFuture<'_, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
             let last = self.list().await?.pop();
@@ -275,7 +226,7 @@ fn list(ids: &[RunId]) -> String {
     ids.join(", ")
 }
 
-/// The run with this id, or the only run whose id begins with this text.
+/// The run with this id, or the only run that this text [names](RunId::begins_with).
 ///
 /// # Errors
 /// There is no such run, or there are several.
@@ -283,12 +234,8 @@ pub fn only(given: &str, all: Vec<Arc<dyn StoredRun>>, place: String) -> Result<
     if let Some(exact) = all.iter().find(|run| run.id().as_str() == given) {
         return Ok(Arc::clone(exact));
     }
-    let begins = |run: &Arc<dyn StoredRun>| {
-        let id = run.id().as_str();
-        let last = id.rsplit_once('-').map_or("", |(_, last)| last);
-        id.starts_with(given) || last.starts_with(given)
-    };
-    let mut matching: Vec<Arc<dyn StoredRun>> = all.into_iter().filter(begins).collect();
+    let mut matching = all;
+    matching.retain(|run| run.id().begins_with(given));
     match matching.len() {
         1 => Ok(matching.remove(0)),
         0 => Err(StoreError::Unknown {

@@ -8,6 +8,7 @@
 mod json;
 mod live_output;
 mod reasoning;
+mod remembered;
 mod saved;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ pub mod window;
 pub use json::ThreadError;
 pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
 pub use reasoning::Reasoning;
+pub use remembered::{REJECTED, TASK, UNKNOWN_FATE, remembered};
 pub use saved::exchange;
 pub use tool_call::{ToolCall, ToolEnd};
 

@@ -21,6 +21,9 @@ pub struct Tool {
     pub timeout: Duration,
     /// The highest number of bytes of a result that are sent to the model.
     pub max_result_bytes: NonZeroUsize,
+    /// Whether a call that was cut short may be made again. `None`: not stated; then only a tool of an MCP server that
+    /// says that it changes nothing is called again.
+    pub repeatable: Option<bool>,
 }
 
 /// How a tool is performed.

@@ -206,6 +206,7 @@ impl Section {
                 "permission",
                 "timeout_seconds",
                 "max_result_bytes",
+                "repeatable",
             ],
             Self::Mcp => &["command", "env", "cwd", "url", "headers"],
             Self::Setting => &["env", "prefix"],

@@ -345,7 +345,9 @@ impl Reporter for Human {
             Event::TurnStarted(turn) => self.turn_started(turn),
             Event::AttemptFailed(failed) => self.attempt_failed(failed),
             Event::PartEnded(part) => self.part_ended(part),
-            Event::ExecutionFinished(finished) => self.finished(finished, state),
+            Event::ExecutionFinished(finished) => {
+                self.finished(state.finished(&finished.agent).unwrap_or(finished), state);
+            }
             Event::TurnFinished(finished) => {
                 for warning in &finished.warnings {
                     self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));

@@ -3,7 +3,10 @@
 use chrono::{DateTime, Utc};
 
 use super::{Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
-use ensemble_core::conversation::{AttemptFailed, Event, ExecutionFinished, PartEnded, Record, Start, TurnStarted};
+use ensemble_core::conversation::{
+    AttemptFailed, Event, ExecutionFinished, PartEnded, Record, Start, TurnStarted, Within,
+};
+use ensemble_core::thread::{Iteration, ToolCall};
 use ensemble_language::data::Usage;
 
 impl Story {
@@ -47,6 +50,17 @@ impl Story {
                         ended_at: None,
                         end: AttemptEnd::UnderWay,
                     });
+                }
+            }
+            Event::ReplyReceived(reply) => {
+                if let (Some(execution), true) = (self.execution(&reply.within.agent), is_own(&reply.within)) {
+                    execution.add_iteration(&reply.iteration);
+                }
+            }
+            Event::RequestStopped(_) | Event::ToolCallStarted(_) => {}
+            Event::ToolCallEnded(ended) => {
+                if let (Some(execution), true) = (self.execution(&ended.within.agent), is_own(&ended.within)) {
+                    execution.end_call(&ended.call);
                 }
             }
             Event::AttemptFailed(failed) => self.attempt_failed(failed, at),
@@ -95,6 +109,10 @@ impl Story {
         self.warn(&failed.agent, &failed.warnings);
         if let Some(execution) = self.execution(&failed.agent) {
             execution.usage = Usage::sum(execution.usage, failed.usage);
+            failed
+                .exchange
+                .iter()
+                .for_each(|iteration| execution.add_iteration(iteration));
             let end = AttemptEnd::Failed {
                 failure: failed.failure.clone(),
                 pause: failed.pause,
@@ -123,12 +141,10 @@ impl Story {
             execution.usage = Usage::sum(execution.usage, finished.usage);
             execution.question = None;
             execution.end_attempt(AttemptEnd::Final, Some(at));
-            let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
-            execution.tool_calls = calls.cloned().collect();
-            let mut iterations = finished.exchange.iter().rev();
-            execution.dropped = iterations
-                .find_map(|iteration| iteration.metadata.get("dropped"))
-                .cloned();
+            finished
+                .exchange
+                .iter()
+                .for_each(|iteration| execution.add_iteration(iteration));
             execution.finished = Some(ExecutionFinished {
                 exchange: Vec::new(),
                 ..finished.clone()
@@ -184,6 +200,20 @@ impl Execution {
         }
     }
 
+    fn add_iteration(&mut self, iteration: &Iteration) {
+        self.tool_calls.extend(iteration.tool_calls.iter().cloned());
+        if let Some(dropped) = iteration.metadata.get("dropped") {
+            self.dropped = Some(dropped.clone());
+        }
+    }
+
+    fn end_call(&mut self, ended: &ToolCall) {
+        let mut calls = self.tool_calls.iter_mut().rev();
+        if let Some(call) = calls.find(|call| call.end.is_none() && call.id == ended.id) {
+            *call = ended.clone();
+        }
+    }
+
     fn end_attempt(&mut self, end: AttemptEnd, at: Option<DateTime<Utc>>) {
         let last = self.attempts.last_mut();
         if let Some(attempt) = last.filter(|attempt| attempt.end == AttemptEnd::UnderWay) {
@@ -191,6 +221,11 @@ impl Execution {
             attempt.ended_at = at;
         }
     }
+}
+
+/// Whether it belongs to the execution itself, and not to a part or to an agent that is used as a tool.
+fn is_own(within: &Within) -> bool {
+    within.part.is_none() && within.inside.is_empty()
 }
 
 fn opened(event: &TurnStarted, at: DateTime<Utc>) -> Turn {

@@ -128,7 +128,7 @@ pub struct Execution {
     pub question: Option<Question>,
     /// Its result, without the messages to a model.
     pub finished: Option<ExecutionFinished>,
-    /// The tool calls of its model.
+    /// The tool calls of its model until now, those of attempts that failed or were cut short included.
     pub tool_calls: Vec<ToolCall>,
     /// The messages that its model did not receive, as the thread notes them.
     pub dropped: Option<Value>,

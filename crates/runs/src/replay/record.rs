@@ -6,7 +6,8 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    CompletionReason, Event, ExecutionEnd, ExecutionFinished, Interruption, PartEnded, Record, RunStarted, TurnStarted,
+    CompletionReason, Event, Exchanges, ExecutionEnd, ExecutionFinished, Interruption, MessageAdded, PartEnded, Record,
+    RunStarted, TurnStarted,
 };
 use ensemble_core::runner::{BoxFuture, Observation};
 use ensemble_core::store::{ReadError, RunReader};
@@ -37,7 +38,7 @@ pub(crate) trait Turns: Send {
     fn next(&mut self) -> BoxFuture<'_, Result<(RecordedDecision, RecordedTurn), ReadError>>;
 
     /// What was said after that end.
-    fn message(&mut self) -> Option<Arc<str>>;
+    fn message(&mut self) -> Option<MessageAdded>;
 
     /// Records at the beginning that are not decided again; then what is known of the turn that they leave open.
     fn given<'a>(
@@ -98,7 +99,7 @@ impl Recordings {
     }
 
     /// What was said after the end that has been reached.
-    pub(crate) fn message(&mut self) -> Option<Arc<str>> {
+    pub(crate) fn message(&mut self) -> Option<MessageAdded> {
         self.turns.message()
     }
 }
@@ -113,23 +114,47 @@ impl RecordedDecisions for Recordings {
     }
 }
 
-/// Turns that are all there.
-pub(crate) struct TurnsInMemory {
+/// The turns of a conversation up to one of its ends.
+pub(crate) struct Leg {
     /// The turns.
     pub(crate) turns: VecDeque<(RecordedDecision, RecordedTurn)>,
     /// The end that follows.
     pub(crate) end: RecordedDecision,
+    /// What was said after that end.
+    pub(crate) message: Option<MessageAdded>,
+}
+
+/// Turns that are all there.
+pub(crate) struct TurnsInMemory {
+    /// The leg under way is the first.
+    legs: VecDeque<Leg>,
+}
+
+impl TurnsInMemory {
+    /// A conversation of these legs, of which there is at least one.
+    pub(crate) fn new(legs: Vec<Leg>) -> Self {
+        Self { legs: legs.into() }
+    }
 }
 
 impl Turns for TurnsInMemory {
     fn next(&mut self) -> BoxFuture<'_, Result<(RecordedDecision, RecordedTurn), ReadError>> {
-        let next = self.turns.pop_front();
-        let next = next.unwrap_or_else(|| (self.end.clone(), RecordedTurn::default()));
+        let unknown = RecordedDecision::Ended {
+            reason: None,
+            is_cut: true,
+        };
+        let next = match self.legs.front_mut() {
+            Some(leg) => leg
+                .turns
+                .pop_front()
+                .unwrap_or_else(|| (leg.end.clone(), RecordedTurn::default())),
+            None => (unknown, RecordedTurn::default()),
+        };
         Box::pin(std::future::ready(Ok(next)))
     }
 
-    fn message(&mut self) -> Option<Arc<str>> {
-        None
+    fn message(&mut self) -> Option<MessageAdded> {
+        self.legs.pop_front()?.message
     }
 }
 
@@ -153,11 +178,11 @@ impl Turns for LoggedTurns {
         Box::pin(self.next_turn())
     }
 
-    fn message(&mut self) -> Option<Arc<str>> {
+    fn message(&mut self) -> Option<MessageAdded> {
         match self.pending.take() {
             Some(Event::MessageAdded(message)) => {
                 (self.reason, self.is_cut) = (None, true);
-                Some(message.text)
+                Some(message)
             }
             _ => None,
         }
@@ -206,7 +231,7 @@ impl LoggedTurns {
             };
             match &record.event {
                 Event::TurnStarted(_) => is_open = true,
-                Event::TurnFinished(_) => is_open = false,
+                Event::TurnFinished(_) | Event::MessageAdded(_) => is_open = false,
                 _ => {}
             }
             each(&record);
@@ -223,25 +248,61 @@ impl LoggedTurns {
         let mut executions: HashMap<Arc<str>, Recorded> = HashMap::new();
         let mut spent: HashMap<Arc<str>, Usage> = HashMap::new();
         let mut parts: HashMap<Arc<str>, Vec<Arc<PartEnded>>> = HashMap::new();
+        let mut exchanges: HashMap<Arc<str>, Exchanges> = HashMap::new();
         while let Some(record) = self.reader.next().await? {
             match record.event {
                 Event::TurnStarted(_) | Event::MessageAdded(_) => {
                     self.pending = Some(record.event);
                     break;
                 }
+                Event::ExecutionStarted(started) => {
+                    let lost = exchanges.get_mut(&started.agent).and_then(Exchanges::take_usage);
+                    let usage = spent.entry(started.agent).or_default();
+                    *usage = *usage + lost.unwrap_or_default();
+                }
+                Event::ReplyReceived(reply) => {
+                    exchanges.entry(reply.within.agent.clone()).or_default().replied(&reply);
+                }
+                Event::RequestStopped(request) => {
+                    exchanges
+                        .entry(request.within.agent.clone())
+                        .or_default()
+                        .stopped(&request);
+                }
+                Event::ToolCallStarted(call) => {
+                    exchanges
+                        .entry(call.within.agent.clone())
+                        .or_default()
+                        .call_started(&call);
+                }
+                Event::ToolCallEnded(call) => {
+                    exchanges
+                        .entry(call.within.agent.clone())
+                        .or_default()
+                        .call_ended(&call);
+                }
                 Event::AttemptFailed(failed) => {
+                    exchanges.remove(&failed.agent);
                     let usage = spent.entry(failed.agent).or_default();
                     *usage = *usage + failed.usage.unwrap_or_default();
                 }
                 Event::PartEnded(mut part) => {
+                    let recorded = exchanges.get_mut(&part.agent).map(|all| all.take(Some(&part.key)));
                     if !self.for_models {
                         part.exchange = Vec::new();
+                    } else if part.is_final() {
+                        part.exchange.splice(..0, recorded.unwrap_or_default());
                     }
                     parts.entry(part.agent.clone()).or_default().push(Arc::from(part));
                 }
-                Event::ExecutionFinished(finished) => {
-                    let before = spent.get(&finished.agent).copied();
+                Event::ExecutionFinished(mut finished) => {
+                    let before = spent
+                        .get(&finished.agent)
+                        .copied()
+                        .filter(|used| *used != Usage::default());
                     let agent = finished.agent.clone();
+                    let recorded = exchanges.get_mut(&agent).map(|all| all.take(None));
+                    finished.exchange.splice(..0, recorded.unwrap_or_default());
                     let observation = Observation {
                         parts: parts.remove(&agent).unwrap_or_default(),
                         ..observation(finished, before, self.for_models)
@@ -258,7 +319,7 @@ impl LoggedTurns {
                     self.is_cut = ended.completion_reason.is_resumable();
                 }
                 Event::RunResumed(_) => (self.reason, self.is_cut, self.cut_by) = (None, true, None),
-                Event::RunStarted(_) | Event::ContextSet(_) | Event::ExecutionStarted(_) | Event::TurnFinished(_) => {}
+                Event::RunStarted(_) | Event::ContextSet(_) | Event::TurnFinished(_) => {}
             }
         }
         Ok(RecordedTurn {

@@ -1,11 +1,8 @@
 //! The error of a dialogue, with the thread that can be continued.
 
 use crate::model::{ModelError, ModelErrorKind};
-use ensemble_core::thread::{StopReason, Thread, ToolEnd};
+use ensemble_core::thread::{StopReason, Thread, UNKNOWN_FATE};
 use ensemble_language::data::{FailureKind, Usage};
-
-/// The error of a call that was running when the round stopped.
-pub(super) const UNKNOWN_FATE: &str = "the call was interrupted: it is not known whether it has taken effect";
 
 /// The error of a call that was not made.
 pub(super) const NOT_MADE: &str = "the call was not made";
@@ -121,14 +118,4 @@ impl From<ModelError> for Cause {
             _ => Self::Model(error.message),
         }
     }
-}
-
-/// The thread with an error for every call that has not ended.
-pub(super) fn closed(thread: Thread, fate: &str) -> Thread {
-    let mut iterations = thread.into_iterations();
-    let calls = iterations.iter_mut().flat_map(|iteration| &mut iteration.tool_calls);
-    for call in calls.filter(|call| call.end.is_none()) {
-        call.end = Some(ToolEnd::Error(fate.to_owned()));
-    }
-    Thread::of(iterations)
 }

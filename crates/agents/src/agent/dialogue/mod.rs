@@ -72,7 +72,7 @@ mod window;
 pub use error::{Cause, DialogueError};
 pub use function::ToolError;
 pub(in crate::agent) use round::count;
-pub use round::{Ended, Progress, RoundOutcome, RoundRequest};
+pub use round::{Ended, Progress, Recorded, RoundOutcome, RoundRequest};
 pub use step::{Calls, Step};
 pub use stream::{DialogueStream, Piece};
 pub use tools::{NoTools, Tools};
@@ -95,6 +95,7 @@ use serde_json::Value;
 use self::function::Functions;
 use super::BoxFuture;
 use crate::model::Model;
+use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::ExecutionRef;
 use ensemble_language::data::Remaining;
 use ensemble_language::ensemble::{SIMULATED, Simulated};
@@ -309,6 +310,9 @@ impl Dialogue {
             max_requests,
             remaining: Remaining::default(),
             output_schema: None,
+            remembered_text: None,
+            records: ExecutionRecords::default(),
+            goes_on: None,
         }
     }
 

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use super::super::Notes;
 use super::call_ids::make_unique;
-use super::tools::perform;
+use super::tools::Calling;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
 use crate::model::{ModelQuery, ModelReply, ToolSpec, estimate_tokens};
-use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, Message, StopReason, Thread, ToolCall};
+use ensemble_core::runner::ExecutionRecords;
+use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, Message, Role, StopReason, TASK, Thread, ToolCall};
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
 
@@ -34,6 +35,13 @@ pub struct RoundRequest {
     pub remaining: Remaining,
     /// The schema that the final reply must match, for providers that can enforce it.
     pub output_schema: Option<Arc<Value>>,
+    /// The message that is remembered in place of `text`, if it is another.
+    pub remembered_text: Option<String>,
+    /// Records the replies that call tools, and the calls.
+    pub records: ExecutionRecords,
+    /// The iteration with which the round goes on, in place of a request with `text`: its calls that have not ended are
+    /// made.
+    pub goes_on: Option<Iteration>,
 }
 
 /// The result of a round that has ended normally.
@@ -60,8 +68,19 @@ pub struct RoundOutcome {
     pub usage: Usage,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+    /// What is in the records of the execution.
+    pub recorded: Recorded,
     /// The final reply with its stop reason, or the error; `None` while the round is running.
     pub end: Option<Result<(String, StopReason), Cause>>,
+}
+
+/// What is in the records of the execution, so that its end need not contain it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Recorded {
+    /// The number of iterations, from the first.
+    pub iterations: usize,
+    /// The usage.
+    pub usage: Usage,
 }
 
 impl Dialogue {
@@ -106,15 +125,29 @@ impl Dialogue {
         live_output: &dyn LiveOutput,
         progress: &Progress,
     ) -> Result<(String, StopReason), Cause> {
-        let said = vec![Message::new(ensemble_core::thread::Role::User, opening.text.clone())];
-        progress.change(|exchange| exchange.opened(said, (self.now)()));
+        let mut going_on = self.opened(opening, tools, progress).await?;
         loop {
-            let (specs, reply) = self.replied(opening, tools, live_output, progress).await?;
-            if reply.tool_calls.is_empty() {
-                return Ok((reply.text, reply.stop_reason));
-            }
-            let results = perform(tools, &specs, reply.tool_calls, &opening.source, live_output).await;
-            progress.book(tools.take_usage());
+            let (specs, calls) = match going_on.take() {
+                Some(due) => due,
+                None => {
+                    let (specs, reply) = self.replied(opening, tools, live_output, progress).await?;
+                    if reply.tool_calls.is_empty() {
+                        return Ok((reply.text, reply.stop_reason));
+                    }
+                    progress.record(&opening.records).await;
+                    (specs, reply.tool_calls)
+                }
+            };
+            let calling = Calling {
+                tools,
+                specs: &specs,
+                source: &opening.source,
+                live_output,
+                records: &opening.records,
+                book: &|usage| progress.book_call(usage),
+                warn: &|warning| progress.warn(warning),
+            };
+            let results = calling.perform(calls).await;
             let is_last = progress.lock().exchange.exceeded_max_iterations(opening.max_requests);
             progress.change(|exchange| exchange.add_tool_results(results, (self.now)()));
             if is_last {
@@ -125,6 +158,37 @@ impl Dialogue {
                 return Err(Cause::UsedUp(limit));
             }
         }
+    }
+
+    /// Starts the exchange. `Some`: the exchange goes on with these calls.
+    async fn opened(
+        &self,
+        opening: &RoundRequest,
+        tools: &dyn Tools,
+        progress: &Progress,
+    ) -> Result<Option<DueCalls>, Cause> {
+        let Some(iteration) = &opening.goes_on else {
+            let said = vec![Message::new(Role::User, opening.text.clone())];
+            progress.change(|exchange| {
+                let exchange = exchange.opened(said, (self.now)());
+                match &opening.remembered_text {
+                    Some(text) => exchange.noted(TASK, text.as_str()),
+                    None => exchange,
+                }
+            });
+            return Ok(None);
+        };
+        progress.change(|_| Thread::of(vec![iteration.clone()]));
+        progress.lock().recorded.iterations = 1;
+        let due: Vec<ToolCall> = iteration
+            .tool_calls
+            .iter()
+            .filter(|call| call.end.is_none())
+            .cloned()
+            .collect();
+        // The names of the tools are known from here on.
+        let specs = tools.specs().await.map_err(Cause::Tools)?;
+        Ok(Some((specs, due)))
     }
 
     /// Makes one request and adds the reply to the exchange. Returns the reply and the tools of the request.
@@ -243,6 +307,9 @@ impl Dialogue {
     }
 }
 
+/// The calls with which an exchange goes on, and the tools.
+type DueCalls = (Arc<[ToolSpec]>, Vec<ToolCall>);
+
 /// The exchange with what is known of the reply in the metadata of its iteration.
 fn answered(exchange: Thread, reply: &ModelReply, model: Option<&str>, used: Usage) -> Thread {
     let tokens = json!({
@@ -331,7 +398,14 @@ struct Booked<'n> {
 
 impl Drop for Booked<'_> {
     fn drop(&mut self) {
-        self.notes.book(self.progress.lock().usage);
+        let conversed = self.progress.lock();
+        self.notes.book(conversed.usage);
+        if conversed.end.is_none()
+            && let Some(open) = conversed.exchange.iterations().get(conversed.recorded.iterations)
+        {
+            let used = conversed.usage.since(conversed.recorded.usage);
+            self.notes.keep_stopped(open.clone(), used);
+        }
     }
 }
 
@@ -357,14 +431,41 @@ impl Progress {
         self.change(|exchange| with_ends(exchange, ended));
     }
 
+    /// Records the current iteration, with what was used since the last record.
+    async fn record(&self, records: &ExecutionRecords) {
+        if !records.is_recording() {
+            return;
+        }
+        let (iteration, usage) = {
+            let mut conversed = self.lock();
+            let Some(iteration) = conversed.exchange.iterations().last().cloned() else {
+                return;
+            };
+            let usage = conversed.usage.since(conversed.recorded.usage);
+            conversed.recorded = Recorded {
+                iterations: conversed.exchange.iterations().len(),
+                usage: conversed.usage,
+            };
+            (iteration, usage)
+        };
+        records.replied(iteration, usage).await;
+    }
+
+    /// Adds what a call has used, which is recorded with its end.
+    pub(super) fn book_call(&self, usage: Usage) {
+        let mut conversed = self.lock();
+        conversed.usage = conversed.usage + usage;
+        conversed.recorded.usage = conversed.recorded.usage + usage;
+    }
+
+    /// Adds a warning for the user.
+    pub(super) fn warn(&self, warning: String) {
+        self.lock().warnings.push(warning);
+    }
+
     /// Takes the outcome so far and leaves an empty one.
     pub fn take(&self) -> RoundOutcome {
         std::mem::take(&mut self.lock())
-    }
-
-    fn book(&self, usage: Usage) {
-        let mut conversed = self.lock();
-        conversed.usage = conversed.usage + usage;
     }
 
     /// Marks the current iteration as completed.

@@ -2,11 +2,13 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::error::{NOT_MADE, UNKNOWN_FATE, closed};
+use super::error::NOT_MADE;
 use super::round::{continued, with_ends};
-use super::tools::perform;
+use super::tools::Calling;
 use super::{Cause, Dialogue, DialogueError, Ended, Progress, Tools};
-use ensemble_core::thread::{Iteration, Message, NoLiveOutput, Role, StopReason, Thread, ToolCall, ToolEnd};
+use ensemble_core::thread::{
+    Iteration, Message, NoLiveOutput, Role, StopReason, Thread, ToolCall, ToolEnd, UNKNOWN_FATE,
+};
 use ensemble_language::data::Usage;
 
 /// The result of [`Dialogue::step`], which says what the next step does.
@@ -85,7 +87,7 @@ impl Dialogue {
     /// Adds the user message `text` to the thread, for [`Dialogue::step`].
     pub fn asked(&self, thread: Thread, text: impl Into<String>) -> Thread {
         let said = vec![Message::new(Role::User, text)];
-        closed(thread, UNKNOWN_FATE).opened(said, (self.now)())
+        thread.closed(UNKNOWN_FATE).opened(said, (self.now)())
     }
 
     /// Performs one step: one request, or concurrently all open calls of the last reply. The result says what the next
@@ -179,7 +181,7 @@ impl Dialogue {
                 thread,
             })),
             Err(cause) => Err(DialogueError {
-                thread: closed(thread, cause.fate_of_calls()),
+                thread: thread.closed(cause.fate_of_calls()),
                 cause,
                 usage: Box::new(usage),
                 warnings,
@@ -193,12 +195,22 @@ impl Dialogue {
             Err(error) => return Err(failed(Cause::Tools(error), thread)),
         };
         let opening = self.opening(Thread::default(), String::new(), 1);
-        let ended = perform(&self.tools, &specs, calls, &opening.source, &NoLiveOutput).await;
+        let progress = Progress::default();
+        let calling = Calling {
+            tools: &self.tools,
+            specs: &specs,
+            source: &opening.source,
+            live_output: &NoLiveOutput,
+            records: &opening.records,
+            book: &|usage| progress.book_call(usage),
+            warn: &|warning| progress.warn(warning),
+        };
+        let ended = calling.perform(calls).await;
         let thread = with_ends(thread, ended).completed((self.now)());
         let last = thread.iterations().last();
         Ok(Step::AskModel(Calls {
             calls: last.map(|last| last.tool_calls.clone()).unwrap_or_default(),
-            usage: self.tools.take_usage(),
+            usage: progress.take().usage,
             warnings: Vec::new(),
             thread,
         }))

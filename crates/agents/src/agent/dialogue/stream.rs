@@ -7,10 +7,11 @@ use std::task::{Context, Poll};
 
 use futures_util::{Stream, StreamExt};
 
-use super::error::{UNKNOWN_FATE, closed};
 use super::round::continued;
 use super::{BoxFuture, Cause, Dialogue, DialogueError, Ended, Progress, RoundOutcome};
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason, Thread, ToolCall};
+use ensemble_core::thread::{
+    ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason, Thread, ToolCall, UNKNOWN_FATE,
+};
 
 /// One item of a [`DialogueStream`].
 #[derive(Debug, Clone, PartialEq)]
@@ -108,7 +109,7 @@ impl LiveOutput for StreamOutput {
 
 impl<'a> DialogueStream<'a> {
     pub(super) fn new(dialogue: &'a Dialogue, thread: Thread, text: String, max_requests: u32) -> Self {
-        let earlier = closed(thread, UNKNOWN_FATE);
+        let earlier = thread.closed(UNKNOWN_FATE);
         let heard = Arc::new(StreamOutput::default());
         let opening = dialogue.opening(earlier.clone(), text, max_requests);
         let live_output = Arc::clone(&heard);
@@ -151,7 +152,7 @@ impl<'a> DialogueStream<'a> {
                 warnings,
             }),
             Err(cause) => Err(DialogueError {
-                thread: closed(thread, cause.fate_of_calls()),
+                thread: thread.closed(cause.fate_of_calls()),
                 cause,
                 usage: Box::new(usage),
                 warnings,
@@ -185,7 +186,7 @@ impl<'a> DialogueStream<'a> {
             self.conversed = Some(self.progress.take());
         }
         let RoundOutcome { exchange, usage, .. } = self.conversed.unwrap_or_default();
-        closed(continued(self.earlier, exchange.into_iterations(), usage), UNKNOWN_FATE)
+        continued(self.earlier, exchange.into_iterations(), usage).closed(UNKNOWN_FATE)
     }
 
     /// Why the model stopped; `None` while the round is running or if it failed.

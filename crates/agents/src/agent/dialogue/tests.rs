@@ -7,6 +7,7 @@ use super::*;
 use crate::agent::Notes;
 use crate::agent::fixtures::Prepared;
 use crate::model::{Link, ModelError, ModelReply, ToolSpec};
+use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{Role, ToolCall, ToolEnd};
 use ensemble_language::data::{Cost, Remaining};
 use ensemble_language::ensemble::{Price, Profile};
@@ -185,6 +186,9 @@ fn opening(remaining: Remaining) -> RoundRequest {
         max_requests: 5,
         remaining,
         output_schema: None,
+        remembered_text: None,
+        records: ExecutionRecords::default(),
+        goes_on: None,
     }
 }
 

@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
 use crate::model::ToolSpec;
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd};
+use ensemble_core::runner::ExecutionRecords;
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
 use ensemble_language::data::Usage;
 
 /// Tools that a model may call.
@@ -22,6 +23,11 @@ pub trait Tools: Send + Sync {
     /// Performs one call. The tool exists, and the arguments match its schema. Errors go to the model, so they are an
     /// end of the call. Dropping the future stops the tool.
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall>;
+
+    /// Whether the call may be made once more, although it was under way when an earlier attempt was cut short.
+    fn may_repeat(&self, _: &ToolCall) -> bool {
+        false
+    }
 
     /// The usage of models in tools since the last call of this function.
     fn take_usage(&self) -> Usage {
@@ -43,28 +49,57 @@ impl Tools for NoTools {
     }
 }
 
-/// Performs the calls of one reply concurrently and returns them with their ends, in the same order.
-pub(super) async fn perform(
-    tools: &dyn Tools,
-    specs: &[ToolSpec],
-    calls: Vec<ToolCall>,
-    source: &ExecutionRef,
-    live_output: &dyn LiveOutput,
-) -> Vec<ToolCall> {
-    let one = async |call: ToolCall| {
-        live_output.receive(source, LiveUpdate::ToolStarted(&call));
+/// The calls of one reply, in a round.
+pub(super) struct Calling<'a> {
+    pub(super) tools: &'a dyn Tools,
+    pub(super) specs: &'a [ToolSpec],
+    /// The execution that makes the calls.
+    pub(super) source: &'a ExecutionRef,
+    pub(super) live_output: &'a dyn LiveOutput,
+    pub(super) records: &'a ExecutionRecords,
+    /// Receives what a call has used, when it ends.
+    pub(super) book: &'a (dyn Fn(Usage) + Sync),
+    /// Receives warnings for the user.
+    pub(super) warn: &'a (dyn Fn(String) + Sync),
+}
+
+impl Calling<'_> {
+    /// Performs the calls concurrently and returns them with their ends, in the same order. Each end is recorded.
+    pub(super) async fn perform(&self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
+        join_all(calls.into_iter().map(|call| self.one(call))).await
+    }
+
+    async fn one(&self, call: ToolCall) -> ToolCall {
+        self.live_output.receive(self.source, LiveUpdate::ToolStarted(&call));
         let begun = tokio::time::Instant::now();
-        let mut ended = match objection(specs, &call) {
+        let error = objection(self.specs, &call).or_else(|| self.unknown_fate(&call));
+        let mut ended = match error {
             // The model's token limit has cut it off.
             _ if call.end.is_some() => call,
             Some(error) => call.ended(ToolEnd::Error(error), 0.0),
-            None => tools.call(call).await,
+            None => self.tools.call(call).await,
         };
         ended.duration = begun.elapsed().as_secs_f64();
-        live_output.receive(source, LiveUpdate::ToolEnded(&ended));
+        let usage = self.tools.take_usage();
+        (self.book)(usage);
+        self.records.call_ended(&ended, usage).await;
+        self.live_output.receive(self.source, LiveUpdate::ToolEnded(&ended));
         ended
-    };
-    join_all(calls.into_iter().map(one)).await
+    }
+
+    /// The error of a call that was under way when an earlier attempt was cut short, and that must not be made twice.
+    fn unknown_fate(&self, call: &ToolCall) -> Option<String> {
+        let before = self.records.before()?;
+        if !before.started.contains(call.id.as_str()) || self.tools.may_repeat(call) {
+            return None;
+        }
+        (self.warn)(format!(
+            "the call of `{}` was under way when the run was cut short, so it was not made again: the model was told that \
+             it may have taken effect (`repeatable: true` at the tool makes such calls again)",
+            call.name
+        ));
+        Some(UNKNOWN_FATE.to_owned())
+    }
 }
 
 /// Why the call cannot be made, as an error for the model.

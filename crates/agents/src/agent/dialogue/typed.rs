@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::error::closed;
 use super::round::{continued, requests};
 use super::{Cause, Dialogue, DialogueError, Progress, ToolError};
 use crate::agent::repair::{correction, mismatch};
@@ -121,7 +120,7 @@ impl Dialogue {
             usage: Usage::default(),
             warnings: Vec::new(),
         };
-        let earlier = closed(thread, super::error::UNKNOWN_FATE);
+        let earlier = thread.closed(ensemble_core::thread::UNKNOWN_FATE);
         let ended = match Wanted::<T>::new() {
             Ok(wanted) => self.corrected(&wanted, &earlier, text, &mut exchange).await,
             Err(error) => Err(Cause::Mismatch(format!("its schema cannot be used: {error}"))),
@@ -135,7 +134,7 @@ impl Dialogue {
                 warnings,
             }),
             Err(cause) => Err(DialogueError {
-                thread: closed(continued(earlier, said.into_iterations(), usage), cause.fate_of_calls()),
+                thread: continued(earlier, said.into_iterations(), usage).closed(cause.fate_of_calls()),
                 cause,
                 usage: Box::new(usage),
                 warnings,

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use self::combine::{Combiner, Judged};
 use self::list::List;
-use self::part::{PartObserved, PartRun};
+use self::part::{LatestAttempt, PartObserved, PartRun};
 use super::build_error::BuildError;
 use super::{BoxFuture, Execution, Notes, Observation, Observed, Runner};
 use ensemble_core::conversation::{ExecutionEnd, PartEnded};
@@ -94,6 +94,7 @@ enum PartResult {
 struct Running {
     at: usize,
     notes: Notes,
+    latest: LatestAttempt,
     stop: AbortHandle,
 }
 
@@ -198,7 +199,7 @@ impl<'a> Performing<'a> {
             }
             if let Some(limit) = self.execution.remaining.without(self.spent).used_up() {
                 let error = format!("`{limit}` is used up, so the part was not started");
-                self.cut(at, Failure::new(FailureKind::Model, error), &Notes::default());
+                self.cut(at, Failure::new(FailureKind::Model, error), None);
                 continue;
             }
             let run = PartRun {
@@ -207,12 +208,14 @@ impl<'a> Performing<'a> {
                 from_run: self.from_run,
                 part: self.list[at].clone(),
                 notes: Notes::default(),
+                latest: LatestAttempt::default(),
                 remaining: self.execution.remaining.without(self.spent),
             };
             let (stop, registration) = AbortHandle::new_pair();
             self.running.push(Running {
                 at,
                 notes: run.notes.clone(),
+                latest: run.latest.clone(),
                 stop,
             });
             let performed: BoxFuture<'a, _> = Box::pin(async move { (at, run.perform().await) });
@@ -231,7 +234,8 @@ impl<'a> Performing<'a> {
             let end = match (before, known) {
                 (Some(before), _) => before.end.clone(),
                 (None, Some(known)) => {
-                    part::log(self.from_run, part::copied(self.execution, part, known));
+                    let copied = part::copied(self.execution, part, known);
+                    self.execution.records.part_ended(copied);
                     known.end.clone()
                 }
                 (None, None) => continue,
@@ -265,17 +269,21 @@ impl<'a> Performing<'a> {
         };
     }
 
-    /// A part that did not end by itself has failed.
-    fn cut(&mut self, at: usize, failure: Failure, notes: &Notes) {
-        let left = notes.take();
+    /// A part that did not end by itself has failed. `running`: what there is of it, if it had started.
+    fn cut(&mut self, at: usize, failure: Failure, running: Option<&Running>) {
+        let left = running.map(|part| part.notes.take()).unwrap_or_default();
         self.spent = self.spent + left.usage.unwrap_or_default();
+        let begun = running.and_then(|part| part.latest.number_and_seconds());
+        let (attempt, execution_time) = begun.unwrap_or((self.execution.attempt, 0.0));
         let ended = PartEnded {
+            attempt,
+            execution_time,
             usage: left.usage,
             stderr: left.stderr,
             warnings: left.warnings,
             ..part::ended(self.execution, &self.list[at], ExecutionEnd::Failed(failure.clone()))
         };
-        part::log(self.from_run, ended);
+        self.execution.records.part_ended(ended);
         self.note(at, Err(failure));
     }
 
@@ -285,9 +293,8 @@ impl<'a> Performing<'a> {
         for at in 0..self.list.len() {
             if self.results[at] == PartResult::Open {
                 let part = running.iter().find(|part| part.at == at);
-                let notes = part.map(|part| part.notes.clone()).unwrap_or_default();
                 let failure = Failure::new(FailureKind::Timeout, "turn_timeout_seconds was reached");
-                self.cut(at, failure, &notes);
+                self.cut(at, failure, part);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! One part: its attempts, their time limit and pauses, and what is logged of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::ForEachRunner;
 use crate::agent::{Execution, Notes, Observation, Observed};
 use ensemble_core::conversation::{ExecutionEnd, Interruption, PartEnded};
-use ensemble_core::runner::{Part, Parts};
+use ensemble_core::runner::{ExecutionRecords, Part, Parts};
+use ensemble_core::stopwatch::Stopwatch;
 use ensemble_language::data::{Failure, FailureKind, Question, Remaining, Usage, digest};
 
 /// The key of an output that asks for executions of other agents.
@@ -31,7 +32,26 @@ pub(super) struct PartRun<'a> {
     pub(super) from_run: &'a Parts,
     pub(super) part: Arc<Part>,
     pub(super) notes: Notes,
+    pub(super) latest: LatestAttempt,
     pub(super) remaining: Remaining,
+}
+
+/// The attempt of a part that started last: its number and its time. Clones share it, so that it is known of a part that
+/// is stopped.
+#[derive(Clone, Default)]
+pub(super) struct LatestAttempt(Arc<Mutex<Option<(u32, Stopwatch)>>>);
+
+impl LatestAttempt {
+    fn begin(&self, attempt: u32, stopwatch: &Stopwatch) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((attempt, stopwatch.clone()));
+    }
+
+    /// The number of the attempt, and the seconds since it started; `None`: none has started.
+    pub(super) fn number_and_seconds(&self) -> Option<(u32, f64)> {
+        let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (attempt, stopwatch) = latest.as_ref()?;
+        Some((*attempt, stopwatch.since_start().as_secs_f64()))
+    }
 }
 
 impl PartRun<'_> {
@@ -45,6 +65,7 @@ impl PartRun<'_> {
             .map_or(0, |used| used.own_requests());
         let mut lost_attempts = self.execution.lost_attempts;
         let mut used = Usage::default();
+        let mut goes_on = true;
         loop {
             let execution = Execution {
                 attempt: self.execution.attempt + failed,
@@ -52,9 +73,11 @@ impl PartRun<'_> {
                 last_failure: last_failure.clone(),
                 requests_made: self.execution.requests_made + u64::from(self.part.index) + requests_made,
                 remaining: self.remaining.without(used),
+                records: self.records(self.execution.attempt + failed, goes_on),
                 ..self.first()
             };
             let (attempt, stopwatch) = (execution.attempt, execution.stopwatch.clone());
+            self.latest.begin(attempt, &stopwatch);
             let performed = self.runner.runner.execute(execution);
             let timeout = self.runner.timeout;
             let observed = stopwatch.timeout(timeout, performed).await.unwrap_or_else(|_| {
@@ -75,6 +98,8 @@ impl PartRun<'_> {
             used = used + usage.unwrap_or_default();
             let pause = self.pause(&observation, failed + 1, used);
             let mut warnings = left.warnings;
+            let mut exchange = std::mem::take(&mut observation.exchange);
+            exchange.extend(left.stopped.map(|(iteration, _)| iteration));
             warnings.extend(self.warning(&observation));
             let ended = PartEnded {
                 attempt,
@@ -82,19 +107,29 @@ impl PartRun<'_> {
                 usage,
                 stderr: left.stderr,
                 warnings,
-                exchange: observation.exchange,
+                exchange,
                 pause: pause.map(|pause| pause.as_secs_f64()),
                 ..ended(self.execution, &self.part, end(&result))
             };
-            log(self.from_run, ended);
+            self.execution.records.part_ended(ended);
             let (Some(pause), Err(failure)) = (pause, &result) else {
                 return PartObserved::Ended(result, used);
             };
             failed += 1;
             lost_attempts = 0;
+            goes_on = false;
             requests_made += usage.map_or(0, |usage| usage.own_requests());
             last_failure = Some(failure.clone());
             tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// The records of an attempt. Only the first one goes on from what was recorded before.
+    fn records(&self, attempt: u32, goes_on: bool) -> ExecutionRecords {
+        let records = self.execution.records.of_part(&self.part.key, attempt);
+        match goes_on {
+            true => records,
+            false => records.afresh(),
         }
     }
 
@@ -177,14 +212,6 @@ pub(super) fn copied(execution: &Execution, part: &Part, known: &PartEnded) -> P
         exchange: known.exchange.clone(),
         reused: true,
         ..ended(execution, part, known.end.clone())
-    }
-}
-
-/// Hands the event over to be written.
-pub(super) fn log(from_run: &Parts, event: PartEnded) {
-    if let Some(log) = &from_run.log {
-        // Nobody takes it any more once the run is over.
-        let _is_over = log.send(event);
     }
 }
 

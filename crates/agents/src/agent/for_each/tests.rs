@@ -6,7 +6,8 @@ use tokio::sync::{mpsc, watch};
 
 use super::*;
 use crate::agent::fixtures::{agent, execution};
-use ensemble_core::conversation::{ConversationState, EndedParts, ThreadsByKey};
+use ensemble_core::conversation::{ConversationState, EndedParts, Event, ThreadsByKey, Within};
+use ensemble_core::runner::{ExecutionRecords, ToLog};
 use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::Source;
@@ -16,6 +17,8 @@ use ensemble_language::source::Source;
 enum Does {
     Says(i64),
     Fails,
+    /// It fails once, and then says this.
+    Recovers(i64),
     /// It never ends by itself.
     Hangs,
 }
@@ -67,6 +70,10 @@ impl Runner for Obeys {
             }
             match self.items[at] {
                 Does::Says(n) => Observed::success([("n".to_owned(), n.into())].into_iter().collect()),
+                Does::Recovers(_) if execution.last_failure.is_none() => {
+                    Observed::failure(FailureKind::Exit, "at first")
+                }
+                Does::Recovers(n) => Observed::success([("n".to_owned(), n.into())].into_iter().collect()),
                 Does::Fails => Observed::failure(FailureKind::Exit, format!("no {at}")),
                 Does::Hangs => std::future::pending().await,
             }
@@ -76,9 +83,17 @@ impl Runner for Obeys {
 
 /// The parts of an execution: what was logged of them, and what tells that the time is up.
 struct Around {
-    logged: mpsc::UnboundedReceiver<PartEnded>,
+    logged: mpsc::UnboundedReceiver<ToLog>,
     time: watch::Sender<bool>,
     execution: Execution,
+}
+
+/// The next part that was logged.
+fn part(logged: &mut mpsc::UnboundedReceiver<ToLog>) -> Option<PartEnded> {
+    match logged.try_recv().ok()?.event {
+        Event::PartEnded(part) => Some(*part),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn around(before: EndedParts) -> Around {
@@ -92,7 +107,6 @@ fn around(before: EndedParts) -> Around {
         before,
         known: Arc::default(),
         threads: Arc::new(ThreadsByKey::new()),
-        log: Some(log),
         time_is_up: time.subscribe(),
     };
     Around {
@@ -100,6 +114,7 @@ fn around(before: EndedParts) -> Around {
         time,
         execution: Execution {
             parts: Some(Box::new(parts)),
+            records: ExecutionRecords::new(log, Within::default(), None),
             ..execution("a", 1)
         },
     }
@@ -115,7 +130,15 @@ fn for_each(rest: &str, obeys: Arc<Obeys>) -> ForEachRunner {
         .ensemble
         .unwrap_or_else(|| panic!("{text}: {:?}", loaded.findings));
     let spec = ensemble.agents[0].for_each.clone().expect("a list");
-    ForEachRunner::new(&agent("a", ensemble.agents[0].kind.clone(), &[]), &spec, obeys).expect("a sound list")
+    let mut spec_of_agent = agent("a", ensemble.agents[0].kind.clone(), &[]);
+    if obeys.items.iter().any(|does| matches!(does, Does::Recovers(_))) {
+        spec_of_agent.retry = Retry {
+            max_attempts: 2.try_into().expect("not 0"),
+            delay: Duration::ZERO,
+            ..Retry::default()
+        };
+    }
+    ForEachRunner::new(&spec_of_agent, &spec, obeys).expect("a sound list")
 }
 
 fn result(observed: Observed) -> Result<Value, Failure> {
@@ -183,14 +206,18 @@ fn when_the_time_is_up_open_parts_have_failed_and_are_logged() {
         .map(|one| &one["kind"])
         .collect();
     assert_eq!(kinds, ["timeout", "timeout"]);
-    let logged: Vec<u32> = std::iter::from_fn(|| around.logged.try_recv().ok())
+    let logged: Vec<u32> = std::iter::from_fn(|| part(&mut around.logged))
         .map(|part| part.part)
         .collect();
     assert_eq!(logged, [0, 1, 2]);
 }
 
 fn does() -> impl Strategy<Value = Does> {
-    prop_oneof![4 => (0_i64..4).prop_map(Does::Says), 1 => Just(Does::Fails)]
+    prop_oneof![
+        4 => (0_i64..4).prop_map(Does::Says),
+        1 => Just(Does::Fails),
+        1 => (0_i64..4).prop_map(Does::Recovers),
+    ]
 }
 
 proptest! {
@@ -227,17 +254,23 @@ proptest! {
         let mut whole = around(EndedParts::default());
         let runner = for_each(&rest, Obeys::new(&items, &[]));
         let expected = result(on_one_thread(runner.execute(whole.execution)));
-        let logged: Vec<PartEnded> = std::iter::from_fn(|| whole.logged.try_recv().ok()).collect();
-        prop_assert_eq!(logged.len(), items.len());
+        let logged: Vec<PartEnded> = std::iter::from_fn(|| part(&mut whole.logged)).collect();
+        let finals = logged.iter().filter(|part| part.is_final()).count();
+        prop_assert_eq!(finals, items.len());
         for kept in 0..=logged.len() {
             let mut before = EndedParts::default();
-            logged[..kept].iter().for_each(|part| before.add(part));
+            logged[..kept].iter().for_each(|part| before.add(part, Vec::new()));
             let obeys = Obeys::new(&items, &[]);
             let runner = for_each(&rest, obeys.clone());
             let ended = result(on_one_thread(runner.execute(around(before).execution)));
             prop_assert_eq!(&ended, &expected);
-            let again = logged[..kept].iter().any(|part| obeys.started().contains(&(part.part as usize)));
-            prop_assert!(!again);
+            let starts_of = |part: &PartEnded| obeys.started().iter().filter(|at| **at == part.part as usize).count();
+            let is_again = |part: &PartEnded| match part.is_final() {
+                true => starts_of(part) > 0,
+                // The failed attempt counts: one more follows, and no more.
+                false => starts_of(part) > 1,
+            };
+            prop_assert!(!logged[..kept].iter().any(is_again));
         }
     }
 }
@@ -279,8 +312,54 @@ fn attempts_of_a_part_count_on_from_those_of_the_execution() {
     assert_eq!(result(ended).expect("a success")["count"], 1);
     let given = fails.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     assert_eq!(given, [(2, 1, false), (3, 0, true)]);
-    let pauses: Vec<bool> = std::iter::from_fn(|| around.logged.try_recv().ok())
+    let pauses: Vec<bool> = std::iter::from_fn(|| part(&mut around.logged))
         .map(|part| part.is_final())
         .collect();
     assert_eq!(pauses, [false, true]);
+}
+
+/// Fails at once the first time, and hangs the second time.
+#[derive(Default)]
+struct FailsThenHangs(AtomicUsize);
+
+impl Runner for FailsThenHangs {
+    fn execute(&self, _execution: Execution) -> BoxFuture<'_, Observed> {
+        Box::pin(async move {
+            match self.0.fetch_add(1, Ordering::SeqCst) {
+                0 => Observed::failure(FailureKind::Exit, "no"),
+                _ => std::future::pending().await,
+            }
+        })
+    }
+}
+
+#[test]
+fn a_part_that_is_stopped_has_the_number_and_the_time_of_its_attempt() {
+    const TAKES: Duration = Duration::from_millis(20);
+    let text = "name: e\nagents: [{name: a, script: a, for_each: {times: 1}}]\n";
+    let ensemble = load(&Source::new("a.yaml", text)).ensemble.expect("an ensemble");
+    let spec = ensemble.agents[0].for_each.clone().expect("a list");
+    let mut retried = agent("a", ensemble.agents[0].kind.clone(), &[]);
+    retried.retry = Retry {
+        max_attempts: 2.try_into().expect("not 0"),
+        delay: Duration::ZERO,
+        ..Retry::default()
+    };
+    let hangs = Arc::new(FailsThenHangs::default());
+    let runner = ForEachRunner::new(&retried, &spec, hangs.clone()).expect("a sound list");
+    let mut around = around(EndedParts::default());
+    on_one_thread(async {
+        let ends = async {
+            while hangs.0.load(Ordering::SeqCst) < 2 {
+                tokio::task::yield_now().await;
+            }
+            tokio::time::sleep(TAKES).await;
+            around.time.send_replace(true);
+        };
+        tokio::join!(runner.execute(around.execution), ends).0
+    });
+    let logged: Vec<PartEnded> = std::iter::from_fn(|| part(&mut around.logged)).collect();
+    let attempts: Vec<u32> = logged.iter().map(|part| part.attempt).collect();
+    assert_eq!(attempts, [1, 2]);
+    assert!(logged[1].execution_time >= TAKES.as_secs_f64(), "{:?}", logged[1]);
 }

@@ -16,6 +16,7 @@ use crate::agent::dialogue::{Cause, Dialogue, NoTools, RoundRequest};
 use crate::agent::scope::variables;
 use crate::model::describe;
 use crate::sandbox::{Script, ScriptFailure, Variable};
+use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, Question};
 use ensemble_language::ensemble::Responses;
@@ -140,6 +141,9 @@ async fn imagined(
         max_requests: 1,
         remaining: execution.remaining,
         output_schema: None,
+        remembered_text: None,
+        records: ExecutionRecords::default(),
+        goes_on: None,
     };
     let conversed = dialogue
         .booked(opening, &NoTools, &NoLiveOutput, &execution.notes)

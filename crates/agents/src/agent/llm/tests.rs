@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::agent::fixtures::{self, Prepared};
 use crate::model::{ModelError, ModelReply, ModelRequest, Tokens, ToolSpec};
-use ensemble_core::thread::{Message, ToolCall, ToolEnd};
+use ensemble_core::thread::{Iteration, Message, Role, Thread, ToolCall, ToolEnd, remembered};
 use ensemble_language::data::Remaining;
 use ensemble_language::ensemble::{AgentKind, ModelChoice, Profile, Retry};
 
@@ -167,8 +167,10 @@ async fn a_mismatch_is_sent_back_with_its_errors() {
     let expected = json!({"score": 3, "response": "{\"score\": 3}"});
     assert_eq!(observation.result.map(Value::Object), Ok(expected));
     assert_eq!(observation.usage.unwrap().requests, 3);
-    assert_eq!(observation.exchange.len(), 1, "what was repaired is not remembered");
-    let remembered = &observation.exchange[0].messages;
+    assert_eq!(observation.exchange.len(), 3, "what was sent back is recorded");
+    let exchange = remembered(observation.exchange);
+    assert_eq!(exchange.len(), 1, "what was sent back is not remembered");
+    let remembered = &exchange[0].messages;
     assert_eq!(remembered[0].content, "Judge Owls.", "the task, not the correction");
     assert_eq!(remembered[1].content, "{\"score\": 3}");
     let asked = asked(&fake);
@@ -278,7 +280,9 @@ async fn the_attempt_after_a_mismatch_tells_the_model() {
             .starts_with("Judge Owls.\n\nYour previous reply was rejected: score is missing")
     );
     assert_eq!(asked[1][3].1, "Judge Owls.");
-    assert_eq!(observation.exchange[0].messages[0].content, "Judge Owls.");
+    let sent = &observation.exchange[0].messages[0].content;
+    assert!(sent.contains("score is missing"), "{sent}");
+    assert_eq!(remembered(observation.exchange)[0].messages[0].content, "Judge Owls.");
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// An execution with a number of its own in each field.
 pub(in crate::agent) fn an_execution() -> Execution {
     Execution {
+        records: ensemble_core::runner::ExecutionRecords::default(),
         run_id: Arc::from("run-1"),
         agent_name: Arc::from("asker"),
         execution: 3,

@@ -14,10 +14,17 @@ pub(in crate::agent) const TASKS: [&str; 2] = ["input", "task"];
 
 /// The execution of the called agent: the arguments override its `config`, become its input if they hold a task, and
 /// are the request of the calling agent.
-pub(super) fn execution(caller: Execution, name: &Arc<str>, config: &JsonMap, arguments: &JsonMap) -> Execution {
+pub(super) fn execution(
+    caller: Execution,
+    name: &Arc<str>,
+    config: &JsonMap,
+    call: &str,
+    arguments: &JsonMap,
+) -> Execution {
     let mut parameters = config.clone();
     parameters.extend(arguments.clone());
     Execution {
+        records: caller.records.inside(call),
         input: task(arguments).unwrap_or_else(|| caller.input.clone()),
         parameters: Arc::new(parameters),
         request: Some(Arc::new(Request {

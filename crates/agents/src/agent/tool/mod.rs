@@ -44,6 +44,8 @@ struct ToolSettings {
     permission: Permission,
     timeout: Duration,
     max_result_bytes: NonZeroUsize,
+    /// Whether a call that was cut short may be made again; `None`: a tool of an MCP server says so itself.
+    repeatable: Option<bool>,
 }
 
 /// An entry of an agent's `tools`.
@@ -74,6 +76,8 @@ pub enum ToolRunner {
         config: Arc<JsonMap>,
         /// The `timeout_seconds` of the agent.
         timeout: Option<Duration>,
+        /// Whether an execution that was cut short goes on where its records end.
+        goes_on: bool,
         /// The runner of the agent.
         runner: Arc<dyn Runner>,
     },
@@ -119,6 +123,17 @@ impl Toolset {
     }
 }
 
+impl ToolRunner {
+    /// Whether a call that was cut short goes on where it was, if it is made again.
+    fn goes_on(&self) -> bool {
+        match self {
+            Self::Script(_) => false,
+            Self::Agent { goes_on, .. } => *goes_on,
+            Self::Ensemble(_) => true,
+        }
+    }
+}
+
 impl ToolSettings {
     fn of(name: &Arc<str>, tool: &Tool) -> Self {
         Self {
@@ -126,6 +141,7 @@ impl ToolSettings {
             permission: tool.permission,
             timeout: tool.timeout,
             max_result_bytes: tool.max_result_bytes,
+            repeatable: tool.repeatable,
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The tools of an agent during one execution.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +21,6 @@ pub(super) struct ToolSession<'a> {
     toolset: &'a Toolset,
     execution: &'a Execution,
     state: Mutex<State<'a>>,
-    calls: AtomicU32,
 }
 
 #[derive(Default)]
@@ -40,7 +38,8 @@ struct State<'a> {
 #[derive(Clone)]
 enum Target<'a> {
     Declared(&'a ToolSettings, &'a ToolRunner),
-    Member(&'a ToolSettings, &'a Arc<Server>, Arc<str>),
+    /// The settings, the server, the name of its tool, and whether the tool only reads.
+    Member(&'a ToolSettings, &'a Arc<Server>, Arc<str>, bool),
 }
 
 impl<'a> ToolSession<'a> {
@@ -49,7 +48,6 @@ impl<'a> ToolSession<'a> {
             toolset,
             execution,
             state: Mutex::default(),
-            calls: AtomicU32::new(0),
         }
     }
 
@@ -93,7 +91,10 @@ impl<'a> ToolSession<'a> {
                     }
                     for tool in first.into_iter().chain(found) {
                         let name = names.take(&format!("{}__{}", settings.name, tool.name));
-                        named.insert(name.clone(), Target::Member(settings, server, tool.name.clone()));
+                        named.insert(
+                            name.clone(),
+                            Target::Member(settings, server, tool.name.clone(), tool.only_reads),
+                        );
                         specs.push(ToolSpec {
                             name,
                             description: tool.description.clone(),
@@ -133,7 +134,7 @@ impl<'a> ToolSession<'a> {
         };
         let (settings, shown) = match &target {
             Target::Declared(settings, _) => (*settings, settings.name.to_string()),
-            Target::Member(settings, _, member) => (*settings, format!("{}.{member}", settings.name)),
+            Target::Member(settings, _, member, _) => (*settings, format!("{}.{member}", settings.name)),
         };
         let permitted = self
             .toolset
@@ -143,14 +144,15 @@ impl<'a> ToolSession<'a> {
         if let Err(refused) = permitted {
             return ToolEnd::Error(refused);
         }
+        self.execution.records.call_started(&call.id).await;
         let own = match &target {
             Target::Declared(_, ToolRunner::Agent { timeout, .. }) => *timeout,
             _ => None,
         };
         let limit = own.map_or(settings.timeout, |own| own.min(settings.timeout));
         let end = match target {
-            Target::Declared(_, tool_runner) => self.run_declared(tool_runner, &shown, arguments, limit).await,
-            Target::Member(_, server, member) => {
+            Target::Declared(_, tool_runner) => self.run_declared(tool_runner, &shown, call, arguments, limit).await,
+            Target::Member(_, server, member, _) => {
                 let performed = server.call(&member, arguments.clone(), limit, self.execution);
                 performed.await
             }
@@ -162,10 +164,10 @@ impl<'a> ToolSession<'a> {
         &self,
         tool_runner: &ToolRunner,
         shown: &str,
+        call: &ToolCall,
         arguments: &JsonMap,
         limit: Duration,
     ) -> ToolEnd {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let notes = ForwardedNotes {
             notes: Notes::default(),
             tool: shown,
@@ -182,8 +184,8 @@ impl<'a> ToolSession<'a> {
             ToolRunner::Script(runner) => (runner, script::execution(caller, arguments)),
             ToolRunner::Agent {
                 runner, name, config, ..
-            } => (runner, agent::execution(caller, name, config, arguments)),
-            ToolRunner::Ensemble(runner) => (runner, ensemble::execution(caller, shown, number, arguments)),
+            } => (runner, agent::execution(caller, name, config, &call.id, arguments)),
+            ToolRunner::Ensemble(runner) => (runner, ensemble::execution(caller, shown, &call.id, arguments)),
         };
         let observed = stopwatch.timeout(Some(limit), runner.execute(execution)).await;
         let left = notes.notes.take_usage();
@@ -217,6 +219,15 @@ impl Tools for ToolSession<'_> {
             let end = self.perform(&call).await;
             call.ended(end, 0.0)
         })
+    }
+
+    fn may_repeat(&self, call: &ToolCall) -> bool {
+        let state = self.state();
+        match state.named.get(&call.name) {
+            Some(Target::Declared(settings, tool_runner)) => settings.repeatable == Some(true) || tool_runner.goes_on(),
+            Some(Target::Member(settings, _, _, only_reads)) => settings.repeatable.unwrap_or(*only_reads),
+            None => true,
+        }
     }
 
     fn take_usage(&self) -> Usage {

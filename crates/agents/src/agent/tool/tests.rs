@@ -52,6 +52,7 @@ impl Runner for Fake {
 
 fn tool(permission: Permission) -> Tool {
     Tool {
+        repeatable: None,
         description: Some("does".into()),
         kind: ToolKind::Agent {
             agent: "helper".into(),
@@ -79,6 +80,7 @@ fn toolset(tool_runner: ToolRunner, permission: Permission) -> Toolset {
 fn helper(runner: Arc<Fake>) -> ToolRunner {
     let config = json!({"style": "brief", "own": 1});
     ToolRunner::Agent {
+        goes_on: true,
         name: "helper".into(),
         config: Arc::new(config.as_object().unwrap().clone()),
         timeout: None,
@@ -137,6 +139,7 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
         stderr,
         warnings,
         usage,
+        ..
     } = execution.notes.take();
     assert_eq!(
         usage.map(|usage| usage.by_tools),
@@ -188,6 +191,7 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
             handed: Mutex::default(),
         });
         let tool_runner = ToolRunner::Agent {
+            goes_on: true,
             name: "helper".into(),
             config: Arc::default(),
             timeout: Some(Duration::from_millis(own)),

@@ -8,16 +8,18 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::turn::{OpenExecution, OpenTurn, Slot};
-use super::{AGENT_REQUESTS, AgentState, ConversationState};
+use super::{AGENT_REQUESTS, AgentState, ConversationState, LaterMessage};
 use crate::conversation::end::ExecutionEnd;
 use crate::conversation::event::{
-    AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, Record, RunResumed, RunStarted,
-    TurnFinished, TurnStarted,
+    AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, MessageAdded, Record, RunResumed,
+    RunStarted, TurnFinished, TurnStarted,
 };
+use crate::conversation::exchange::{Exchanges, Within};
 use crate::conversation::history::HistoryEntry;
 use crate::conversation::part::{EndedParts, PartEnded};
 use crate::conversation::reason::Reason;
 use crate::conversation::standing::{Standing, standing};
+use crate::thread::{Thread, UNKNOWN_FATE, remembered};
 use ensemble_language::data::{Context, Failure, Usage, digest};
 use ensemble_language::ensemble::{AgentKind, Memory, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
@@ -29,10 +31,14 @@ impl ConversationState {
         match &record.event {
             Event::RunStarted(event) => self.run_started(event),
             Event::RunResumed(event) => self.run_resumed(event),
-            Event::MessageAdded(event) => self.open_leg(event.text.clone()),
+            Event::MessageAdded(event) => self.message_added(event),
             Event::ContextSet(context) => self.set_context(context),
             Event::TurnStarted(event) => self.turn_started(event),
             Event::ExecutionStarted(event) => self.execution_started(event),
+            Event::ReplyReceived(event) => self.exchanges(&event.within, |all| all.replied(event)),
+            Event::RequestStopped(event) => self.exchanges(&event.within, |all| all.stopped(event)),
+            Event::ToolCallStarted(event) => self.exchanges(&event.within, |all| all.call_started(event)),
+            Event::ToolCallEnded(event) => self.exchanges(&event.within, |all| all.call_ended(event)),
             Event::AttemptFailed(event) => self.attempt_failed(event),
             Event::PartEnded(event) => self.part_ended(event),
             Event::ExecutionFinished(event) => self.execution_finished(event, record.at),
@@ -50,11 +56,55 @@ impl ConversationState {
         self.open_leg(event.input.clone());
     }
 
+    /// A user message. A turn that is open is abandoned: what had finished in it is merged, and the rest has not happened.
+    /// An agent that remembers keeps the exchange that failed or was cut short.
+    fn message_added(&mut self, event: &MessageAdded) {
+        if let Some(turn) = self.open_turn.take() {
+            self.turn_count = turn.turn;
+            let plan = self.plan.clone();
+            for mut slot in turn.slots {
+                slot.usage = Usage::sum(slot.usage, slot.exchanges.take_usage());
+                if matches!(slot.progress, OpenExecution::Finished(_)) {
+                    self.merge(&plan, slot);
+                    continue;
+                }
+                self.usage = self.usage + slot.usage.unwrap_or_default();
+                let agent = &mut self.agents[slot.agent.index()];
+                agent.requests_made += slot.usage.map_or(0, |usage| usage.own_requests());
+                agent.abandoned = slot.attempt;
+                if remembers(&plan, slot.agent) {
+                    let stopped = slot.exchanges.take_stopped();
+                    agent.failed_exchange = slot.exchanges.take(None);
+                    agent.failed_exchange.extend(stopped);
+                }
+            }
+        }
+        for agent in &mut self.agents {
+            let failed = std::mem::take(&mut agent.failed_exchange);
+            if !failed.is_empty() {
+                let thread = Arc::make_mut(&mut agent.thread);
+                let failed = Thread::of(remembered(failed)).closed(UNKNOWN_FATE).into_iterations();
+                *thread = std::mem::take(thread).followed_by(failed);
+            }
+        }
+        if self.keeps_account {
+            self.messages.push(LaterMessage {
+                message: event.clone(),
+                after_turn: self.turn_count,
+                ended: self.ended.as_ref().map(|ended| ended.completion_reason),
+            });
+        }
+        self.interrupted = None;
+        self.set_context(&event.set);
+        self.open_leg(event.text.clone());
+    }
+
     /// A user message: the readiness of all agents starts again, and the outputs and threads are kept.
     fn open_leg(&mut self, input: Arc<str>) {
         self.input_digest = format!("sha256:{}", &digest(&input)[..16]).into();
         self.input = input;
         self.leg_start = self.turn_count;
+        self.used_before = self.usage;
         for agent in &mut self.agents {
             *agent = AgentState {
                 output: agent.output.take(),
@@ -62,6 +112,7 @@ impl ConversationState {
                 thread: std::mem::take(&mut agent.thread),
                 threads_by_key: std::mem::take(&mut agent.threads_by_key),
                 requests_made: agent.requests_made,
+                abandoned: agent.abandoned,
                 ..AgentState::default()
             };
         }
@@ -93,6 +144,7 @@ impl ConversationState {
                     // The failed attempts are dropped: the execution starts again, with all its attempts and parts.
                     (slot.last_ended, slot.failed_attempts, slot.last_failure) = (slot.attempt, 0, None);
                     slot.parts = EndedParts::default();
+                    slot.exchanges = Exchanges::default();
                 }
                 slot.progress = OpenExecution::Pending;
             }
@@ -101,6 +153,9 @@ impl ConversationState {
 
     /// A fork added values to the context; they replace values of agents, and inputs of the run.
     fn set_context(&mut self, values: &Context) {
+        if values.is_empty() {
+            return;
+        }
         let context = Arc::make_mut(&mut self.context);
         for (key, value) in values.iter() {
             context.insert(key.clone(), value.clone());
@@ -132,11 +187,12 @@ impl ConversationState {
             slots.push(Slot {
                 agent,
                 start: start.clone(),
-                attempt: 0,
+                attempt: self.agents[agent.index()].abandoned,
                 failed_attempts: 0,
-                last_ended: 0,
+                last_ended: self.agents[agent.index()].abandoned,
                 last_failure: None,
                 usage: None,
+                exchanges: Exchanges::default(),
                 parts: EndedParts::default(),
                 progress: OpenExecution::Pending,
             });
@@ -181,6 +237,14 @@ impl ConversationState {
     fn execution_started(&mut self, event: &ExecutionStarted) {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.attempt = event.attempt;
+            // What an attempt that was cut short has used was used.
+            slot.usage = Usage::sum(slot.usage, slot.exchanges.take_usage());
+        }
+    }
+
+    fn exchanges(&mut self, within: &Within, add: impl FnOnce(&mut Exchanges)) {
+        if let Some(slot) = self.slot_mut(&within.agent) {
+            add(&mut slot.exchanges);
         }
     }
 
@@ -190,6 +254,7 @@ impl ConversationState {
             slot.last_ended = event.attempt;
             slot.last_failure = Some(event.failure.clone());
             slot.usage = Usage::sum(slot.usage, event.usage);
+            slot.exchanges = Exchanges::default();
         }
         let warn = |warning: &String| format!("{}: {warning}", event.agent);
         self.warn(event.warnings.iter().map(warn));
@@ -198,7 +263,8 @@ impl ConversationState {
     fn part_ended(&mut self, event: &PartEnded) {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.usage = Usage::sum(slot.usage, event.usage);
-            slot.parts.add(event);
+            let recorded = slot.exchanges.take(Some(&event.key));
+            slot.parts.add(event, recorded);
         }
         let warn = |warning: &String| format!("{}[{}]: {warning}", event.agent, event.key);
         self.warn(event.warnings.iter().map(warn));
@@ -207,7 +273,12 @@ impl ConversationState {
     fn execution_finished(&mut self, event: &ExecutionFinished, at: DateTime<Utc>) {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.usage = Usage::sum(slot.usage, event.usage);
-            slot.progress = OpenExecution::Finished(Box::new((event.clone(), at)));
+            let mut event = event.clone();
+            let recorded = slot.exchanges.take(None);
+            if !recorded.is_empty() {
+                event.exchange.splice(..0, recorded);
+            }
+            slot.progress = OpenExecution::Finished(Box::new((event, at)));
         }
     }
 
@@ -287,11 +358,17 @@ impl ConversationState {
             let threads = Arc::make_mut(&mut agent.threads_by_key);
             let thread = threads.entry(part.key.clone()).or_default();
             let before = Arc::unwrap_or_clone(std::mem::take(thread));
-            *thread = Arc::new(before.followed_by(part.exchange.clone()));
+            *thread = Arc::new(before.followed_by(remembered(part.exchange.clone())));
         }
-        if success && remembers(plan, id) {
-            let thread = Arc::make_mut(&mut agent.thread);
-            *thread = std::mem::take(thread).followed_by(event.exchange);
+        agent.abandoned = 0;
+        agent.failed_exchange = Vec::new();
+        if remembers(plan, id) {
+            if success {
+                let thread = Arc::make_mut(&mut agent.thread);
+                *thread = std::mem::take(thread).followed_by(remembered(event.exchange));
+            } else {
+                agent.failed_exchange = event.exchange;
+            }
         }
         let fails_the_run = !success && plan.agent(id).on_error == OnError::Fail;
         if fails_the_run {

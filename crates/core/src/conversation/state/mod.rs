@@ -10,15 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::CompletionReason;
 use super::counts::CountList;
-use super::event::{FailedExecution, RunEnded, RunStarted};
+use super::event::{ExecutionFinished, FailedExecution, MessageAdded, RunEnded, RunStarted};
 use super::history::{HistoryEntry, HistoryList};
 use super::interruption::Interruption;
 use super::latest::LatestOutputs;
 use crate::conversation::part::ThreadsByKey;
-use crate::thread::Thread;
+use crate::thread::{Iteration, Thread};
 use ensemble_language::condition::Facts;
 use ensemble_language::data::{Context, Question, Request, Usage};
 use ensemble_language::ensemble::Ending;
@@ -54,6 +56,23 @@ pub struct AgentState {
     threads_by_key: Arc<ThreadsByKey>,
     /// LLM: the number of requests to its model.
     requests_made: u64,
+    /// LLM: the iterations of its latest execution, if that failed. They are remembered when a message continues the run.
+    failed_exchange: Vec<Iteration>,
+    /// The number of attempts of its next execution that were abandoned with their turn.
+    abandoned: u32,
+}
+
+/// A user message that continued the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LaterMessage {
+    /// The message, and the values that were set with it.
+    #[serde(flatten)]
+    pub message: MessageAdded,
+    /// The number of the last turn before it; 0 if there was none.
+    pub after_turn: u32,
+    /// How the conversation had ended before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<CompletionReason>,
 }
 
 /// The state of a conversation, computed from its events.
@@ -69,6 +88,8 @@ pub struct ConversationState {
     turn_count: u32,
     /// The value of `turn_count` at the last user message. Limits count from there.
     leg_start: u32,
+    /// The user messages after the first input.
+    messages: Vec<LaterMessage>,
     history: Arc<HistoryList>,
     counts: Arc<CountList>,
     outputs: Arc<LatestOutputs>,
@@ -82,6 +103,8 @@ pub struct ConversationState {
     interrupted: Option<Interruption>,
     ended: Option<RunEnded>,
     usage: Usage,
+    /// The value of `usage` at the last user message. Budgets count from there.
+    used_before: Usage,
     warnings: Vec<String>,
     /// The two latest successes of different agents: turn and agent.
     latest_successes: [Option<(u32, AgentId)>; 2],
@@ -114,6 +137,7 @@ impl ConversationState {
             context: Arc::default(),
             turn_count: 0,
             leg_start: 0,
+            messages: Vec::new(),
             history: Arc::default(),
             agents,
             requests: BTreeMap::new(),
@@ -122,6 +146,7 @@ impl ConversationState {
             interrupted: None,
             ended: None,
             usage: Usage::default(),
+            used_before: Usage::default(),
             warnings: Vec::new(),
             latest_successes: [None; 2],
             candidates: BTreeSet::new(),
@@ -164,6 +189,11 @@ impl ConversationState {
     /// The input of the run.
     pub fn input(&self) -> &Arc<str> {
         &self.input
+    }
+
+    /// The user messages after the first input.
+    pub fn messages(&self) -> &[LaterMessage] {
+        &self.messages
     }
 
     /// What the run was given by name.
@@ -213,9 +243,36 @@ impl ConversationState {
         self.ended.as_ref()
     }
 
-    /// The usage of all executions.
+    /// The usage of all executions of finished turns.
     pub fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// The usage since the last user message, which `max_total_tokens` and `max_cost` limit.
+    pub fn leg_usage(&self) -> Usage {
+        self.usage.since(self.used_before)
+    }
+
+    /// The usage until now: of all executions, whether they have ended or not.
+    pub fn usage_until_now(&self) -> Usage {
+        let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
+        open.fold(self.usage, |sum, slot| sum + slot.used().unwrap_or_default())
+    }
+
+    /// The number of the first attempt of the agent's next execution: attempts that were abandoned have their numbers.
+    pub fn first_attempt(&self, agent: &str) -> u32 {
+        self.plan.id(agent).map_or(1, |id| self.agent(id).abandoned + 1)
+    }
+
+    /// The result of the agent's execution in the open turn, if it has ended there, with all its iterations.
+    pub fn finished(&self, agent: &str) -> Option<&ExecutionFinished> {
+        let id = self.plan.id(agent)?;
+        let slots = &self.open_turn.as_ref()?.slots;
+        let at = slots.binary_search_by_key(&id, |slot| slot.agent).ok()?;
+        match &slots[at].progress {
+            OpenExecution::Finished(finished) => Some(&finished.0),
+            OpenExecution::Pending | OpenExecution::Waiting(_) => None,
+        }
     }
 
     /// All warnings for the user, in order.

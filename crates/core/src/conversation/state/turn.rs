@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::conversation::event::{ExecutionFinished, Start};
+use crate::conversation::exchange::Exchanges;
 use crate::conversation::part::EndedParts;
 use ensemble_language::data::{Failure, Question, Usage};
 use ensemble_language::plan::AgentId;
@@ -33,10 +34,19 @@ pub struct Slot {
     pub last_failure: Option<Failure>,
     /// The usage of the attempts that have ended.
     pub usage: Option<Usage>,
+    /// What was recorded of the messages between the agent and its model in the attempt that is not over.
+    pub exchanges: Exchanges,
     /// The parts that have ended, of an agent with `for_each`.
     pub parts: EndedParts,
     /// The progress of the execution.
     pub progress: OpenExecution,
+}
+
+impl Slot {
+    /// What the execution has used until now, with what is recorded of an attempt that has not ended.
+    pub fn used(&self) -> Option<Usage> {
+        Usage::sum(self.usage, self.exchanges.usage())
+    }
 }
 
 /// The progress of an execution of an open turn.

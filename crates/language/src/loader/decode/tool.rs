@@ -13,7 +13,7 @@ use crate::ensemble::{CommandLine, McpServer, Permission, Setting, Tool, ToolKin
 use crate::loader::document::{Content, Document};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{
-    Cursor, Fields, empty, filled_text, out_of_range, seconds, text, twice, whole, with_guess, word,
+    Cursor, Fields, empty, filled_text, flag, out_of_range, seconds, text, twice, whole, with_guess, word,
 };
 use crate::loader::words::{Section, quoted};
 use crate::loader::{codes, json};
@@ -67,12 +67,14 @@ fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<T
         }
         bytes
     });
+    let repeatable = fields.read("repeatable", findings, flag);
     let kind = kind?;
     Some(Tool {
         description,
         permission: permission.unwrap_or(kind.default_permission()),
         timeout: timeout.unwrap_or(Tool::TIMEOUT),
         max_result_bytes: max_result_bytes.unwrap_or(Tool::MAX_RESULT_BYTES),
+        repeatable,
         kind,
     })
 }

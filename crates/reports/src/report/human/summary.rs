@@ -3,7 +3,47 @@
 use super::{Human, Verbosity};
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, count, duration, executions, used};
 use crate::report::story::place;
-use ensemble_core::conversation::{CompletionReason, ConversationState, Record, RunEnded};
+use ensemble_core::conversation::{
+    CompletionReason, ConversationState, Record, RunEnded, Unfinished, UnfinishedReason,
+};
+
+/// How many executions have ended, and how many parts of those that have not.
+fn performed(state: &ConversationState) -> String {
+    let failed = state.history().filter(|entry| entry.failure.is_some()).count();
+    let text = executions(state.history().count(), failed);
+    match state
+        .unfinished()
+        .filter_map(|one| Some(one.parts?.ended))
+        .sum::<usize>()
+    {
+        0 => text,
+        parts => format!("{text} and {} of another", count(parts as u64, "part")),
+    }
+}
+
+/// The executions that have not ended and of which some parts are kept.
+fn unfinished(state: &ConversationState) -> String {
+    let mut text = String::new();
+    for Unfinished {
+        agent, reason, parts, ..
+    } in state.unfinished()
+    {
+        let Some(parts) = parts else { continue };
+        let what = match reason {
+            UnfinishedReason::Interrupted => "was interrupted",
+            UnfinishedReason::WaitingForInput => "waits for an answer",
+        };
+        let (ended, all) = (parts.ended, count(parts.count as u64, "part"));
+        let rest = match parts.count.saturating_sub(ended) {
+            0 => "ends with these".to_owned(),
+            rest => format!("goes on with the other {rest}"),
+        };
+        text.push_str(&format!(
+            "  {agent} {what} after {ended} of {all}; `ensemble resume` {rest}\n"
+        ));
+    }
+    text
+}
 
 impl Human {
     pub(super) fn summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
@@ -27,15 +67,13 @@ impl Human {
         text.push_str(&format!(
             "\n  {} · {} · {}\n",
             count(u64::from(state.turn_count()), "turn"),
-            executions(
-                state.history().count(),
-                state.history().filter(|entry| entry.failure.is_some()).count()
-            ),
+            performed(state),
             duration(seconds),
         ));
         if quiet {
             return text;
         }
+        text.push_str(&unfinished(state));
         for not_run in &ended.not_run {
             text.push_str(&format!(
                 "  {DIM}{} never ran: {}{DIM:#}\n",
@@ -83,7 +121,7 @@ impl Human {
     }
 
     fn cost(&self, state: &ConversationState) -> String {
-        let usage = state.usage();
+        let usage = state.usage_until_now();
         let simulated = state.started().map_or(&[][..], |started| &started.simulated);
         let mut text = String::new();
         if usage.requests > 0 {

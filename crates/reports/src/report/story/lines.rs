@@ -4,6 +4,7 @@ use chrono::Local;
 
 use super::next::Driver;
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count, duration, executions, used};
+use crate::report::parts::Parts;
 use crate::report::values::value_text;
 use crate::report::wrap::LineWidth;
 use crate::story::{AttemptEnd, Execution, Story, Turn};
@@ -66,7 +67,9 @@ pub(super) fn stopped(turn: &Turn) -> String {
     stopped
         .map(|execution| {
             let agent = &execution.agent;
-            format!("  {CAUTION}■{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}was stopped{DIM:#}\n")
+            let parts = Parts::of(&execution.parts).map(|parts| format!(" · {}", parts.counts(false)));
+            let parts = parts.unwrap_or_default();
+            format!("  {CAUTION}■{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}was stopped{parts}{DIM:#}\n")
         })
         .collect()
 }

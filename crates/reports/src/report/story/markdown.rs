@@ -158,7 +158,7 @@ fn execution(run: &Exported, execution: &Execution) -> String {
         }
     }
     if let Some(parts) = Parts::of(&execution.parts) {
-        text.push_str(&format!("{}\n\n", parts.counts(true)));
+        text.push_str(&format!("{}\n\n", parts.counts(execution.finished.is_some())));
         for part in execution.parts.iter().filter(|part| part.failure().is_some()) {
             let error = part.failure().map_or("", |failure| &failure.error);
             text.push_str(&format!("- part {} failed: {}\n", inline(&part.key), inline(error)));

@@ -1,7 +1,8 @@
 //! Threads that did not come to their end, and go on.
 
 use super::*;
-use crate::agent::dialogue::error::{NOT_MADE, UNKNOWN_FATE};
+use crate::agent::dialogue::error::NOT_MADE;
+use ensemble_core::thread::UNKNOWN_FATE;
 
 fn refusing(tool_calls: Vec<ToolCall>) -> ModelReply {
     ModelReply {

@@ -129,10 +129,16 @@ impl Connection {
         let mut page: Option<PaginatedRequestParams> = None;
         for _ in 0..MOST_PAGES {
             let answer = self.running.list_tools(page).await?;
-            tools.extend(answer.tools.into_iter().map(|tool| ServerTool {
-                name: tool.name.as_ref().into(),
-                description: tool.description.map(|text| text.into_owned()).unwrap_or_default(),
-                parameters: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
+            tools.extend(answer.tools.into_iter().map(|tool| {
+                ServerTool {
+                    only_reads: tool
+                        .annotations
+                        .and_then(|hints| hints.read_only_hint)
+                        .unwrap_or_default(),
+                    name: tool.name.as_ref().into(),
+                    description: tool.description.map(|text| text.into_owned()).unwrap_or_default(),
+                    parameters: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
+                }
             }));
             let Some(cursor) = answer.next_cursor.filter(|_| tools.len() < MOST_TOOLS) else {
                 break;

@@ -82,6 +82,8 @@ pub(super) struct ServerTool {
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: Value,
+    /// Whether the server says that the tool changes nothing (`readOnlyHint`).
+    pub only_reads: bool,
 }
 
 impl Servers {

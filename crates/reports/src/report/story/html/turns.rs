@@ -98,7 +98,8 @@ fn execution(run: &Exported, turn: &Turn, execution: &Execution) -> String {
     );
     text.push_str(&circumstances(execution));
     if let Some(parts) = Parts::of(&execution.parts) {
-        text.push_str(&of_parts(&parts, &execution.parts));
+        let is_over = execution.finished.is_some();
+        text.push_str(&of_parts(&parts, &execution.parts, is_over));
     }
     if let Some(failure) = execution.failure() {
         text.push_str(&format!(
@@ -129,8 +130,8 @@ fn execution(run: &Exported, turn: &Turn, execution: &Execution) -> String {
 }
 
 /// The counts, and each part with its result, folded away.
-fn of_parts(parts: &Parts<'_>, ended: &[PartEnded]) -> String {
-    let counts = escaped(&parts.counts(true));
+fn of_parts(parts: &Parts<'_>, ended: &[PartEnded], is_over: bool) -> String {
+    let counts = escaped(&parts.counts(is_over));
     let mut text = format!("<details class=\"parts\"><summary>{counts}</summary>\n<dl>\n");
     for part in ended {
         let result = match (part.failure(), part.output()) {

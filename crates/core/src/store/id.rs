@@ -1,0 +1,232 @@
+//! The ids of runs: how they are made, how they sort, and which texts name a run.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+/// The id of a run, such as `ab9z-20261122-001902365`: four characters that tell the run from others, then the time to
+/// the millisecond. Ids of the older form, `20261122-001902-9zab`, begin with the time. A run inside another has the id
+/// `OUTER/sub/NAME`.
+///
+/// Ids sort by their time, whatever their form; ids with the same time, or with none, sort by their text. An id without a
+/// time sorts before those with one.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
+pub struct RunId(Arc<str>);
+
+/// The first characters of an id: letters, so that an id is never taken for a number. Letters and digits that are easily
+/// mistaken for each other (0 and o, 1 and i and l) are left out.
+const LETTERS: &[u8; 23] = b"abcdefghjkmnpqrstuvwxyz";
+
+/// The other characters before the time.
+const CHARACTERS: &[u8; 31] = b"abcdefghjkmnpqrstuvwxyz23456789";
+
+/// The number of characters before the time.
+const DISTINCT: usize = 4;
+
+impl RunId {
+    /// The number of ids that [`at`](Self::at) can make for one time.
+    pub const PER_TIME: u32 = (LETTERS.len() * CHARACTERS.len().pow(DISTINCT as u32 - 1)) as u32;
+
+    /// Creates an id from the text.
+    pub fn new(id: impl Into<Arc<str>>) -> Self {
+        Self(id.into())
+    }
+
+    /// The id number `number` of this time. The number is taken modulo [`PER_TIME`](Self::PER_TIME).
+    #[must_use]
+    pub fn at(time: DateTime<Utc>, number: u32) -> Self {
+        let mut rest = number as usize;
+        let mut take = |from: &[u8]| {
+            let character = char::from(from[rest % from.len()]);
+            rest /= from.len();
+            character
+        };
+        let mut id = String::from(take(LETTERS));
+        id.extend((1..DISTINCT).map(|_| take(CHARACTERS)));
+        Self::new(format!("{id}-{}", time.format("%Y%m%d-%H%M%S%3f")))
+    }
+
+    /// The id of the run `name` inside this one.
+    #[must_use]
+    pub fn inside(&self, name: &str) -> Self {
+        Self(format!("{}/sub/{name}", self.0).into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text, shared.
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
+    /// The names of the runs inside each other that lead to this run, without the outermost run. Empty for an outermost
+    /// run.
+    pub fn path(&self) -> impl Iterator<Item = &str> {
+        self.0.split("/sub/").skip(1)
+    }
+
+    /// The part of the id whose beginning tells the run from others: the id, or the last part of an id of the older form.
+    pub fn telling_part(&self) -> &str {
+        match self.older_form() {
+            Some((_, last)) => last,
+            None => &self.0,
+        }
+    }
+
+    /// Whether the text names this run: the beginning of the id, or of its [telling part](Self::telling_part).
+    pub fn begins_with(&self, given: &str) -> bool {
+        self.0.starts_with(given) || self.telling_part().starts_with(given)
+    }
+
+    /// The parts of `20261122-001902-9zab`: the first 15 characters, and the rest after a hyphen.
+    fn older_form(&self) -> Option<(&str, &str)> {
+        let (time, rest) = self.0.split_at_checked(15)?;
+        let (date, clock) = time.split_once('-')?;
+        let last = rest.strip_prefix('-')?;
+        (is_number(date, &[8]) && is_number(clock, &[6])).then_some((time, last))
+    }
+
+    /// The time in the id: the second as text, and the milliseconds in it.
+    fn time(&self) -> Option<(&str, u32)> {
+        if let Some((second, last)) = self.older_form() {
+            // The first two of the last characters are the millisecond in base 36.
+            let millisecond = last.get(..2).and_then(|text| u32::from_str_radix(text, 36).ok());
+            return Some((second, millisecond.unwrap_or(0)));
+        }
+        let outermost = self.0.split("/sub/").next()?;
+        let (_, time) = outermost.split_once('-')?;
+        let (date, clock) = time.split_once('-')?;
+        if !is_number(date, &[8]) || !is_number(clock, &[6, 9]) {
+            return None;
+        }
+        let (second, millisecond) = time.split_at(15);
+        Some((second, millisecond.parse().unwrap_or(0)))
+    }
+}
+
+/// Whether the text is a number with one of these counts of digits.
+fn is_number(text: &str, lengths: &[usize]) -> bool {
+    lengths.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl Ord for RunId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_time = self.time().cmp(&other.time());
+        by_time.then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+impl PartialOrd for RunId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_of_both_forms_sort_by_their_time() {
+        let sorted = [
+            "own",
+            "saved-20261122",
+            "20251231-235959-zzzz",
+            "20260101-000000-0aaa",
+            "zzzz-20260101-000001",
+            "zzzz-20260101-000001002",
+            "bbbb-20260101-000001003",
+            "zzzz-20260101-000001003",
+            // `0k` is the millisecond 20.
+            "20260101-000001-0kaa",
+            "20260101-000001-0kab",
+            "aaaa-20260101-000001021",
+            "aaaa-20260101-000002000",
+            "20260101-000002-zzzz",
+            "aaaa-20260102-000000000",
+            "aaaa-20260102-000000000/sub/b-1-1",
+            "20270101-000000-aaaa",
+        ];
+        let mut ids: Vec<RunId> = sorted.iter().rev().copied().map(RunId::new).collect();
+        ids.sort();
+        let texts: Vec<&str> = ids.iter().map(RunId::as_str).collect();
+        assert_eq!(texts, sorted);
+        let equal = RunId::new("own").cmp(&RunId::new("own"));
+        assert_eq!(equal, Ordering::Equal);
+    }
+
+    #[test]
+    fn ids_of_one_time_are_distinct_folder_names() {
+        let time = DateTime::<Utc>::UNIX_EPOCH + chrono::Duration::milliseconds(1_007);
+        assert_eq!(RunId::at(time, 0).as_str(), "aaaa-19700101-000001007");
+        assert_eq!(RunId::at(time, RunId::PER_TIME), RunId::at(time, 0));
+        let numbers = || (0..RunId::PER_TIME).step_by(37);
+        let ids: HashSet<RunId> = numbers().map(|number| RunId::at(time, number)).collect();
+        assert_eq!(ids.len(), numbers().count());
+        for id in &ids {
+            assert!(id.as_str().starts_with(|c: char| c.is_ascii_lowercase()), "{id}");
+            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            assert!(id.as_str().chars().all(is_plain), "{id}");
+            assert!(!id.as_str()[..DISTINCT].contains(['0', 'o', '1', 'i', 'l']), "{id}");
+            assert_eq!(id.as_str().len(), 23, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_time_before_the_first_year_of_clocks_gives_an_id() {
+        for time in [
+            DateTime::<Utc>::MIN_UTC,
+            DateTime::<Utc>::UNIX_EPOCH - chrono::Duration::days(400),
+            DateTime::<Utc>::MAX_UTC,
+        ] {
+            assert!(RunId::at(time, 7).as_str().contains('-'));
+        }
+    }
+
+    #[test]
+    fn a_run_is_named_by_the_beginning_that_tells_it_from_others() {
+        for (id, part, named, not) in [
+            (
+                "ab9z-20261122-001902365",
+                "ab9z-20261122-001902365",
+                &["ab", "ab9z", "ab9z-2026"][..],
+                &["00", "2026", "b9"][..],
+            ),
+            (
+                "20261122-001902-9zab",
+                "9zab",
+                &["2026", "20261122-0", "9z", "9zab"],
+                &["00", "za"],
+            ),
+            ("own-name", "own-name", &["own"], &["name"]),
+            ("", "", &[], &["a"]),
+            ("20261122-001902", "20261122-001902", &["2026"], &["0019"]),
+        ] {
+            let id = RunId::new(id);
+            assert_eq!(id.telling_part(), part);
+            assert!(named.iter().all(|given| id.begins_with(given)), "{id}");
+            assert!(!not.iter().any(|given| id.begins_with(given)), "{id}");
+        }
+    }
+}

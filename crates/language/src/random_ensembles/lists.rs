@@ -1,0 +1,104 @@
+//! Random ensembles with `for_each`: lists of any length, conditions that read what their parts come to, and edges that
+//! wait until somebody has settled.
+
+use std::num::NonZeroU32;
+
+use proptest::prelude::*;
+
+use super::{agent, plan};
+use crate::ensemble::{Agent, AtLeast, Combine, Declared, Dependency, ForEach, Items, PartFailure, WaitFor};
+use crate::plan::Plan;
+
+/// Conditions on the output of an agent with or without parts. None of them ever fails.
+const OF_PARTS: [&str; 10] = [
+    "output != None and output.get('count', 0) > 1",
+    "output != None and output.get('count', 0) <= 1",
+    "output != None and len(output.get('failed', [])) == 0",
+    "output != None and len(output.get('failed', [])) > 0",
+    "output != None and output.get('agreed', False)",
+    "not (output != None and output.get('agreed', False))",
+    "output != None and output.get('answer', 0) == 1",
+    "'a0' in outputs and outputs.a0.get('count', 0) > 0",
+    "not ('a0' in outputs and outputs.a0.get('count', 0) > 0)",
+    "'a1' in context and len(context.a1.get('failed', [])) > 0",
+];
+
+/// Where the lists come from: the file, another agent, or a value that may not be there.
+const LISTS: [&str; 3] = ["[1, 2, 3]", "outputs.a0.items", "context.nothing"];
+
+/// What a number says about a list.
+fn for_each(twist: &mut dyn FnMut() -> usize) -> ForEach {
+    ForEach {
+        items: match twist() % 2 {
+            0 => Items::Times(u32::try_from(twist() % 4).unwrap_or_default()),
+            _ => Items::Expression(LISTS[twist() % LISTS.len()].to_owned()),
+        },
+        item_name: ForEach::ITEM.into(),
+        key: None,
+        max_parallel: NonZeroU32::new(2).expect("is not 0"),
+        max_items: ForEach::MAX_ITEMS,
+        on_error: [PartFailure::Fail, PartFailure::Collect][twist() % 2],
+        at_least: [AtLeast::Parts(0), AtLeast::Parts(1), AtLeast::Percent(50)][twist() % 3],
+        combine: match twist() % 2 {
+            0 => Combine::List,
+            _ => Combine::Majority {
+                answer: "output.get('n', 0)".to_owned(),
+                quorum: None,
+            },
+        },
+    }
+}
+
+/// Agents of which some have parts, some are in a loop, and some wait until others have settled; and the result of each
+/// execution.
+pub fn listed_conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
+    let agents = (2_usize..5).prop_flat_map(|count| (0..count).map(|at| agent(at, count)).collect::<Vec<_>>());
+    let twists = prop::collection::vec(any::<u8>(), 32);
+    let fate = prop::collection::vec(any::<u8>(), 64);
+    (agents, twists, fate).prop_map(|(mut agents, twists, fate)| {
+        let mut twists = twists.into_iter().cycle();
+        let mut twist = || usize::from(twists.next().unwrap_or_default());
+        for agent in &mut agents {
+            if !twist().is_multiple_of(3) {
+                agent.for_each = Some(for_each(&mut twist));
+            }
+            for dependency in &mut agent.dependencies {
+                if !twist().is_multiple_of(3) {
+                    dependency.condition = Some(OF_PARTS[twist() % OF_PARTS.len()].to_owned());
+                }
+            }
+        }
+        if twist().is_multiple_of(2) {
+            loop_with_a_reader(&mut agents, twist());
+        }
+        (plan(agents), fate)
+    })
+}
+
+/// `a0` and `a1` answer each other, `a0` has parts, and the last agent reads `a1` when it has settled.
+fn loop_with_a_reader(agents: &mut [Agent], twist: usize) {
+    let edge = |from: &str, feedback: bool, wait_for: WaitFor| Dependency {
+        agent_name: from.into(),
+        condition: None,
+        max_executions: None,
+        requires_all: true,
+        feedback,
+        on: crate::ensemble::Ending::Success,
+        wait_for,
+        declared: Declared::Dependencies(0),
+    };
+    let mut numbers = [twist, twist / 3, twist / 5].into_iter();
+    agents[0].for_each = Some(for_each(&mut || numbers.next().unwrap_or(1)));
+    let condition = OF_PARTS[twist % 4].to_owned();
+    agents[0].dependencies = vec![Dependency {
+        condition: (!twist.is_multiple_of(5)).then_some(condition),
+        ..edge("a1", true, WaitFor::Update)
+    }];
+    agents[1].dependencies = vec![edge("a0", false, WaitFor::Update)];
+    for agent in &mut agents[..2] {
+        agent.conversation.max_turns = agent.conversation.max_turns.max(NonZeroU32::new(2).expect("is not 0"));
+    }
+    if let [_, _, .., last] = agents {
+        last.dependencies = vec![edge("a1", false, WaitFor::Settled)];
+    }
+}
