@@ -128,7 +128,103 @@ Feature: Tools
     When I run `ensemble run a.yaml --output json`
     Then execution 1 of "a" called these tools:
       | iteration | name | arguments | end    | what                                                                   |
-      | 1         | long | {}        | result | "aé\\n[cut off: the result has 5 bytes, and the first 3 are shown]" |
+      | 1         | long | {}        | result | "a\\n[2 of 5 bytes are left out here]\\né"                           |
+
+  Scenario: An exclusive tool runs alone, and the other calls keep their order around it
+    Given the ensemble "a.yaml":
+      """
+      name: tools
+      agents:
+        - {name: a, model_profile: m, tools: [look, write]}
+      tools:
+        look: {script: "sh log.sh look", parameters: {type: object}}
+        write: {script: "sh log.sh write", parameters: {type: object}, exclusive: true}
+      model_profiles:
+        m: {provider: simulated, replies: [{tool_calls: [{name: look}, {name: write}, {name: write}, {name: look}]}, done]}
+      """
+    And the file "log.sh":
+      """
+      echo "$1 begins" >> log.txt; sleep 0.2; echo "$1 ends" >> log.txt
+      """
+    When I run `ensemble run a.yaml`
+    Then the file "log.txt" holds:
+      """
+      look begins
+      look ends
+      write begins
+      write ends
+      write begins
+      write ends
+      look begins
+      look ends
+      """
+
+  Scenario: The calls of a reply run side by side, and one after the other if the agent says so
+    Given the ensemble "a.yaml":
+      """
+      name: tools
+      agents:
+        - {name: a, model_profile: m, tools: [meet]}
+      tools:
+        meet: {script: "sh meet.sh together.txt", parameters: {type: object}}
+      model_profiles:
+        m: {provider: simulated, replies: [{tool_calls: [{name: meet}, {name: meet}]}, done]}
+      """
+    And the file "meet.sh":
+      """
+      echo begins >> $1
+      tries=0
+      until [ "$(grep -c begins $1)" = 2 ] || [ $tries = 20 ]; do tries=$((tries + 1)); sleep 0.05; done
+      echo ends >> $1
+      """
+    When I run `ensemble run a.yaml`
+    Then the file "together.txt" holds:
+      """
+      begins
+      begins
+      ends
+      ends
+      """
+    Given the ensemble "b.yaml":
+      """
+      name: tools
+      agents:
+        - {name: a, model_profile: m, tools: [meet], max_parallel_tools: 1}
+      tools:
+        meet: {script: "sh meet.sh alone.txt", parameters: {type: object}}
+      model_profiles:
+        m: {provider: simulated, replies: [{tool_calls: [{name: meet}, {name: meet}]}, done]}
+      """
+    When I run `ensemble run b.yaml`
+    Then the file "alone.txt" holds:
+      """
+      begins
+      ends
+      begins
+      ends
+      """
+
+  Scenario: A result that does not match the tool's schema is an error for the model
+    Given the ensemble "a.yaml":
+      """
+      name: tools
+      agents:
+        - {name: a, model_profile: m, tools: [right, wrong, words]}
+        - {name: teller, model_profile: teller}
+      tools:
+        right: {script: "echo '{\"count\": 3}'", parameters: {type: object}, output_schema: &counted {type: object, required: [count]}}
+        wrong: {script: "echo '{\"number\": 3}'", parameters: {type: object}, output_schema: *counted}
+        words: {agent: teller, parameters: {type: object}, output_schema: *counted}
+      model_profiles:
+        m: {provider: simulated, replies: [{tool_calls: [{name: right}, {name: wrong}, {name: words}]}, done]}
+        teller: {provider: simulated, replies: ['{"count": 4}']}
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then execution 1 of "a" called these tools:
+      | iteration | name  | arguments | end    | what                                                                                |
+      | 1         | right | {}        | result | {"count": 3}                                                                        |
+      | 1         | wrong | {}        | error  | its result does not match its `output_schema`: "count" is a required property       |
+      | 1         | words | {}        | result | {"count": 4}                                                                        |
 
   Scenario: A model that never stops calling tools fails
     Given the ensemble "a.yaml":
@@ -284,39 +380,111 @@ Feature: Tools
       | 1         | team | {"input": "a", "n": 1} | result | {"input": "a", "n": 1, "heard": "a", "twice": 2, "first": {"heard": "a", "twice": 2}, "sum": 3, "second": {"sum": 3}} |
       | 1         | team | {"input": "b", "n": 2} | result | {"input": "b", "n": 2, "heard": "b", "twice": 4, "first": {"heard": "b", "twice": 4}, "sum": 5, "second": {"sum": 5}} |
 
-  Scenario: Where nobody can be asked, `ask` denies and says how to allow
+  Scenario: Where nobody can be asked, `ask` waits, and `resume` goes on with the decision
     Given the ensemble "a.yaml":
       """
       name: tools
       agents:
-        - {name: a, model_profile: m, tools: [write, secret]}
+        - {name: a, model_profile: m, tools: [look, write, secret]}
       tools:
-        write: {script: "touch written", parameters: {type: object}, permission: ask}
+        look: {script: "echo x >> looked; echo seen", parameters: {type: object}}
+        write: {script: "echo x >> written", parameters: {type: object}, permission: ask}
         secret: {script: "touch secret", parameters: {type: object}, permission: deny}
       model_profiles:
-        m: {provider: simulated, replies: [{tool_calls: [{name: write}, {name: write}, {name: secret}]}, done]}
+        m:
+          provider: simulated
+          replies:
+            - tool_calls: [{name: look}, {name: write, arguments: {path: /tmp/a}}, {name: secret}]
+            - {tool_calls: [{name: write}]}
+            - done
       """
     When I run `ensemble run a.yaml --output json`
-    Then it ends as "completed" with exit code 0
-    And a warning says "`--allow-tool write` allows it"
-    And execution 1 of "a" called these tools:
-      | iteration | name   | arguments | end   | what                                                     |
-      | 1         | write  | {}        | error | denied: no operator is available to permit it            |
-      | 1         | write  | {}        | error | denied: no operator is available to permit it            |
-      | 1         | secret | {}        | error | there is no tool `secret`; there are: write              |
+    Then it ends as "waiting_for_input" with exit code 3
     And there is no file "written"
-    When I run `ensemble run a.yaml --output json --allow-tool write`
-    Then there are no warnings
+    And the file "looked" holds:
+      """
+      x
+      """
+    When I run `ensemble resume --last`
+    Then the exit code is 3
+    And stderr says "may the tool `write` be called with {"path":"/tmp/a"}?"
+    And stderr says "--allow-tool write (or --deny-tool)"
+    When I run `ensemble resume --last --output json --allow-tool write`
+    Then it ends as "completed" with exit code 0
     And execution 1 of "a" called these tools:
-      | iteration | name   | arguments | end    | what                                        |
-      | 1         | write  | {}        | result | ""                                          |
-      | 1         | write  | {}        | result | ""                                          |
-      | 1         | secret | {}        | error  | there is no tool `secret`; there are: write |
-    And the file "written" is there
+      | iteration | name   | arguments          | end    | what                                              |
+      | 1         | look   | {}                 | result | "seen"                                            |
+      | 1         | write  | {"path": "/tmp/a"} | result | ""                                                |
+      | 1         | secret | {}                 | error  | there is no tool `secret`; there are: look, write |
+      | 2         | write  | {}                 | result | ""                                                |
+    And the file "written" holds:
+      """
+      x
+      x
+      """
+    And the file "looked" holds:
+      """
+      x
+      """
     And there is no file "secret"
+    When I run `ensemble runs show --last`
+    Then stdout says "the tool `write` was permitted for the rest of the run by an option"
+    When I run `ensemble run a.yaml --output json`
+    And I run `ensemble resume --last --output json --deny-tool write --allow-tool '*'`
+    Then it ends as "completed" with exit code 0
+    And execution 1 of "a" called these tools:
+      | iteration | name   | arguments          | end    | what                               |
+      | 1         | look   | {}                 | result | "seen"                             |
+      | 1         | write  | {"path": "/tmp/a"} | error  | denied: it is denied for this run  |
+      | 1         | secret | {}                 | error  | there is no tool `secret`          |
+      | 2         | write  | {}                 | error  | denied: it is denied for this run  |
     When I run `ensemble run a.yaml --allow-tool wirte`
     Then the exit code is 2
     And stderr says "did you mean `write`?"
+    When I run `ensemble run a.yaml --deny-tool wirte`
+    Then the exit code is 2
+    And stderr says "--deny-tool wirte: there is no such tool"
+
+  Scenario: A tool call inside an agent or an ensemble that is a tool waits too
+    Given the ensemble "a.yaml":
+      """
+      name: tools
+      agents:
+        - {name: boss, model_profile: boss, tools: [ask, team]}
+        - {name: helper, model_profile: helper, tools: [write]}
+      tools:
+        ask: {agent: helper}
+        team: {ensemble: team.yaml}
+        write: {script: "echo helper >> written", parameters: {type: object}, permission: ask, exclusive: true}
+      model_profiles:
+        boss: {provider: simulated, replies: [{tool_calls: [{name: ask, arguments: {input: a}}]}, {tool_calls: [{name: team, arguments: {input: b}}]}, done]}
+        helper: {provider: simulated, replies: [{tool_calls: [{name: write}, {name: write}]}, helped]}
+      """
+    And the ensemble "team.yaml":
+      """
+      name: team
+      agents:
+        - {name: member, model_profile: m, tools: [store]}
+      tools:
+        store: {script: "echo member >> written", parameters: {type: object}, permission: ask}
+      model_profiles:
+        m: {provider: simulated, replies: [{tool_calls: [{name: store}]}, stored]}
+      """
+    When I run `ensemble run a.yaml`
+    Then the exit code is 3
+    And stderr says "may the tool `write` be called with {}?"
+    And there is no file "written"
+    When I run `ensemble resume --last --allow-tool write`
+    Then the exit code is 3
+    And stderr says "may the tool `store` be called with {}?"
+    When I run `ensemble resume --last --output json --allow-tool store`
+    Then it ends as "completed" with exit code 0
+    And the file "written" holds:
+      """
+      helper
+      helper
+      member
+      """
 
   Scenario: A replay answers from the record and calls no tool
     Given the ensemble "a.yaml":
@@ -440,7 +608,7 @@ Feature: Tools
       """
     When I run `ensemble run a.yaml --output json`
     Then it ends as "agent_failed" with exit code 1
-    And execution 1 of "a" failed (model) saying "`max_cost` is used up, and the model still calls tools"
+    And execution 1 of "a" failed (max_tokens) saying "`max_cost` is used up, and the model still calls tools"
     And the result has "usage.requests" = 4
     And the result has "usage.cost" = 0.012
 
@@ -485,5 +653,5 @@ Feature: Tools
       """
     When I run `ensemble run a.yaml --output json`
     Then it ends as "agent_failed" with exit code 1
-    And execution 1 of "a" failed (model) saying "`max_cost` is used up"
+    And execution 1 of "a" failed (max_tokens) saying "`max_cost` is used up"
     And the result has "usage.requests" = 3

@@ -30,6 +30,7 @@ mod program {
     mod listing;
     mod lookback;
     mod man;
+    mod mcp;
     mod model_ends;
     mod model_pace;
     mod model_reasoning;
@@ -46,5 +47,6 @@ mod program {
     mod stories;
     mod sub_ensembles;
     mod tools;
+    mod unwritten;
     mod validating;
 }

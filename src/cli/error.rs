@@ -100,7 +100,10 @@ impl CliError {
 /// The message; it names the option of the command line that causes the error.
 fn words(error: &RunError) -> String {
     match error {
-        RunError::NoTool { tool, .. } => format!("--allow-tool {tool}: there is no such tool"),
+        RunError::NoTool { tool, is_denied, .. } => {
+            let option = if *is_denied { "--deny-tool" } else { "--allow-tool" };
+            format!("{option} {tool}: there is no such tool")
+        }
         RunError::Model { given, reason } => format!("--model {given}: {reason}"),
         RunError::Cache { folder, source, .. } => format!("--cache {}: {source}", folder.display()),
         RunError::NoAgent(name) => format!("--live {name}: there is no agent `{name}`"),

@@ -34,6 +34,7 @@ pub(super) fn answering(args: &AnsweringArgs, surroundings: &Surroundings) -> Re
         answers: answers(args, surroundings)?,
         models: args.model.clone(),
         allowed_tools: args.allow_tool.clone(),
+        denied_tools: args.deny_tool.clone(),
         cache: args.cache.clone().map(|folder| CacheFolder {
             folder,
             only: args.cache_only,

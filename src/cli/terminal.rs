@@ -7,9 +7,8 @@ use tokio::sync::Mutex;
 
 use super::lines::{Lines, Prompt};
 use super::streams::Streams;
-use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionRequest};
+use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionRequest, visible};
 use ensemble_core::runner::BoxFuture;
-use ensemble_language::data::JsonMap;
 use ensemble_reports::report::ConsoleWriter;
 
 /// How often a request for permission is repeated after an answer that is not one of the choices.
@@ -88,7 +87,7 @@ impl TerminalOperator {
     async fn decide(&self, requested: PermissionRequest) -> Decision {
         let _turn = self.turn.lock().await;
         let _pause = QuestionPause::on(self.console.as_ref());
-        let arguments = escaped(&requested.arguments);
+        let arguments = visible(&Value::Object(requested.arguments.clone()).to_string());
         let (mut most, mut unclear) = (SHOWN, 0);
         while unclear < ASKED_AT_MOST {
             let (shown, is_cut) = beginning(&arguments, most);
@@ -138,21 +137,6 @@ fn beginning(arguments: &str, most: usize) -> (String, bool) {
     )
 }
 
-/// The arguments in a form that is safe for a terminal: control characters are escaped.
-fn escaped(arguments: &JsonMap) -> String {
-    let mut text = String::new();
-    for character in Value::Object(arguments.clone()).to_string().chars() {
-        let turns_text =
-            matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if character.is_control() || turns_text {
-            text.extend(character.escape_unicode());
-        } else {
-            text.push(character);
-        }
-    }
-    text
-}
-
 impl Operator for TerminalOperator {
     fn ask(&self, asked: Asked) -> BoxFuture<'_, Answer> {
         Box::pin(self.answer(asked))
@@ -185,8 +169,6 @@ impl Drop for QuestionPause<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -210,13 +192,6 @@ mod tests {
         // If the arguments are shortened, the full text can be requested.
         assert_eq!(typed("4", true), Some(Typed::ShowAll));
         assert_eq!(typed("y", true), Some(Typed::Decision(Decision::Once)));
-    }
-
-    #[test]
-    fn what_a_terminal_would_obey_is_spelt_out() {
-        let arguments = json!({"path": "a\u{1b}[2K\u{202e}b\u{9b}c\n"});
-        let text = escaped(arguments.as_object().expect("an object"));
-        assert_eq!(text, r#"{"path":"a\u001b[2K\u{202e}b\u{9b}c\n"}"#);
     }
 
     #[test]

@@ -6,12 +6,20 @@ echo "hostile began" >&2
 say() { printf '%s\n' "$1"; }
 answer() { say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$1}"; }
 text() { answer "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
+shaped() {
+    printf '{"name":"%s","description":"d","inputSchema":{"type":"object"},"outputSchema":{"type":"object","required":["n"]}}' "$1"
+}
+content() { answer "{\"content\":[{\"type\":\"text\",\"text\":\"see\"}$1"; }
+# What a question wants to know.
+fields='"name":{"type":"string","minLength":2},"age":{"type":"integer","minimum":0},"sure":{"type":"boolean","default":true}'
+fields="$fields,\"colour\":{\"type\":\"string\",\"enum\":[\"red\",\"green\"]}"
 tool() { printf '{"name":"%s","description":"d","inputSchema":{"type":"object"}}' "$1"; }
 
 while IFS= read -r line; do
     printf '%s\n' "$line" >> heard.txt
     id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
     case "$line" in
+    *'"action":"'*) id=$asking; text "$(printf '%s' "$line" | sed 's/.*"result"://; s/}$//; s/"/\\"/g')" ;;
     *'"method":"initialize"'*)
         case "${HANDSHAKE:-well}" in
         hang) sleep 300 & wait ;;
@@ -25,7 +33,7 @@ while IFS= read -r line; do
         *'"cursor":"second"'*)
             more=""
             if [ -e grown ]; then more=",$(tool new.one)"; fi
-            answer "{\"tools\":[$(tool garbage),$(tool grow),$(tool env),$(tool stubborn)$more]}"
+            answer "{\"tools\":[$(tool garbage),$(tool grow),$(tool env),$(tool stubborn),$(tool future),$(tool json),$(tool ask),$(shaped right),$(shaped wrong)$more]}"
             ;;
         *) answer "{\"tools\":[$(tool die),$(tool huge),$(tool slow)],\"nextCursor\":\"second\"}" ;;
         esac
@@ -38,6 +46,14 @@ while IFS= read -r line; do
         *'"name":"grow"'*) touch grown; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; text grown ;;
         *'"name":"stubborn"'*) sleep 300 ;;
         *'"name":"env"'*) text "$PLANTED $PREFIXED $(pwd | sed 's/.*\///')" ;;
+        *'"name":"future"'*) content ',{"type":"video","mimeType":"video/x","data":"AAEC"}]}' ;;
+        *'"name":"json"'*) text '{\"n\": 1}' ;;
+        *'"name":"right"'*) content '],"structuredContent":{"n":1}}' ;;
+        *'"name":"wrong"'*) content '],"structuredContent":{"m":1}}' ;;
+        *'"name":"ask"'*)
+            asking=$id
+            say "{\"jsonrpc\":\"2.0\",\"id\":900,\"method\":\"elicitation/create\",\"params\":{\"message\":\"Who are\\u001b[2K you?\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{$fields},\"required\":[\"name\",\"colour\"]}}}"
+            ;;
         *'"name":"new.one"'*) text 'as new' ;;
         esac
         ;;

@@ -110,6 +110,51 @@ fn a_person_at_the_terminal_is_asked_before_a_tool_is_called() {
 }
 
 #[test]
+fn decisions_are_recorded_and_hold_after_a_crash() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: asking\nagents:\n  - {name: a, model_profile: m, tools: [write, look, hang]}\nmodel_profiles:\n  m:\n    provider: \
+         simulated\n    replies:\n      - {tool_calls: [{name: write, arguments: {n: 1}}, {name: look}]}\n      - {tool_calls: \
+         [{name: hang}]}\n      - {tool_calls: [{name: write, arguments: {n: 2}}]}\n      - done\ntools:\n  write: {script: \"echo w \
+         >> written.txt\", parameters: {type: object}, permission: ask}\n  look: {script: \"touch looked\", parameters: {type: \
+         object}, permission: ask}\n  hang: {script: hang.sh, parameters: {type: object}, repeatable: true, permission: ask}\n",
+    );
+    workspace.write("hang.sh", "touch begun; [ -e go ] || sleep 300");
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("{\"n\":1}?");
+    terminal.wait_for("> ");
+    terminal.type_in("a\n");
+    terminal.wait_for("`look`");
+    terminal.wait_for("> ");
+    terminal.type_in("n\n");
+    terminal.wait_for("`hang`");
+    terminal.wait_for("> ");
+    terminal.type_in("y\n");
+    eventually("the call", || workspace.path().join("begun").exists().then_some(()));
+    terminal.type_in("\u{3}");
+    assert_eq!(terminal.finish().0, 130);
+    workspace.write("go", "");
+    let resumed = workspace.run(["resume", "--last"]).expect_code(0);
+    assert!(!resumed.stderr.contains("be called"), "{}", resumed.stderr);
+    assert_eq!(workspace.read("written.txt"), "w\nw\n");
+    assert!(!workspace.path().join("looked").exists());
+    let journal = workspace.journal();
+    let decided = journal.iter().filter(|record| record["event"] == "permission_decided");
+    let decided: Vec<String> = decided
+        .map(|record| {
+            let data = &record["data"];
+            let word = |key: &str| data[key].as_str().expect("a text").to_owned();
+            format!("{} {} {}", word("tool"), word("decision"), word("by"))
+        })
+        .collect();
+    assert_eq!(
+        decided,
+        ["write always operator", "look denied operator", "hang once operator"]
+    );
+}
+
+#[test]
 fn a_permission_is_not_recalled_as_an_answer() {
     let workspace = Workspace::new();
     workspace.write(

@@ -83,6 +83,18 @@ pub struct Question {
     /// If the waiting agent is an ensemble: the agent of the inner conversation that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<Arc<str>>,
+    /// If a person shall decide whether a tool may be called: the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission: Option<Box<WantedPermission>>,
+}
+
+/// A tool call that somebody must permit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WantedPermission {
+    /// The tool: its name, or `SERVER.TOOL`.
+    pub tool: Arc<str>,
+    /// All arguments of the call.
+    pub arguments: JsonMap,
 }
 
 /// Why an execution failed.

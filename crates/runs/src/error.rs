@@ -58,11 +58,13 @@ pub enum RunError {
         /// The input agents of the ensemble.
         inputs: Vec<String>,
     },
-    /// A tool is allowed that is not there.
+    /// A tool is allowed or denied that is not there.
     #[error("there is no tool `{tool}`")]
     NoTool {
         /// The tool.
         tool: String,
+        /// Is it denied?
+        is_denied: bool,
         /// A tool that is spelled alike.
         similar: Option<String>,
         /// The tools of the ensemble.

@@ -53,8 +53,8 @@ pub(crate) fn check_answers(answers: &Answers, ensemble: &Ensemble) -> Result<()
     })
 }
 
-/// Refuses permissions for tools that are not there. Inner ensembles have tools of their own, which are not looked at.
-pub(crate) fn check_tools(allowed: &[String], ensemble: &Ensemble) -> Result<(), RunError> {
+/// Refuses permissions (or their denial) for tools that are not there. Inner ensembles have tools of their own, which are not looked at.
+pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemble) -> Result<(), RunError> {
     let holds_others = ensemble.agents.iter().any(|agent| agent.kind_name() == "ensemble")
         || ensemble
             .tools
@@ -73,6 +73,7 @@ pub(crate) fn check_tools(allowed: &[String], ensemble: &Ensemble) -> Result<(),
             let names: Vec<&str> = ensemble.tools.iter().map(|(name, _)| &**name).collect();
             Err(RunError::NoTool {
                 tool: name.clone(),
+                is_denied,
                 similar: did_you_mean(name, names.iter().copied()).map(str::to_owned),
                 tools: names.into_iter().map(str::to_owned).collect(),
             })

@@ -28,6 +28,8 @@ pub struct RunOptions {
     pub models: Vec<String>,
     /// Tools that may be called without asking: `NAME`, `SERVER.TOOL`, or `*`.
     pub allowed_tools: Vec<String>,
+    /// Tools whose calls are denied without asking if they need permission, by their names.
+    pub denied_tools: Vec<String>,
     /// Where replies of models are kept and looked up.
     pub cache: Option<CacheFolder>,
     /// How much a power failure may take.
@@ -92,6 +94,13 @@ impl RunOptions {
     #[must_use]
     pub fn allow_tool(mut self, tool: impl Into<String>) -> Self {
         self.allowed_tools.push(tool.into());
+        self
+    }
+
+    /// Denies calls of this tool that need permission, without asking.
+    #[must_use]
+    pub fn deny_tool(mut self, tool: impl Into<String>) -> Self {
+        self.denied_tools.push(tool.into());
         self
     }
 

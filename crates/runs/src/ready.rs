@@ -104,7 +104,8 @@ impl Making<'_> {
         } = self;
         let ensemble = prepared.plan.ensemble();
         given::check_answers(&options.answers, ensemble)?;
-        given::check_tools(&options.allowed_tools, ensemble)?;
+        given::check_tools(&options.allowed_tools, false, ensemble)?;
+        given::check_tools(&options.denied_tools, true, ensemble)?;
         let file = project.folder.join(prepared.source.name());
         let hub = Hub::default();
         let desk = Desk::new(hub.clone());
@@ -114,7 +115,9 @@ impl Making<'_> {
         let watchdog = host.watchdog().map(|command| Arc::new(Watchdog::new(command.clone())));
         let shared = Shared {
             answers: Arc::new(options.answers),
-            permissions: Arc::new(ToolPermissions::new(Arc::clone(&operator), options.allowed_tools)),
+            permissions: Arc::new(
+                ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).denying(options.denied_tools),
+            ),
             servers: Arc::new(Servers::new(watchdog.clone())),
             operator,
             live_output: Arc::new(HubLiveOutput {

@@ -35,7 +35,7 @@ pub(crate) fn toolset_of(
     made: &MakeAgent<'_>,
 ) -> Result<AgentTools, Unready> {
     let ensemble = parts.prepared.plan.ensemble();
-    let mut toolset = Toolset::new(parts.shared.permissions.clone());
+    let mut toolset = Toolset::new(parts.shared.permissions.clone()).with_max_parallel(llm.max_parallel_tools);
     let mut simulated = false;
     for used in &llm.tools {
         let Some(tool) = ensemble.tool(&used.tool) else {

@@ -226,6 +226,9 @@ pub(crate) struct AnsweringArgs {
     /// Allow models to call this tool without asking ('*': every tool); write a tool of a server as SERVER.TOOL
     #[arg(long = "allow-tool", value_name = "NAME", action = ArgAction::Append)]
     pub allow_tool: Vec<String>,
+    /// Deny calls of this tool that need permission, without asking ('*': every such tool); wins over --allow-tool
+    #[arg(long = "deny-tool", value_name = "NAME", action = ArgAction::Append)]
+    pub deny_tool: Vec<String>,
 }
 
 /// Output.

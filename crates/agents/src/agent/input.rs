@@ -106,6 +106,7 @@ impl InputRunner {
             prompt,
             choices: self.choices.clone(),
             asked_by: None,
+            permission: None,
         };
         let mut booked = Booked::default();
         let result = match self.ask(&question, &execution, &scope, &mut booked).await {

@@ -22,11 +22,24 @@ impl Schema {
             .map_err(|error| told(error.instance_path().as_str(), &error.to_string()))
     }
 
+    /// The same, and the `format` of texts is checked too.
+    pub fn compile_with_formats(schema: &Value) -> Result<Self, String> {
+        jsonschema::options()
+            .should_validate_formats(true)
+            .build(schema)
+            .map(Self)
+            .map_err(|error| told(error.instance_path().as_str(), &error.to_string()))
+    }
+
     /// Why the output does not match, each with the path of the offending part; empty: it matches.
     pub fn errors(&self, output: &JsonMap) -> Vec<String> {
-        let value = Value::Object(output.clone());
+        self.errors_of(&Value::Object(output.clone()))
+    }
+
+    /// Why the value does not match, as for an output.
+    pub fn errors_of(&self, value: &Value) -> Vec<String> {
         self.0
-            .iter_errors(&value)
+            .iter_errors(value)
             .take(MOST)
             .map(|error| told(error.instance_path().as_str(), &error.to_string()))
             .collect()

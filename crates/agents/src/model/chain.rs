@@ -278,6 +278,14 @@ fn all_failed(mut failed: Vec<(&Link, ModelError)>) -> ModelError {
     ModelError {
         kind: match failed.iter().all(|(_, error)| error.kind == kind) {
             true => kind,
+            // A shorter request may succeed with one of them.
+            false
+                if failed
+                    .iter()
+                    .any(|(_, error)| error.kind == ModelErrorKind::ContextTooLong) =>
+            {
+                ModelErrorKind::ContextTooLong
+            }
             false => ModelErrorKind::Failed,
         },
         message: errors.join("; "),

@@ -16,6 +16,7 @@ use super::end::ExecutionEnd;
 use super::exchange::{ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
 use super::interruption::Interruption;
 use super::part::PartEnded;
+use super::permission::PermissionDecided;
 use super::reason::Reason;
 use crate::thread::Iteration;
 use ensemble_language::condition::Read;
@@ -52,6 +53,8 @@ pub enum Event {
     ReplyReceived(Box<ReplyReceived>),
     /// A request to a model was stopped with the run.
     RequestStopped(Box<RequestStopped>),
+    /// Somebody decided whether a tool may be called.
+    PermissionDecided(Box<PermissionDecided>),
     /// A tool is about to be called.
     ToolCallStarted(Box<ToolCallStarted>),
     /// A tool call ended.
@@ -433,6 +436,7 @@ impl Event {
             Self::ExecutionStarted(_) => "execution_started",
             Self::ReplyReceived(_) => "reply_received",
             Self::RequestStopped(_) => "request_stopped",
+            Self::PermissionDecided(_) => "permission_decided",
             Self::ToolCallStarted(_) => "tool_call_started",
             Self::ToolCallEnded(_) => "tool_call_ended",
             Self::AttemptFailed(_) => "attempt_failed",

@@ -8,27 +8,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::permission::{PermissionDecided, PermissionDecision};
+use super::within::{ExchangeKey, Within};
 use crate::thread::{Iteration, ToolCall};
 use ensemble_language::data::Usage;
-
-/// The attempt of an execution, or of one of its parts, in which a reply or a call happened.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Within {
-    /// The turn.
-    pub turn: u32,
-    /// The agent.
-    pub agent: Arc<str>,
-    /// The number of the execution of the agent.
-    pub execution: u32,
-    /// The number of the attempt.
-    pub attempt: u32,
-    /// With `for_each`: the key of the part.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part: Option<Arc<str>>,
-    /// For an agent that is used as a tool: the ids of the calls that contain it, the outermost first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inside: Vec<Arc<str>>,
-}
 
 /// A model replied, and the execution goes on: the reply calls tools, or it was sent back to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,12 +60,6 @@ pub struct ToolCallEnded {
     pub usage: Option<Usage>,
 }
 
-impl Within {
-    fn key(&self) -> ExchangeKey {
-        (self.part.clone(), self.inside.clone())
-    }
-}
-
 /// What was recorded of the messages between an agent and its model in one execution that has not ended.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Exchange {
@@ -92,12 +69,11 @@ pub struct Exchange {
     pub started: BTreeSet<Arc<str>>,
     /// The request that was stopped with the run. It is sent again if the execution goes on.
     pub stopped: Option<Iteration>,
+    /// The decisions about calls, by the ids of the calls.
+    pub decided: BTreeMap<Arc<str>, PermissionDecision>,
     /// What the recorded replies, and the calls that ended, have used since the attempt began.
     pub usage: Usage,
 }
-
-/// The part, and the ids of the calls that contain the agent.
-type ExchangeKey = (Option<Arc<str>>, Vec<Arc<str>>);
 
 /// The exchanges of one execution: its own, those of its parts, and those of agents that are used as tools in it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -141,6 +117,12 @@ impl Exchanges {
         let exchange = self.0.entry(event.within.key()).or_default();
         exchange.stopped = Some(event.iteration.clone());
         exchange.usage = exchange.usage + event.usage;
+    }
+
+    /// Adds a decision about a call.
+    pub fn decided(&mut self, event: &PermissionDecided) {
+        let exchange = self.0.entry(event.within.key()).or_default();
+        exchange.decided.insert(event.call.clone(), event.decision);
     }
 
     /// Adds the start of a call.

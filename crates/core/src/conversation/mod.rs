@@ -13,11 +13,13 @@ mod interruption;
 mod latest;
 mod outcome;
 mod part;
+mod permission;
 mod reason;
 mod result;
 mod standing;
 mod state;
 mod unfinished;
+mod within;
 
 pub use end::ExecutionEnd;
 pub use event::{
@@ -25,12 +27,13 @@ pub use event::{
     InputRequested, MessageAdded, NotRun, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted, Start,
     TurnFinished, TurnStarted, Waiting,
 };
-pub use exchange::{Exchange, Exchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted, Within};
+pub use exchange::{Exchange, Exchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
 pub use given::RunValue;
 pub use history::HistoryEntry;
 pub use interruption::{Canceller, Interruption};
 pub use outcome::CompletionReason;
 pub use part::{EndedParts, FailedAttempts, PartEnded, ThreadsByKey};
+pub use permission::{DecidedBy, PermissionDecided, PermissionDecision};
 pub use reason::{Awaited, Reason};
 pub use result::{RunResult, usage_by_agent};
 pub(crate) use standing::{DependencyFact, Unfulfilled, dependency_fact, is_unseen};
@@ -38,3 +41,4 @@ pub use standing::{Standing, standing};
 pub(crate) use state::AGENT_REQUESTS;
 pub use state::{AgentState, ConversationState, LaterMessage, OpenExecution, OpenTurn, Slot};
 pub use unfinished::{Unfinished, UnfinishedParts, UnfinishedReason};
+pub use within::Within;

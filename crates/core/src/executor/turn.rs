@@ -292,7 +292,7 @@ impl Executor<'_> {
         let has_parts = plan.agent(agent).for_each.is_some();
         if has_parts || matches!(plan.agent(agent).kind, AgentKind::Llm(_)) {
             let running = running.records.get_or_insert_with(Records::new);
-            execution.records = records(&started, slot, running);
+            execution.records = records(&started, slot, running).with_permitted(state.permitted().clone());
             if has_parts {
                 execution.parts = Some(Box::new(parts(state, slot, running)));
             }

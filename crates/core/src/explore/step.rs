@@ -197,6 +197,7 @@ fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Optio
                 prompt: String::new(),
                 choices: Vec::new(),
                 asked_by: None,
+                permission: None,
             },
         });
     }

@@ -1,11 +1,13 @@
 //! The way from a runner to the log: what happens inside an execution is recorded when it happens.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::conversation::{
-    Event, Exchange, Exchanges, PartEnded, ReplyReceived, ToolCallEnded, ToolCallStarted, Within,
+    DecidedBy, Event, Exchange, Exchanges, PartEnded, PermissionDecided, PermissionDecision, ReplyReceived,
+    ToolCallEnded, ToolCallStarted, Within,
 };
 use crate::thread::{Iteration, ToolCall};
 use ensemble_language::data::Usage;
@@ -34,12 +36,35 @@ struct Recording {
     within: Within,
     /// What was recorded of the execution before this attempt, which goes on from there.
     before: Option<Arc<Exchanges>>,
+    /// The tools that somebody has permitted for the rest of the run.
+    permitted: Arc<BTreeSet<Arc<str>>>,
 }
 
 impl ExecutionRecords {
     /// Sends the events of this attempt there. `before`: what was recorded of the execution before it.
     pub fn new(log: LogSender, within: Within, before: Option<Arc<Exchanges>>) -> Self {
-        Self(Some(Box::new(Recording { log, within, before })))
+        Self(Some(Box::new(Recording {
+            log,
+            within,
+            before,
+            permitted: Arc::default(),
+        })))
+    }
+
+    /// With the tools that somebody has permitted for the rest of the run.
+    #[must_use]
+    pub fn with_permitted(mut self, permitted: Arc<BTreeSet<Arc<str>>>) -> Self {
+        if let Some(recording) = &mut self.0 {
+            recording.permitted = permitted;
+        }
+        self
+    }
+
+    /// Whether somebody has permitted this tool for the rest of the run, before this attempt.
+    pub fn is_permitted(&self, tool: &str) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|recording| recording.permitted.contains(tool))
     }
 
     /// The records of a part of this execution, in an attempt of the part.
@@ -100,6 +125,20 @@ impl ExecutionRecords {
                 within,
                 iteration,
                 usage,
+            }))
+        };
+        self.record(event).await;
+    }
+
+    /// Records a decision about the call, and waits until it is in the log.
+    pub async fn permission_decided(&self, call: &str, tool: &str, decision: PermissionDecision, by: DecidedBy) {
+        let event = |within| {
+            Event::PermissionDecided(Box::new(PermissionDecided {
+                within,
+                call: call.into(),
+                tool: tool.into(),
+                decision,
+                by,
             }))
         };
         self.record(event).await;

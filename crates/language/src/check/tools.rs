@@ -1,17 +1,19 @@
-//! Tools that form a cycle with the agent that calls them, and tools that no agent uses.
+//! Tools that form a cycle with the agent that calls them, tools that no agent uses, and tools that never run side by
+//! side.
 
 use std::collections::HashMap;
 
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, AgentKind, Ensemble, Tool, ToolKind};
+use crate::ensemble::{Agent, AgentKind, Ensemble, Llm, Tool, ToolKind, ToolUse};
 use crate::loader::codes;
 use crate::source::At;
 
-/// Reports an error for each agent that is, directly or over other agents, its own tool; and a hint for each unused
-/// tool.
+/// Reports an error for each agent that is, directly or over other agents, its own tool; a hint for each unused tool;
+/// and a warning for each `max_parallel_tools` that exclusive tools leave without effect.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = circles(ensemble);
     findings.extend(unused(ensemble));
+    findings.extend(idle_parallel(ensemble));
     findings
 }
 
@@ -63,7 +65,7 @@ fn uses(ensemble: &Ensemble, user: usize) -> Vec<Use> {
     let AgentKind::Llm(llm) = &ensemble.agents[user].kind else {
         return Vec::new();
     };
-    let performer = |(item, used): (usize, &crate::ensemble::ToolUse)| match &ensemble.tool(&used.tool)?.kind {
+    let performer = |(item, used): (usize, &ToolUse)| match &ensemble.tool(&used.tool)?.kind {
         ToolKind::Agent { agent, .. } => {
             let performer = ensemble.agents.iter().position(|one| one.name == *agent)?;
             Some(Use { user, item, performer })
@@ -88,6 +90,28 @@ fn report(ensemble: &Ensemble, circle: &[Use]) -> Finding {
         finding = finding.also(place(one), label);
     }
     finding.help("remove the tool from one of these agents")
+}
+
+fn idle_parallel(ensemble: &Ensemble) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, agent) in ensemble.agents.iter().enumerate() {
+        let AgentKind::Llm(llm) = &agent.kind else { continue };
+        let most = llm.max_parallel_tools;
+        let is_exclusive = |used: &ToolUse| ensemble.tool(&used.tool).is_some_and(|tool| tool.exclusive);
+        let is_written = most != Llm::MAX_PARALLEL_TOOLS && most.get() > 1;
+        if is_written && !llm.tools.is_empty() && llm.tools.iter().all(is_exclusive) {
+            let message = format!(
+                "`max_parallel_tools: {most}` has no effect, because all tools of `{}` are exclusive",
+                agent.name
+            );
+            let place = Agent::route(at).key("max_parallel_tools").value();
+            findings.push(
+                Finding::warning(codes::IDLE_PARALLEL, place, message)
+                    .help("remove it, or `exclusive` at the tools whose calls may run side by side"),
+            );
+        }
+    }
+    findings
 }
 
 fn unused(ensemble: &Ensemble) -> Vec<Finding> {

@@ -70,6 +70,8 @@ pub struct Llm {
     pub prompt: Option<String>,
     /// The system prompt, as a MiniJinja template.
     pub system_prompt: Option<String>,
+    /// The paths of files that are sent with the prompt, as MiniJinja templates.
+    pub attachments: Vec<String>,
     /// Whether the thread keeps the agent's earlier executions.
     pub memory: Memory,
     /// The part of its thread that is sent; `None`: the whole thread.
@@ -78,11 +80,16 @@ pub struct Llm {
     pub tools: Vec<ToolUse>,
     /// The highest number of requests of one execution while the model calls tools.
     pub max_iterations: NonZeroU32,
+    /// The highest number of tool calls of one reply that run side by side.
+    pub max_parallel_tools: NonZeroU32,
 }
 
 impl Llm {
     /// The default of `max_iterations`.
     pub const MAX_ITERATIONS: NonZeroU32 = NonZeroU32::new(10).expect("is not 0");
+
+    /// The default of `max_parallel_tools`.
+    pub const MAX_PARALLEL_TOOLS: NonZeroU32 = NonZeroU32::new(16).expect("is not 0");
 }
 
 /// `model_profile: name` or `model: provider/model`.

@@ -29,6 +29,8 @@ pub struct Profile {
     pub top_p: Option<f64>,
     /// The highest number of tokens of a reply.
     pub max_tokens: Option<u64>,
+    /// The number of tokens that the model can process at once: the request with the reply.
+    pub context_window: Option<u64>,
     /// Sampling seed.
     pub seed: Option<i64>,
     /// Further parameters of the provider, which go into the body of every request.

@@ -21,6 +21,10 @@ pub struct Tool {
     pub timeout: Duration,
     /// The highest number of bytes of a result that are sent to the model.
     pub max_result_bytes: NonZeroUsize,
+    /// JSON Schema of the result; `None`: every result is right. MCP servers describe their results themselves.
+    pub output_schema: Option<Value>,
+    /// Does no other tool call of the same execution run beside a call of it?
+    pub exclusive: bool,
     /// Whether a call that was cut short may be made again. `None`: not stated; then only a tool of an MCP server that
     /// says that it changes nothing is called again.
     pub repeatable: Option<bool>,

@@ -65,6 +65,7 @@ codes! {
     ITEM_NAME = "E049", "The item of a `for_each` has a name that is in use.";
     AT_LEAST_ALONE = "E050", "An `at_least` stands at a `for_each` whose first failed part fails the execution.";
     OPTION_OF_PROGRAM = "E051", "The `options` of a model profile have a key that the program itself sets.";
+    NO_ATTACHMENT = "E057", "An attachment of an agent does not exist.";
     NOT_READY = "E060", "An agent cannot run on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
@@ -89,6 +90,7 @@ codes! {
     SCRIPT_READS = "W025", "A Rhai script reads a variable or a key that does not exist.";
     UNANSWERED = "W026", "In CI, nobody answers the question of an input agent.";
     LIST_TOO_EARLY = "W030", "A `for_each` reads the output of an agent on which its own agent does not depend.";
+    IDLE_PARALLEL = "W034", "`max_parallel_tools` has no effect, because all tools of the agent are exclusive.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";

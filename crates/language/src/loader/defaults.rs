@@ -23,13 +23,15 @@ const CHOOSERS: [(&str, &str); 5] = [
 ];
 
 /// The keys that only agents of these types have.
-const OF_SOME_KINDS: [(&str, &[&str]); 7] = [
+const OF_SOME_KINDS: [(&str, &[&str]); 9] = [
     ("for_each", &["script", "llm", "ensemble"]),
     ("prompt", &["llm", "ensemble"]),
     ("system_prompt", &["llm"]),
+    ("attachments", &["llm"]),
     ("inputs", &["ensemble"]),
     ("tools", &["llm"]),
     ("max_iterations", &["llm"]),
+    ("max_parallel_tools", &["llm"]),
     ("context_window", &["llm"]),
 ];
 

@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
+use super::{Asked, Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
 use ensemble_core::conversation::{
-    AttemptFailed, Event, ExecutionFinished, PartEnded, Record, Start, TurnStarted, Within,
+    AttemptFailed, Event, ExecutionFinished, PartEnded, PermissionDecided, Record, Start, TurnStarted, Within,
 };
 use ensemble_core::thread::{Iteration, ToolCall};
 use ensemble_language::data::Usage;
@@ -55,6 +55,11 @@ impl Story {
             Event::ReplyReceived(reply) => {
                 if let (Some(execution), true) = (self.execution(&reply.within.agent), is_own(&reply.within)) {
                     execution.add_iteration(&reply.iteration);
+                }
+            }
+            Event::PermissionDecided(decided) => {
+                if let Some(execution) = self.execution(&decided.within.agent) {
+                    execution.permissions.push(PermissionDecided::clone(decided));
                 }
             }
             Event::RequestStopped(_) | Event::ToolCallStarted(_) => {}
@@ -194,7 +199,9 @@ impl Execution {
             question: None,
             finished: None,
             tool_calls: Vec::new(),
+            permissions: Vec::new(),
             dropped: None,
+            asked: None,
             usage: None,
             parts: Vec::new(),
         }
@@ -202,6 +209,9 @@ impl Execution {
 
     fn add_iteration(&mut self, iteration: &Iteration) {
         self.tool_calls.extend(iteration.tool_calls.iter().cloned());
+        if self.asked.is_none() {
+            self.asked = Asked::of(iteration);
+        }
         if let Some(dropped) = iteration.metadata.get("dropped") {
             self.dropped = Some(dropped.clone());
         }

@@ -5,6 +5,7 @@
 //! ensemble: events contain the names of agents, so a story stays valid when the file changes. **Invariant:** a story
 //! depends only on records, and makes no decisions.
 
+mod asked;
 mod compare;
 mod fold;
 mod paths;
@@ -19,12 +20,13 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use ensemble_core::conversation::{
-    CompletionReason, ExecutionFinished, Interruption, PartEnded, RequestsByTarget, RunEnded, RunStarted, TurnFinished,
-    Waiting,
+    CompletionReason, ExecutionFinished, Interruption, PartEnded, PermissionDecided, RequestsByTarget, RunEnded,
+    RunStarted, TurnFinished, Waiting,
 };
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
 
+pub use asked::Asked;
 pub use compare::{Comparison, ContextChange, Decision, Difference, Outcome, Parting, Side, Sides, compare};
 pub use paths::{Change, changes};
 pub use share::{Share, Shares, shares};
@@ -130,8 +132,12 @@ pub struct Execution {
     pub finished: Option<ExecutionFinished>,
     /// The tool calls of its model until now, those of attempts that failed or were cut short included.
     pub tool_calls: Vec<ToolCall>,
+    /// The decisions about tool calls that need permission, in order.
+    pub permissions: Vec<PermissionDecided>,
     /// The messages that its model did not receive, as the thread notes them.
     pub dropped: Option<Value>,
+    /// What the model was asked first.
+    pub asked: Option<Asked>,
     /// The usage of all attempts.
     pub usage: Option<Usage>,
     /// The attempts of its parts that have ended, in order, without the messages to a model.

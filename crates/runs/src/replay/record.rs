@@ -269,6 +269,12 @@ impl LoggedTurns {
                         .or_default()
                         .stopped(&request);
                 }
+                Event::PermissionDecided(decided) => {
+                    exchanges
+                        .entry(decided.within.agent.clone())
+                        .or_default()
+                        .decided(&decided);
+                }
                 Event::ToolCallStarted(call) => {
                     exchanges
                         .entry(call.within.agent.clone())

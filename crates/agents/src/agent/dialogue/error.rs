@@ -2,7 +2,7 @@
 
 use crate::model::{ModelError, ModelErrorKind};
 use ensemble_core::thread::{StopReason, Thread, UNKNOWN_FATE};
-use ensemble_language::data::{FailureKind, Usage};
+use ensemble_language::data::{FailureKind, Question, Usage};
 
 /// The error of a call that was not made.
 pub(super) const NOT_MADE: &str = "the call was not made";
@@ -67,6 +67,9 @@ pub enum Cause {
     /// The request has more tokens than the context window of the model.
     #[error("{0}")]
     ContextTooLong(String),
+    /// A tool call needs an answer of a person, and nobody is there.
+    #[error("a tool call waits for an answer: {}", .0.prompt)]
+    Waits(Box<Question>),
     /// No reply was a value of the wanted type; with the errors of the last one.
     #[error("the model gave no answer of the wanted type: {0}")]
     Mismatch(String),
@@ -84,6 +87,7 @@ impl Cause {
             | Self::Tools(_)
             | Self::NotEnded
             | Self::NothingSaid
+            | Self::Waits(_)
             | Self::Mismatch(_) => None,
         }
     }
@@ -95,6 +99,7 @@ impl Cause {
             Self::Refused(_) => FailureKind::Refusal,
             Self::MaxTurnRequests(_) => FailureKind::MaxIterations,
             Self::NotEnded => FailureKind::Cancelled,
+            Self::Waits(_) => FailureKind::Unavailable,
             Self::Mismatch(_) => FailureKind::Schema,
             Self::Model(_) | Self::ContextTooLong(_) | Self::UsedUp(_) | Self::NothingSaid => FailureKind::Model,
         }

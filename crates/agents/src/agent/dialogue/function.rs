@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{NoTools, Tools};
+use super::{Admission, NoTools, Tools};
 use crate::agent::BoxFuture;
 use crate::agent::schema::Schema;
 use crate::model::ToolSpec;
 use ensemble_core::thread::{ToolCall, ToolEnd};
-use ensemble_language::data::Usage;
+use ensemble_language::data::{Question, Usage};
 
 /// The error of a function, which goes to the model. `?` converts every error, and `.into()` converts a text.
 pub type ToolError = Box<dyn std::error::Error + Send + Sync>;
@@ -103,6 +103,17 @@ impl Tools for Functions {
             };
             call.ended(end, 0.0)
         })
+    }
+
+    fn admit<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Admission> {
+        match named(&self.specs, &call.name) {
+            true => Box::pin(async { Admission::default() }),
+            false => self.beside.admit(call),
+        }
+    }
+
+    fn waits_for(&self) -> Option<Question> {
+        self.beside.waits_for()
     }
 
     fn take_usage(&self) -> Usage {

@@ -1,5 +1,6 @@
 //! The trait of tools, and the concurrent calls of one reply.
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -10,7 +11,24 @@ use crate::agent::schema::Schema;
 use crate::model::ToolSpec;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
-use ensemble_language::data::Usage;
+use ensemble_language::data::{Question, Usage};
+
+/// The right of a call to run. It is given back when it is dropped.
+#[derive(Default)]
+pub struct Admission(Option<Box<dyn Send>>);
+
+impl Admission {
+    /// A right that lasts as long as `guard` is kept.
+    pub fn held_by(guard: impl Send + 'static) -> Self {
+        Self(Some(Box::new(guard)))
+    }
+}
+
+impl fmt::Debug for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Admission").field(&self.0.is_some()).finish()
+    }
+}
 
 /// Tools that a model may call.
 pub trait Tools: Send + Sync {
@@ -20,6 +38,13 @@ pub trait Tools: Send + Sync {
     /// The tools are not available; the text is the reason.
     fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>>;
 
+    /// Waits until the call may begin. The calls of a reply ask in their order, and each runs while it holds the answer.
+    /// By default, all calls begin at once.
+    fn admit<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Admission> {
+        let _ = call;
+        Box::pin(async { Admission::default() })
+    }
+
     /// Performs one call. The tool exists, and the arguments match its schema. Errors go to the model, so they are an
     /// end of the call. Dropping the future stops the tool.
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall>;
@@ -27,6 +52,11 @@ pub trait Tools: Send + Sync {
     /// Whether the call may be made once more, although it was under way when an earlier attempt was cut short.
     fn may_repeat(&self, _: &ToolCall) -> bool {
         false
+    }
+
+    /// The question of a call that came back without an end, because it waits for an answer of a person.
+    fn waits_for(&self) -> Option<Question> {
+        None
     }
 
     /// The usage of models in tools since the last call of this function.
@@ -64,21 +94,29 @@ pub(super) struct Calling<'a> {
 }
 
 impl Calling<'_> {
-    /// Performs the calls concurrently and returns them with their ends, in the same order. Each end is recorded.
+    /// Performs the calls side by side, as far as the tools admit it, and returns them with their ends, in the same order. Each end is recorded.
     pub(super) async fn perform(&self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
         join_all(calls.into_iter().map(|call| self.one(call))).await
     }
 
     async fn one(&self, call: ToolCall) -> ToolCall {
+        let error = objection(self.specs, &call).or_else(|| self.unknown_fate(&call));
+        let _admission = match error {
+            Some(_) => Admission::default(),
+            None => self.tools.admit(&call).await,
+        };
         self.live_output.receive(self.source, LiveUpdate::ToolStarted(&call));
         let begun = tokio::time::Instant::now();
-        let error = objection(self.specs, &call).or_else(|| self.unknown_fate(&call));
         let mut ended = match error {
             // The model's token limit has cut it off.
             _ if call.end.is_some() => call,
             Some(error) => call.ended(ToolEnd::Error(error), 0.0),
             None => self.tools.call(call).await,
         };
+        if ended.end.is_none() {
+            // It waits, so it is made when the execution goes on.
+            return ended;
+        }
         ended.duration = begun.elapsed().as_secs_f64();
         let usage = self.tools.take_usage();
         (self.book)(usage);

@@ -227,6 +227,7 @@ async fn without_any_answer_the_run_waits_or_the_agent_fails() {
         prompt: "Is Owls right?".into(),
         choices: vec!["yes".into()],
         asked_by: None,
+        permission: None,
     };
     let setup = Setup::with(|spec| spec.choices = vec!["yes".into()]);
     assert_eq!(setup.result(1).await, Told::Waiting(question));

@@ -3,13 +3,15 @@
 use crate::agent::dialogue::Recorded;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{Iteration, REJECTED, Role, StopReason};
-use ensemble_language::data::Usage;
+use ensemble_language::data::{Question, Usage};
 
 /// The iterations of one execution, whether they happened in this attempt or before it was cut short.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub(super) iterations: Vec<Iteration>,
     recorded: Recorded,
+    /// The question for which a tool call waits.
+    pub(super) waits_for: Option<Question>,
 }
 
 /// The next step of the execution.
@@ -44,6 +46,7 @@ impl Said {
                 usage: Usage::default(),
             },
             iterations,
+            waits_for: None,
         }
     }
 

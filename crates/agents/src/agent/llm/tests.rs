@@ -26,10 +26,12 @@ fn llm() -> Llm {
         model: ModelChoice::Profile("any".into()),
         prompt: Some("Judge {{ writer }}".into()),
         system_prompt: Some("You are {{ parameters.role }}.".into()),
+        attachments: Vec::new(),
         memory: Memory::Conversation,
         context_window: None,
         tools: Vec::new(),
         max_iterations: Llm::MAX_ITERATIONS,
+        max_parallel_tools: Llm::MAX_PARALLEL_TOOLS,
     }
 }
 

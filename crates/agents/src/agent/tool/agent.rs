@@ -23,8 +23,11 @@ pub(super) fn execution(
 ) -> Execution {
     let mut parameters = config.clone();
     parameters.extend(arguments.clone());
+    let records = caller.records.inside(call);
     Execution {
-        records: caller.records.inside(call),
+        // Each recorded reply was a request, which a call that goes on does not send again.
+        requests_made: records.before().map_or(0, |before| before.iterations.len() as u64),
+        records,
         input: task(arguments).unwrap_or_else(|| caller.input.clone()),
         parameters: Arc::new(parameters),
         request: Some(Arc::new(Request {
@@ -37,7 +40,6 @@ pub(super) fn execution(
         other_outputs: Vec::new(),
         history: Past::default(),
         thread: Arc::default(),
-        requests_made: 0,
         last_failure: None,
         ..caller
     }

@@ -5,6 +5,7 @@
 
 mod agent;
 mod ensemble;
+mod gate;
 pub mod mcp;
 mod names;
 mod permission;
@@ -14,12 +15,13 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use self::gate::Gates;
 use self::mcp::Server;
 pub use self::permission::ToolPermissions;
 use self::session::ToolSession;
@@ -28,12 +30,14 @@ use super::llm::ToolSource;
 use super::{Execution, Runner};
 pub(in crate::agent) use agent::TASKS;
 use ensemble_language::data::JsonMap;
-use ensemble_language::ensemble::{Permission, Tool, ToolUse};
+use ensemble_language::ensemble::{Llm, Permission, Tool, ToolUse};
 
 /// The tools of one agent, with the permissions for their calls.
 pub struct Toolset {
     tools: Vec<ToolEntry>,
     permissions: Arc<ToolPermissions>,
+    max_parallel: NonZeroU32,
+    gates: Gates,
 }
 
 /// The settings that apply to every call of a tool.
@@ -44,6 +48,7 @@ struct ToolSettings {
     permission: Permission,
     timeout: Duration,
     max_result_bytes: NonZeroUsize,
+    exclusive: bool,
     /// Whether a call that was cut short may be made again; `None`: a tool of an MCP server says so itself.
     repeatable: Option<bool>,
 }
@@ -54,6 +59,7 @@ enum ToolEntry {
         settings: ToolSettings,
         description: String,
         parameters: Value,
+        output_schema: Option<Box<Value>>,
         tool_runner: ToolRunner,
     },
     Server {
@@ -91,7 +97,15 @@ impl Toolset {
         Self {
             tools: Vec::new(),
             permissions,
+            max_parallel: Llm::MAX_PARALLEL_TOOLS,
+            gates: Gates::default(),
         }
+    }
+
+    /// With the highest number of calls of one reply that run side by side.
+    #[must_use]
+    pub fn with_max_parallel(self, max_parallel: NonZeroU32) -> Self {
+        Self { max_parallel, ..self }
     }
 
     /// Does the toolset contain no tools?
@@ -106,6 +120,7 @@ impl Toolset {
                 settings: ToolSettings::of(name, tool),
                 description: tool.description.clone().unwrap_or_default(),
                 parameters,
+                output_schema: tool.output_schema.clone().map(Box::new),
                 tool_runner,
             });
         }
@@ -141,6 +156,7 @@ impl ToolSettings {
             permission: tool.permission,
             timeout: tool.timeout,
             max_result_bytes: tool.max_result_bytes,
+            exclusive: tool.exclusive,
             repeatable: tool.repeatable,
         }
     }

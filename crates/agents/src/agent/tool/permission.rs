@@ -4,24 +4,37 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value;
+
 use crate::agent::Execution;
-use ensemble_core::operator::{Decision, Operator, PermissionRequest};
+use ensemble_core::conversation::{DecidedBy, PermissionDecision};
+use ensemble_core::operator::{Decision, Operator, PermissionRequest, visible};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolCall;
-use ensemble_language::data::JsonMap;
+use ensemble_language::data::{JsonMap, Question, WantedPermission};
 use ensemble_language::ensemble::Permission;
 
-/// The value of `--allow-tool` that allows every tool.
+/// The name that stands for every tool.
 const EVERY: &str = "*";
+
+/// Whether a tool may be called.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Permitted {
+    /// It may be called.
+    Yes,
+    /// It may not be called; the error goes to the model.
+    No(String),
+    /// Nobody is there to decide, so the run waits for the answer to this question.
+    Waits(Box<Question>),
+}
 
 /// The permissions of one run, in addition to those in the ensemble.
 pub struct ToolPermissions {
     operator: Arc<dyn Operator>,
     allowed: HashSet<String>,
+    denied: HashSet<String>,
     /// Tools that the operator has allowed for the rest of the run.
     always: Mutex<HashSet<String>>,
-    /// Tools that were denied because no operator was available; there is one warning for each tool.
-    unasked: Mutex<HashSet<String>>,
     /// Allows one question at a time, so that the decision "always" also answers waiting questions.
     asking: tokio::sync::Mutex<()>,
 }
@@ -33,12 +46,21 @@ impl ToolPermissions {
             operator,
             allowed: allowed.into_iter().collect(),
             always: Mutex::default(),
-            unasked: Mutex::default(),
+            denied: HashSet::new(),
             asking: tokio::sync::Mutex::default(),
         }
     }
 
-    /// Decides whether the tool may be called now. The error text goes to the model.
+    /// With tools whose calls are denied without asking; this wins over all that allows them.
+    #[must_use]
+    pub fn denying(self, denied: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            denied: denied.into_iter().collect(),
+            ..self
+        }
+    }
+
+    /// Decides whether the tool may be called now. Decisions about tools with `permission: ask` are recorded.
     pub(super) async fn ask(
         &self,
         permission: Permission,
@@ -46,18 +68,26 @@ impl ToolPermissions {
         call: &ToolCall,
         arguments: &JsonMap,
         execution: &Execution,
-    ) -> Result<(), String> {
+    ) -> Permitted {
         match permission {
-            Permission::Allow => return Ok(()),
-            Permission::Deny => return Err(denied(tool, "the ensemble does not permit it")),
+            Permission::Allow => return Permitted::Yes,
+            Permission::Deny => return denied(tool, "the ensemble does not permit it"),
             Permission::Ask => {}
         }
-        if self.is_allowed(tool) {
-            return Ok(());
+        if let Some(permitted) = self.decided_before(tool, call, execution) {
+            return permitted;
+        }
+        let by_option = match (names(&self.denied, tool), names(&self.allowed, tool)) {
+            (true, _) => Some(PermissionDecision::Denied),
+            (_, true) => Some(PermissionDecision::Always),
+            _ => None,
+        };
+        if let Some(decision) = by_option {
+            return self.decide(tool, call, decision, DecidedBy::Option, execution).await;
         }
         let _one_at_a_time = self.asking.lock().await;
         if lock(&self.always).contains(tool) {
-            return Ok(());
+            return Permitted::Yes;
         }
         let requested = PermissionRequest {
             run: RunId::new(execution.run_id.clone()),
@@ -70,38 +100,79 @@ impl ToolPermissions {
         let standing = execution.stopwatch.stand();
         let decision = self.operator.permit(requested).await;
         drop(standing);
-        match decision {
-            Decision::Once => Ok(()),
-            Decision::Always => {
-                lock(&self.always).insert(tool.to_owned());
-                Ok(())
-            }
-            Decision::Denied => Err(denied(tool, "the operator refused the call")),
-            Decision::Cancelled => Err(denied(tool, "the question was withdrawn")),
-            Decision::Nobody => {
-                if lock(&self.unasked).insert(tool.to_owned()) {
-                    execution.notes.warn(format!(
-                        "the tool `{tool}` was denied, because no operator was available; `--allow-tool {tool}` allows it, \
-                         and so does `permission: allow` in the ensemble"
-                    ));
-                }
-                Err(denied(tool, "no operator is available to permit it"))
-            }
+        let decision = match decision {
+            Decision::Once => PermissionDecision::Once,
+            Decision::Always => PermissionDecision::Always,
+            Decision::Denied => PermissionDecision::Denied,
+            Decision::Cancelled => return denied(tool, "the question was withdrawn"),
+            Decision::Nobody => return Permitted::Waits(Box::new(question(tool, arguments))),
+        };
+        self.decide(tool, call, decision, DecidedBy::Operator, execution).await
+    }
+
+    /// What has been decided about the call, or about all calls of the tool, in this run.
+    fn decided_before(&self, tool: &str, call: &ToolCall, execution: &Execution) -> Option<Permitted> {
+        if lock(&self.always).contains(tool) {
+            return Some(Permitted::Yes);
+        }
+        let before = execution.records.before();
+        match before.and_then(|before| before.decided.get(call.id.as_str())) {
+            Some(PermissionDecision::Denied) => return Some(denied(tool, "the operator refused the call")),
+            Some(PermissionDecision::Once | PermissionDecision::Always) => return Some(Permitted::Yes),
+            None => {}
+        }
+        // An option of today wins over what was decided for the rest of the run.
+        (execution.records.is_permitted(tool) && !names(&self.denied, tool)).then_some(Permitted::Yes)
+    }
+
+    async fn decide(
+        &self,
+        tool: &str,
+        call: &ToolCall,
+        decision: PermissionDecision,
+        by: DecidedBy,
+        execution: &Execution,
+    ) -> Permitted {
+        if decision == PermissionDecision::Always {
+            lock(&self.always).insert(tool.to_owned());
+        }
+        execution.records.permission_decided(&call.id, tool, decision, by).await;
+        match (decision, by) {
+            (PermissionDecision::Denied, DecidedBy::Operator) => denied(tool, "the operator refused the call"),
+            (PermissionDecision::Denied, DecidedBy::Option) => denied(tool, "it is denied for this run"),
+            _ => Permitted::Yes,
         }
     }
 
-    /// Is the tool allowed by its name, by the name of its server, or by `*`?
-    fn is_allowed(&self, tool: &str) -> bool {
-        let server = tool.split_once('.').map(|(server, _)| server);
-        [Some(tool), server, Some(EVERY)]
-            .into_iter()
-            .flatten()
-            .any(|name| self.allowed.contains(name))
+    /// The operator, for a question of a tool. While the guard is kept, nothing else is asked.
+    pub(super) async fn operator(&self) -> (tokio::sync::MutexGuard<'_, ()>, &dyn Operator) {
+        (self.asking.lock().await, &*self.operator)
     }
 }
 
-fn denied(tool: &str, why: &str) -> String {
-    format!("the use of `{tool}` was denied: {why}")
+/// Do these names hold the tool, its server, or `*`?
+fn names(names: &HashSet<String>, tool: &str) -> bool {
+    let server = tool.split_once('.').map(|(server, _)| server);
+    let mut known = [Some(tool), server, Some(EVERY)].into_iter().flatten();
+    known.any(|name| names.contains(name))
+}
+
+fn denied(tool: &str, why: &str) -> Permitted {
+    Permitted::No(format!("the use of `{tool}` was denied: {why}"))
+}
+
+/// The question of a run that waits for permission.
+fn question(tool: &str, arguments: &JsonMap) -> Question {
+    let shown = visible(&Value::Object(arguments.clone()).to_string());
+    Question {
+        prompt: format!("may the tool `{}` be called with {shown}?", visible(tool)),
+        choices: Vec::new(),
+        asked_by: None,
+        permission: Some(Box::new(WantedPermission {
+            tool: tool.into(),
+            arguments: arguments.clone(),
+        })),
+    }
 }
 
 fn lock(set: &Mutex<HashSet<String>>) -> MutexGuard<'_, HashSet<String>> {
@@ -150,7 +221,7 @@ mod tests {
         ToolCall::new("call 7", "look", json!({}))
     }
 
-    async fn ask(permissions: &ToolPermissions, permission: Permission, tool: &str) -> Result<(), String> {
+    async fn ask(permissions: &ToolPermissions, permission: Permission, tool: &str) -> Permitted {
         let execution = fixtures::execution("scout", 1);
         permissions
             .ask(permission, tool, &call(), &JsonMap::new(), &execution)
@@ -167,11 +238,11 @@ mod tests {
             (vec!["look"], Permission::Ask, "look"),
         ] {
             let (permissions, _) = permissions(&allowed, vec![]);
-            assert_eq!(ask(&permissions, permission, tool).await, Ok(()), "{allowed:?}");
+            assert_eq!(ask(&permissions, permission, tool).await, Permitted::Yes, "{allowed:?}");
         }
         let (permissions, _) = permissions(&["*"], vec![]);
         assert!(
-            ask(&permissions, Permission::Deny, "look").await.is_err(),
+            matches!(ask(&permissions, Permission::Deny, "look").await, Permitted::No(_)),
             "deny is deny"
         );
     }
@@ -187,7 +258,7 @@ mod tests {
         ] {
             let (permissions, operator) = permissions(&[allowed], vec![Decision::Denied]);
             assert!(
-                ask(&permissions, Permission::Ask, tool).await.is_err(),
+                matches!(ask(&permissions, Permission::Ask, tool).await, Permitted::No(_)),
                 "{allowed} {tool}"
             );
             assert_eq!(operator.asked.lock().unwrap().len(), 1);
@@ -196,10 +267,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_permission_is_a_refusal() {
-        for decision in [Decision::Denied, Decision::Cancelled, Decision::Nobody] {
+        for decision in [Decision::Denied, Decision::Cancelled] {
             let (permissions, _) = permissions(&[], vec![decision]);
             assert!(
-                ask(&permissions, Permission::Ask, "look").await.is_err(),
+                matches!(ask(&permissions, Permission::Ask, "look").await, Permitted::No(_)),
                 "{decision:?}"
             );
         }
@@ -209,15 +280,20 @@ mod tests {
     async fn an_operator_decides_each_time_or_once_for_all() {
         let decisions = vec![Decision::Once, Decision::Denied, Decision::Always, Decision::Denied];
         let (permissions, operator) = permissions(&["files.write"], decisions);
-        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Ok(()));
-        let refused = ask(&permissions, Permission::Ask, "files.read").await.unwrap_err();
+        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Permitted::Yes);
+        let Permitted::No(refused) = ask(&permissions, Permission::Ask, "files.read").await else {
+            panic!("it is refused")
+        };
         assert!(
             refused.contains("denied") && refused.contains("operator refused"),
             "{refused}"
         );
-        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Ok(()));
-        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Ok(()));
-        assert!(ask(&permissions, Permission::Ask, "other").await.is_err());
+        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Permitted::Yes);
+        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Permitted::Yes);
+        assert!(matches!(
+            ask(&permissions, Permission::Ask, "other").await,
+            Permitted::No(_)
+        ));
         assert_eq!(operator.asked.lock().unwrap().len(), 4);
     }
 
@@ -230,7 +306,7 @@ mod tests {
         let asked = permissions
             .ask(Permission::Ask, "files.read", &call(), arguments, &execution)
             .await;
-        assert_eq!(asked, Ok(()));
+        assert_eq!(asked, Permitted::Yes);
         let asked = operator.asked.lock().unwrap();
         let told = (&*asked[0].agent, asked[0].execution, &*asked[0].call, &*asked[0].tool);
         assert_eq!(told, ("scout", 3, "call 7", "files.read"));
@@ -256,7 +332,7 @@ mod tests {
         let asked = permissions
             .ask(Permission::Ask, "look", &call(), &JsonMap::new(), &execution)
             .await;
-        assert_eq!(asked, Ok(()));
+        assert_eq!(asked, Permitted::Yes);
         assert_eq!(execution.stopwatch.elapsed(), std::time::Duration::ZERO);
     }
 
@@ -267,22 +343,29 @@ mod tests {
             ask(&permissions, Permission::Ask, "look"),
             ask(&permissions, Permission::Ask, "look")
         );
-        assert_eq!((one, other), (Ok(()), Ok(())));
+        assert_eq!((one, other), (Permitted::Yes, Permitted::Yes));
         assert_eq!(operator.asked.lock().unwrap().len(), 1);
     }
 
     #[tokio::test]
-    async fn where_nobody_is_there_it_is_denied_and_said_once() {
-        let (permissions, _) = permissions(&[], vec![Decision::Nobody, Decision::Nobody]);
-        let execution = fixtures::execution("scout", 1);
-        for _ in 0..2 {
-            let refused = permissions
-                .ask(Permission::Ask, "look", &call(), &JsonMap::new(), &execution)
-                .await;
-            assert!(refused.unwrap_err().contains("denied"));
+    async fn what_is_denied_is_not_asked_whatever_allows_it() {
+        for denied in ["files", "files.read", "*"] {
+            let (permissions, operator) = permissions(&["*"], vec![]);
+            let permissions = permissions.denying([denied.to_owned()]);
+            let decided = ask(&permissions, Permission::Ask, "files.read").await;
+            assert!(matches!(decided, Permitted::No(_)), "{denied}");
+            assert_eq!(ask(&permissions, Permission::Allow, "files.read").await, Permitted::Yes);
+            assert_eq!(operator.asked.lock().unwrap().len(), 0);
         }
-        let warnings = execution.notes.take().warnings;
-        assert_eq!(warnings.len(), 1, "{warnings:?}");
-        assert!(warnings[0].contains("--allow-tool look"), "{warnings:?}");
+    }
+
+    #[tokio::test]
+    async fn where_nobody_is_there_the_call_waits() {
+        let (permissions, _) = permissions(&[], vec![Decision::Nobody]);
+        let Permitted::Waits(question) = ask(&permissions, Permission::Ask, "look").await else {
+            panic!("it waits")
+        };
+        assert_eq!(question.prompt, "may the tool `look` be called with {}?");
+        assert_eq!(question.permission.map(|wanted| wanted.tool), Some("look".into()));
     }
 }

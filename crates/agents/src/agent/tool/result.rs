@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::agent::reply::checked;
+use crate::agent::schema::Schema;
 use crate::agent::{Observation, Observed};
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
@@ -28,8 +30,24 @@ pub(super) fn end_of(observed: Observed) -> ToolEnd {
     }
 }
 
-/// An output with the single key `response` becomes the value of that key.
-fn plain(mut output: JsonMap) -> Value {
+/// The end, if its result matches the schema; otherwise an error that says what is wrong.
+pub(super) fn matched(end: ToolEnd, name: &str, schema: Option<&Schema>) -> ToolEnd {
+    let (ToolEnd::Result(value), Some(schema)) = (&end, schema) else {
+        return end;
+    };
+    match schema.errors_of(value) {
+        errors if errors.is_empty() => end,
+        errors => ToolEnd::Error(format!(
+            "the tool ran, and its result does not match its {name}: {}",
+            errors.join("; ")
+        )),
+    }
+}
+
+/// An output with the single key `response` becomes the value of that key. A `response` that only repeats the other keys
+/// as text is left out.
+fn plain(output: JsonMap) -> Value {
+    let mut output = checked(&output).into_owned();
     match output.remove(RESPONSE) {
         Some(response) if output.is_empty() => response,
         Some(response) => {
@@ -40,7 +58,7 @@ fn plain(mut output: JsonMap) -> Value {
     }
 }
 
-/// Truncates the text of the end to `most` bytes and adds a note if it was longer.
+/// Leaves out the middle of a text that is longer than `most` bytes; a value that is no text becomes its JSON text then.
 pub(super) fn capped(end: ToolEnd, most: usize) -> ToolEnd {
     match end {
         ToolEnd::Error(error) => ToolEnd::Error(cut(&error, most).unwrap_or(error)),
@@ -52,16 +70,20 @@ pub(super) fn capped(end: ToolEnd, most: usize) -> ToolEnd {
     }
 }
 
-/// The beginning of the text, if the text is longer than the limit.
+/// The beginning and the end of the text, together at most `most` bytes, if the text is longer; a sentence between them
+/// says how much is missing.
 fn cut(text: &str, most: usize) -> Option<String> {
-    let kept = &text[..text.floor_char_boundary(most)];
-    (kept.len() < text.len()).then(|| {
-        format!(
-            "{kept}\n[cut off: the result has {} bytes, and the first {} are shown]",
-            text.len(),
-            kept.len()
-        )
-    })
+    if text.len() <= most {
+        return None;
+    }
+    let of_end = most / 2;
+    let head = &text[..text.floor_char_boundary(most - of_end)];
+    let tail = &text[text.ceil_char_boundary(text.len() - of_end)..];
+    let missing = text.len() - head.len() - tail.len();
+    Some(format!(
+        "{head}\n[{missing} of {} bytes are left out here]\n{tail}",
+        text.len()
+    ))
 }
 
 /// The error of a tool call that has reached its time limit.
@@ -90,6 +112,12 @@ mod tests {
             (json!({"response": [1]}), json!([1])),
             (json!({"response": "text", "n": 1}), json!({"n": 1, "response": "text"})),
             (json!({"n": 1}), json!({"n": 1})),
+            (json!({"n": 1, "response": "{\"n\": 1}"}), json!({"n": 1})),
+            (
+                json!({"n": 1, "response": "{\"n\": 2}"}),
+                json!({"n": 1, "response": "{\"n\": 2}"}),
+            ),
+            (json!({"response": "{\"n\": 1"}), json!("{\"n\": 1")),
             (json!({}), json!({})),
         ];
         for (given, expected) in table {
@@ -98,34 +126,60 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut_at_a_character_and_says_so() {
-        let result = |value: Value| ToolEnd::Result(value);
-        assert_eq!(capped(result(json!("éé")), 4), result(json!("éé")));
-        let note = |all: usize, kept: usize| {
-            format!("\n[cut off: the result has {all} bytes, and the first {kept} are shown]")
+    fn only_a_result_that_matches_its_schema_is_one() {
+        let schema = Schema::compile(&json!({"type": "string", "minLength": 2})).expect("a schema");
+        let matched = |end: ToolEnd| matched(end, "`output_schema`", Some(&schema));
+        let fine = ToolEnd::Result(json!("ab"));
+        assert_eq!(matched(fine.clone()), fine);
+        let error = ToolEnd::Error("x".into());
+        assert_eq!(matched(error.clone()), error);
+        let ToolEnd::Error(error) = matched(ToolEnd::Result(json!({"n": 1}))) else {
+            panic!("an error")
         };
         assert_eq!(
-            capped(result(json!("éé")), 3),
-            result(json!(format!("é{}", note(4, 2))))
+            error,
+            "the tool ran, and its result does not match its `output_schema`: {\"n\":1} is not of type \"string\""
         );
-        assert_eq!(capped(result(json!({"a": 1})), 7), result(json!({"a": 1})));
-        let cut = capped(result(json!({"a": 1})), 6);
-        assert_eq!(cut, result(json!(format!("{{\"a\":1{}", note(7, 6)))));
-        let error = capped(ToolEnd::Error("xyz".into()), 1);
-        assert_eq!(error, ToolEnd::Error(format!("x{}", note(3, 1))));
+    }
+
+    #[test]
+    fn the_middle_of_what_is_too_long_is_left_out() {
+        let left_out = |missing: usize, all: usize| format!("\n[{missing} of {all} bytes are left out here]\n");
+        let table = [
+            (json!("éé"), 4, json!("éé")),
+            (json!("abcdef"), 4, json!(format!("ab{}ef", left_out(2, 6)))),
+            (json!("abcdef"), 3, json!(format!("ab{}f", left_out(3, 6)))),
+            (json!("abcdef"), 1, json!(format!("a{}", left_out(5, 6)))),
+            // A character is shown whole or not at all.
+            (json!("ééé"), 4, json!(format!("é{}é", left_out(2, 6)))),
+            (json!("ééé"), 3, json!(format!("é{}", left_out(4, 6)))),
+            (json!("aéé"), 3, json!(format!("a{}", left_out(4, 5)))),
+            (json!({"a": 1}), 7, json!({"a": 1})),
+            (json!({"a": 1}), 6, json!(format!("{{\"a{}:1}}", left_out(1, 7)))),
+        ];
+        for (given, most, expected) in table {
+            let expected = ToolEnd::Result(expected);
+            assert_eq!(capped(ToolEnd::Result(given.clone()), most), expected, "{given} {most}");
+        }
+        let error = capped(ToolEnd::Error("xyz".into()), 2);
+        assert_eq!(error, ToolEnd::Error(format!("x{}z", left_out(1, 3))));
     }
 
     proptest! {
         #[test]
-        fn what_is_shown_begins_the_result(text in ".{0,40}", most in 1_usize..50) {
+        fn what_is_shown_is_the_beginning_and_the_end(text in ".{0,40}", most in 1_usize..50) {
             let ToolEnd::Result(Value::String(shown)) = capped(ToolEnd::Result(json!(text)), most) else {
                 panic!("a text stays a text");
             };
             if text.len() <= most {
                 prop_assert_eq!(shown, text);
             } else {
-                let kept = shown.split("\n[cut off").next().unwrap_or_default();
-                prop_assert!(text.starts_with(kept) && kept.len() <= most);
+                let (head, rest) = shown.split_once("\n[").expect("a sentence");
+                let (number, tail) = rest.split_once(" bytes are left out here]\n").expect("its end");
+                let missing: usize = number.split(' ').next().expect("a number").parse().expect("a number");
+                prop_assert!(text.starts_with(head) && text.ends_with(tail));
+                prop_assert!(head.len() + tail.len() <= most);
+                prop_assert_eq!(head.len() + missing + tail.len(), text.len());
             }
         }
     }

@@ -6,21 +6,25 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::mcp::{Server, ServerTool};
+use super::gate::Gate;
+use super::mcp::{Asking, Server, ServerTool};
 use super::names::Names;
-use super::result::{capped, end_of, timeout_message};
+use super::permission::Permitted;
+use super::result::{capped, end_of, matched, timeout_message};
 use super::{ToolEntry, ToolRunner, ToolSettings, Toolset, agent, ensemble, script};
-use crate::agent::dialogue::Tools;
+use crate::agent::dialogue::{Admission, Tools};
+use crate::agent::schema::Schema;
 use crate::agent::{BoxFuture, Execution, Notes, Observed, Runner};
 use crate::model::ToolSpec;
 use ensemble_core::thread::{ToolCall, ToolEnd};
-use ensemble_language::data::{JsonMap, Usage};
+use ensemble_language::data::{JsonMap, Question, Usage};
 
 /// The tools of one execution: their names for the model, and the usage of their calls.
 pub(super) struct ToolSession<'a> {
     toolset: &'a Toolset,
     execution: &'a Execution,
     state: Mutex<State<'a>>,
+    gate: Gate,
 }
 
 #[derive(Default)]
@@ -28,18 +32,27 @@ struct State<'a> {
     named: HashMap<String, Target<'a>>,
     /// The last tool list of each server, by the index of its entry. It is used if the connection to the server is
     /// lost, so that the execution can continue.
-    offered: HashMap<usize, Arc<[ServerTool]>>,
+    offered: HashMap<usize, Arc<[Arc<ServerTool>]>>,
     /// The usage since the last call of `take_usage`.
     unbooked: Usage,
     spent: Usage,
+    /// The first question for which a call waits.
+    waits_for: Option<Question>,
 }
 
 /// The tool that a name refers to.
 #[derive(Clone)]
 enum Target<'a> {
-    Declared(&'a ToolSettings, &'a ToolRunner),
-    /// The settings, the server, the name of its tool, and whether the tool only reads.
-    Member(&'a ToolSettings, &'a Arc<Server>, Arc<str>, bool),
+    Declared(&'a ToolSettings, &'a ToolRunner, Option<&'a Value>),
+    Member(&'a ToolSettings, &'a Arc<Server>, Arc<ServerTool>),
+}
+
+impl<'a> Target<'a> {
+    fn settings(&self) -> &'a ToolSettings {
+        match self {
+            Self::Declared(settings, ..) | Self::Member(settings, ..) => settings,
+        }
+    }
 }
 
 impl<'a> ToolSession<'a> {
@@ -48,6 +61,7 @@ impl<'a> ToolSession<'a> {
             toolset,
             execution,
             state: Mutex::default(),
+            gate: toolset.gates.of(execution, toolset.max_parallel),
         }
     }
 
@@ -61,10 +75,14 @@ impl<'a> ToolSession<'a> {
                     settings,
                     description,
                     parameters,
+                    output_schema,
                     tool_runner,
                 } => {
                     let name = names.take(&settings.name);
-                    named.insert(name.clone(), Target::Declared(settings, tool_runner));
+                    named.insert(
+                        name.clone(),
+                        Target::Declared(settings, tool_runner, output_schema.as_deref()),
+                    );
                     specs.push(ToolSpec {
                         name,
                         description: description.clone(),
@@ -91,10 +109,7 @@ impl<'a> ToolSession<'a> {
                     }
                     for tool in first.into_iter().chain(found) {
                         let name = names.take(&format!("{}__{}", settings.name, tool.name));
-                        named.insert(
-                            name.clone(),
-                            Target::Member(settings, server, tool.name.clone(), tool.only_reads),
-                        );
+                        named.insert(name.clone(), Target::Member(settings, server, Arc::clone(tool)));
                         specs.push(ToolSpec {
                             name,
                             description: tool.description.clone(),
@@ -114,7 +129,7 @@ impl<'a> ToolSession<'a> {
         at: usize,
         settings: &ToolSettings,
         server: &Server,
-    ) -> Result<Arc<[ServerTool]>, String> {
+    ) -> Result<Arc<[Arc<ServerTool>]>, String> {
         let offered = server.tools(settings.timeout, self.execution).await;
         let mut state = self.state();
         match (offered, state.offered.get(&at)) {
@@ -127,37 +142,51 @@ impl<'a> ToolSession<'a> {
         }
     }
 
-    async fn perform(&self, call: &ToolCall) -> ToolEnd {
+    /// Performs a call. An error: it waits for the answer to this question.
+    async fn perform(&self, call: &ToolCall) -> Result<ToolEnd, Box<Question>> {
         let target = self.state().named.get(&call.name).cloned();
         let (Some(target), Value::Object(arguments)) = (target, &call.arguments) else {
-            return ToolEnd::Error(format!("there is no tool `{}`", call.name));
+            return Ok(ToolEnd::Error(format!("there is no tool `{}`", call.name)));
         };
-        let (settings, shown) = match &target {
-            Target::Declared(settings, _) => (*settings, settings.name.to_string()),
-            Target::Member(settings, _, member, _) => (*settings, format!("{}.{member}", settings.name)),
+        let settings = target.settings();
+        let shown = match &target {
+            Target::Declared(..) => settings.name.to_string(),
+            Target::Member(_, _, member) => format!("{}.{}", settings.name, member.name),
         };
         let permitted = self
             .toolset
             .permissions
             .ask(settings.permission, &shown, call, arguments, self.execution)
             .await;
-        if let Err(refused) = permitted {
-            return ToolEnd::Error(refused);
+        match permitted {
+            Permitted::Yes => {}
+            Permitted::No(refused) => return Ok(ToolEnd::Error(refused)),
+            Permitted::Waits(question) => return Err(question),
         }
         self.execution.records.call_started(&call.id).await;
         let own = match &target {
-            Target::Declared(_, ToolRunner::Agent { timeout, .. }) => *timeout,
+            Target::Declared(_, ToolRunner::Agent { timeout, .. }, _) => *timeout,
             _ => None,
         };
         let limit = own.map_or(settings.timeout, |own| own.min(settings.timeout));
         let end = match target {
-            Target::Declared(_, tool_runner) => self.run_declared(tool_runner, &shown, call, arguments, limit).await,
-            Target::Member(_, server, member, _) => {
-                let performed = server.call(&member, arguments.clone(), limit, self.execution);
-                performed.await
+            Target::Declared(_, tool_runner, output_schema) => match output_schema.map(Schema::compile).transpose() {
+                Ok(schema) => {
+                    let end = self.run_declared(tool_runner, &shown, call, arguments, limit).await?;
+                    matched(end, "`output_schema`", schema.as_ref())
+                }
+                Err(error) => ToolEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")),
+            },
+            Target::Member(_, server, member) => {
+                let asking = Asking {
+                    permissions: &self.toolset.permissions,
+                    execution: self.execution,
+                    tool: &shown,
+                };
+                server.call(&member, arguments.clone(), limit, &asking).await
             }
         };
-        capped(end, settings.max_result_bytes.get())
+        Ok(capped(end, settings.max_result_bytes.get()))
     }
 
     async fn run_declared(
@@ -167,7 +196,7 @@ impl<'a> ToolSession<'a> {
         call: &ToolCall,
         arguments: &JsonMap,
         limit: Duration,
-    ) -> ToolEnd {
+    ) -> Result<ToolEnd, Box<Question>> {
         let notes = ForwardedNotes {
             notes: Notes::default(),
             tool: shown,
@@ -188,13 +217,18 @@ impl<'a> ToolSession<'a> {
             ToolRunner::Ensemble(runner) => (runner, ensemble::execution(caller, shown, &call.id, arguments)),
         };
         let observed = stopwatch.timeout(Some(limit), runner.execute(execution)).await;
+        if let Ok(Observed::NeedsInput(question)) = &observed
+            && question.permission.is_some()
+        {
+            return Err(Box::new(question.clone()));
+        }
         let left = notes.notes.take_usage();
         let told = match &observed {
             Ok(Observed::Finished(observation)) => observation.usage,
             _ => None,
         };
         self.book(told.or(left).unwrap_or_default());
-        observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), end_of)
+        Ok(observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), end_of))
     }
 
     /// Adds the usage of a tool call to the agent that made the call.
@@ -214,20 +248,36 @@ impl Tools for ToolSession<'_> {
         Box::pin(self.tool_specs())
     }
 
+    fn admit<'c>(&'c self, call: &'c ToolCall) -> BoxFuture<'c, Admission> {
+        let exclusive = self.state().named.get(&call.name).map(Target::settings);
+        Box::pin(self.gate.enter(exclusive.is_some_and(|settings| settings.exclusive)))
+    }
+
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
         Box::pin(async move {
-            let end = self.perform(&call).await;
-            call.ended(end, 0.0)
+            match self.perform(&call).await {
+                Ok(end) => call.ended(end, 0.0),
+                Err(question) => {
+                    self.state().waits_for.get_or_insert(*question);
+                    call
+                }
+            }
         })
     }
 
     fn may_repeat(&self, call: &ToolCall) -> bool {
         let state = self.state();
         match state.named.get(&call.name) {
-            Some(Target::Declared(settings, tool_runner)) => settings.repeatable == Some(true) || tool_runner.goes_on(),
-            Some(Target::Member(settings, _, _, only_reads)) => settings.repeatable.unwrap_or(*only_reads),
+            Some(Target::Declared(settings, tool_runner, _)) => {
+                settings.repeatable == Some(true) || tool_runner.goes_on()
+            }
+            Some(Target::Member(settings, _, member)) => settings.repeatable.unwrap_or(member.only_reads),
             None => true,
         }
+    }
+
+    fn waits_for(&self) -> Option<Question> {
+        self.state().waits_for.clone()
     }
 
     fn take_usage(&self) -> Usage {

@@ -61,6 +61,8 @@ fn tool(permission: Permission) -> Tool {
         permission,
         timeout: Duration::from_secs(5),
         max_result_bytes: NonZeroUsize::new(100).unwrap(),
+        output_schema: None,
+        exclusive: false,
     }
 }
 
@@ -217,7 +219,7 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
 }
 
 #[tokio::test]
-async fn what_is_denied_is_not_offered_and_what_is_asked_for_is_refused_without_anybody() {
+async fn what_is_denied_is_not_offered_and_what_is_asked_for_waits_without_anybody() {
     let runner = Fake::new(Observed::success(JsonMap::new()));
     assert!(toolset(ToolRunner::Script(runner.clone()), Permission::Deny).is_empty());
     let toolset = toolset(ToolRunner::Script(runner.clone()), Permission::Ask);
@@ -225,6 +227,8 @@ async fn what_is_denied_is_not_offered_and_what_is_asked_for_is_refused_without_
     let hand = toolset.for_execution(&execution);
     assert_eq!(hand.specs().await.unwrap().len(), 1);
     let ended = hand.call(call(json!({}))).await;
-    assert!(matches!(ended.end, Some(ToolEnd::Error(error)) if error.contains("denied")));
+    assert_eq!(ended.end, None, "it waits");
+    let question = hand.waits_for().expect("a question");
+    assert_eq!(question.permission.map(|wanted| wanted.tool), Some("t".into()));
     assert!(runner.handed.lock().unwrap().is_empty());
 }

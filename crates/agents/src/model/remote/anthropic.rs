@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::assembly::Assembly;
+use super::attached;
 use super::dialect::{Dialect, sampling};
 use super::failure::reported;
 use super::reply_error::ReplyError;
@@ -165,6 +166,9 @@ fn messages(message: &Message) -> Vec<Value> {
     } else {
         "assistant"
     };
+    if !message.attachments.is_empty() {
+        return vec![json!({"role": role, "content": attached::anthropic(message)})];
+    }
     if message.tool_calls.is_empty() {
         // A message without text is refused.
         let content = if message.content.trim().is_empty() {

@@ -8,6 +8,7 @@ use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use serde_json::Value;
 
 use super::address::Address;
+use super::context_length::is_too_long;
 use super::credentials::{Credentials, key_variable};
 use super::pauses::pause;
 use super::reply_error::ReplyError;
@@ -182,29 +183,13 @@ const FILTERED: [&str; 8] = [
     "safety system",
 ];
 
-/// Words of providers for a request with too many tokens.
-const TOO_LONG: [&str; 12] = [
-    "context_length_exceeded",
-    "context length",
-    "context window",
-    "context size",
-    "exceed_context_size",
-    "prompt is too long",
-    "input is too long",
-    "prompt too long",
-    "too many input tokens",
-    "input token count",
-    "model_max_prompt_tokens_exceeded",
-    "reduce the length of the messages",
-];
-
 /// The cause that a message names, in lower case.
 fn said_kind(said: &str) -> Option<ModelErrorKind> {
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if has(&FILTERED) {
         return Some(ModelErrorKind::Refused);
     }
-    has(&TOO_LONG).then_some(ModelErrorKind::ContextTooLong)
+    is_too_long(said).then_some(ModelErrorKind::ContextTooLong)
 }
 
 fn kind_of(status: StatusCode, headers: &HeaderMap, body: &str, has_schema: bool) -> ModelErrorKind {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::assembly::Assembly;
+use super::attached;
 use super::dialect::{Dialect, names, sampling};
 use super::failure::reported;
 use super::reply_error::ReplyError;
@@ -146,6 +147,9 @@ fn needs_signatures(model: &str) -> bool {
 
 fn messages(message: &Message, needs_signatures: bool) -> Vec<Value> {
     let role = if message.role == Role::User { "user" } else { "model" };
+    if !message.attachments.is_empty() {
+        return vec![json!({"role": role, "parts": attached::gemini(message)})];
+    }
     let mut text = json!({"text": message.content});
     let blocks = message.reasoning.iter().flat_map(|reasoning| &reasoning.blocks);
     if let Some(signature) = blocks.filter_map(|block| block.get(SIGNATURE)).next_back() {

@@ -8,8 +8,10 @@
 mod address;
 mod anthropic;
 mod assembly;
+mod attached;
 mod call_ids;
 mod calls;
+mod context_length;
 mod credentials;
 mod dialect;
 mod failure;
@@ -186,6 +188,7 @@ impl Remote {
         }
         call_ids::fit(&mut request.messages, self.provider.dialect, &profile.model);
         let endpoint = self.endpoint(&profile, dialect)?;
+        attached::check(self.provider.dialect, &request)?;
         let schema = request.output_schema.as_deref();
         let target = endpoint.target(self.provider, &profile, schema.is_some());
         let mut body = dialect.body(&request, schema);

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::assembly::Assembly;
+use super::attached;
 use super::dialect::{Dialect, names, sampling};
 use super::failure::reported;
 use super::frames::Framing;
@@ -91,6 +92,9 @@ fn messages(message: &Message) -> Vec<Value> {
         Role::User => "user",
         Role::Assistant => "assistant",
     };
+    if !message.attachments.is_empty() {
+        return vec![attached::ollama(message)];
+    }
     let mut said = json!({"role": role, "content": message.content});
     if message.tool_calls.is_empty() {
         return vec![said];

@@ -14,11 +14,13 @@ use crate::conversation::event::{
     AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, MessageAdded, Record, RunResumed,
     RunStarted, TurnFinished, TurnStarted,
 };
-use crate::conversation::exchange::{Exchanges, Within};
+use crate::conversation::exchange::Exchanges;
 use crate::conversation::history::HistoryEntry;
 use crate::conversation::part::{EndedParts, PartEnded};
+use crate::conversation::permission::{PermissionDecided, PermissionDecision};
 use crate::conversation::reason::Reason;
 use crate::conversation::standing::{Standing, standing};
+use crate::conversation::within::Within;
 use crate::thread::{Thread, UNKNOWN_FATE, remembered};
 use ensemble_language::data::{Context, Failure, Usage, digest};
 use ensemble_language::ensemble::{AgentKind, Memory, OnError};
@@ -37,6 +39,7 @@ impl ConversationState {
             Event::ExecutionStarted(event) => self.execution_started(event),
             Event::ReplyReceived(event) => self.exchanges(&event.within, |all| all.replied(event)),
             Event::RequestStopped(event) => self.exchanges(&event.within, |all| all.stopped(event)),
+            Event::PermissionDecided(event) => self.permission_decided(event),
             Event::ToolCallStarted(event) => self.exchanges(&event.within, |all| all.call_started(event)),
             Event::ToolCallEnded(event) => self.exchanges(&event.within, |all| all.call_ended(event)),
             Event::AttemptFailed(event) => self.attempt_failed(event),
@@ -240,6 +243,13 @@ impl ConversationState {
             // What an attempt that was cut short has used was used.
             slot.usage = Usage::sum(slot.usage, slot.exchanges.take_usage());
         }
+    }
+
+    fn permission_decided(&mut self, event: &PermissionDecided) {
+        if event.decision == PermissionDecision::Always {
+            Arc::make_mut(&mut self.permitted).insert(event.tool.clone());
+        }
+        self.exchanges(&event.within, |all| all.decided(event));
     }
 
     fn exchanges(&mut self, within: &Within, add: impl FnOnce(&mut Exchanges)) {

@@ -117,6 +117,8 @@ pub struct ConversationState {
     failed: BTreeMap<AgentId, u32>,
     /// The agents that have reached their `max_agent_executions`.
     capped: BTreeSet<AgentId>,
+    /// The tools that somebody has permitted for the rest of the run.
+    permitted: Arc<BTreeSet<Arc<str>>>,
     /// Whether history and warnings are stored.
     keeps_account: bool,
 }
@@ -153,6 +155,7 @@ impl ConversationState {
             excluded: BTreeSet::new(),
             failed: BTreeMap::new(),
             capped: BTreeSet::new(),
+            permitted: Arc::default(),
             keeps_account: true,
             plan,
         }
@@ -219,6 +222,11 @@ impl ConversationState {
     /// The turn that has started and not finished.
     pub fn open_turn(&self) -> Option<&OpenTurn> {
         self.open_turn.as_ref()
+    }
+
+    /// The tools that somebody has permitted for the rest of the run.
+    pub fn permitted(&self) -> &Arc<BTreeSet<Arc<str>>> {
+        &self.permitted
     }
 
     /// The questions of the open turn without an answer, each with the agent that asks.

@@ -45,6 +45,29 @@ fn show(diagnostics: &[Diagnostic]) -> Vec<String> {
 }
 
 #[test]
+fn tools_that_never_run_side_by_side() {
+    let tools = "tools: {a: {script: x, parameters: {type: object}, exclusive: true}, b: {script: x, parameters: {type: object}}}\n";
+    let warned = |tools: &str, most: usize| {
+        format!(
+            "- {{name: a, model: xai/n, tools: [{tools}], max_parallel_tools: {most}}}\n- {{name: z, model: xai/n, tools: [a, b]}}\n"
+        )
+    };
+    let warning = "W034 3:59 `max_parallel_tools: 4` has no effect, because all tools of `a` are exclusive".to_owned();
+    for (used, most, expected) in [
+        ("a", 4, vec![warning]),
+        ("a", 1, vec![]),
+        ("a, b", 4, vec![]),
+        ("", 4, vec![]),
+    ] {
+        assert_eq!(
+            shown(&format!("{}{tools}", warned(used, most))),
+            expected,
+            "{used} {most}"
+        );
+    }
+}
+
+#[test]
 fn tools_that_lead_back_and_tools_that_nobody_uses() {
     let tools = "tools: {a: {agent: a}, b: {agent: b}, c: {agent: c}}\n";
     let llm = |name: &str, tools: &str| format!("- {{name: {name}, model: xai/n, tools: [{tools}]}}\n");

@@ -133,9 +133,12 @@ pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, fi
     for key in ["prompt", "system_prompt"] {
         fields.read(key, findings, text);
     }
+    fields.read("attachments", findings, attachments);
     fields.read("inputs", findings, inputs::given);
     fields.read("tools", findings, |at, findings| tools.uses(at, findings));
-    fields.read("max_iterations", findings, count);
+    for key in ["max_iterations", "max_parallel_tools"] {
+        fields.read(key, findings, count);
+    }
     fields.read("context_window", findings, context_window::read);
     fields.read("conversation", findings, |at, findings| {
         llm_conversation(at, findings);
@@ -242,13 +245,24 @@ fn no_kind(fields: &Fields<'_>, declared: Option<Kind>, findings: &mut Findings)
     }));
 }
 
+/// The keys that only LLM agents have, and `prompt`, which agents with an ensemble have too.
+const LLM_KEYS: [&str; 7] = [
+    "prompt",
+    "system_prompt",
+    "attachments",
+    "context_window",
+    "tools",
+    "max_iterations",
+    "max_parallel_tools",
+];
+
 fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
     let route = fields.at.route();
     let conversation = fields.get("conversation");
     let memory = conversation.is_some_and(|at| at.node.get("memory").is_some());
     let mut places = Vec::new();
     let of_ensembles = |key: &str| kind == Kind::Ensemble && key == "prompt";
-    for key in ["prompt", "system_prompt", "context_window", "tools", "max_iterations"] {
+    for key in LLM_KEYS {
         if fields.get(key).is_some() && !of_ensembles(key) {
             places.push((key, route.key(key)));
         }
@@ -298,6 +312,7 @@ fn llm(
     };
     let prompt = fields.read("prompt", findings, text);
     let system_prompt = fields.read("system_prompt", findings, text);
+    let attachments = fields.read("attachments", findings, attachments);
     let conversation = fields.get("conversation");
     let memory = conversation.and_then(|conversation| llm_conversation(&conversation, findings));
     let used = match fields.get("tools") {
@@ -305,15 +320,25 @@ fn llm(
         None => Some(Vec::new()),
     };
     let max_iterations = fields.read("max_iterations", findings, count);
+    let max_parallel_tools = fields.read("max_parallel_tools", findings, count);
     Some(AgentKind::Llm(Llm {
         model: model?,
         prompt,
         system_prompt,
+        attachments: attachments.unwrap_or_default(),
         memory: memory.unwrap_or_default(),
         context_window: fields.read("context_window", findings, context_window::read),
         tools: used?,
         max_iterations: max_iterations.unwrap_or(Llm::MAX_ITERATIONS),
+        max_parallel_tools: max_parallel_tools.unwrap_or(Llm::MAX_PARALLEL_TOOLS),
     }))
+}
+
+/// `attachments`: paths, which may be templates.
+fn attachments(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
+    let items = at.items("a list of paths", findings)?;
+    let paths: Vec<_> = items.iter().map(|item| reference(item, findings)).collect();
+    paths.into_iter().map(|path| Some(path?.to_string())).collect()
 }
 
 /// `conversation.memory`.

@@ -72,6 +72,7 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
         temperature: fields.read("temperature", findings, |at, f| number_within(at, 0.0, 10.0, f)),
         top_p: fields.read("top_p", findings, |at, f| number_within(at, 0.0, 1.0, f)),
         max_tokens: fields.read("max_tokens", findings, whole),
+        context_window: fields.read("context_window", findings, whole),
         seed: fields.read("seed", findings, seed),
         options: fields.read("options", findings, options).unwrap_or_default(),
         timeout: fields.read("timeout_seconds", findings, seconds),

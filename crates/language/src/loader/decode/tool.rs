@@ -67,6 +67,8 @@ fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<T
         }
         bytes
     });
+    let output_schema = fields.read("output_schema", findings, json::schema);
+    let exclusive = fields.read("exclusive", findings, flag);
     let repeatable = fields.read("repeatable", findings, flag);
     let kind = kind?;
     Some(Tool {
@@ -74,6 +76,8 @@ fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<T
         permission: permission.unwrap_or(kind.default_permission()),
         timeout: timeout.unwrap_or(Tool::TIMEOUT),
         max_result_bytes: max_result_bytes.unwrap_or(Tool::MAX_RESULT_BYTES),
+        output_schema,
+        exclusive: exclusive.unwrap_or_default(),
         repeatable,
         kind,
     })
@@ -88,10 +92,13 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
     )?;
     let at = fields.get(key)?;
     if key == "mcp" {
-        if let Some(parameters) = fields.get("parameters") {
-            let message = "`parameters` is not allowed for a tool with `mcp`";
-            let finding = Finding::error(codes::NOT_FOR_KIND, parameters.key(), message);
-            findings.push(finding.help("the server defines the arguments of its tools"));
+        let of_server = [("parameters", "arguments"), ("output_schema", "results")];
+        for (key, what) in of_server {
+            if let Some(given) = fields.get(key) {
+                let message = format!("`{key}` is not allowed for a tool with `mcp`");
+                let finding = Finding::error(codes::NOT_FOR_KIND, given.key(), message);
+                findings.push(finding.help(format!("the server defines the {what} of its tools")));
+            }
         }
         return mcp(&at, findings).map(ToolKind::Mcp);
     }

@@ -40,13 +40,14 @@ model_profiles:
     temperature: 0.5
     top_p: 1
     max_tokens: 500
+    context_window: 8192
     seed: -7
     timeout_seconds: 10
     retry: {max_attempts: 3, delay_seconds: 0, backoff: linear}
     fallback: quick
 tools:
   look: {description: Looks., script: look.rhai, parameters: {type: object}}
-  review: {agent: reviewer, permission: ask, timeout_seconds: 0.5, max_result_bytes: 10}
+  review: {agent: reviewer, permission: ask, timeout_seconds: 0.5, max_result_bytes: 10, exclusive: true, output_schema: {type: string}}
   team: {ensemble: team.yaml, parameters: {type: object}, permission: deny}
   files: {mcp: {command: [npx, files], env: {A: b, C: {env: D, prefix: e}}, cwd: sub}}
   far: {mcp: {url: "https://far.example/mcp", headers: {Authorization: {env: KEY}}}, permission: allow}
@@ -65,6 +66,7 @@ agents:
     system_prompt: You write.
     tools: [look, files.read, far, look]
     max_iterations: 4
+    max_parallel_tools: 2
     depends_on: [collector]
     dependencies:
       - agent_name: reviewer
@@ -165,6 +167,7 @@ fn the_whole_language_is_read() {
         .collect();
     assert_eq!(used, [("look", None), ("files", Some("read")), ("far", None)]);
     assert_eq!(llm.max_iterations, count(4));
+    assert_eq!(llm.max_parallel_tools, count(2));
     let [first, second, third] = writer.dependencies.as_slice() else {
         panic!("{writer:?}")
     };
@@ -186,14 +189,15 @@ fn the_whole_language_is_read() {
     let tool = |name: &str| it.tool(name).expect("a tool").clone();
     let look = tool("look");
     assert_eq!((look.permission, look.timeout), (Permission::Allow, Tool::TIMEOUT));
-    assert_eq!(look.max_result_bytes, Tool::MAX_RESULT_BYTES);
+    assert_eq!((look.max_result_bytes, look.exclusive), (Tool::MAX_RESULT_BYTES, false));
     assert!(matches!(look.kind, ToolKind::Script { script, .. } if script == "look.rhai"));
     let review = tool("review");
     assert_eq!(
         (review.permission, review.timeout),
         (Permission::Ask, Duration::from_millis(500))
     );
-    assert_eq!(review.max_result_bytes.get(), 10);
+    assert_eq!((review.max_result_bytes.get(), review.exclusive), (10, true));
+    assert_eq!(review.output_schema, Some(json!({"type": "string"})));
     assert_eq!(tool("team").permission, Permission::Deny);
     let files = tool("files");
     assert_eq!(files.permission, Permission::Ask, "a server's tools are its own choice");
@@ -297,6 +301,7 @@ fn every_kind_and_profile_is_read() {
         (real.temperature, real.top_p, real.max_tokens, real.seed),
         (Some(0.5), Some(1.0), Some(500), Some(-7))
     );
+    assert_eq!(real.context_window, Some(8192));
     assert_eq!(
         (real.timeout, real.fallback.as_deref()),
         (Some(Duration::from_secs(10)), Some("quick"))

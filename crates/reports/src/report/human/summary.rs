@@ -2,10 +2,11 @@
 
 use super::{Human, Verbosity};
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, count, duration, executions, used};
-use crate::report::story::place;
+use crate::report::story::{place, word};
 use ensemble_core::conversation::{
     CompletionReason, ConversationState, Record, RunEnded, Unfinished, UnfinishedReason,
 };
+use ensemble_language::data::Question;
 
 /// How many executions have ended, and how many parts of those that have not.
 fn performed(state: &ConversationState) -> String {
@@ -96,9 +97,15 @@ impl Human {
         }
         let mut text = match reason {
             CompletionReason::WaitingForInput => {
-                let asking = state.open_questions().filter_map(|question| question.asked_by);
-                let answers: Vec<String> = asking.map(|agent| format!(" --answer {agent}=…")).collect();
-                format!("  answer with: ensemble resume {id}{}\n", answers.concat())
+                let questions: Vec<Question> = state.open_questions().collect();
+                let answer = |question: &Question| match (&question.permission, &question.asked_by) {
+                    (Some(wanted), _) => Some(format!(" --allow-tool {}", word(&wanted.tool))),
+                    (None, agent) => agent.as_ref().map(|agent| format!(" --answer {agent}=…")),
+                };
+                let answers: String = questions.iter().filter_map(answer).collect();
+                let can_be_denied = questions.iter().any(|question| question.permission.is_some());
+                let or = if can_be_denied { " (or --deny-tool)" } else { "" };
+                format!("  answer with: ensemble resume {id}{answers}{or}\n")
             }
             reason if reason.is_resumable() => format!("  resume with: ensemble resume {id}\n"),
             CompletionReason::AgentFailed => {

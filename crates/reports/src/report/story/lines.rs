@@ -8,7 +8,10 @@ use crate::report::parts::Parts;
 use crate::report::values::value_text;
 use crate::report::wrap::LineWidth;
 use crate::story::{AttemptEnd, Execution, Story, Turn};
-use ensemble_core::conversation::{CompletionReason, Interruption, Record};
+use ensemble_core::conversation::{
+    CompletionReason, DecidedBy, Interruption, PermissionDecided, PermissionDecision, Record,
+};
+use ensemble_core::operator::visible;
 use ensemble_language::data::Context;
 
 /// The indent of every row of an output.
@@ -104,4 +107,18 @@ pub(super) fn given(context: &Context, whole: bool) -> String {
         .map(|(key, value)| format!("{key} = {}", value_text(value, whole)))
         .collect();
     pairs.join(", ")
+}
+
+/// Who decided about a tool call, and how.
+pub(super) fn decision_line(decided: &PermissionDecided) -> String {
+    let how = match decided.decision {
+        PermissionDecision::Once => "permitted once",
+        PermissionDecision::Always => "permitted for the rest of the run",
+        PermissionDecision::Denied => "denied",
+    };
+    let by = match decided.by {
+        DecidedBy::Operator => "whoever was asked",
+        DecidedBy::Option => "an option",
+    };
+    format!("the tool `{}` was {how} by {by}", visible(&decided.tool))
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::html::{Exported, facts};
-use super::lines::{given, words};
+use super::lines::{decision_line, given, words};
 use super::next::next;
 use crate::report::format::{count, duration, kind_of};
 use crate::report::parts::Parts;
@@ -139,6 +139,9 @@ fn execution(run: &Exported, execution: &Execution) -> String {
             fenced(&asked, "json"),
             fenced(&told, "text")
         ));
+    }
+    for decided in &execution.permissions {
+        text.push_str(&format!("- {}\n\n", inline(&decision_line(decided))));
     }
     for attempt in &execution.attempts {
         let number = attempt.attempt;

@@ -15,6 +15,6 @@ pub use estimate::{Estimate, Known, estimate, estimate_document};
 pub use html::{Exported, html};
 pub use json::document;
 pub use markdown::markdown;
-pub(crate) use next::place;
 pub use next::{Driver, Next, next, quoted};
+pub(crate) use next::{place, word};
 pub use text::StoryPrinter;

@@ -3,6 +3,7 @@
 use crate::report::parts::Parts;
 use crate::story::{Progress, Story};
 use ensemble_core::conversation::{CompletionReason, FailedExecution};
+use ensemble_core::operator::visible;
 
 /// The process that executes a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,9 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
         (Driver::Process(_), _) => vec![one("watch it", format!("ensemble runs show {id} --follow"))],
         (_, Progress::Stopped(CompletionReason::WaitingForInput)) => {
             let answers = story.questions().into_iter().map(|(agent, question)| {
+                if let Some(wanted) = &question.permission {
+                    return format!(" --allow-tool {}", word(&wanted.tool));
+                }
                 let answer = question
                     .choices
                     .first()
@@ -42,7 +46,12 @@ pub fn next(story: &Story, driver: Driver) -> Vec<Next> {
                 format!(" --answer {agent}={answer}")
             });
             let answers: String = answers.collect();
-            vec![one("answer with", format!("ensemble resume {id}{answers}"))]
+            let mut ways = vec![one("answer with", format!("ensemble resume {id}{answers}"))];
+            if answers.contains(" --allow-tool ") {
+                let denied = answers.replace(" --allow-tool ", " --deny-tool ");
+                ways.push(one("or deny it with", format!("ensemble resume {id}{denied}")));
+            }
+            ways
         }
         (_, Progress::Stopped(_) | Progress::Open) => vec![one("resume with", format!("ensemble resume {id}"))],
         (_, Progress::Ended(CompletionReason::AgentFailed | CompletionReason::ConditionFailed)) => {
@@ -85,6 +94,11 @@ pub fn quoted(text: &str) -> String {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// A name that somebody else chose, as one word for a shell and for a terminal.
+pub(crate) fn word(name: &str) -> String {
+    quoted(&visible(name))
 }
 
 /// The last turn before the first failed execution.

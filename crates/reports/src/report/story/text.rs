@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::lines::{INDENT, as_written, given, mark, stopped, time, totals, under_way, words};
+use super::lines::{INDENT, as_written, decision_line, given, mark, stopped, time, totals, under_way, words};
 use super::next::{Driver, next, quoted};
 use crate::report::console::{call_line, is_long, result_line};
 use crate::report::context_window;
@@ -244,11 +244,26 @@ impl StoryPrinter {
             let line = format!("    {DIM}read {}{DIM:#}\n", reads.join(", "));
             text.push_str(&self.width.sentences(&line));
         }
+        if let Some(asked) = execution.asked.as_ref().filter(|_| self.whole) {
+            for file in &asked.attachments {
+                let (name, kind) = (self.value(&file["name"]), self.value(&file["mime_type"]));
+                let line = format!("    {DIM}attached: {name} ({kind}, {} bytes){DIM:#}\n", file["size"]);
+                text.push_str(&self.width.sentences(&line));
+            }
+            let system = asked.system.as_ref().map(|text| ("system", text));
+            for (label, said) in system.into_iter().chain([("prompt", &asked.prompt)]) {
+                text.push_str(&self.block(&format!("{DIM}{label}:{DIM:#} {}", said.trim_end())));
+            }
+        }
         for call in &execution.tool_calls {
             self.has_cut |= !self.whole && is_long(call);
             let (called, ended) = (call_line(call, self.whole), result_line(call, self.whole));
             let lines = format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n");
             text.push_str(&self.width.sentences(&lines));
+        }
+        for decided in &execution.permissions {
+            let line = format!("    {DIM}· {}{DIM:#}\n", decision_line(decided));
+            text.push_str(&self.width.sentences(&line));
         }
         for attempt in &execution.attempts {
             let number = attempt.attempt;

@@ -4,18 +4,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use rmcp::ClientHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams,
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientCapabilities,
+    ClientConfig, ClientRequest, CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, PaginatedRequestParams, RequestId,
+    ServerResult,
 };
-use rmcp::service::{NotificationContext, RoleClient, RunningService, ServiceError};
+use rmcp::service::{
+    NotificationContext, Peer, PeerRequestOptions, RequestContext, RoleClient, RunningService, ServiceError,
+};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Address, ServerTool, content, http, stdio};
+use super::elicitation::{Asking, Calls};
+use super::{Address, ServerTool, content, fault, http, stdio};
 use crate::agent::process::Watchdog;
 use crate::agent::process::service::{Service, Stderr};
 use crate::agent::{Execution, Notes};
+use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
 
@@ -28,23 +36,41 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection, and the child process behind it if there is one.
 pub(super) struct Connection {
+    address: Address,
     running: RunningService<RoleClient, Client>,
+    /// The calls that are under way.
+    calls: Calls,
     /// The child process. It is dropped after the connection, whose drop closes the stdin of the child.
     child: Option<Service>,
-    listed: Mutex<Option<Arc<[ServerTool]>>>,
+    listed: Mutex<Option<Arc<[Arc<ServerTool>]>>>,
     /// Has the server announced that its tool list has changed?
     is_stale: Arc<AtomicBool>,
 }
 
-/// The MCP client: it offers no capabilities to the server.
+/// The MCP client: it offers to ask the operator.
 pub(super) struct Client {
     is_stale: Arc<AtomicBool>,
+    calls: Calls,
 }
 
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), us)
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(ElicitationCapability::new().with_form(FormElicitationCapability::new()));
+        ClientConfig::new(capabilities, us)
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            result = self.calls.pass_on(request) => Ok(result),
+        }
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -63,7 +89,9 @@ impl Connection {
         let is_stale = Arc::new(AtomicBool::new(false));
         let client = Client {
             is_stale: Arc::clone(&is_stale),
+            calls: Calls::default(),
         };
+        let calls = client.calls.clone();
         let (running, child) = match address {
             Address::Child { .. } => {
                 let (child, transport) = stdio::start(address, watchdog, execution).await?;
@@ -79,6 +107,7 @@ impl Connection {
                     Ok(Err(error)) => {
                         child.wait_for_stderr().await;
                         child.end().await;
+                        let error = fault::of_handshake(&error, address);
                         return Err(said(format!("the MCP handshake with the server failed: {error}")));
                     }
                     Err(_) => return Err(said(NO_HANDSHAKE.to_owned())),
@@ -88,14 +117,17 @@ impl Connection {
             Address::Http { url, headers } => {
                 let transport = http::transport(url, headers)?;
                 let shaken = tokio::time::timeout_at(deadline, rmcp::serve_client(client, transport)).await;
-                let running = shaken
-                    .map_err(|_| NO_HANDSHAKE.to_owned())?
-                    .map_err(|error| format!("cannot connect to {}: {}", http::shown(url), http::causes(&error)))?;
+                let running = shaken.map_err(|_| NO_HANDSHAKE.to_owned())?.map_err(|error| {
+                    let error = fault::of_handshake(&error, address);
+                    format!("cannot connect to {}: {error}", http::shown(url))
+                })?;
                 (running, None)
             }
         };
         Ok(Self {
+            address: address.clone(),
             running,
+            calls,
             child,
             listed: Mutex::default(),
             is_stale,
@@ -108,29 +140,32 @@ impl Connection {
     }
 
     /// The tool list of the server, with all pages.
-    pub(super) async fn tools(&self, deadline: Instant) -> Result<Arc<[ServerTool]>, String> {
+    pub(super) async fn tools(&self, deadline: Instant) -> Result<Arc<[Arc<ServerTool>]>, String> {
         if !self.is_stale.swap(false, Ordering::Relaxed)
             && let Some(listed) = self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
         {
             return Ok(listed);
         }
         let listed = tokio::time::timeout_at(deadline, self.list()).await;
-        let listed: Arc<[ServerTool]> = match listed {
+        let listed: Arc<[Arc<ServerTool>]> = match listed {
             Ok(Ok(listed)) => listed.into(),
-            Ok(Err(error)) => return Err(self.lost(format!("the server does not list its tools: {error}")).await),
+            Ok(Err(error)) => {
+                let error = fault::of_request(&error, &self.address).unwrap_or_else(|| "it has ended".to_owned());
+                return Err(self.lost(format!("the server does not list its tools: {error}")).await);
+            }
             Err(_) => return Err("the server did not list its tools in time".to_owned()),
         };
         *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listed));
         Ok(listed)
     }
 
-    async fn list(&self) -> Result<Vec<ServerTool>, ServiceError> {
+    async fn list(&self) -> Result<Vec<Arc<ServerTool>>, ServiceError> {
         let mut tools = Vec::new();
         let mut page: Option<PaginatedRequestParams> = None;
         for _ in 0..MOST_PAGES {
             let answer = self.running.list_tools(page).await?;
             tools.extend(answer.tools.into_iter().map(|tool| {
-                ServerTool {
+                Arc::new(ServerTool {
                     only_reads: tool
                         .annotations
                         .and_then(|hints| hints.read_only_hint)
@@ -138,7 +173,8 @@ impl Connection {
                     name: tool.name.as_ref().into(),
                     description: tool.description.map(|text| text.into_owned()).unwrap_or_default(),
                     parameters: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
-                }
+                    output_schema: tool.output_schema.map(Arc::unwrap_or_clone).map(Value::Object),
+                })
             }));
             let Some(cursor) = answer.next_cursor.filter(|_| tools.len() < MOST_TOOLS) else {
                 break;
@@ -150,17 +186,45 @@ impl Connection {
     }
 
     /// Calls a tool. Dropping the future sends a cancellation to the server.
-    pub(super) async fn call(&self, tool: &str, arguments: JsonMap) -> ToolEnd {
-        let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        match self.running.peer().call_tool_once(request).await {
-            Ok(CallToolResponse::Complete(result)) => content::end_of(result),
-            Ok(_) => ToolEnd::Error("the server wants to go on in a way that is not supported here".to_owned()),
-            Err(ServiceError::McpError(error)) => ToolEnd::Error(format!("the server refused: {}", error.message)),
-            Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)) => {
-                ToolEnd::Error(self.lost("the server ended before it answered".to_owned()).await)
+    pub(super) async fn call(
+        &self,
+        tool: &ServerTool,
+        arguments: JsonMap,
+        stopwatch: &Stopwatch,
+        asking: &Asking<'_>,
+    ) -> ToolEnd {
+        let notes = &asking.execution.notes;
+        let questions = self.calls.begin(stopwatch.clone());
+        match questions.during(self.answer(tool, arguments), asking).await {
+            Ok(ServerResult::CallToolResult(result)) => content::end_of(result, tool, notes),
+            Ok(ServerResult::CustomResult(CustomResult(result))) => content::end_of_unknown(&result, tool, notes)
+                .unwrap_or_else(|| ToolEnd::Error("its answer is not what the protocol says".to_owned())),
+            Ok(ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_)) => {
+                ToolEnd::Error("the server wants to go on in a way that is not supported here".to_owned())
             }
-            Err(error) => ToolEnd::Error(format!("the server did not answer as it should: {error}")),
+            Ok(_) => ToolEnd::Error("its answer is not what the protocol says".to_owned()),
+            Err(error) => ToolEnd::Error(match fault::of_request(&error, &self.address) {
+                Some(error) => error,
+                None => self.lost("the server ended before it answered".to_owned()).await,
+            }),
         }
+    }
+
+    /// The answer to a call, as the server gave it.
+    async fn answer(&self, tool: &ServerTool, arguments: JsonMap) -> Result<ServerResult, ServiceError> {
+        let params = CallToolRequestParams::new(tool.name.to_string()).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let peer = self.running.peer();
+        let sent = peer
+            .send_cancellable_request(request, PeerRequestOptions::no_options())
+            .await?;
+        let mut open = Open {
+            peer,
+            id: Some(sent.id.clone()),
+        };
+        let answer = sent.await_response().await;
+        open.id = None;
+        answer
     }
 
     /// Adds the new stderr output of the server to the notes.
@@ -189,6 +253,22 @@ impl Connection {
                 with_stderr(error, child.stderr())
             }
             None => error,
+        }
+    }
+}
+
+/// A request that is not answered; the server is told when nobody waits for the answer any more.
+struct Open<'a> {
+    peer: &'a Peer<RoleClient>,
+    id: Option<RequestId>,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            let cancelled = CancelledNotification::new(CancelledNotificationParam::new(Some(id), None));
+            // Sent at once or, if the queue is full, not at all.
+            let _sent = self.peer.send_notification(cancelled.into()).now_or_never();
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::redirect::Policy;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
@@ -39,7 +41,7 @@ fn client() -> Result<reqwest::Client, String> {
     });
     reqwest::Client::builder()
         .connect_timeout(CONNECT)
-        .redirect(reqwest::redirect::Policy::none())
+        .redirect(redirect_is_an_error())
         .build()
         .map_err(|error| format!("cannot make a client for HTTP: {error}"))
 }
@@ -55,16 +57,37 @@ pub(super) fn shown(url: &str) -> String {
     url.to_string()
 }
 
-/// The error with its causes.
-pub(super) fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
+/// The server is somewhere else, which is told instead of followed: the headers are only for the server in `url`, and
+/// a redirect may turn a message into a request without content.
+#[derive(Debug)]
+pub(super) struct Redirected {
+    to: String,
+    is_same_host: bool,
+}
+
+impl fmt::Display for Redirected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { to, is_same_host } = self;
+        match is_same_host {
+            true => write!(f, "the server redirects to {to}; write that as `url`"),
+            false => write!(
+                f,
+                "the server redirects to {to}, on another host; if the server has moved there, write that as `url`, and if it \
+                 is a login page, give the server a token with `headers`"
+            ),
         }
-        next = cause.source();
     }
-    text
+}
+
+impl Error for Redirected {}
+
+fn redirect_is_an_error() -> Policy {
+    Policy::custom(|attempt| {
+        let host = |url: &reqwest::Url| url.host_str().map(str::to_owned);
+        let redirected = Redirected {
+            to: shown(attempt.url().as_str()),
+            is_same_host: attempt.previous().last().and_then(host) == host(attempt.url()),
+        };
+        attempt.error(redirected)
+    })
 }

@@ -6,6 +6,9 @@
 
 mod connection;
 mod content;
+mod elicitation;
+mod fault;
+mod form;
 mod http;
 mod stdio;
 
@@ -18,6 +21,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use self::connection::Connection;
+pub(super) use self::elicitation::Asking;
 use super::result::timeout_message;
 use crate::agent::Execution;
 use crate::agent::process::Watchdog;
@@ -82,6 +86,8 @@ pub(super) struct ServerTool {
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: Value,
+    /// JSON Schema of its structured results.
+    pub output_schema: Option<Value>,
     /// Whether the server says that the tool changes nothing (`readOnlyHint`).
     pub only_reads: bool,
 }
@@ -119,7 +125,7 @@ impl Servers {
 
 impl Server {
     /// The current tool list of the server. The server is started if it is not running.
-    pub(super) async fn tools(&self, limit: Duration, execution: &Execution) -> Result<Arc<[ServerTool]>, String> {
+    pub(super) async fn tools(&self, limit: Duration, execution: &Execution) -> Result<Arc<[Arc<ServerTool>]>, String> {
         let deadline = Instant::now() + limit;
         let connection = self.connection(deadline, execution).await?;
         let listed = connection.tools(deadline).await;
@@ -127,14 +133,22 @@ impl Server {
         listed
     }
 
-    /// Calls a tool of the server. Dropping the future sends a cancellation to the server.
-    pub(super) async fn call(&self, tool: &str, arguments: JsonMap, limit: Duration, execution: &Execution) -> ToolEnd {
-        let deadline = Instant::now() + limit;
-        let connection = match self.connection(deadline, execution).await {
+    /// Calls a tool of the server, which may ask questions. Dropping the future sends a cancellation to the server.
+    pub(super) async fn call(
+        &self,
+        tool: &ServerTool,
+        arguments: JsonMap,
+        limit: Duration,
+        asking: &Asking<'_>,
+    ) -> ToolEnd {
+        let execution = asking.execution;
+        let stopwatch = execution.stopwatch.inside();
+        let connection = match self.connection(Instant::now() + limit, execution).await {
             Ok(connection) => connection,
             Err(error) => return ToolEnd::Error(error),
         };
-        let end = tokio::time::timeout_at(deadline, connection.call(tool, arguments)).await;
+        let call = connection.call(tool, arguments, &stopwatch, asking);
+        let end = stopwatch.timeout(Some(limit), call).await;
         connection.pass_on(&execution.notes);
         end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)))
     }
