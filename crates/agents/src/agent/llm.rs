@@ -312,15 +312,6 @@ impl LlmRunner {
         }
     }
 
-    /// The correction request, with the schema: a server may have ignored the one that was sent with the request.
-    fn correction(&self, errors: &str) -> String {
-        let text = correction(errors);
-        match &self.schema {
-            Some((_, schema)) => format!("{text}\n\nThe schema is:\n{schema}"),
-            None => text,
-        }
-    }
-
     /// Runs one round; its usage and warnings go into the notes of the execution, and its iterations to what was said.
     async fn round(
         &self,
