@@ -124,7 +124,7 @@ pub enum FailureKind {
     Model,
     /// The model refused to answer, or a content filter stopped it.
     Refusal,
-    /// The reply of the model was cut off at its token limit and does not match the schema.
+    /// The reply of the model was cut off at its token limit, or the token budget of the run is used up.
     MaxTokens,
     /// The model still called tools in its last allowed request.
     MaxIterations,

@@ -98,10 +98,11 @@ impl Cause {
             Self::Tools(_) => FailureKind::Unavailable,
             Self::Refused(_) => FailureKind::Refusal,
             Self::MaxTurnRequests(_) => FailureKind::MaxIterations,
+            Self::UsedUp(_) => FailureKind::MaxTokens,
             Self::NotEnded => FailureKind::Cancelled,
             Self::Waits(_) => FailureKind::Unavailable,
             Self::Mismatch(_) => FailureKind::Schema,
-            Self::Model(_) | Self::ContextTooLong(_) | Self::UsedUp(_) | Self::NothingSaid => FailureKind::Model,
+            Self::Model(_) | Self::ContextTooLong(_) | Self::NothingSaid => FailureKind::Model,
         }
     }
 
