@@ -46,9 +46,13 @@ fn failed(result: &Value) -> usize {
 
 #[test]
 fn many_agents_of_one_turn_share_the_pace_that_a_provider_allows() {
-    for headers in [&[][..], &[("retry-after", "1")]] {
+    for (headers, more) in [
+        (&[][..], ""),
+        (&[("retry-after", "1")], ""),
+        (&[("retry-after", "1")], ", retry: {max_attempts: 1}"),
+    ] {
         let server = limited(40, headers);
-        let result = run(&crowd(120, &server.url(), ""));
+        let result = run(&crowd(120, &server.url(), more));
         assert_eq!(
             (failed(&result), &result["completion_reason"]),
             (0, &"completed".into())

@@ -152,7 +152,7 @@ impl Remote {
         let mut warnings = Vec::new();
         loop {
             let mut sent = Cow::Borrowed(body);
-            let mut quirks = self.network.quirks().get(&server).cloned().unwrap_or_default();
+            let quirks = self.network.quirks().get(&server).cloned().unwrap_or_default();
             if quirks != Quirks::default() {
                 quirks.apply(sent.to_mut());
             }
@@ -163,13 +163,18 @@ impl Remote {
                 Ok(response) => return Ok((response, warnings)),
                 Err(refusal) => refusal,
             };
-            // What is learned is never forgotten, so this ends.
-            let learned = refusal.said.as_ref().and_then(|said| quirks.learn(&sent, said));
-            let Some(warning) = learned else {
+            let Some(said) = &refusal.said else {
                 return Err(refusal.error);
             };
-            warnings.extend(warning);
-            self.network.quirks().insert(server.clone(), quirks);
+            let mut known = self.network.quirks();
+            let known = known.entry(server.clone()).or_default();
+            // Another request may have learned in the meantime. What is learned is never forgotten, so this ends.
+            if *known == quirks {
+                match known.learn(&sent, said) {
+                    Some(warning) => warnings.extend(warning),
+                    None => return Err(refusal.error),
+                }
+            }
         }
     }
 
