@@ -13,6 +13,7 @@ mod program {
     mod completing;
     mod context_window;
     mod continue_and_fork;
+    mod continuing;
     mod edited;
     mod edited_inputs;
     mod explain;

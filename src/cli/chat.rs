@@ -16,6 +16,7 @@ use super::shown::{showing_by, verbosity};
 use super::surroundings::Surroundings;
 use super::{exit, given};
 use ensemble_core::conversation::RunEnded;
+use ensemble_language::data::Context;
 use ensemble_reports::report::{ConsoleWriter, Human};
 use ensemble_runs::{EnsembleRef, Prepared, Ready, RunOptions, Runs};
 
@@ -39,7 +40,7 @@ Each line is a message. For a message of several lines, write \"\"\" before and 
   /help   show this help
   /bye    end the chat, as Ctrl-D does
 Arrow keys edit the message and recall earlier ones. Ctrl-C clears the message.
-While an agent answers, Ctrl-C stops the answer and the conversation; `ensemble resume` continues it.
+While an agent answers, Ctrl-C stops the answer; your message stays, and the next one continues the chat.
 ";
 
 /// `ensemble chat`.
@@ -94,7 +95,7 @@ async fn continue_run(
     if recorded.journal.is_torn {
         warn_incomplete_record(recorded.run.folder(), surroundings);
     }
-    Ok(held.continue_with("", options)?)
+    Ok(held.continue_with("", Context::default(), options)?)
 }
 
 /// The source of messages: a person at the terminal, or a file or program at standard input.
@@ -179,10 +180,11 @@ impl ChatInput {
 }
 
 impl Messages for ChatInput {
-    /// A person at the terminal can continue after a failure too.
+    /// A person at the terminal can continue after a failure, a time-out, and an answer that was stopped, too.
     fn next<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
         Box::pin(async move {
-            if ended.completion_reason.is_resumable() {
+            let is_cut = ended.completion_reason.is_resumable();
+            if is_cut && !(self.is_prompted && ended.completion_reason.is_continuable()) {
                 return None;
             }
             self.message().await

@@ -9,7 +9,7 @@ use super::args::{DrivingArgs, Output, ShowingArgs};
 use super::error::CliError;
 use super::surroundings::Surroundings;
 use super::{exit, signals};
-use ensemble_core::conversation::{CompletionReason, ConversationState, RunEnded};
+use ensemble_core::conversation::{Canceller, CompletionReason, ConversationState, RunEnded};
 use ensemble_language::diagnostic::Severity;
 use ensemble_language::source::Route;
 use ensemble_reports::report::story::quoted;
@@ -77,7 +77,12 @@ pub(super) async fn drive(ready: Ready, mut messages: impl Messages, ending: End
     let mut signals = signals::listen();
     let run = ready.begin().await?;
     signals.of_run(run.id());
-    while let Some(ended) = ended(&run, &mut signals).await {
+    let mut is_terminated = false;
+    while let Some(ended) = ended(&run, &mut signals, &mut is_terminated).await {
+        if is_terminated {
+            break;
+        }
+        signals.are_dealt_with();
         let text = tokio::select! {
             text = messages.next(&ended) => text,
             _ = signals.next() => None,
@@ -99,11 +104,14 @@ pub(super) async fn drive(ready: Ready, mut messages: impl Messages, ending: End
 
 /// Waits for the end of the conversation; a signal cancels it. `None`: the run stopped with an error, which its end
 /// contains.
-async fn ended(run: &ensemble_runs::Run, signals: &mut signals::Signals) -> Option<RunEnded> {
+async fn ended(run: &ensemble_runs::Run, signals: &mut signals::Signals, is_terminated: &mut bool) -> Option<RunEnded> {
     loop {
         tokio::select! {
             ended = run.outcome() => return ended.ok(),
-            by = signals.next() => run.cancel(by),
+            by = signals.next() => {
+                *is_terminated |= by == Canceller::Signal;
+                run.cancel(by);
+            }
         }
     }
 }

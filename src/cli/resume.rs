@@ -36,7 +36,7 @@ pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
             return Ok(ending.show(&recorded.state, &recorded.prepared));
         }
         if !args.showing.quiet {
-            note_changes(recorded, surroundings);
+            note_changes(recorded, "resume", surroundings);
         }
         drive(held.resume(options)?, QueuedMessages::default(), ending).await
     })
@@ -47,33 +47,43 @@ pub(super) fn continue_run(args: &ContinueArgs, surroundings: &Surroundings) -> 
     let showing = showing(&args.showing, surroundings);
     let runs = surroundings.runs_with(&showing.operator);
     let options = given::options(&args.answering, &args.driving, showing, surroundings)?;
+    let mut options = given::with_set(options, &args.set)?;
+    let set = std::mem::take(&mut options.context);
     let ending = Ending::new(&args.driving, &args.showing, surroundings);
+    let messages: QueuedMessages = args.then.iter().map(|text| text.as_str().into()).collect();
     block_on(async {
         let held = runs.hold(args.run.as_deref()).await?;
         let recorded = held.recorded();
         if recorded.journal.is_torn {
             warn_incomplete_record(recorded.run.folder(), surroundings);
         }
-        let message = given::text(&args.message, surroundings);
-        let messages: QueuedMessages = args.then.iter().map(|text| text.as_str().into()).collect();
         // The error that the run has not ended comes before other errors.
-        let ready = match message {
-            Ok(message) => held.continue_with(message, options)?,
-            Err(_) if !recorded.has_ended() => held.continue_with("", options)?,
-            Err(error) => return Err(error),
+        let message = match given::text(&args.message, surroundings) {
+            Err(error) if recorded.can_continue() => return Err(error),
+            message => message.unwrap_or_default(),
         };
-        drive(ready, messages, ending).await
+        if let Some(file) = &args.ensemble {
+            drop(held);
+            let run = args.run.as_deref();
+            let fork = runs.continue_edited(run, file, message, set, options).await?;
+            print_changes(fork.edited.as_ref(), &args.showing, surroundings);
+            return drive(fork.ready, messages, ending).await;
+        }
+        if !args.showing.quiet && recorded.can_continue() {
+            note_changes(recorded, "continue", surroundings);
+        }
+        drive(held.continue_with(message, set, options)?, messages, ending).await
     })
 }
 
 /// Prints a note if the file has other agents than the recorded copy, which the run uses.
-fn note_changes(recorded: &RecordedRun, surroundings: &Surroundings) {
+fn note_changes(recorded: &RecordedRun, command: &str, surroundings: &Surroundings) {
     let Some((file, changes)) = recorded.changed_file(&surroundings.project) else {
         return;
     };
     let id = recorded.run.id();
     surroundings.print_err(&format!(
-        "note: {file} has changed since the run started ({changes}); the run continues with its recorded copy\n  to continue with the file: ensemble resume {id} --ensemble {file}\n"
+        "note: {file} has changed since the run started ({changes}); the run continues with its recorded copy\n  to continue with the file: ensemble {command} {id} --ensemble {file}\n"
     ));
 }
 

@@ -1,5 +1,6 @@
-//! Ctrl-C and SIGTERM: the first signal cancels the run, the second ends the process at once.
+//! Ctrl-C and SIGTERM: a signal cancels the run, and another one before the run has ended ends the process at once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -11,6 +12,8 @@ use ensemble_core::store::RunId;
 /// The signals of the process since this value was created.
 pub(super) struct Signals {
     received: UnboundedReceiver<Canceller>,
+    /// Whether a signal was received that has not been dealt with. Then the next one ends the process.
+    is_pending: Arc<AtomicBool>,
     /// The run whose child processes are killed when the process ends at once.
     run: Arc<OnceLock<RunId>>,
 }
@@ -21,7 +24,12 @@ impl Signals {
         let _ = self.run.set(run.clone());
     }
 
-    /// Waits for the first signal, which is returned once. The second signal ends the process.
+    /// The signals so far have been dealt with: the next one does not end the process.
+    pub(super) fn are_dealt_with(&self) {
+        self.is_pending.store(false, Ordering::Relaxed);
+    }
+
+    /// Waits for a signal, which is returned once. Another signal before the first one is dealt with ends the process.
     pub(super) async fn next(&mut self) -> Canceller {
         match self.received.recv().await {
             Some(by) => by,
@@ -46,8 +54,10 @@ pub(super) fn listen() -> Signals {
     use tokio::signal::unix::{SignalKind, signal};
     let (sender, received) = unbounded_channel();
     let run = Arc::new(OnceLock::new());
+    let is_pending = Arc::new(AtomicBool::new(false));
     let signals = Signals {
         received,
+        is_pending: Arc::clone(&is_pending),
         run: Arc::clone(&run),
     };
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
@@ -56,12 +66,12 @@ pub(super) fn listen() -> Signals {
     };
     fail_instead_of_dying();
     tokio::spawn(async move {
-        for already in [false, true] {
+        loop {
             let by = tokio::select! {
                 _ = interrupt.recv() => Canceller::Keyboard,
                 _ = terminate.recv() => Canceller::Signal,
             };
-            if already {
+            if is_pending.swap(true, Ordering::Relaxed) {
                 leave(run.get(), &by);
             }
             let _ = sender.send(by);
@@ -99,6 +109,7 @@ pub(super) fn listen() -> Signals {
     });
     Signals {
         received,
+        is_pending: Arc::default(),
         run: Arc::default(),
     }
 }

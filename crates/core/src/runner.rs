@@ -154,6 +154,9 @@ pub struct Left {
     pub stderr: String,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+    /// LLM: the request under way when the runner was stopped: the messages that were new to the model, and what was used
+    /// since the last record.
+    pub stopped: Option<(Iteration, Usage)>,
     /// LLM: the usage until the runner was stopped, for the case that there is no [`Observation`].
     pub usage: Option<Usage>,
 }
@@ -187,6 +190,11 @@ impl Notes {
     pub fn book(&self, usage: Usage) {
         let mut left = self.lock();
         left.usage = Some(left.usage.unwrap_or_default() + usage);
+    }
+
+    /// Keeps the request that is stopped.
+    pub fn keep_stopped(&self, iteration: Iteration, used: Usage) {
+        self.lock().stopped = Some((iteration, used));
     }
 
     /// Takes the usage.

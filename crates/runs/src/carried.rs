@@ -71,6 +71,7 @@ fn latest(ensemble: &Ensemble, first: &Context, kept: &[Record], set: &Context) 
     let mut now = first.clone();
     let earlier = kept.iter().filter_map(|record| match &record.event {
         Event::ContextSet(values) => Some(values),
+        Event::MessageAdded(message) => Some(&message.set),
         _ => None,
     });
     let later = earlier.chain([set]).flat_map(Context::iter);

@@ -98,7 +98,7 @@ pub enum RunError {
     #[error("ensembles contain ensembles more than {0} deep")]
     TooDeep(usize),
     /// Only a run that has ended can be continued.
-    #[error("run {0} has not ended, and only an ended run can be continued")]
+    #[error("run {0} has not ended or waits for an answer, and only an ended run can be continued")]
     NotEnded(RunId),
     /// A run that has ended cannot be resumed.
     #[error("run {0} has ended, so there is nothing to resume")]

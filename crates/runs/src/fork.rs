@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::input::Answers;
 use ensemble_agents::agent::process::kill_leftovers;
-use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, Record, RunStarted, Start};
+use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, MessageAdded, Record, RunStarted, Start};
 use ensemble_core::executor::Clock;
 use ensemble_core::store::RunId;
 use ensemble_language::data::Context;
@@ -67,6 +67,8 @@ struct Fork {
     reuse: Reusable,
     set: Given,
     messages: Vec<Arc<str>>,
+    /// The message with which the fork goes on.
+    says: Option<Arc<str>>,
 }
 
 impl Fork {
@@ -119,6 +121,7 @@ impl Runs {
                 texts: std::mem::take(&mut options.texts),
             },
             messages: Vec::new(),
+            says: None,
             origin,
         };
         self.forked(fork, options)
@@ -163,6 +166,7 @@ impl Runs {
         let reuse = reusable(&origin, turn, is_out, Some(repeated))?;
         let fork = Fork {
             messages: messages(&records[at..]),
+            says: None,
             kept,
             turn: turn - 1,
             repeats: Some(repeats.into()),
@@ -215,6 +219,52 @@ impl Runs {
             reuse,
             set: Given::default(),
             messages: Vec::new(),
+            says: None,
+            origin,
+        };
+        let mut forked = self.forked(fork, options)?;
+        forked.ready.held = Some(lease);
+        Ok(forked)
+    }
+
+    /// Makes a new run ready that goes on from the end of another with a user message, decided by an edited ensemble, and
+    /// with the values of `set` in its context and in place of its inputs.
+    ///
+    /// # Errors
+    /// There is no such run, it has not ended or waits for input, or the ensemble or an agent cannot run.
+    pub async fn continue_edited(
+        &self,
+        which: impl Into<WhichRun>,
+        edited: &str,
+        message: impl Into<Arc<str>>,
+        set: Context,
+        mut options: RunOptions,
+    ) -> Result<ReadyFork, RunError> {
+        let run = self.find(which).await?;
+        let lease = run.lease().await?;
+        let origin = RecordedRun::read(run, self.project()).await?;
+        if !origin.can_continue() {
+            return Err(RunError::NotEnded(origin.run.id().clone()));
+        }
+        let text = self.text(&origin, Some(edited)).await?;
+        let kept = origin.journal.records.clone();
+        let turn = origin
+            .state
+            .open_turn()
+            .map_or(origin.state.turn_count(), |open| open.turn);
+        check_agents(&kept, &text.prepared, turn)?;
+        let fork = Fork {
+            kept,
+            turn,
+            repeats: None,
+            text,
+            reuse: Reusable::default(),
+            set: Given {
+                values: set,
+                texts: std::mem::take(&mut options.texts),
+            },
+            messages: Vec::new(),
+            says: Some(message.into()),
             origin,
         };
         let mut forked = self.forked(fork, options)?;
@@ -269,7 +319,10 @@ impl Runs {
                 }
             });
         }
-        let set = (!set.is_empty()).then_some(Event::ContextSet(set));
+        let set = match fork.says {
+            Some(text) => Some(Event::MessageAdded(MessageAdded { text, set })),
+            None => (!set.is_empty()).then_some(Event::ContextSet(set)),
+        };
         let shared = fork.kept.len() as u64 - 1;
         // What the run before did not decide by its own text and inputs, this one does not, either.
         let given = match fork.text.edited.is_some() || set.is_some() {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record, RunStarted};
 use ensemble_core::store::{Journal, StoredRun};
-use ensemble_language::data::digest;
-use ensemble_language::ensemble::OnResume;
+use ensemble_language::data::{Context, digest};
+use ensemble_language::ensemble::{Ensemble, OnResume};
 use ensemble_language::loader::{self, Changes};
 use ensemble_language::source::Source;
 
+use crate::carried::carry_over;
 use crate::error::RunError;
+use crate::inputs::Given;
 use crate::prepare::{Prepared, prepare, prepare_text};
 use crate::project::Project;
 
@@ -56,6 +58,27 @@ impl RecordedRun {
     pub fn has_ended(&self) -> bool {
         let ended = self.state.ended();
         ended.is_some_and(|ended| !ended.completion_reason.is_resumable())
+    }
+
+    /// Can a message continue the run?
+    pub fn can_continue(&self) -> bool {
+        let ended = self.state.ended();
+        ended.is_some_and(|ended| ended.completion_reason.is_continuable())
+    }
+
+    /// The values that a message sets, for this ensemble: inputs match their schemas, and other names stand in the context.
+    ///
+    /// # Errors
+    /// A value does not match its input, or a name is unknown.
+    pub(crate) fn values_to_set(&self, ensemble: &Ensemble, set: &Given) -> Result<Context, RunError> {
+        if set.values.is_empty() {
+            return Ok(Context::default());
+        }
+        let before = self.started()?;
+        let context = self.state.context();
+        let known = |name: &str| context.get(name).is_some() && before.inputs.get(name).is_none();
+        let carried = carry_over(ensemble, before, &self.journal.records, set, known);
+        Ok(carried.map_err(RunError::Inputs)?.set)
     }
 
     /// Agents of the open turn whose success does not prove that what they said still holds.

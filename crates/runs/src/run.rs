@@ -202,10 +202,10 @@ impl Run {
     /// end. Waits for the end of the conversation if it goes on.
     ///
     /// # Errors
-    /// The conversation waits for input, was interrupted, or its log failed.
+    /// The conversation waits for input, or its log failed.
     pub async fn say(&self, text: impl Into<Arc<str>>) -> Result<(), RunError> {
         let ended = self.outcome().await?;
-        if ended.completion_reason.is_resumable() {
+        if !ended.completion_reason.is_continuable() {
             return Err(RunError::NotEnded(self.id().clone()));
         }
         let mut leg = self.leg.clone();
@@ -292,7 +292,10 @@ impl Driven {
             // What was cancelled before the message was said is over.
             while executor.interruptions.try_recv().is_ok() {}
             channels.leg.send_replace(Leg::Open);
-            let said = Event::MessageAdded(MessageAdded { text });
+            let said = Event::MessageAdded(MessageAdded {
+                text,
+                ..MessageAdded::default()
+            });
             executor.commit(&mut self.state, said).await?;
         }
     }

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ensemble_agents::agent::process::kill_leftovers;
 use ensemble_core::conversation::{Event, MessageAdded, Record, RunResumed};
 use ensemble_core::executor::Clock;
 use ensemble_core::store::{Lease, RunId, RunStore, StoreError, StoredRun};
+use ensemble_language::data::Context;
 use ensemble_language::source::Source;
 
 use crate::error::RunError;
@@ -270,7 +272,8 @@ impl Runs {
         message: impl Into<Arc<str>>,
         options: RunOptions,
     ) -> Result<Run, RunError> {
-        self.hold(which).await?.continue_with(message, options)?.begin().await
+        let held = self.hold(which).await?;
+        held.continue_with(message, Context::default(), options)?.begin().await
     }
 
     /// The file of an ensemble, for a person who is in the caller's folder.
@@ -300,16 +303,32 @@ impl HeldRun {
         self.go_on(first, options)
     }
 
-    /// Makes a run that has ended ready to go on with a user message.
+    /// Makes a run that has ended ready to go on with a user message, and with the values of `set` in its context and in
+    /// place of its inputs. The turn that is open in a run that was cancelled or timed out is abandoned.
     ///
     /// # Errors
-    /// The run has not ended, an agent cannot run, or an option does not fit the ensemble.
-    pub fn continue_with(self, message: impl Into<Arc<str>>, options: RunOptions) -> Result<Ready, RunError> {
-        if !self.recorded.has_ended() {
+    /// The run has not ended or waits for input, an agent cannot run, or an option or a value does not fit the ensemble.
+    pub fn continue_with(
+        self,
+        message: impl Into<Arc<str>>,
+        set: Context,
+        mut options: RunOptions,
+    ) -> Result<Ready, RunError> {
+        if !self.recorded.can_continue() {
             return Err(RunError::NotEnded(self.recorded.run.id().clone()));
         }
-        let first = Event::MessageAdded(MessageAdded { text: message.into() });
-        self.go_on(first, options)
+        let set = Given {
+            values: set,
+            texts: std::mem::take(&mut options.texts),
+        };
+        let set = self
+            .recorded
+            .values_to_set(self.recorded.prepared.plan.ensemble(), &set)?;
+        if self.recorded.state.open_turn().is_some() {
+            kill_leftovers(&self.recorded.started()?.run_id);
+        }
+        let text = message.into();
+        self.go_on(Event::MessageAdded(MessageAdded { text, set }), options)
     }
 
     fn go_on(self, first: Event, options: RunOptions) -> Result<Ready, RunError> {

@@ -132,6 +132,12 @@ pub(crate) struct ContinueArgs {
     /// Add this message when the conversation has ended again, and continue; can be repeated
     #[arg(long = "then", value_name = "TEXT", action = ArgAction::Append)]
     pub then: Vec<String>,
+    /// Set an input or a value of the context; the value is JSON, or a text
+    #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
+    pub set: Vec<String>,
+    /// Continue with this ensemble instead of the recorded one, in a new run
+    #[arg(long, value_name = "FILE|NAME", add = completing::ensembles())]
+    pub ensemble: Option<String>,
     /// Answers and models.
     #[command(flatten)]
     pub answering: AnsweringArgs,

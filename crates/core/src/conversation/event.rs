@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::CompletionReason;
 use super::end::ExecutionEnd;
-use super::exchange::{ReplyReceived, ToolCallEnded, ToolCallStarted};
+use super::exchange::{ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
 use super::interruption::Interruption;
 use super::part::PartEnded;
 use super::permission::PermissionDecided;
@@ -53,6 +53,8 @@ pub enum Event {
     ReplyReceived(Box<ReplyReceived>),
     /// Somebody decided whether a tool may be called.
     PermissionDecided(Box<PermissionDecided>),
+    /// A request to a model was stopped with the run.
+    RequestStopped(Box<RequestStopped>),
     /// A tool is about to be called.
     ToolCallStarted(Box<ToolCallStarted>),
     /// A tool call ended.
@@ -136,10 +138,13 @@ pub struct RunResumed {
 }
 
 /// A user message after the end of the conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct MessageAdded {
     /// The message. It is the input from now on.
     pub text: Arc<str>,
+    /// Values that are set with it in the context, and in place of inputs of the run.
+    #[serde(default, skip_serializing_if = "Context::is_empty")]
+    pub set: Context,
 }
 
 /// The decision which agents run in a turn, and why other agents do not run.
@@ -431,6 +436,7 @@ impl Event {
             Self::ExecutionStarted(_) => "execution_started",
             Self::ReplyReceived(_) => "reply_received",
             Self::PermissionDecided(_) => "permission_decided",
+            Self::RequestStopped(_) => "request_stopped",
             Self::ToolCallStarted(_) => "tool_call_started",
             Self::ToolCallEnded(_) => "tool_call_ended",
             Self::AttemptFailed(_) => "attempt_failed",

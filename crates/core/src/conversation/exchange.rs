@@ -25,6 +25,18 @@ pub struct ReplyReceived {
     pub usage: Usage,
 }
 
+/// A request to a model was stopped with the run, before its reply was complete.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestStopped {
+    /// Where.
+    #[serde(flatten)]
+    pub within: Within,
+    /// The messages that were new to the model.
+    pub iteration: Iteration,
+    /// What was used since the previous record of the attempt.
+    pub usage: Usage,
+}
+
 /// A tool is about to be called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallStarted {
@@ -57,6 +69,8 @@ pub struct Exchange {
     pub started: BTreeSet<Arc<str>>,
     /// The decisions about calls, by the ids of the calls.
     pub decided: BTreeMap<Arc<str>, PermissionDecision>,
+    /// The request that was stopped with the run. It is sent again if the execution goes on.
+    pub stopped: Option<Iteration>,
     /// What the recorded replies, and the calls that ended, have used since the attempt began.
     pub usage: Usage,
 }
@@ -93,6 +107,7 @@ impl Exchanges {
         if let Some(previous) = exchange.iterations.last_mut() {
             previous.completed_at = previous.completed_at.or(event.iteration.started_at);
         }
+        exchange.stopped = None;
         exchange.iterations.push(event.iteration.clone());
         exchange.usage = exchange.usage + event.usage;
     }
@@ -101,6 +116,13 @@ impl Exchanges {
     pub fn decided(&mut self, event: &PermissionDecided) {
         let exchange = self.0.entry(event.within.key()).or_default();
         exchange.decided.insert(event.call.clone(), event.decision);
+    }
+
+    /// Adds a request that was stopped.
+    pub fn stopped(&mut self, event: &RequestStopped) {
+        let exchange = self.0.entry(event.within.key()).or_default();
+        exchange.stopped = Some(event.iteration.clone());
+        exchange.usage = exchange.usage + event.usage;
     }
 
     /// Adds the start of a call.
@@ -134,6 +156,11 @@ impl Exchanges {
         let own = self.0.remove(&(part.cloned(), Vec::new()));
         self.0.retain(|(of, _), _| of.as_ref() != part);
         own.map_or_else(Vec::new, |exchange| exchange.iterations)
+    }
+
+    /// Removes the request of the execution itself that was stopped, and returns it.
+    pub fn take_stopped(&mut self) -> Option<Iteration> {
+        self.0.get_mut(&(None, Vec::new()))?.stopped.take()
     }
 
     /// Takes what the records so far have used; it counts once.

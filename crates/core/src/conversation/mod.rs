@@ -27,7 +27,7 @@ pub use event::{
     InputRequested, MessageAdded, NotRun, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted, Start,
     TurnFinished, TurnStarted, Waiting,
 };
-pub use exchange::{Exchange, Exchanges, ReplyReceived, ToolCallEnded, ToolCallStarted};
+pub use exchange::{Exchange, Exchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
 pub use given::RunValue;
 pub use history::HistoryEntry;
 pub use interruption::{Canceller, Interruption};
@@ -39,6 +39,6 @@ pub use result::{RunResult, usage_by_agent};
 pub(crate) use standing::{DependencyFact, Unfulfilled, dependency_fact, is_unseen};
 pub use standing::{Standing, standing};
 pub(crate) use state::AGENT_REQUESTS;
-pub use state::{AgentState, ConversationState, OpenExecution, OpenTurn, Slot};
+pub use state::{AgentState, ConversationState, LaterMessage, OpenExecution, OpenTurn, Slot};
 pub use unfinished::{Unfinished, UnfinishedParts, UnfinishedReason};
 pub use within::Within;

@@ -60,6 +60,11 @@ impl CompletionReason {
         matches!(self, Self::TokenBudget | Self::MaxAgentExecutions | Self::MaxTotalTurns)
     }
 
+    /// Whether a message can continue the run. A run that waits for an answer needs the answer first.
+    pub fn is_continuable(self) -> bool {
+        self != Self::WaitingForInput
+    }
+
     /// Whether `resume` can continue the run. This is the case only if the last turn is still open.
     pub fn is_resumable(self) -> bool {
         matches!(self, Self::Cancelled | Self::Timeout | Self::WaitingForInput)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
-use super::{ConversationState, OpenExecution};
+use super::{ConversationState, LaterMessage, MessageAdded, OpenExecution};
 use ensemble_language::data;
 
 /// The JSON result of a run, computed from its state.
@@ -45,9 +45,28 @@ impl Serialize for RunResult<'_> {
         map.serialize_entry("warnings", &warnings)?;
         map.serialize_entry("simulated", &started.map(|started| &started.simulated))?;
         map.serialize_entry("input", state.input())?;
+        map.serialize_entry("messages", &Messages(state))?;
         map.serialize_entry("inputs", &**state.inputs())?;
         map.serialize_entry("initial_context", &started.map(|started| &started.context))?;
         map.end()
+    }
+}
+
+/// The first input and the user messages after it, each with the turn that it follows.
+struct Messages<'a>(&'a ConversationState);
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let later = self.0.messages();
+        let first = self.0.started().map(|started| LaterMessage {
+            message: MessageAdded {
+                text: started.input.clone(),
+                ..MessageAdded::default()
+            },
+            after_turn: 0,
+            ended: None,
+        });
+        serializer.collect_seq(first.iter().chain(later))
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use super::{Executor, Pace};
 use crate::conversation::{
     AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested,
-    Interruption, OpenExecution, PartEnded, Record, Slot, Within,
+    Interruption, OpenExecution, PartEnded, Record, RequestStopped, Slot, Within,
 };
 use crate::log::{CommitError, SyncPoint};
 use crate::runner::{
@@ -165,6 +165,7 @@ impl Executor<'_> {
                 Wake::Interrupted(cause) => {
                     running.futures.clear();
                     self.log_records(state, None, &mut running).await?;
+                    self.log_stopped(state, &running.attempts).await?;
                     drop(running);
                     return self.commit(state, Event::Interrupted(cause)).await;
                 }
@@ -197,6 +198,31 @@ impl Executor<'_> {
         for logged in waiting {
             // An execution that was stopped does not wait any more.
             let _is_stopped = logged.send(());
+        }
+        Ok(())
+    }
+
+    /// Commits the requests to models that were stopped with the run.
+    async fn log_stopped(&mut self, state: &mut ConversationState, attempts: &[Attempt]) -> Result<(), CommitError> {
+        for agent in queue(state) {
+            let latest = attempts.iter().rfind(|attempt| attempt.agent == agent);
+            let stopped = latest.and_then(|attempt| attempt.notes.take().stopped);
+            let (Some((iteration, usage)), Some(slot)) = (stopped, slot(state, agent)) else {
+                continue;
+            };
+            let within = Within {
+                turn: state.turn_count() + 1,
+                agent: slot.start.agent.clone(),
+                execution: slot.start.execution,
+                attempt: slot.attempt,
+                ..Within::default()
+            };
+            let event = RequestStopped {
+                within,
+                iteration,
+                usage,
+            };
+            self.commit(state, Event::RequestStopped(Box::new(event))).await?;
         }
         Ok(())
     }
@@ -357,10 +383,13 @@ impl Executor<'_> {
             self.commit(state, Event::PartEnded(Box::new(PartEnded::clone(part))))
                 .await?;
         }
-        let observation = Observation {
+        let mut observation = Observation {
             usage: observation.usage.or(left.usage.take()),
             ..observation
         };
+        observation
+            .exchange
+            .extend(left.stopped.take().map(|(iteration, _)| iteration));
         if may_retry && let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
             self.attempt_failed(plan, state, agent, observation, left, pause)
                 .await?;
@@ -410,14 +439,19 @@ impl Executor<'_> {
     ) -> Result<(), CommitError> {
         for agent in queue(state) {
             let latest = attempts.iter().rfind(|attempt| attempt.agent == agent);
-            let (took, left) = match latest {
+            let (took, mut left) = match latest {
                 Some(attempt) => (attempt.stopwatch.since_start(), attempt.notes.take()),
                 None => (Duration::ZERO, Left::default()),
             };
             let observation = Observation {
                 result: Err(Failure::new(FailureKind::Timeout, "turn_timeout_seconds was reached")),
                 usage: left.usage,
-                exchange: Vec::new(),
+                exchange: left
+                    .stopped
+                    .take()
+                    .map(|(iteration, _)| iteration)
+                    .into_iter()
+                    .collect(),
                 parts: Vec::new(),
             };
             let finished = finished(plan, state, agent, observation, took, left);

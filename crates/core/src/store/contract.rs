@@ -48,6 +48,7 @@ pub fn record(seq: u64) -> Record {
         // Some records are large enough to be stored beside the log.
         _ => Event::MessageAdded(MessageAdded {
             text: "é".repeat(if seq.is_multiple_of(3) { 50_000 } else { 5 }).into(),
+            ..MessageAdded::default()
         }),
     };
     Record {

@@ -62,7 +62,7 @@ impl Story {
                     execution.permissions.push(PermissionDecided::clone(decided));
                 }
             }
-            Event::ToolCallStarted(_) => {}
+            Event::RequestStopped(_) | Event::ToolCallStarted(_) => {}
             Event::ToolCallEnded(ended) => {
                 if let (Some(execution), true) = (self.execution(&ended.within.agent), is_own(&ended.within)) {
                     execution.end_call(&ended.call);

@@ -288,12 +288,10 @@ impl Deciding<'_> {
                 timeout: None,
                 around: None,
             };
-            let said: Option<Arc<str>> = message.take();
+            let said: Option<MessageAdded> = message.take();
             let ended = async {
-                if let Some(text) = said {
-                    executor
-                        .commit(state, Event::MessageAdded(MessageAdded { text }))
-                        .await?;
+                if let Some(said) = said {
+                    executor.commit(state, Event::MessageAdded(said)).await?;
                 }
                 executor.drive(state).await
             };

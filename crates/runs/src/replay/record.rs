@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    CompletionReason, Event, Exchanges, ExecutionEnd, ExecutionFinished, Interruption, PartEnded, Record, RunStarted,
-    TurnStarted,
+    CompletionReason, Event, Exchanges, ExecutionEnd, ExecutionFinished, Interruption, MessageAdded, PartEnded, Record,
+    RunStarted, TurnStarted,
 };
 use ensemble_core::runner::{BoxFuture, Observation};
 use ensemble_core::store::{ReadError, RunReader};
@@ -38,7 +38,7 @@ pub(crate) trait Turns: Send {
     fn next(&mut self) -> BoxFuture<'_, Result<(RecordedDecision, RecordedTurn), ReadError>>;
 
     /// What was said after that end.
-    fn message(&mut self) -> Option<Arc<str>>;
+    fn message(&mut self) -> Option<MessageAdded>;
 
     /// Records at the beginning that are not decided again; then what is known of the turn that they leave open.
     fn given<'a>(
@@ -99,7 +99,7 @@ impl Recordings {
     }
 
     /// What was said after the end that has been reached.
-    pub(crate) fn message(&mut self) -> Option<Arc<str>> {
+    pub(crate) fn message(&mut self) -> Option<MessageAdded> {
         self.turns.message()
     }
 }
@@ -114,23 +114,47 @@ impl RecordedDecisions for Recordings {
     }
 }
 
-/// Turns that are all there.
-pub(crate) struct TurnsInMemory {
+/// The turns of a conversation up to one of its ends.
+pub(crate) struct Leg {
     /// The turns.
     pub(crate) turns: VecDeque<(RecordedDecision, RecordedTurn)>,
     /// The end that follows.
     pub(crate) end: RecordedDecision,
+    /// What was said after that end.
+    pub(crate) message: Option<MessageAdded>,
+}
+
+/// Turns that are all there.
+pub(crate) struct TurnsInMemory {
+    /// The leg under way is the first.
+    legs: VecDeque<Leg>,
+}
+
+impl TurnsInMemory {
+    /// A conversation of these legs, of which there is at least one.
+    pub(crate) fn new(legs: Vec<Leg>) -> Self {
+        Self { legs: legs.into() }
+    }
 }
 
 impl Turns for TurnsInMemory {
     fn next(&mut self) -> BoxFuture<'_, Result<(RecordedDecision, RecordedTurn), ReadError>> {
-        let next = self.turns.pop_front();
-        let next = next.unwrap_or_else(|| (self.end.clone(), RecordedTurn::default()));
+        let unknown = RecordedDecision::Ended {
+            reason: None,
+            is_cut: true,
+        };
+        let next = match self.legs.front_mut() {
+            Some(leg) => leg
+                .turns
+                .pop_front()
+                .unwrap_or_else(|| (leg.end.clone(), RecordedTurn::default())),
+            None => (unknown, RecordedTurn::default()),
+        };
         Box::pin(std::future::ready(Ok(next)))
     }
 
-    fn message(&mut self) -> Option<Arc<str>> {
-        None
+    fn message(&mut self) -> Option<MessageAdded> {
+        self.legs.pop_front()?.message
     }
 }
 
@@ -154,11 +178,11 @@ impl Turns for LoggedTurns {
         Box::pin(self.next_turn())
     }
 
-    fn message(&mut self) -> Option<Arc<str>> {
+    fn message(&mut self) -> Option<MessageAdded> {
         match self.pending.take() {
             Some(Event::MessageAdded(message)) => {
                 (self.reason, self.is_cut) = (None, true);
-                Some(message.text)
+                Some(message)
             }
             _ => None,
         }
@@ -207,7 +231,7 @@ impl LoggedTurns {
             };
             match &record.event {
                 Event::TurnStarted(_) => is_open = true,
-                Event::TurnFinished(_) => is_open = false,
+                Event::TurnFinished(_) | Event::MessageAdded(_) => is_open = false,
                 _ => {}
             }
             each(&record);
@@ -244,6 +268,12 @@ impl LoggedTurns {
                         .entry(decided.within.agent.clone())
                         .or_default()
                         .decided(&decided);
+                }
+                Event::RequestStopped(request) => {
+                    exchanges
+                        .entry(request.within.agent.clone())
+                        .or_default()
+                        .stopped(&request);
                 }
                 Event::ToolCallStarted(call) => {
                     exchanges

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this room reads saved results")]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use ensemble_core::conversation::{
-    CompletionReason, Event, ExecutionEnd, ExecutionFinished, Record, RunEnded, RunStarted, Start, TurnFinished,
-    TurnStarted,
+    Canceller, CompletionReason, Event, ExecutionEnd, ExecutionFinished, Interruption, LaterMessage, Record, RunEnded,
+    RunStarted, Start, TurnFinished, TurnStarted,
 };
 use ensemble_core::log::FORMAT;
 use ensemble_core::runner::Observation;
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
 
 use super::compare::RecordedDecision;
-use super::record::{Recordings, TurnsInMemory};
+use super::record::{Leg, Recordings, TurnsInMemory};
 use super::recorded::{Recorded, RecordedTurn};
 use crate::error::RunError;
 
@@ -29,6 +29,9 @@ struct Saved {
     run_id: Option<String>,
     ensemble: Option<String>,
     input: Option<String>,
+    /// The first input, and what was said later on.
+    #[serde(default)]
+    messages: VecDeque<LaterMessage>,
     initial_context: Option<Context>,
     inputs: Option<Context>,
     completion_reason: Option<String>,
@@ -100,17 +103,28 @@ fn records(mut saved: Saved) -> Vec<Record> {
             warnings: Vec::new(),
         });
     let begun = entries.iter().find_map(Entry::timestamp).unwrap_or_default();
+    let mut messages = saved.messages.iter().skip(1).cloned().collect::<VecDeque<_>>();
     let mut events = vec![(begun, Event::RunStarted(run_started(saved)))];
     let mut executions = HashMap::new();
     let mut entries = entries.into_iter().peekable();
     while let Some(turn) = entries.peek().map(|entry| entry.turn_number) {
         let of_turn = std::iter::from_fn(|| entries.next_if(|entry| entry.turn_number == turn)).collect();
+        let earlier = std::iter::from_fn(|| messages.pop_front_if(|message| message.after_turn < turn));
+        events.extend(said(&events, earlier.collect()));
         turn_events(turn, of_turn, &mut executions, &mut events);
     }
+    events.extend(said(&events, messages.into()));
     let latest = events.last().map_or(begun, |(at, _)| *at);
     events.extend(ended.map(|ended| (latest, Event::RunEnded(ended))));
     let record = |(seq, (at, event))| Record { seq, at, event };
     (0..).zip(events).map(record).collect()
+}
+
+/// The events of these messages, after those events.
+fn said(events: &[(DateTime<Utc>, Event)], messages: Vec<LaterMessage>) -> Vec<(DateTime<Utc>, Event)> {
+    let latest = events.last().map(|(at, _)| *at).unwrap_or_default();
+    let said = messages.into_iter();
+    said.map(|later| (latest, Event::MessageAdded(later.message))).collect()
 }
 
 /// The events of one turn.
@@ -159,23 +173,81 @@ fn recordings(mut saved: Saved) -> Recordings {
         let agent = entry.agent_name.clone();
         turn.executions.insert(agent, Recorded::Ended(entry.observation()));
     }
-    let last = turns.keys().next_back().copied();
-    let decided = |(turn, told): (u32, RecordedTurn)| {
-        let decision = RecordedDecision::Turn {
-            turn,
-            agents: told.executions.keys().cloned().collect(),
-            is_partial: is_cut && Some(turn) == last,
+    let mut legs: Vec<Leg> = Vec::new();
+    for later in saved.messages.iter().skip(1) {
+        let rest = turns.split_off(&(later.after_turn + 1));
+        let end = RecordedDecision::Ended {
+            reason: later.ended,
+            is_cut: false,
         };
-        (decision, told)
-    };
-    let turns = TurnsInMemory {
-        turns: turns.into_iter().map(decided).collect(),
-        end: RecordedDecision::Ended { reason, is_cut },
-    };
+        let mut leg = Leg::of(std::mem::replace(&mut turns, rest), end);
+        leg.cut(later);
+        legs.push(leg);
+    }
+    let last = turns.keys().next_back().copied();
+    let mut rest = Leg::of(turns, RecordedDecision::Ended { reason, is_cut });
+    if let (true, Some(last)) = (is_cut, last) {
+        rest.turn_is_partial(last);
+    }
+    legs.push(rest);
+    let turns = TurnsInMemory::new(legs);
     Recordings::new(run_started(saved), Box::new(turns))
 }
 
-fn run_started(saved: Saved) -> RunStarted {
+impl Leg {
+    fn of(turns: BTreeMap<u32, RecordedTurn>, end: RecordedDecision) -> Self {
+        let decided = |(turn, told): (u32, RecordedTurn)| {
+            let decision = RecordedDecision::Turn {
+                turn,
+                agents: told.executions.keys().cloned().collect(),
+                is_partial: false,
+            };
+            (decision, told)
+        };
+        Self {
+            turns: turns.into_iter().map(decided).collect(),
+            end,
+            message: None,
+        }
+    }
+
+    /// The message follows. If the conversation had been cut short before it, its last turn was abandoned with the
+    /// executions that had not ended.
+    fn cut(&mut self, later: &LaterMessage) {
+        self.message = Some(later.message.clone());
+        let cut_by = match later.ended {
+            Some(CompletionReason::Timeout) => Interruption::Timeout,
+            Some(CompletionReason::Cancelled) => Interruption::Cancelled {
+                by: Canceller::Keyboard,
+            },
+            _ => return,
+        };
+        let is_last = |(decision, _): &(RecordedDecision, RecordedTurn)| matches!(decision, RecordedDecision::Turn { turn, .. } if *turn == later.after_turn);
+        if !self.turns.iter().any(is_last) {
+            let decision = RecordedDecision::Turn {
+                turn: later.after_turn,
+                agents: BTreeSet::new(),
+                is_partial: true,
+            };
+            self.turns.push_back((decision, RecordedTurn::default()));
+        }
+        self.turn_is_partial(later.after_turn);
+        if let Some((_, told)) = self.turns.back_mut() {
+            told.cut_by = Some(cut_by);
+        }
+    }
+
+    /// Of this turn only those executions are known that had ended.
+    fn turn_is_partial(&mut self, number: u32) {
+        for (decision, _) in &mut self.turns {
+            if let RecordedDecision::Turn { turn, is_partial, .. } = decision {
+                *is_partial |= *turn == number;
+            }
+        }
+    }
+}
+
+fn run_started(mut saved: Saved) -> RunStarted {
     RunStarted {
         format: FORMAT,
         run_id: saved.run_id.unwrap_or_default().into(),
@@ -183,7 +255,10 @@ fn run_started(saved: Saved) -> RunStarted {
         ensemble_file: String::new(),
         ensemble_digest: String::new(),
         project_root: String::new(),
-        input: saved.input.unwrap_or_default().into(),
+        input: match saved.messages.pop_front() {
+            Some(first) => first.message.text,
+            None => saved.input.unwrap_or_default().into(),
+        },
         context: saved.initial_context.unwrap_or_default(),
         inputs: saved.inputs.unwrap_or_default(),
         models: Vec::new(),

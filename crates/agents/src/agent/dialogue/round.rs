@@ -401,7 +401,14 @@ struct Booked<'n> {
 
 impl Drop for Booked<'_> {
     fn drop(&mut self) {
-        self.notes.book(self.progress.lock().usage);
+        let conversed = self.progress.lock();
+        self.notes.book(conversed.usage);
+        if conversed.end.is_none()
+            && let Some(open) = conversed.exchange.iterations().get(conversed.recorded.iterations)
+        {
+            let used = conversed.usage.since(conversed.recorded.usage);
+            self.notes.keep_stopped(open.clone(), used);
+        }
     }
 }
 

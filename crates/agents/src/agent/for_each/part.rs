@@ -98,6 +98,8 @@ impl PartRun<'_> {
             used = used + usage.unwrap_or_default();
             let pause = self.pause(&observation, failed + 1, used);
             let mut warnings = left.warnings;
+            let mut exchange = std::mem::take(&mut observation.exchange);
+            exchange.extend(left.stopped.map(|(iteration, _)| iteration));
             warnings.extend(self.warning(&observation));
             let ended = PartEnded {
                 attempt,
@@ -105,7 +107,7 @@ impl PartRun<'_> {
                 usage,
                 stderr: left.stderr,
                 warnings,
-                exchange: observation.exchange,
+                exchange,
                 pause: pause.map(|pause| pause.as_secs_f64()),
                 ..ended(self.execution, &self.part, end(&result))
             };

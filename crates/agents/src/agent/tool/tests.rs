@@ -141,6 +141,7 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
         stderr,
         warnings,
         usage,
+        ..
     } = execution.notes.take();
     assert_eq!(
         usage.map(|usage| usage.by_tools),

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::turn::{OpenExecution, OpenTurn, Slot};
-use super::{AGENT_REQUESTS, AgentState, ConversationState};
+use super::{AGENT_REQUESTS, AgentState, ConversationState, LaterMessage};
 use crate::conversation::end::ExecutionEnd;
 use crate::conversation::event::{
     AttemptFailed, Event, ExecutionFinished, ExecutionStarted, InputRequested, MessageAdded, Record, RunResumed,
@@ -39,6 +39,7 @@ impl ConversationState {
             Event::ExecutionStarted(event) => self.execution_started(event),
             Event::ReplyReceived(event) => self.exchanges(&event.within, |all| all.replied(event)),
             Event::PermissionDecided(event) => self.permission_decided(event),
+            Event::RequestStopped(event) => self.exchanges(&event.within, |all| all.stopped(event)),
             Event::ToolCallStarted(event) => self.exchanges(&event.within, |all| all.call_started(event)),
             Event::ToolCallEnded(event) => self.exchanges(&event.within, |all| all.call_ended(event)),
             Event::AttemptFailed(event) => self.attempt_failed(event),
@@ -75,7 +76,9 @@ impl ConversationState {
                 agent.requests_made += slot.usage.map_or(0, |usage| usage.own_requests());
                 agent.abandoned = slot.attempt;
                 if remembers(&plan, slot.agent) {
+                    let stopped = slot.exchanges.take_stopped();
                     agent.failed_exchange = slot.exchanges.take(None);
+                    agent.failed_exchange.extend(stopped);
                 }
             }
         }
@@ -87,7 +90,15 @@ impl ConversationState {
                 *thread = std::mem::take(thread).followed_by(failed);
             }
         }
+        if self.keeps_account {
+            self.messages.push(LaterMessage {
+                message: event.clone(),
+                after_turn: self.turn_count,
+                ended: self.ended.as_ref().map(|ended| ended.completion_reason),
+            });
+        }
         self.interrupted = None;
+        self.set_context(&event.set);
         self.open_leg(event.text.clone());
     }
 
@@ -145,6 +156,9 @@ impl ConversationState {
 
     /// A fork added values to the context; they replace values of agents, and inputs of the run.
     fn set_context(&mut self, values: &Context) {
+        if values.is_empty() {
+            return;
+        }
         let context = Arc::make_mut(&mut self.context);
         for (key, value) in values.iter() {
             context.insert(key.clone(), value.clone());

@@ -10,10 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::CompletionReason;
 use super::counts::CountList;
-use super::event::{ExecutionFinished, FailedExecution, RunEnded, RunStarted};
+use super::event::{ExecutionFinished, FailedExecution, MessageAdded, RunEnded, RunStarted};
 use super::history::{HistoryEntry, HistoryList};
 use super::interruption::Interruption;
 use super::latest::LatestOutputs;
@@ -60,6 +62,19 @@ pub struct AgentState {
     abandoned: u32,
 }
 
+/// A user message that continued the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LaterMessage {
+    /// The message, and the values that were set with it.
+    #[serde(flatten)]
+    pub message: MessageAdded,
+    /// The number of the last turn before it; 0 if there was none.
+    pub after_turn: u32,
+    /// How the conversation had ended before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<CompletionReason>,
+}
+
 /// The state of a conversation, computed from its events.
 #[derive(Debug, Clone)]
 pub struct ConversationState {
@@ -73,6 +88,8 @@ pub struct ConversationState {
     turn_count: u32,
     /// The value of `turn_count` at the last user message. Limits count from there.
     leg_start: u32,
+    /// The user messages after the first input.
+    messages: Vec<LaterMessage>,
     history: Arc<HistoryList>,
     counts: Arc<CountList>,
     outputs: Arc<LatestOutputs>,
@@ -122,6 +139,7 @@ impl ConversationState {
             context: Arc::default(),
             turn_count: 0,
             leg_start: 0,
+            messages: Vec::new(),
             history: Arc::default(),
             agents,
             requests: BTreeMap::new(),
@@ -174,6 +192,11 @@ impl ConversationState {
     /// The input of the run.
     pub fn input(&self) -> &Arc<str> {
         &self.input
+    }
+
+    /// The user messages after the first input.
+    pub fn messages(&self) -> &[LaterMessage] {
+        &self.messages
     }
 
     /// What the run was given by name.
