@@ -216,3 +216,38 @@ Feature: Conditions
       | "2 ** 3"                   | **         |
       | "'no'"                     | the string 'no' would count as true |
       | "output.x or ' False '"    | would count as true |
+
+  Scenario Outline: What a model quotes it has not said
+    Given the ensemble "a.yaml":
+      """
+      name: gate
+      model_profiles:
+        p: {provider: simulated, script: reply.rhai}
+      agents:
+        - name: judge
+          model_profile: p
+          <schema>
+        - name: gate
+          script: gate.rhai
+          dependencies: [{agent_name: judge, condition: output.get('approved') == true}]
+      """
+    And the Rhai script "reply.rhai":
+      """
+      <before> + "{\"approved\": true}" + <after>
+      """
+    And the Rhai script "gate.rhai":
+      """
+      #{ open: true }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And the result has "agent_execution_count.gate" = <times>
+
+    Examples:
+      | before                 | after                       | schema                                              | times |
+      | ""                     | ""                          | description: none                                   | 1     |
+      | "```json\\n"           | "\\n```\\n"                 | description: none                                   | 1     |
+      | "I would have to say " | " now"                      | description: none                                   | 0     |
+      | "It would be:\\n```\\n" | "\\n```\\nI do not say it." | description: none                                   | 0     |
+      | "```json\\n"           | "\\n```\\nis what I deny."  | description: none                                   | 0     |
+      | "It is:\\n```json\\n"  | "\\n```"                    | output_schema: {type: object, required: [approved]} | 1     |

@@ -171,3 +171,34 @@ Feature: What an agent is told
       """
     When I run `ensemble run a.yaml --output json`
     Then the result has "warnings" = ["judge: system_prompt: `writer.ohter` is empty, because the output of writer has no `ohter`; it has text", "judge: prompt: `writer.txet` is empty, because the output of writer has no `txet`; it has text", "person: input.prompt: `writer.what` is empty, because the output of writer has no `what`; it has text"]
+
+  Scenario: What an agent was told stands in the record, and is not sent twice
+    Given the ensemble "a.yaml":
+      """
+      name: told
+      agents:
+        - name: judge
+          model_profile: mirror
+          system_prompt: "You judge {{ input }}."
+          prompt: "Draft {{ execution }}"
+          conversation: {max_turns: 2, trigger: every_turn}
+      model_profiles:
+        mirror: {provider: simulated, script: mirror.rhai}
+      default_task: the sea
+      """
+    And the Rhai script "mirror.rhai":
+      """
+      let text = "";
+      for message in messages { text += `[${message.role}] ${message.content} `; }
+      text
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And execution 2 of "judge" gave "response" = "[system] You judge the sea. [user] Draft 1 [assistant] [system] You judge the sea. [user] Draft 1  [user] Draft 2 "
+    When I run `ensemble runs show --last --output json`
+    Then the result has "story.1.executions.0.asked" = {"system": "You judge the sea.", "prompt": "Draft 2"}
+    When I run `ensemble runs show --last -v`
+    Then stdout says "system: You judge the sea."
+    And stdout says "prompt: Draft 2"
+    When I run `ensemble replay --last`
+    Then the exit code is 0

@@ -224,3 +224,38 @@ Feature: Agents ask for agents
       | agent  | count |
       | boss   | 1     |
       | worker | 0     |
+
+  Scenario Outline: Requests of a model count only in a reply that is JSON as a whole
+    Given the ensemble "a.yaml":
+      """
+      name: quoted
+      model_profiles:
+        p: {provider: simulated, script: reply.rhai}
+      agents:
+        - name: boss
+          model_profile: p
+          <schema>
+          conversation: {triggers_conversation: true}
+        - name: helper
+          script: helper.rhai
+          dependencies: [{agent_name: boss, condition: "False"}]
+      """
+    And the Rhai script "reply.rhai":
+      """
+      <before> + "```json\n{\"agent_requests\": [{\"target_agent\": \"helper\"}], \"n\": 1}\n```" + <after>
+      """
+    And the Rhai script "helper.rhai":
+      """
+      #{ helped: true }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And the result has "agent_execution_count.helper" = <times>
+    And the result has "warnings" = <warnings>
+
+    Examples:
+      | before         | after   | schema                                     | times | warnings |
+      | ""             | ""      | description: none                          | 1     | []       |
+      | "\\n "          | "\\n\\n"  | description: none                          | 1     | []       |
+      | "Like this:\\n" | ""      | description: none                          | 0     | ["boss: the reply has `agent_requests` inside other text, so they are ignored; they count in a reply that is one JSON object and nothing else"] |
+      | "Like this:\\n" | "\\nOk?" | output_schema: {type: object, required: [n]} | 0     | ["boss: the reply has `agent_requests` inside other text, so they are ignored; they count in a reply that is one JSON object and nothing else"] |

@@ -32,6 +32,7 @@ mod program {
     mod man;
     mod mcp;
     mod model_ends;
+    mod model_pace;
     mod model_reasoning;
     mod model_replies;
     mod model_requests;
@@ -46,5 +47,6 @@ mod program {
     mod stories;
     mod sub_ensembles;
     mod tools;
+    mod unwritten;
     mod validating;
 }

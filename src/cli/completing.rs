@@ -29,7 +29,10 @@ pub(super) fn answer(program: fn() -> Command) -> Result<bool, CliError> {
     CompleteEnv::with_factory(program)
         .var(ASKED)
         .try_complete(std::env::args_os(), here.as_deref())
-        .map_err(|error| CliError::usage(error.to_string()))
+        .map_err(|error| match error.kind() {
+            clap::error::ErrorKind::Io => CliError::Internal(error.to_string()),
+            _ => CliError::usage(error.to_string()),
+        })
 }
 
 /// The script for this shell.

@@ -17,7 +17,7 @@ const MORE: &str = r#".SH "EXIT STATUS"
 The conversation completed, or a limit ended it.
 .TP
 .B 1
-The conversation failed, or the program had an error.
+The conversation failed, the program had an error, or standard output could not be written.
 .TP
 .B 2
 The command line or a file is not valid; nothing was executed.

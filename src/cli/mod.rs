@@ -39,6 +39,7 @@ mod signals;
 mod streams;
 mod surroundings;
 mod terminal;
+mod unwritten;
 mod validate;
 mod watchdog;
 
@@ -46,7 +47,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use args::{Cli, Command};
+use args::{Cli, ColorChoice, Command};
 use error::CliError;
 use surroundings::Surroundings;
 
@@ -58,11 +59,15 @@ pub(crate) fn main() -> ExitCode {
     }
     match completing::answer(Cli::command) {
         Ok(false) => {}
+        Ok(true) if unwritten::first_error().is_some() => return exit::code(exit::FAILURE),
         Ok(true) => return exit::code(exit::SUCCESS),
         // The shell shows nothing of it.
         Err(error) => return exit::code(error.exit_code()),
     }
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(told) => return without_command(&told),
+    };
     let moved = cli.folder.as_deref().map_or(Ok(()), surroundings::enter);
     let surroundings = Surroundings::capture(cli.color);
     let code = match moved
@@ -75,7 +80,30 @@ pub(crate) fn main() -> ExitCode {
             error.exit_code()
         }
     };
-    exit::code(code)
+    exit::code(unless_unwritten(code, &surroundings))
+}
+
+/// The end of a program that was asked for help or its version, or that was called in a wrong way.
+fn without_command(told: &clap::Error) -> ExitCode {
+    let printed = told.print();
+    if told.use_stderr() {
+        return exit::code(exit::USAGE);
+    }
+    let _is_noted = unwritten::noted(printed);
+    exit::code(unless_unwritten(
+        exit::SUCCESS,
+        &Surroundings::capture(ColorChoice::Auto),
+    ))
+}
+
+/// The code, or that of an error if some output could not be written.
+fn unless_unwritten(code: u8, surroundings: &Surroundings) -> u8 {
+    let Some(error) = unwritten::first_error() else {
+        return code;
+    };
+    let error = CliError::Internal(format!("cannot write to standard output: {error}"));
+    surroundings.print_err(&error.render(surroundings.colors_on_stderr()));
+    error.exit_code()
 }
 
 fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliError> {

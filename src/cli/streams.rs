@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use console::Term;
 
 use super::args::ColorChoice;
+use super::unwritten::Noted;
 use ensemble_reports::report::LineWidth;
 
 /// The properties of the standard streams.
@@ -42,7 +43,7 @@ impl Streams {
 
     /// The stream for results.
     pub(super) fn out(self) -> Box<dyn Write + Send> {
-        Box::new(anstream::AutoStream::new(std::io::stdout(), self.out))
+        Box::new(Noted(anstream::AutoStream::new(std::io::stdout(), self.out)))
     }
 
     /// The stream for everything else.

@@ -51,7 +51,7 @@ impl Surroundings {
     /// Prints a result.
     pub(super) fn print(&self, text: &str) {
         let mut out = self.streams.out();
-        // If the pipe was closed, its reader needs no more output.
+        // An error is noted, and the program ends with it. If the pipe was closed, its reader needs no more output.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 

@@ -143,7 +143,7 @@ fn what_was_left_out_is_told_to_those_who_ask() {
     let workspace = Workspace::new();
     workspace.write("talk.yaml", talker("{max_messages: 6, min_recent_turns: 1}"));
     workspace.write("mirror.rhai", MIRROR);
-    let line = "context window: 2 messages of about 6 tokens were not sent";
+    let line = "context window: 2 messages of about 4 tokens (estimated at 4 bytes a token) were not sent";
     let verbose = workspace.run(["run", "talk.yaml", "-v"]).expect_code(0);
     assert!(verbose.stderr.contains(line), "{}", verbose.stderr);
     let plain = workspace.run(["run", "talk.yaml"]).expect_code(0);
@@ -163,7 +163,7 @@ fn a_window_that_is_too_small_is_a_warning() {
 #[test]
 fn a_script_that_selects_wrongly_is_told_why() {
     let scripts = [
-        ("[]", "the last user message and the messages after it must be kept"),
+        ("[]", "the last user message and the latest reply after it must be kept"),
         ("42", "its last value is not a list of messages but 42"),
         ("throw \"no\"", "no"),
         (

@@ -1,7 +1,5 @@
 //! `ensemble continue`: runs that were cancelled, timed out or failed go on with a message, and nothing said is lost.
 
-#![expect(clippy::disallowed_methods, reason = "tests look at files")]
-
 use std::time::Duration;
 
 use serde_json::{Value, json};

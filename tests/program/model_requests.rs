@@ -197,3 +197,77 @@ fn an_option_that_the_program_sets_is_an_error_with_its_place() {
         assert!(told.contains(part), "{part}: {told}");
     }
 }
+
+/// An output schema for the agent of `ensemble`, with attempts.
+fn with_schema(text: &str) -> String {
+    text.replace(
+        "model_profile: main",
+        "model_profile: main, retry: {max_attempts: 2}, output_schema: {type: object, required: [score], \
+         properties: {score: {type: integer}, more: {type: object}}}",
+    )
+}
+
+#[test]
+fn a_schema_that_was_refused_is_not_sent_again_and_told_in_words() {
+    let server = Server::new(|_, asked: &Asked| match asked.body.get("response_format") {
+        Some(_) => refusal("This response_format type is unavailable now"),
+        None => says(r#"{"score": 4}"#),
+    });
+    let text = with_schema(&ensemble(&server.url(), "")).replace(
+        "retry: {max_attempts: 2}",
+        "system_prompt: Be fair., conversation: {max_turns: 2, trigger: every_turn}",
+    );
+    let result = run(&text);
+    assert_eq!((&result["final_state"]["score"], server.asked().len()), (&json!(4), 3));
+    for asked in &server.asked()[1..] {
+        let system = asked.body["messages"][0]["content"].as_str().expect("a text");
+        assert!(
+            system.starts_with("Be fair.\n\nAnswer with one JSON object"),
+            "{system}"
+        );
+    }
+    assert_eq!(result["warnings"].as_array().map(Vec::len), Some(1), "{result:#}");
+}
+
+#[test]
+fn a_schema_that_a_request_cannot_have_is_told_in_words() {
+    let server = Server::new(|_, asked: &Asked| match asked.line().contains("/messages") {
+        true => crate::support::server::events(&[
+            r#"{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "{\"score\": 4}"}}"#,
+            r#"{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}"#,
+            r#"{"type": "message_stop"}"#,
+        ]),
+        false => ollama_says(r#"{"score": 4}"#),
+    });
+    let (workspace, text) = super::model_replies::with_tool(&server.url(), "");
+    let beside_tools = with_schema(&text).replace("openai", "ollama");
+    assert_eq!(run_in(&workspace, &beside_tools, &[]).json()["final_state"]["score"], 4);
+    let open_object = with_schema(&ensemble(&server.url(), "")).replace("openai", "anthropic");
+    assert_eq!(run(&open_object)["final_state"]["score"], 4);
+    let asked = server.asked();
+    for (asked, begins) in asked.iter().zip(["When you call no more tools, answer", "Answer"]) {
+        let told = asked.body["messages"].to_string();
+        let words = format!("{begins} with one JSON object that matches this JSON Schema");
+        assert!(told.contains(&words) && told.contains("score"), "{told}");
+    }
+}
+
+#[test]
+fn a_server_that_ignores_the_schema_is_told_with_the_correction() {
+    let server = Server::with(vec![says("Four."), says(r#"{"score": 4}"#)]);
+    assert_eq!(
+        run(&with_schema(&ensemble(&server.url(), "")))["final_state"]["score"],
+        4
+    );
+    let asked = server.asked();
+    let told = asked[1].body["messages"]
+        .as_array()
+        .and_then(|all| all.last())
+        .expect("a message");
+    assert!(
+        told["content"]
+            .as_str()
+            .is_some_and(|text| text.contains(r#""required":["score"]"#)),
+        "{told}"
+    );
+}

@@ -364,7 +364,13 @@ fn a_schema_is_sent_and_left_out_where_it_is_not_taken() {
         warnings(&result).contains("asked again without the output schema"),
         "{result:#}"
     );
-    assert!(server.asked()[1].body.get("response_format").is_none());
+    let second = &server.asked()[1].body;
+    assert!(second.get("response_format").is_none());
+    let told = second["messages"][0]["content"].as_str().expect("a text");
+    assert!(
+        told.contains("matches this JSON Schema") && told.contains(r#""required":["score"]"#),
+        "{told}"
+    );
     assert_eq!(result["usage"]["requests"], 2);
 }
 

@@ -117,6 +117,7 @@ impl Maker<'_> {
                 let wiring = llm::LlmOptions {
                     tool_source: agent_tools.toolset.map(|toolset| toolset as Arc<dyn llm::ToolSource>),
                     live_output: shared.live_output.clone(),
+                    places: Some(parts.places.clone()),
                     window: window.map(|window| Arc::new(window) as Arc<dyn Window>),
                     ..llm::LlmOptions::of(model)
                 };

@@ -22,6 +22,7 @@ use crate::error::RunError;
 use crate::outputs;
 use crate::prepare::{config_profiles, folder_of};
 use crate::project::Project;
+use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
 use ensemble_agents::sandbox::{self, ScriptError, WrittenOutput};
 use ensemble_language::check::{Around, OutputKeys, ScriptText};
@@ -148,6 +149,28 @@ impl<'s> Folder<'s> {
         }
     }
 
+    /// The attachments that are no templates and no files.
+    fn missing_attachments<'e>(&'e self, ensemble: &'e Ensemble) -> impl Iterator<Item = Finding> + 'e {
+        let agents = ensemble.agents.iter().enumerate();
+        let attached = agents.flat_map(|(at, agent)| {
+            let paths: &[String] = match &agent.kind {
+                AgentKind::Llm(llm) => &llm.attachments,
+                _ => &[],
+            };
+            let route = Agent::route(at).key("attachments");
+            paths
+                .iter()
+                .enumerate()
+                .map(move |(index, path)| (path, route.index(index).value()))
+        });
+        attached.filter_map(|(path, at)| {
+            let is_there = path.contains('{') || located(path, &self.places).is_file();
+            let message = format!("there is no file `{path}`");
+            let finding = || Finding::error(codes::NO_ATTACHMENT, at, message);
+            (!is_there).then(|| finding().help("paths of attachments begin at the folder of the ensemble file"))
+        })
+    }
+
     /// The program or script of a tool.
     fn tool(&self, tool: &Tool, route: &Route) -> Option<Finding> {
         match &tool.kind {
@@ -217,6 +240,7 @@ impl Around for Folder<'_> {
         let of_tool = |(name, tool): &(Arc<str>, Tool)| self.tool(tool, &Tool::route(name));
         let agents = ensemble.agents.iter().enumerate().filter_map(of_agent);
         let named = agents.chain(ensemble.tools.iter().filter_map(of_tool));
+        let named = named.chain(self.missing_attachments(ensemble));
         named.chain(self.scripts_in_place_of_others(ensemble)).collect()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
 use ensemble_agents::agent::process::Invocation;
@@ -44,7 +45,8 @@ impl Host {
     pub fn system() -> Self {
         Self {
             variables: Arc::new(|name| std::env::var(name).ok()),
-            now: Arc::new(Utc::now),
+            // `Utc::now` panics if the clock is before 1970.
+            now: Arc::new(|| SystemTime::now().into()),
             random: Arc::new(fastrand::f64),
             watchdog: None,
             operator: Attendance::Handle,

@@ -64,8 +64,8 @@ pub(crate) fn reopened(kept: &[Record], turn: u32, prepared: &Prepared) -> Vec<R
     let stays = |record: &&Record| match &record.event {
         Event::ExecutionStarted(event) => event.turn != turn || !again.contains(&&event.agent),
         Event::ReplyReceived(event) => event.within.turn != turn || !again.contains(&&event.within.agent),
-        Event::PermissionDecided(event) => event.within.turn != turn || !again.contains(&&event.within.agent),
         Event::RequestStopped(event) => event.within.turn != turn || !again.contains(&&event.within.agent),
+        Event::PermissionDecided(event) => event.within.turn != turn || !again.contains(&&event.within.agent),
         Event::ToolCallStarted(event) => event.within.turn != turn || !again.contains(&&event.within.agent),
         Event::ToolCallEnded(event) => event.within.turn != turn || !again.contains(&&event.within.agent),
         Event::AttemptFailed(event) => event.turn != turn || !again.contains(&&event.agent),

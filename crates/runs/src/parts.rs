@@ -12,7 +12,7 @@ use ensemble_agents::agent::script::Places;
 use ensemble_agents::agent::sub_ensemble::Conversations;
 use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
-use ensemble_agents::agent::window::{AgentWindow, WindowResources};
+use ensemble_agents::agent::window::{AgentWindow, WindowResources, of_model, room};
 use ensemble_agents::model::{Cache, Model, Network, Override, ProfileError, Profiles};
 use ensemble_core::operator::Operator;
 use ensemble_core::store::Durability;
@@ -131,13 +131,17 @@ impl Parts<'_> {
 
     /// What keeps the agent's thread within its context window.
     pub(crate) fn window(&self, llm: &Llm, model: &Model) -> Result<Option<AgentWindow>, Unready> {
-        let Some(window) = &llm.context_window else {
-            return Ok(None);
-        };
         let link = model.profiles().next();
+        let max_tokens = link.and_then(|link| room(&link.profile));
+        let window = match &llm.context_window {
+            Some(window) => window,
+            None if max_tokens.is_some() => &of_model(),
+            None => return Ok(None),
+        };
         let outside = WindowResources {
             model: &llm.model,
             model_name: link.map_or("", |link| &link.profile.model),
+            max_tokens,
             load: &self.load(),
             connect: &|choice| self.connect(choice),
         };

@@ -423,3 +423,23 @@ async fn what_is_not_asked_cannot_be_answered() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn a_clock_before_1970_does_no_harm() {
+    use chrono::{DateTime, Utc};
+
+    let (_folder, runs) = runs(&[ASK, TWICE]);
+    let store = runs.store();
+    let began = DateTime::<Utc>::UNIX_EPOCH - chrono::Duration::days(40_000);
+    let host = Host::system().with_clock(move || began);
+    let runs = Runs::open(runs.project().clone(), host).with_store(store.clone());
+    let options = RunOptions::default().answer("person", "21");
+    let run = runs.start("ask.yaml", options).await.expect("it starts");
+    let finished = run.finish().await.expect("it ends");
+    let ended = finished.state.ended().expect("it has ended");
+    assert_eq!(ended.completion_reason, CompletionReason::Completed);
+    let recorded = store.latest().await.expect("a run");
+    assert!(recorded.id().as_str().contains("-18600626-"), "{}", recorded.id());
+    let records = recorded.read_all().await.expect("the log can be read").records;
+    assert!(records.iter().all(|record| record.at == began));
+}

@@ -17,7 +17,7 @@ pub(crate) struct RunsShowArgs {
     /// Use the latest run, as without RUN
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
-    /// Also print complete outputs, what each execution read, and its stderr
+    /// Also print complete outputs, what each execution read and was asked, and its stderr
     #[arg(short, long)]
     pub verbose: bool,
     /// Keep printing until the run ends, while another process executes it

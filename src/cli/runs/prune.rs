@@ -1,6 +1,7 @@
 //! `ensemble runs prune`: deletes old runs, except those that may still be needed.
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
 
@@ -101,7 +102,9 @@ async fn verdict(run: &dyn StoredRun, args: &RunsPruneArgs) -> Verdict {
 fn is_old(story: &Story, args: &RunsPruneArgs) -> bool {
     let Some(age) = args.older_than else { return true };
     let age = chrono::Duration::from_std(age).unwrap_or(chrono::Duration::MAX);
-    let before = Utc::now().checked_sub_signed(age).unwrap_or(DateTime::<Utc>::MIN_UTC);
+    let before = DateTime::<Utc>::from(SystemTime::now())
+        .checked_sub_signed(age)
+        .unwrap_or(DateTime::<Utc>::MIN_UTC);
     story.latest.is_some_and(|latest| latest < before)
 }
 

@@ -16,15 +16,17 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::said::{Due, Said};
+use super::attachments::{self, Attachments};
 use super::build_error::{BuildError, compile_template};
 use super::dialogue::{Cause, Dialogue, NoTools, RoundRequest, Tools, Window};
 use super::repair::{correction, mismatch};
-use super::reply::{checked, output_of};
+use super::reply::{checked, output_of, output_of_asked, quotes_requests};
 use super::schema::Schema;
 use super::scope::{listens_to, scope, warn_of_missed};
+use super::script::Places;
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{Link, Model};
-use ensemble_core::thread::{ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
+use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
 use ensemble_language::template::{Template, TemplateError, task_text};
@@ -36,6 +38,7 @@ pub struct LlmRunner {
     live_output: Arc<dyn LiveOutput>,
     prompt: Option<Template>,
     system_prompt: Option<Template>,
+    attachments: Attachments,
     /// The `system_prompt` of each profile in the chain of the model.
     profile_prompts: Vec<Option<Template>>,
     memory: Memory,
@@ -43,8 +46,14 @@ pub struct LlmRunner {
     /// The maximum number of replies in one attempt, including those that do not match the schema.
     max_tries: u32,
     max_iterations: u32,
+    /// The agent may request other agents.
+    triggers: bool,
     listens_to: Arc<[Arc<str>]>,
 }
+
+/// The warning about requests that are not taken.
+const QUOTED_REQUESTS: &str = "the reply has `agent_requests` inside other text, so they are ignored; they count in a reply that is one \
+     JSON object and nothing else";
 
 /// Gives the tools of an agent for one execution.
 pub trait ToolSource: Send + Sync {
@@ -62,6 +71,8 @@ pub struct LlmOptions {
     pub window: Option<Arc<dyn Window>>,
     /// Receives the live output of the model and its tools.
     pub live_output: Arc<dyn LiveOutput>,
+    /// The folders in which attachments are.
+    pub places: Option<Places>,
 }
 
 impl LlmOptions {
@@ -72,6 +83,7 @@ impl LlmOptions {
             tool_source: None,
             window: None,
             live_output: Arc::new(NoLiveOutput),
+            places: None,
         }
     }
 }
@@ -80,6 +92,7 @@ impl LlmOptions {
 struct Task {
     systems: Vec<Option<String>>,
     user: String,
+    attachments: Vec<Attachment>,
 }
 
 impl LlmRunner {
@@ -94,6 +107,7 @@ impl LlmRunner {
         Ok(Self {
             prompt: compile_template("prompt", llm.prompt.as_deref())?,
             system_prompt: compile_template("system_prompt", llm.system_prompt.as_deref())?,
+            attachments: Attachments::compile(&llm.attachments, options.places)?,
             profile_prompts: model.profiles().map(profile_prompt).collect::<Result<_, _>>()?,
             memory: llm.memory,
             schema: agent
@@ -104,6 +118,7 @@ impl LlmRunner {
                 .map_err(BuildError::Schema)?,
             max_tries: agent.retry.max_attempts.get(),
             max_iterations: llm.max_iterations.get(),
+            triggers: agent.conversation.triggers_conversation,
             listens_to: listens_to(agent),
             tool_source: options.tool_source,
             live_output: options.live_output,
@@ -119,7 +134,7 @@ impl LlmRunner {
     async fn attempt(&self, execution: Execution) -> Observed {
         let mut spent = Usage::default();
         let mut said = Said::before(&execution.records);
-        let result = match self.task(&execution) {
+        let result = match self.task_with_attachments(&execution, &said).await {
             Ok(task) => self.converse(&execution, &task, &mut said, &mut spent).await,
             Err(failure) => Err(failure),
         };
@@ -135,6 +150,23 @@ impl LlmRunner {
             result,
             usage: Some(spent),
             exchange: said.unrecorded(),
+        })
+    }
+
+    /// The task; its files are read only where it has not been sent yet.
+    async fn task_with_attachments(&self, execution: &Execution, said: &Said) -> Result<Task, Failure> {
+        let task = self.task(execution)?;
+        if self.attachments.is_empty() || said.due() != Due::Task {
+            return Ok(task);
+        }
+        let failed = |error| Failure::new(FailureKind::Unavailable, error);
+        let scope = scope(execution, &self.listens_to);
+        let files = self.attachments.located(&scope).map_err(failed)?;
+        warn_of_missed(&scope, "attachments", execution);
+        drop(scope);
+        Ok(Task {
+            attachments: attachments::of_execution(files).await.map_err(failed)?,
+            ..task
         })
     }
 
@@ -155,7 +187,11 @@ impl LlmRunner {
         warn_of_missed(&scope, "system_prompt of the model profile", execution);
         let user = task_text(self.prompt.as_ref(), &scope).map_err(failed("prompt"))?;
         warn_of_missed(&scope, "prompt", execution);
-        Ok(Task { systems, user })
+        Ok(Task {
+            systems,
+            user,
+            attachments: Vec::new(),
+        })
     }
 
     /// Requests a reply, and requests corrections until the reply matches the schema. An execution that was cut short
@@ -179,12 +215,11 @@ impl LlmRunner {
                     self.round(opening, &*tools, execution, said, spent).await?
                 }
             };
-            let output = output_of(&reply);
-            let errors = match &self.schema {
-                Some((schema, _)) => schema.errors(&checked(&output)),
-                None => Vec::new(),
-            };
+            let (output, errors) = self.judged(&reply);
             if errors.is_empty() {
+                if self.triggers && quotes_requests(&reply) {
+                    execution.notes.warn(QUOTED_REQUESTS);
+                }
                 return Ok(output);
             }
             let errors = match stop_reason {
@@ -208,6 +243,26 @@ impl LlmRunner {
         }
     }
 
+    /// The message with which a reply is sent back.
+    fn correction(&self, errors: &str) -> String {
+        let text = correction(errors);
+        match &self.schema {
+            // A server may have ignored the schema that was sent with the request.
+            Some((_, schema)) => format!("{text}\n\nThe schema is:\n{schema}"),
+            None => text,
+        }
+    }
+
+    /// The output of a reply, and how it differs from the schema.
+    fn judged(&self, reply: &str) -> (JsonMap, Vec<String>) {
+        let Some((schema, _)) = &self.schema else {
+            return (output_of(reply), Vec::new());
+        };
+        let output = output_of_asked(reply);
+        let errors = schema.errors(&checked(&output));
+        (output, errors)
+    }
+
     /// How many requests of `max_iterations` the execution has left.
     fn requests_left(&self, said: &Said) -> u32 {
         let made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
@@ -215,13 +270,17 @@ impl LlmRunner {
     }
 
     fn opening(&self, execution: &Execution, task: &Task, said: &mut Said, due: Due, spent: Usage) -> RoundRequest {
+        let attachments = match due {
+            Due::Task => task.attachments.clone(),
+            _ => Vec::new(),
+        };
         let (text, remembered_text, goes_on) = match due {
             Due::Task => {
                 let text = with_rejection(&task.user, execution);
                 let remembered = (text != task.user).then(|| task.user.clone());
                 (text, remembered, None)
             }
-            Due::Correction(errors) => (correction(&errors), None, None),
+            Due::Correction(errors) => (self.correction(&errors), None, None),
             Due::Calls => (String::new(), None, said.iterations.pop()),
             Due::Judgement(..) => unreachable!("a reply that is judged needs no round"),
         };
@@ -232,6 +291,8 @@ impl LlmRunner {
         // What was sent back is part of this exchange, although it is not remembered later.
         let thread = (*remembered).clone().followed_by(said.iterations.clone());
         RoundRequest {
+            earlier: remembered.message_count(),
+            attachments,
             thread: Arc::new(thread),
             text,
             remembered_text,

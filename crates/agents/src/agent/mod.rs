@@ -4,6 +4,7 @@
 //! conversation.
 //! **Invariant:** dropping the future of [`Runner::execute`] stops the execution and leaves nothing running.
 
+pub mod attachments;
 pub mod build_error;
 pub mod dialogue;
 #[cfg(test)]

@@ -1,8 +1,12 @@
 //! A model's text as an output.
 //!
-//! A text that is a JSON object, or holds exactly one fenced JSON object, gives its keys; the full text stays under
+//! A text that is a JSON object, or one fenced JSON object and nothing else, gives its keys; the full text stays under
 //! `response`, unless the object has a `response` of its own, which then wins: the model named the key, and the
 //! full text is in the thread anyway. Every other text, a bare number or list included, is the `response`.
+//!
+//! An object inside other text is quoted, not said: a model that explains what a reply looks like has not given that reply.
+//! Only a model that was asked for JSON by a schema may put text around its only object; requests for other agents
+//! are not taken from there.
 
 use std::borrow::Cow;
 
@@ -13,15 +17,32 @@ use ensemble_language::data::JsonMap;
 /// The key for the full text.
 const RESPONSE: &str = "response";
 
-/// The output for a reply.
+/// The key that asks for executions of other agents.
+const AGENT_REQUESTS: &str = "agent_requests";
+
+/// The output for a reply of a model that was not asked for JSON.
 pub fn output_of(text: &str) -> JsonMap {
+    with_response(whole_object(without_last_newline(text)), text)
+}
+
+/// The output for a reply of a model that was asked for JSON by a schema.
+pub fn output_of_asked(text: &str) -> JsonMap {
+    with_response(object_in(without_last_newline(text)), text)
+}
+
+fn with_response(object: Option<JsonMap>, text: &str) -> JsonMap {
+    let mut output = object.unwrap_or_default();
     let text = without_last_newline(text);
-    let mut output = object_in(text).unwrap_or_default();
     output.entry(RESPONSE).or_insert_with(|| text.into());
     output
 }
 
-/// The part of the output that `output_schema` applies to: the output without the full text that [`output_of`] adds.
+/// Whether the reply has requests for other agents in an object inside other text, where they are not taken.
+pub fn quotes_requests(text: &str) -> bool {
+    whole_object(text).is_none() && only_block(text).is_some_and(|object| object.contains_key(AGENT_REQUESTS))
+}
+
+/// The part of the output that `output_schema` applies to: the output without the full text that [`output_of_asked`] adds.
 ///
 /// It depends on the output alone, so a later validation of the output gives the same result.
 pub fn checked(output: &JsonMap) -> Cow<'_, JsonMap> {
@@ -44,13 +65,39 @@ pub(super) fn without_last_newline(text: &str) -> &str {
     }
 }
 
-/// The JSON object that is the whole text or its only fenced block.
+/// The JSON object that is the whole text or its only fenced block. From a block inside other text no requests are taken.
 fn object_in(text: &str) -> Option<JsonMap> {
-    if let Some(object) = object(text) {
-        return Some(object);
-    }
+    whole_object(text).or_else(|| {
+        let mut object = only_block(text)?;
+        object.shift_remove(AGENT_REQUESTS);
+        Some(object)
+    })
+}
+
+/// The JSON object that is the whole text, plain or as one fenced block.
+fn whole_object(text: &str) -> Option<JsonMap> {
+    object(text).or_else(|| object(&lone_block(text.trim())?))
+}
+
+/// The JSON object in the only fenced block that has one.
+fn only_block(text: &str) -> Option<JsonMap> {
     let mut objects = fenced(text).into_iter().filter_map(|block| object(&block));
     objects.next().filter(|_| objects.next().is_none())
+}
+
+/// The content of the fenced block that is the whole text.
+fn lone_block(text: &str) -> Option<String> {
+    let mut lines = text.lines();
+    let (fence, language) = opening(lines.next()?)?;
+    let mut block = Vec::new();
+    for line in lines.by_ref() {
+        if closes(line, fence) {
+            let is_whole = lines.next().is_none();
+            return (is_whole && is_json(language)).then(|| block.join("\n"));
+        }
+        block.push(line);
+    }
+    None
 }
 
 /// The JSON object that the whole text is.
@@ -69,16 +116,23 @@ fn fenced(text: &str) -> Vec<String> {
         };
         let mut block = Vec::new();
         let closed = lines.by_ref().any(|line| {
-            let closes = line.trim().len() >= fence.len() && line.trim().chars().all(|c| fence.starts_with(c));
             block.push(line);
-            closes
+            closes(line, fence)
         });
-        if closed && (language.is_empty() || language.eq_ignore_ascii_case("json")) {
+        if closed && is_json(language) {
             block.pop();
             blocks.push(block.join("\n"));
         }
     }
     blocks
+}
+
+fn closes(line: &str, fence: &str) -> bool {
+    line.trim().len() >= fence.len() && line.trim().chars().all(|c| fence.starts_with(c))
+}
+
+fn is_json(language: &str) -> bool {
+    language.is_empty() || language.eq_ignore_ascii_case("json")
 }
 
 /// The fence that a line opens, and the language it names.
@@ -101,6 +155,10 @@ mod tests {
         let text_only = |text: &str| json!({"response": text});
         let with = |text: &str| json!({"a": 1, "response": text});
         let fenced_object = "Here:\n```json\n{\"a\": 1}\n```\nDone.";
+        let surrounded = "\n \n```json\n{\"a\": 1}\n```\n\n ";
+        let indented_alone = "  ```JSON\n  {\n   \"a\": 1}\n  ```";
+        let after_text = "So:\n```\n{\"a\": 1}\n```";
+        let before_text = "```\n{\"a\": 1}\n```\nDone.";
         let bare_fence = "~~~~\n{\"a\": 1}\n~~~~";
         let indented = "- so\n  ```JSON\n  {\n   \"a\": 1}\n  ```";
         let with_code = "```python\nx = {}\n```\n```json\n{\"a\": 1}\n```";
@@ -122,10 +180,14 @@ mod tests {
             ("{\"a\": 1} and more", text_only("{\"a\": 1} and more")),
             ("{\"response\": \"own\", \"b\": 2}", json!({"response": "own", "b": 2})),
             ("{}", json!({"response": "{}"})),
-            (fenced_object, with(fenced_object)),
             (bare_fence, with(bare_fence)),
-            (indented, with(indented)),
-            (with_code, with(with_code)),
+            (surrounded, with(surrounded)),
+            (indented_alone, with(indented_alone)),
+            (fenced_object, text_only(fenced_object)),
+            (after_text, text_only(after_text)),
+            (before_text, text_only(before_text)),
+            (indented, text_only(indented)),
+            (with_code, text_only(with_code)),
             (two, text_only(two)),
             (unclosed, text_only(unclosed.trim_end())),
             (list, text_only(list)),
@@ -135,6 +197,37 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(Value::Object(output_of(text)), expected, "{text:?}");
         }
+        // With a schema the model was asked for an object, so text around its only block does not matter.
+        for text in [fenced_object, after_text, before_text, indented, with_code, bare_fence] {
+            assert_eq!(Value::Object(output_of_asked(text)), with(text), "{text:?}");
+        }
+        for text in [two, unclosed.trim_end(), list, python, nested, "{\"a\": 1} and more"] {
+            assert_eq!(Value::Object(output_of_asked(text)), text_only(text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn requests_are_taken_only_from_a_reply_that_is_json_as_a_whole() {
+        let asks = "{\"agent_requests\": [], \"a\": 1}";
+        let alone = format!("```json\n{asks}\n```\n");
+        for text in [asks, &*alone] {
+            assert!(output_of(text).contains_key(AGENT_REQUESTS), "{text:?}");
+            assert!(output_of_asked(text).contains_key(AGENT_REQUESTS), "{text:?}");
+            assert!(!quotes_requests(text), "{text:?}");
+        }
+        let quoted = format!("You could say:\n{alone}");
+        assert_eq!(
+            Value::Object(output_of(&quoted)),
+            json!({"response": quoted.trim_end()})
+        );
+        let asked = output_of_asked(&quoted);
+        assert_eq!(
+            Value::Object(asked.clone()),
+            json!({"a": 1, "response": quoted.trim_end()})
+        );
+        assert_eq!(Value::Object(checked(&asked).into_owned()), json!({"a": 1}));
+        assert!(quotes_requests(&quoted));
+        assert!(!quotes_requests("You could say:\n```\n{\"a\": 1}\n```"));
     }
 
     #[test]
@@ -147,7 +240,7 @@ mod tests {
             ("{\"response\": \"{\\\"x\\\": 1}\"}", json!({"response": "{\"x\": 1}"})),
         ];
         for (text, expected) in cases {
-            let output = output_of(text);
+            let output = output_of_asked(text);
             assert_eq!(Value::Object(checked(&output).into_owned()), expected, "{text:?}");
         }
     }

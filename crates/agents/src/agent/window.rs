@@ -3,6 +3,8 @@
 //! [`ensemble_core::thread::window`] has the rules, without access to the outside. This module adds a tokenizer,
 //! scripts that select messages, and a model that writes summaries.
 
+mod custom;
+mod shorten;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -12,22 +14,25 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use self::shorten::shortened;
 use self::tokens::TokenCounter;
 use super::BoxFuture;
 use super::build_error::BuildError;
 use super::dialogue::{Window, WindowError, WindowInput, WindowOutput};
 use crate::model::{LoadScript, Model, ProfileError, describe};
-use crate::sandbox::{Script, ScriptFailure, Variable};
+use crate::sandbox::{Script, ScriptFailure};
 use ensemble_core::thread::Message;
-use ensemble_core::thread::window::{Cut, Keep, Limits, Rules, Size, cut, selected};
+use ensemble_core::thread::window::{Keep, Limits, Rules, Size, Whole, cut};
 use ensemble_language::data::Usage;
-use ensemble_language::ensemble::{ContextWindow, ModelChoice, Strategy};
+use ensemble_language::ensemble::{ContextWindow, ModelChoice, Profile, Strategy};
 
 /// The context window of one agent.
 pub struct AgentWindow {
     rules: Rules,
     how: How,
     counter: Arc<TokenCounter>,
+    /// Has the window no limit of its own? Then its strategy always applies.
+    always: bool,
 }
 
 enum How {
@@ -45,10 +50,28 @@ pub struct WindowResources<'a> {
     pub model: &'a ModelChoice,
     /// The name of the model at its provider.
     pub model_name: &'a str,
+    /// The number of tokens of a request if the window does not say it; see [`room`].
+    pub max_tokens: Option<u64>,
     /// Reads scripts.
     pub load: &'a LoadScript,
     /// Connects a model that writes summaries.
     pub connect: &'a dyn Fn(&ModelChoice) -> Result<Model, ProfileError>,
+}
+
+/// The number of tokens that a request to the model of this profile may have: its `context_window`, less the tokens of
+/// the reply if the profile limits them.
+pub fn room(profile: &Profile) -> Option<u64> {
+    let whole = profile.context_window?;
+    let reply = profile.max_tokens.filter(|reply| *reply < whole);
+    Some(whole - reply.unwrap_or_default())
+}
+
+/// The window of an agent without `context_window` whose profile says how much the model can process.
+pub fn of_model() -> ContextWindow {
+    ContextWindow {
+        min_recent_turns: std::num::NonZeroU32::MIN,
+        ..ContextWindow::default()
+    }
 }
 
 /// The input of the window, with the number of tokens of each message.
@@ -64,6 +87,7 @@ impl AgentWindow {
     /// # Errors
     /// The script or profile does not exist or cannot be used.
     pub fn new(window: &ContextWindow, outside: &WindowResources<'_>) -> Result<Self, BuildError> {
+        let always = window.max_tokens.is_none() && window.max_messages.is_none();
         let turns = |count: std::num::NonZeroU32| usize::try_from(count.get()).unwrap_or(usize::MAX);
         let how = match &window.strategy {
             Strategy::OldestFirst | Strategy::MiddleOut | Strategy::RecentTurnsOnly(_) => How::Rules,
@@ -79,19 +103,21 @@ impl AgentWindow {
         Ok(Self {
             rules: Rules {
                 limits: Limits {
-                    max_tokens: window.max_tokens,
+                    max_tokens: window.max_tokens.or(outside.max_tokens),
                     max_messages: window.max_messages,
                 },
                 keeps_system: window.preserve_system_message,
                 min_recent_turns: turns(window.min_recent_turns),
                 keep: match window.strategy {
                     Strategy::MiddleOut => Keep::BothEnds,
+                    Strategy::RecentTurnsOnly(count) if always => Keep::Always(turns(count)),
                     Strategy::RecentTurnsOnly(count) => Keep::AtMost(turns(count)),
                     Strategy::OldestFirst | Strategy::Custom(_) | Strategy::Summarize(_) => Keep::Latest,
                 },
                 in_place: Size::default(),
             },
             how,
+            always,
             counter: Arc::new(TokenCounter::of_model(outside.model_name)),
         })
     }
@@ -143,63 +169,51 @@ impl AgentWindow {
     }
 
     fn by_rules(&self, measured: Measured<'_>) -> WindowOutput {
-        let cut = measured.cut(&self.rules);
-        let dropped = self.note(&measured, &cut.dropped.clone().collect::<Vec<_>>(), !cut.system);
-        let mut messages = measured.sending.messages;
-        messages.drain(cut.dropped.clone());
-        WindowOutput {
-            messages,
-            drops_system: !cut.system,
-            dropped,
-            warnings: self.too_much(&cut).into_iter().collect(),
-            ..WindowOutput::default()
-        }
-    }
-
-    async fn by_script(&self, script: &Arc<Script>, measured: Measured<'_>) -> Result<WindowOutput, String> {
-        let limits = self.rules.limits;
-        if limits != Limits::default() && limits.allow(measured.whole()) {
-            return Ok(WindowOutput {
-                messages: measured.sending.messages,
-                ..WindowOutput::default()
-            });
-        }
-        let json = |value: Value| Variable::Json(Arc::new(value));
-        let all: Vec<Value> = measured.sending.messages.iter().map(|message| json!(message)).collect();
-        let variables = vec![
-            ("messages", json(json!(all))),
-            ("tokens", json(json!(measured.tokens))),
-            ("system", json(json!(measured.sending.system))),
-            ("system_tokens", json(json!(measured.system.unwrap_or_default()))),
-            ("max_tokens", json(json!(limits.max_tokens))),
-            ("max_messages", json(json!(limits.max_messages))),
-            ("min_recent_turns", json(json!(self.rules.min_recent_turns))),
-        ];
-        let selection = match script.run(variables).await {
-            Ok(Value::Array(selection)) => selection,
-            Ok(other) => return Err(format!("its last value is not a list of messages but {other}")),
-            Err(failure) => return Err(describe(&failure)),
-        };
-        let kept = selected(&all, &selection, &measured.sending.messages);
-        let kept = kept.map_err(|error| format!("its last value is no selection of `messages`: {error}"))?;
-        let left_out: Vec<usize> = (0..all.len()).filter(|at| kept.binary_search(at).is_err()).collect();
-        let tokens: Vec<u64> = kept.iter().map(|at| measured.tokens[*at]).collect();
-        let sent = measured.system_size() + Size::of(&tokens);
-        let dropped = self.note(&measured, &left_out, false);
+        let cut = cut(&self.rules, &measured.whole());
+        let dropped = self.note(&measured, &cut.dropped, !cut.system);
         let mut at = 0..;
         let mut messages = measured.sending.messages;
-        messages.retain(|_| at.next().is_some_and(|at| kept.binary_search(&at).is_ok()));
-        let too_much = format!(
-            "the context window's script keeps {}, and {} are allowed",
-            amount(sent),
-            most(limits)
-        );
-        Ok(WindowOutput {
+        messages.retain(|_| at.next().is_some_and(|at| cut.dropped.binary_search(&at).is_err()));
+        let sent = Sent {
             messages,
+            size: cut.sent,
+            system: cut.system,
+        };
+        self.output(sent, dropped, measured.system.is_some())
+    }
+
+    /// The output; if it is too large, with shortened tool results, or with a warning.
+    fn output(&self, sent: Sent, dropped: Option<Value>, has_system: bool) -> WindowOutput {
+        let limits = self.rules.limits;
+        let (mut messages, mut size) = (sent.messages, sent.size);
+        let mut warnings = Vec::new();
+        let mut dropped = dropped;
+        if let Some(most) = limits.max_tokens.filter(|most| size.tokens > *most) {
+            let shortened = shortened(&self.counter, &mut messages, size.tokens - most);
+            size.tokens = size.tokens.saturating_sub(shortened.tokens);
+            if !shortened.tools.is_empty() {
+                let note = dropped.get_or_insert_with(|| self.nothing_dropped());
+                note["shortened"] = json!(shortened.tools.len());
+                note["shortened_tokens"] = json!(shortened.tokens);
+            }
+            let tell = |tool: &String| {
+                format!(
+                    "the context window is too small for a result of the tool `{tool}`: only its beginning and its end are sent"
+                )
+            };
+            warnings.extend(shortened.tools.iter().map(tell));
+            warnings.dedup();
+        }
+        if !limits.allow(size) {
+            warnings.push(self.too_much(size, sent.system));
+        }
+        WindowOutput {
+            messages,
+            drops_system: has_system && !sent.system,
             dropped,
-            warnings: (!limits.allow(sent)).then_some(too_much).into_iter().collect(),
+            warnings,
             ..WindowOutput::default()
-        })
+        }
     }
 
     /// The record of dropped messages for the thread; `None` if no message is dropped.
@@ -208,66 +222,80 @@ impl AgentWindow {
         if left_out.is_empty() && !drops_system {
             return None;
         }
-        let tokens: u64 = left_out.iter().map(|at| measured.tokens[*at]).sum();
-        let mut note = json!({"messages": left_out.len(), "tokens": tokens});
+        let size = measured.whole().size(left_out.iter().copied());
+        Some(self.note_of(size, drops_system))
+    }
+
+    fn nothing_dropped(&self) -> Value {
+        self.note_of(Size::default(), false)
+    }
+
+    fn note_of(&self, size: Size, drops_system: bool) -> Value {
+        let mut note = json!({"messages": size.messages, "tokens": size.tokens});
         if drops_system {
             note["system"] = json!(true);
         }
         if self.counter.is_estimate() {
             note["estimated"] = json!(true);
         }
-        Some(note)
+        note
     }
 
     /// The warning if the limits cannot be kept.
-    fn too_much(&self, cut: &Cut) -> Option<String> {
+    fn too_much(&self, sent: Size, system: bool) -> String {
         let turns = match self.rules.min_recent_turns {
-            1 => "the present turn is".to_owned(),
+            1 => "the task and the latest messages are".to_owned(),
             count => format!("the {count} latest turns (`min_recent_turns`) are"),
         };
-        let instructions = if cut.system {
-            ", and so are the instructions"
-        } else {
-            ""
-        };
-        (!cut.fits).then(|| {
-            let (sent, most) = (amount(cut.sent), most(self.rules.limits));
-            format!("the context window is too small: {most} are allowed, {sent} are sent, since {turns} always sent{instructions}")
-        })
+        let instructions = if system { ", and so are the instructions" } else { "" };
+        let (sent, most) = (amount(sent), most(self.rules.limits));
+        format!(
+            "the context window is too small: {most} are allowed, {sent} are sent, since {turns} always sent{instructions}"
+        )
     }
+}
+
+/// What is sent.
+struct Sent {
+    messages: Vec<Message>,
+    /// Its size, including the instructions.
+    size: Size,
+    /// Are the instructions sent?
+    system: bool,
 }
 
 impl Window for AgentWindow {
     fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
         Box::pin(self.fitted(sending))
     }
+
+    fn min_recent_turns(&self) -> usize {
+        self.rules.min_recent_turns
+    }
 }
 
 impl Measured<'_> {
-    fn cut(&self, rules: &Rules) -> Cut {
-        let cut = cut(rules, self.system, &self.sending.messages, &self.tokens);
-        Cut {
-            // What is not there is not left out.
-            system: cut.system || self.system.is_none(),
-            ..cut
+    fn whole(&self) -> Whole<'_> {
+        Whole {
+            system: self.system,
+            messages: &self.sending.messages,
+            tokens: &self.tokens,
+            task: self.sending.task,
         }
-    }
-
-    fn system_size(&self) -> Size {
-        let size = self.system.map(|tokens| Size { tokens, messages: 1 });
-        size.unwrap_or_default()
     }
 
     /// The size of the instructions, if they are always sent.
     fn instructions(&self, rules: &Rules) -> Size {
         match rules.keeps_system {
-            true => self.system_size(),
+            true => self.whole().system_size(),
             false => Size::default(),
         }
     }
 
-    fn whole(&self) -> Size {
-        self.system_size() + Size::of(&self.tokens)
+    /// The size of everything.
+    fn size(&self) -> Size {
+        let whole = self.whole();
+        whole.system_size() + whole.size(0..self.tokens.len())
     }
 }
 

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::entry::{Entry, Problem, asked, differences};
-use super::{BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnText, Provider};
+use super::{BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnText, Provider, schema_in_words};
 use ensemble_language::data::digest;
 use ensemble_language::ensemble::SIMULATED;
 
@@ -89,7 +89,7 @@ struct Cached {
 
 /// The result of a search in the cache.
 enum Found {
-    Reply(PathBuf, ModelReply),
+    Reply(PathBuf, Box<ModelReply>),
     /// There is no entry; a reply would be stored at this path.
     Nothing(PathBuf),
 }
@@ -113,7 +113,7 @@ impl Cached {
                 return Ok(ModelReply {
                     cached: true,
                     warnings,
-                    ..reply
+                    ..*reply
                 });
             }
             (Found::Nothing(_), None) if self.cache.only => {
@@ -142,8 +142,10 @@ impl Cached {
             match Entry::read(&path) {
                 Ok(entry) if entry.key != key => continue,
                 Ok(_) if used.contains(&path) => continue,
-                Ok(entry) if entry.request_number == request.request_number => return Found::Reply(path, entry.reply),
-                Ok(entry) => fallback = fallback.or(Some(Found::Reply(path, entry.reply))),
+                Ok(entry) if entry.request_number == request.request_number => {
+                    return Found::Reply(path, Box::new(entry.reply));
+                }
+                Ok(entry) => fallback = fallback.or_else(|| Some(Found::Reply(path, Box::new(entry.reply)))),
                 Err(Problem::Missing) => {
                     vacant = vacant.or(Some(path));
                     break;
@@ -164,16 +166,20 @@ impl Cached {
 
     /// A provider that does not take the schema is asked again without it. That it does not, nobody can tell without
     /// asking, so the cache alone looks for both.
-    fn without_schema(&self, request: &ModelRequest) -> Option<(PathBuf, ModelReply)> {
+    fn without_schema(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
         request.output_schema.as_ref().filter(|_| self.cache.only)?;
-        let request = ModelRequest {
+        let in_words = schema_in_words(request.clone());
+        // Earlier versions did not tell the model the schema in words.
+        let untold = ModelRequest {
             output_schema: None,
             ..request.clone()
         };
-        match self.find(&request, &mut Vec::new()) {
-            Found::Reply(path, reply) => Some((path, reply)),
-            Found::Nothing(_) => None,
-        }
+        [in_words, untold]
+            .iter()
+            .find_map(|request| match self.find(request, &mut Vec::new()) {
+                Found::Reply(path, reply) => Some((path, reply)),
+                Found::Nothing(_) => None,
+            })
     }
 
     /// The error message for a missing reply, with the most similar request.
@@ -231,6 +237,10 @@ impl Provider for Cached {
         on_text: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(self.answer(request, on_text))
+    }
+
+    fn is_paced(&self) -> bool {
+        self.inner.is_paced()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Requests to a chain of profiles: first the retries, then the fallback.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,8 +10,9 @@ use serde_json::Value;
 use super::{
     LoadScript, ModelError, ModelErrorKind, ModelReply, ModelRequest, Network, ProfileError, Profiles, Provider,
     Remote, Resolved, Simulator, ToolSpec, key_variable,
+    paced::Paced,
     profiles::{Link, exists},
-    source_of_reasoning,
+    schema_in_words, source_of_reasoning,
 };
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason};
 use ensemble_language::ensemble::{self, ModelChoice, Price, Profile, Retry};
@@ -34,6 +35,8 @@ pub struct Model {
     pub(super) links: Vec<(Link, Arc<dyn Provider>)>,
     simulated: bool,
     network: Network,
+    /// The execution that a fallback has answered, and the place of the fallback.
+    fallen_back: Arc<Mutex<Option<(ExecutionRef, usize)>>>,
 }
 
 /// A query, independent of the profile that answers.
@@ -76,7 +79,10 @@ impl Model {
         let connect = |link: &Link| -> Result<(Link, Arc<dyn Provider>), ProfileError> {
             exists(link)?;
             if let Some(provider) = ensemble::Provider::named(&link.profile.provider) {
-                return Ok((link.clone(), Arc::new(Remote::new(provider, network.clone()))));
+                let remote = Arc::new(Remote::new(provider, network.clone()));
+                let pace = network.pace(&link.name, &link.profile);
+                let paced = Paced::new(remote, pace, retry(&link.profile).pause_after(1));
+                return Ok((link.clone(), Arc::new(paced)));
             }
             let simulator = Simulator::new(link.profile.simulated.as_ref(), load);
             let simulator = simulator.map_err(|message| ProfileError::Script {
@@ -90,6 +96,7 @@ impl Model {
             links,
             simulated: resolved.is_simulated(),
             network: network.clone(),
+            fallen_back: Arc::default(),
         })
     }
 
@@ -146,6 +153,7 @@ impl Model {
             links,
             simulated: false,
             network: Network::default(),
+            fallen_back: Arc::default(),
         }
     }
 
@@ -169,8 +177,10 @@ impl Model {
         };
         let made = || ask.made.load(Ordering::Relaxed);
         let mut failed: Vec<(&Link, ModelError)> = Vec::new();
-        for (at, (link, provider)) in self.links.iter().enumerate() {
-            let is_last = at + 1 == self.links.len();
+        let order = self.order(&ask.source);
+        for (nth, at) in order.iter().copied().enumerate() {
+            let (link, provider) = &self.links[at];
+            let is_last = nth + 1 == order.len();
             match query.retried(at, link, &**provider, is_last).await {
                 // Another model may answer.
                 Ok(reply) if reply.stop_reason == StopReason::Refusal && !is_last => {
@@ -181,6 +191,7 @@ impl Model {
                     let mut warnings = fell_back(&failed, link);
                     warnings.append(&mut query.warnings);
                     warnings.append(&mut reply.warnings);
+                    self.answered(&ask.source, at);
                     return ModelAnswer {
                         result: Ok(reply),
                         requests: made(),
@@ -200,6 +211,28 @@ impl Model {
             model: None,
         }
     }
+}
+
+impl Model {
+    /// The places of the profiles in the order in which they are asked: a fallback that has answered stays for the rest
+    /// of the execution.
+    fn order(&self, source: &ExecutionRef) -> Vec<usize> {
+        let known = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = known.as_ref().filter(|(known, _)| is_same_execution(known, source));
+        let first = first.map_or(0, |(_, at)| *at);
+        (first..self.links.len()).chain(0..first).collect()
+    }
+
+    fn answered(&self, source: &ExecutionRef, at: usize) {
+        if at > 0 && !source.run.is_empty() {
+            let mut known = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
+            *known = Some((source.clone(), at));
+        }
+    }
+}
+
+fn is_same_execution(one: &ExecutionRef, other: &ExecutionRef) -> bool {
+    (&one.run, &one.agent, one.execution) == (&other.run, &other.agent, other.execution)
 }
 
 fn no_scripts(path: &str) -> Result<String, String> {
@@ -245,6 +278,14 @@ fn all_failed(mut failed: Vec<(&Link, ModelError)>) -> ModelError {
     ModelError {
         kind: match failed.iter().all(|(_, error)| error.kind == kind) {
             true => kind,
+            // A shorter request may succeed with one of them.
+            false
+                if failed
+                    .iter()
+                    .any(|(_, error)| error.kind == ModelErrorKind::ContextTooLong) =>
+            {
+                ModelErrorKind::ContextTooLong
+            }
             false => ModelErrorKind::Failed,
         },
         message: errors.join("; "),
@@ -283,22 +324,47 @@ impl Query<'_> {
     ) -> Result<ModelReply, ModelError> {
         let retry = retry(&link.profile);
         let mut attempt = 1;
-        let mut with_schema = true;
+        let mut in_words = self.network.refuses_schema(&link.profile);
+        let pace = self.network.pace(&link.name, &link.profile);
+        let mut successes = pace.successes();
         loop {
+            if !is_last && pace.pause() > MAX_PAUSE_WITH_FALLBACK {
+                let seconds = pace.pause().as_secs();
+                let told = format!("the provider asks for a pause of {seconds} s, which is too long");
+                return Err(ModelError::passing(told));
+            }
             let number = self.ask.requests_made + self.ask.made.fetch_add(1, Ordering::Relaxed) + 1;
-            let mut request = request(self.ask, at, link, number);
-            request.output_schema = request.output_schema.filter(|_| with_schema);
+            let request = request(self.ask, at, link, number);
+            let request = if in_words { schema_in_words(request) } else { request };
             let error = match once(link, provider, request, &self.replies).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
             let was_heard = self.replies.restart();
-            if error.kind == ModelErrorKind::RefusedSchema && with_schema {
+            if error.kind == ModelErrorKind::RefusedSchema && !in_words {
                 let name = &link.name;
                 self.warnings.push(format!(
-                    "model profile `{name}` was asked again without the output schema, which it does not take ({error})"
+                    "model profile `{name}` was asked again without the output schema, which it does not take ({error}); \
+                     the model was told the schema in words"
                 ));
-                with_schema = false;
+                self.network.schema_refused(&link.profile);
+                in_words = true;
+                continue;
+            }
+            if error.kind == ModelErrorKind::RateLimited && provider.is_paced() {
+                self.pause(&retry, attempt, link, &error, is_last)
+                    .ok_or_else(|| too_long(error.clone()))?;
+                // While the provider answers others, this request only waits for its turn.
+                let is_alive = pace.is_alive(successes);
+                successes = pace.successes();
+                if !is_alive && attempt >= retry.max_attempts.get() {
+                    return Err(error);
+                }
+                attempt += u32::from(!is_alive);
+                if pace.pause() >= LONG_PAUSE {
+                    self.warn(link, &error, was_heard, pace.pause());
+                }
+                self.replies.retrying(pace.pause(), &error);
                 continue;
             }
             if !error.retryable || attempt >= retry.max_attempts.get() {
@@ -364,7 +430,7 @@ async fn once(
     replies: &ReplyForwarder<'_>,
 ) -> Result<ModelReply, ModelError> {
     let on_text = |text: &str| replies.text(text);
-    let Some(limit) = link.profile.timeout else {
+    let Some(limit) = link.profile.timeout.filter(|_| !provider.is_paced()) else {
         return provider.complete(request, &on_text).await;
     };
     let timed = tokio::time::timeout(limit, provider.complete(request, &on_text)).await;

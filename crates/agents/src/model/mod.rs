@@ -7,6 +7,8 @@
 mod cache;
 mod chain;
 mod network;
+mod pace;
+mod paced;
 mod profiles;
 mod quirks;
 mod remote;
@@ -26,7 +28,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use ensemble_core::thread::{Message, Reasoning, StopReason, ToolCall};
+use ensemble_core::thread::{Attachment, Message, Reasoning, Role, StopReason, ToolCall};
 use ensemble_language::ensemble::Profile;
 
 /// A future that can be stored.
@@ -44,6 +46,11 @@ pub trait Provider: Send + Sync {
         request: ModelRequest,
         on_text: &'a OnText<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
+
+    /// Does it keep the rate limit and the time limit of its profile itself?
+    fn is_paced(&self) -> bool {
+        false
+    }
 }
 
 /// Reads the text of a script that a profile or an agent names. The caller resolves the path as it does those of
@@ -194,7 +201,57 @@ fn source_of_reasoning(profile: &Profile) -> String {
     format!("{}/{}", profile.provider, profile.model)
 }
 
-/// An estimate of a text's tokens: a quarter of its characters, rounded up.
+/// The request with the output schema in words, for a provider that cannot enforce it: in the system message, or else
+/// in the last message of the user.
+fn schema_in_words(mut request: ModelRequest) -> ModelRequest {
+    let Some(schema) = request.output_schema.take() else {
+        return request;
+    };
+    let when = match request.tools.is_empty() {
+        true => "Answer",
+        false => "When you call no more tools, answer",
+    };
+    let words = format!("{when} with one JSON object that matches this JSON Schema, and nothing else:\n{schema}");
+    let of = |role: Role| move |message: &&mut Message| message.role == role;
+    let messages = &mut request.messages;
+    let place = match messages.iter().any(|message| message.role == Role::System) {
+        true => messages.iter_mut().find(of(Role::System)),
+        false => messages.iter_mut().rev().find(of(Role::User)),
+    };
+    match place {
+        Some(message) => message.content = format!("{}\n\n{words}", message.content),
+        None => request.messages.push(Message::new(Role::User, words)),
+    }
+    request
+}
+
+/// The estimate of a text's tokens wherever nobody counts them: a quarter of its bytes in UTF-8, rounded up.
+///
+/// So a token has four characters of English, two of Russian, and one and a third of Chinese.
 pub fn estimate_tokens(text: &str) -> u64 {
-    (text.chars().count() as u64).div_ceil(4)
+    (text.len() as u64).div_ceil(4)
+}
+
+/// The estimate of the tokens of an attachment: a text by its bytes, and a thousand for an image or a PDF.
+pub fn estimate_attachment(attachment: &Attachment) -> u64 {
+    match attachment.is_text() {
+        true => attachment.size.div_ceil(4),
+        false => 1000,
+    }
+}
+
+#[cfg(test)]
+#[test]
+fn tokens_are_estimated_from_bytes() {
+    let table = [
+        ("", 0),
+        ("one", 1),
+        ("one two three four five", 6),
+        ("два слова", 5),
+        ("沒有空格", 3),
+        (&*"x".repeat(600), 150),
+    ];
+    for (text, tokens) in table {
+        assert_eq!(estimate_tokens(text), tokens, "{text}");
+    }
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::sync::OnceCell;
 
+use super::pace::Pace;
 use super::quirks::Quirks;
+use ensemble_language::ensemble::Profile;
 
 /// Reads an environment variable; nothing if it is not set.
 pub type Environment = dyn Fn(&str) -> Option<String> + Send + Sync;
@@ -27,6 +29,8 @@ struct NetworkParts {
     client: OnceCell<Result<reqwest::Client, String>>,
     /// By address and model.
     quirks: Mutex<HashMap<String, Quirks>>,
+    /// By name and target of the profile.
+    paces: Mutex<HashMap<String, Arc<Pace>>>,
 }
 
 impl Network {
@@ -43,6 +47,7 @@ impl Network {
             chance: Box::new(chance),
             client: OnceCell::new(),
             quirks: Mutex::default(),
+            paces: Mutex::default(),
         }))
     }
 
@@ -66,6 +71,25 @@ impl Network {
         self.0.quirks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Is the output schema told in words to this model, because it was refused before?
+    pub(super) fn refuses_schema(&self, profile: &Profile) -> bool {
+        let quirks = self.quirks();
+        quirks.get(&target(profile)).is_some_and(|known| known.schema_in_words)
+    }
+
+    /// The model has refused an output schema.
+    pub(super) fn schema_refused(&self, profile: &Profile) {
+        self.quirks().entry(target(profile)).or_default().schema_in_words = true;
+    }
+
+    /// The pace of all requests with this profile.
+    pub(super) fn pace(&self, name: &str, profile: &Profile) -> Arc<Pace> {
+        let limits = profile.rate_limit.unwrap_or_default();
+        let key = format!("{name} {} {limits:?}", target(profile));
+        let mut paces = self.0.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(paces.entry(key).or_insert_with(|| Arc::new(Pace::new(limits))))
+    }
+
     /// The client. It is built when it is first asked for, away from the thread that drives the run: reading the
     /// machine's certificates takes tens of milliseconds.
     pub(super) async fn client(&self) -> Result<&reqwest::Client, String> {
@@ -75,6 +99,11 @@ impl Network {
         };
         self.0.client.get_or_init(build).await.as_ref().map_err(Clone::clone)
     }
+}
+
+/// The model that a profile asks.
+fn target(profile: &Profile) -> String {
+    format!("{} {} {:?}", profile.provider, profile.model, profile.base_url)
 }
 
 fn build() -> Result<reqwest::Client, String> {

@@ -227,6 +227,7 @@ impl Override {
             base_url: profile.base_url.filter(|_| stays),
             api_key_env: profile.api_key_env.filter(|_| stays),
             headers: if stays { profile.headers } else { Vec::new() },
+            context_window: profile.context_window.filter(|_| stays && profile.model == self.model),
             options: if stays { profile.options } else { JsonMap::new() },
             cost: profile.cost.filter(|_| stays && profile.model == self.model),
             simulated: profile.simulated.filter(|_| stays),

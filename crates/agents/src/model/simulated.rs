@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::script::{describe, place};
 use super::{BoxFuture, LoadScript, ModelError, ModelReply, ModelRequest, OnText, Provider};
@@ -123,7 +123,13 @@ fn calls_in(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, Mode
 /// The variables of a script that simulates a model.
 fn variables(script: &Script, request: &ModelRequest) -> Vec<(&'static str, Variable)> {
     // A long conversation is not copied for a script that does not look at it.
-    let messages = script.reads("messages").then(|| json!(request.messages));
+    let messages = script.reads("messages").then(|| {
+        request
+            .messages
+            .iter()
+            .map(ensemble_core::thread::Message::described)
+            .collect::<Value>()
+    });
     vec![
         ("messages", Variable::Json(Arc::new(messages.unwrap_or_default()))),
         ("prompt", Variable::Text(Arc::clone(&request.prompt))),

@@ -51,10 +51,10 @@ pub enum Event {
     ExecutionStarted(ExecutionStarted),
     /// A model replied, and the execution goes on.
     ReplyReceived(Box<ReplyReceived>),
-    /// Somebody decided whether a tool may be called.
-    PermissionDecided(Box<PermissionDecided>),
     /// A request to a model was stopped with the run.
     RequestStopped(Box<RequestStopped>),
+    /// Somebody decided whether a tool may be called.
+    PermissionDecided(Box<PermissionDecided>),
     /// A tool is about to be called.
     ToolCallStarted(Box<ToolCallStarted>),
     /// A tool call ended.
@@ -435,8 +435,8 @@ impl Event {
             Self::TurnStarted(_) => "turn_started",
             Self::ExecutionStarted(_) => "execution_started",
             Self::ReplyReceived(_) => "reply_received",
-            Self::PermissionDecided(_) => "permission_decided",
             Self::RequestStopped(_) => "request_stopped",
+            Self::PermissionDecided(_) => "permission_decided",
             Self::ToolCallStarted(_) => "tool_call_started",
             Self::ToolCallEnded(_) => "tool_call_ended",
             Self::AttemptFailed(_) => "attempt_failed",

@@ -67,10 +67,10 @@ pub struct Exchange {
     pub iterations: Vec<Iteration>,
     /// The ids of the calls that were started.
     pub started: BTreeSet<Arc<str>>,
-    /// The decisions about calls, by the ids of the calls.
-    pub decided: BTreeMap<Arc<str>, PermissionDecision>,
     /// The request that was stopped with the run. It is sent again if the execution goes on.
     pub stopped: Option<Iteration>,
+    /// The decisions about calls, by the ids of the calls.
+    pub decided: BTreeMap<Arc<str>, PermissionDecision>,
     /// What the recorded replies, and the calls that ended, have used since the attempt began.
     pub usage: Usage,
 }
@@ -112,17 +112,17 @@ impl Exchanges {
         exchange.usage = exchange.usage + event.usage;
     }
 
-    /// Adds a decision about a call.
-    pub fn decided(&mut self, event: &PermissionDecided) {
-        let exchange = self.0.entry(event.within.key()).or_default();
-        exchange.decided.insert(event.call.clone(), event.decision);
-    }
-
     /// Adds a request that was stopped.
     pub fn stopped(&mut self, event: &RequestStopped) {
         let exchange = self.0.entry(event.within.key()).or_default();
         exchange.stopped = Some(event.iteration.clone());
         exchange.usage = exchange.usage + event.usage;
+    }
+
+    /// Adds a decision about a call.
+    pub fn decided(&mut self, event: &PermissionDecided) {
+        let exchange = self.0.entry(event.within.key()).or_default();
+        exchange.decided.insert(event.call.clone(), event.decision);
     }
 
     /// Adds the start of a call.

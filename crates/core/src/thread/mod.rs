@@ -5,6 +5,7 @@
 //!
 //! A [`Thread`] is a value: every change returns a new thread, and this module uses no model, clock or file.
 
+mod attachment;
 mod json;
 mod live_output;
 mod reasoning;
@@ -15,6 +16,7 @@ mod tests;
 mod tool_call;
 pub mod window;
 
+pub use attachment::Attachment;
 pub use json::ThreadError;
 pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
 pub use reasoning::Reasoning;
@@ -61,6 +63,9 @@ pub struct Message {
     pub role: Role,
     /// The text.
     pub content: String,
+    /// User: the files that are sent with the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
     /// Assistant: the tools that the message calls, with their results. Within an iteration this is empty, because the
     /// iteration contains the calls beside its messages; [`Thread::to_messages`] fills it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -100,11 +105,24 @@ pub struct Thread {
 }
 
 impl Message {
+    /// The message as JSON, with the names, types and digests of its files in place of their bytes.
+    pub fn described(&self) -> Value {
+        let mut message = serde_json::json!(Self {
+            attachments: Vec::new(),
+            ..self.clone()
+        });
+        if !self.attachments.is_empty() {
+            message["attachments"] = self.attachments.iter().map(Attachment::described).collect();
+        }
+        message
+    }
+
     /// A message without tool calls.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
             role,
             content: content.into(),
+            attachments: Vec::new(),
             tool_calls: Vec::new(),
             reasoning: None,
         }
@@ -259,6 +277,11 @@ impl Thread {
     /// All messages in order, each with its tool calls.
     pub fn to_messages(&self) -> Vec<Message> {
         self.iterations.iter().flat_map(Iteration::to_messages).collect()
+    }
+
+    /// The number of messages.
+    pub fn message_count(&self) -> usize {
+        self.iterations.iter().map(|iteration| iteration.messages.len()).sum()
     }
 
     /// The first message of the user.

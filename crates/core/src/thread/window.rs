@@ -1,13 +1,22 @@
 //! Selects the messages of a thread that are sent when the whole thread is too large.
 //!
-//! Whole turns are left out, never parts of a turn. A turn is a user message with all messages up to the next one. So a
-//! question stays with its answer, a tool call with its result, and a reply after a tool call with that call.
+//! A turn is a user message with all messages up to the next one. Whole turns are left out first. If the turns that are
+//! always sent are still too large, tool calls are left out of them: a reply that calls tools goes with all its results.
+//! The task of the present execution, the last user message and the last message are always sent.
+
+mod ends;
+mod selection;
+#[cfg(test)]
+mod tests;
+
+pub use selection::{Entry, NoSelection, Selected, entries, selected};
 
 use std::ops::{Add, Range};
 
+use self::ends::Ends;
 use super::{Message, Role};
 
-/// The size of messages, or its limit.
+/// The size of messages, or its limit. Each tool result is a message, as it is for providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Size {
     /// The number of tokens.
@@ -35,6 +44,8 @@ pub enum Keep {
     /// The latest turns, and at most this number of them once a turn is left out. Without a limit this number always
     /// applies.
     AtMost(usize),
+    /// At most this number of the latest turns, also if all would fit.
+    Always(usize),
 }
 
 /// The rules for cutting a thread.
@@ -44,7 +55,7 @@ pub struct Rules {
     pub limits: Limits,
     /// Whether the instructions are always sent. Otherwise they are left out like the oldest turn.
     pub keeps_system: bool,
-    /// The number of latest turns that are always sent.
+    /// The number of latest turns that are always sent. Of these only tool calls with their results may be left out.
     pub min_recent_turns: usize,
     /// The messages that are kept longest.
     pub keep: Keep,
@@ -52,16 +63,29 @@ pub struct Rules {
     pub in_place: Size,
 }
 
+/// A thread that may have to be cut.
+#[derive(Debug, Clone, Copy)]
+pub struct Whole<'a> {
+    /// The size of the instructions in tokens, if there are any.
+    pub system: Option<u64>,
+    /// The messages.
+    pub messages: &'a [Message],
+    /// The size of each message in tokens, with its tool calls and their results.
+    pub tokens: &'a [u64],
+    /// The index of the task of the present execution.
+    pub task: usize,
+}
+
 /// The result of cutting a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     /// Whether the instructions are sent.
     pub system: bool,
-    /// The range of messages that are not sent.
-    pub dropped: Range<usize>,
+    /// The indexes of the messages that are not sent, in order.
+    pub dropped: Vec<usize>,
     /// The size of what is sent, including the text that replaces the other messages.
     pub sent: Size,
-    /// Whether the limits are kept. If not, the turns that are always sent are too large.
+    /// Whether the limits are kept. If not, what is always sent is too large.
     pub fits: bool,
 }
 
@@ -83,11 +107,11 @@ impl std::iter::Sum for Size {
 }
 
 impl Size {
-    /// The size of messages with these numbers of tokens.
-    pub fn of(tokens: &[u64]) -> Self {
+    /// The size of a message of this number of tokens, with the results of its tool calls.
+    pub fn of(message: &Message, tokens: u64) -> Self {
         Self {
-            tokens: tokens.iter().sum(),
-            messages: tokens.len() as u64,
+            tokens,
+            messages: 1 + message.tool_calls.len() as u64,
         }
     }
 }
@@ -109,6 +133,75 @@ impl Limits {
     }
 }
 
+impl Whole<'_> {
+    /// The size of the messages at these indexes.
+    pub fn size(&self, indexes: impl IntoIterator<Item = usize>) -> Size {
+        let size = |at: usize| Size::of(&self.messages[at], self.tokens[at]);
+        indexes.into_iter().map(size).sum()
+    }
+
+    /// The size of the instructions, if there are any.
+    pub fn system_size(&self) -> Size {
+        let size = self.system.map(|tokens| Size { tokens, messages: 1 });
+        size.unwrap_or_default()
+    }
+
+    /// For each message, whether it is always sent: the task, the last user message and the last message.
+    fn pinned(&self) -> Vec<bool> {
+        let mut pinned = vec![false; self.messages.len()];
+        let last_user = self.messages.iter().rposition(|message| message.role == Role::User);
+        let last = self.messages.len().checked_sub(1);
+        for at in [Some(self.task), last_user, last].into_iter().flatten() {
+            if let Some(pinned) = pinned.get_mut(at) {
+                *pinned = true;
+            }
+        }
+        pinned
+    }
+
+    /// For each message, whether it may be left out: whole turns before the latest `min_recent_turns`, and tool calls
+    /// with their results in the others.
+    pub fn droppable(&self, min_recent_turns: usize) -> Vec<bool> {
+        let turns = turns(self.messages);
+        let recent = turns.len().saturating_sub(min_recent_turns);
+        let recent = turns.get(recent).map_or(self.messages.len(), |turn| turn.start);
+        let pinned = self.pinned();
+        let may_go = |at: usize| !pinned[at] && (at < recent || calls(&self.messages[at]));
+        (0..self.messages.len()).map(may_go).collect()
+    }
+
+    /// The older half of what may be left out, in tokens, for a request that the model has refused as too long. Turns
+    /// stay whole, except that tool calls with their results are left out of the latest `min_recent_turns` turns.
+    pub fn older_half(&self, min_recent_turns: usize) -> Vec<usize> {
+        let droppable = self.droppable(min_recent_turns);
+        let turns = turns(self.messages);
+        let recent = turns.len().saturating_sub(min_recent_turns);
+        let earlier = turns[..recent].iter().cloned();
+        let pairs = turns[recent..].iter().cloned().flatten().map(|at| at..at + 1);
+        let units = earlier
+            .chain(pairs)
+            .map(|unit| unit.filter(|at| droppable[*at]).collect());
+        let all: u64 = (0..self.messages.len())
+            .filter(|at| droppable[*at])
+            .map(|at| self.tokens[at])
+            .sum();
+        let (mut dropped, mut tokens) = (Vec::new(), 0);
+        for unit in units.filter(|unit: &Vec<usize>| !unit.is_empty()) {
+            if !dropped.is_empty() && tokens >= all.div_ceil(2) {
+                break;
+            }
+            tokens += unit.iter().map(|at| self.tokens[*at]).sum::<u64>();
+            dropped.extend(unit);
+        }
+        dropped
+    }
+}
+
+/// Does the message call tools?
+fn calls(message: &Message) -> bool {
+    message.role == Role::Assistant && !message.tool_calls.is_empty()
+}
+
 /// The turns of a thread. Replies before the first user message form a turn of their own.
 pub fn turns(messages: &[Message]) -> Vec<Range<usize>> {
     let begins = |at: &usize| *at == 0 || messages[*at].role == Role::User;
@@ -122,130 +215,96 @@ pub fn turns(messages: &[Message]) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Cuts a thread. `system` is the size of the instructions in tokens, if there are any; `tokens` contains the size of
-/// each message.
-pub fn cut(rules: &Rules, system: Option<u64>, messages: &[Message], tokens: &[u64]) -> Cut {
-    let turns = turns(messages);
-    let system = system.map(|tokens| Size { tokens, messages: 1 });
-    let droppable = system.filter(|_| !rules.keeps_system);
-    // If the instructions may be left out, they are treated as a turn before the first one.
-    let before = usize::from(droppable.is_some());
-    let blocks: Vec<Size> = droppable
-        .into_iter()
-        .chain(turns.iter().map(|turn| Size::of(&tokens[turn.clone()])))
-        .collect();
-    let fixed = system.filter(|_| rules.keeps_system).unwrap_or_default();
-    let ends = Ends {
-        rules,
-        fixed,
-        blocks: &blocks,
-    };
-    let (head, tail) = ends.kept(turns.len());
-    let sent = ends.size(head, tail);
-    let all = head + tail == blocks.len();
-    let from = turns
-        .get(head.saturating_sub(before))
-        .map_or(messages.len(), |turn| turn.start);
-    let to = turns
-        .get(blocks.len() - tail - before.min(blocks.len() - tail))
-        .map_or(messages.len(), |turn| turn.start);
+/// Cuts a thread: first whole turns, then tool calls with their results.
+pub fn cut(rules: &Rules, whole: &Whole<'_>) -> Cut {
+    let pinned = whole.pinned();
+    let mut selection = by_turns(rules, whole, &pinned);
+    if !rules.limits.allow(selection.size(rules, whole)) {
+        selection.leave_out_calls(rules, whole, &pinned);
+    }
+    let sent = selection.size(rules, whole);
     Cut {
-        system: system.is_some() && (all || droppable.is_none() || head > 0),
-        dropped: if all { 0..0 } else { from..to },
+        system: selection.system && whole.system.is_some(),
+        dropped: selection.dropped(),
         sent,
         fits: rules.limits.allow(sent),
     }
 }
 
-/// The numbers of blocks that are kept at the beginning and at the end.
-struct Ends<'a> {
-    rules: &'a Rules,
-    fixed: Size,
-    blocks: &'a [Size],
-}
-
-impl Ends<'_> {
-    fn kept(&self, turns: usize) -> (usize, usize) {
-        let all = self.blocks.len();
-        let most = match self.rules.keep {
-            Keep::AtMost(most) if most < turns => most,
-            _ => all,
-        };
-        // Without a limit, the number of turns is the limit.
-        let is_limited = self.rules.limits != Limits::default();
-        if (is_limited || most == all) && self.fits(0, all) {
-            return (0, all);
-        }
-        let (mut head, mut tail) = (0, self.rules.min_recent_turns.min(turns).min(most));
-        while head + tail < most {
-            let steps = match self.rules.keep {
-                Keep::BothEnds if head < tail => [(head + 1, tail), (head, tail + 1)],
-                Keep::BothEnds => [(head, tail + 1), (head + 1, tail)],
-                Keep::Latest | Keep::AtMost(_) => [(head, tail + 1); 2],
-            };
-            match steps.into_iter().find(|(head, tail)| self.fits(*head, *tail)) {
-                Some(step) => (head, tail) = step,
-                None => break,
-            }
-        }
-        (head, tail)
+/// Selects the turns that fit, or those that are always sent.
+fn by_turns(rules: &Rules, whole: &Whole<'_>, pinned: &[bool]) -> Selection {
+    let turns = turns(whole.messages);
+    let system = Some(whole.system_size()).filter(|_| whole.system.is_some());
+    let droppable = system.filter(|_| !rules.keeps_system);
+    // If the instructions may be left out, they are treated as a turn before the first one.
+    let before = usize::from(droppable.is_some());
+    let size = |turn: &Range<usize>| whole.size(turn.clone().filter(|at| !pinned[*at]));
+    let blocks: Vec<Size> = droppable.into_iter().chain(turns.iter().map(size)).collect();
+    let always = whole.size((0..pinned.len()).filter(|at| pinned[*at]));
+    let most = match rules.keep {
+        Keep::AtMost(most) | Keep::Always(most) if most < turns.len() => most,
+        _ => blocks.len(),
+    };
+    let (head, tail) = Ends {
+        limits: rules.limits,
+        keep: rules.keep,
+        fixed: always + system.filter(|_| rules.keeps_system).unwrap_or_default(),
+        in_place: rules.in_place,
+        blocks: &blocks,
     }
-
-    fn fits(&self, head: usize, tail: usize) -> bool {
-        self.rules.limits.allow(self.size(head, tail))
-    }
-
-    fn size(&self, head: usize, tail: usize) -> Size {
-        let all = self.blocks.len();
-        if head + tail >= all {
-            return self.fixed + self.blocks.iter().copied().sum();
+    .kept(rules.min_recent_turns.min(turns.len()), most);
+    let is_kept = |block: usize| block < head || block + tail >= blocks.len();
+    let mut kept = pinned.to_vec();
+    for (at, turn) in turns.into_iter().enumerate() {
+        if is_kept(at + before) {
+            kept[turn].fill(true);
         }
-        let blocks = self.blocks[..head].iter().chain(&self.blocks[all - tail..]);
-        self.fixed + self.rules.in_place + blocks.copied().sum()
+    }
+    Selection {
+        system: droppable.is_none() || is_kept(0),
+        kept,
     }
 }
 
-/// The reason why messages are not a selection of a thread.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoSelection {
-    /// A message is not part of the thread, or it is not in the order of the thread.
-    #[error("item {0} is not one of the messages, or is out of order")]
-    Stranger(usize),
-    /// The current user message must be sent.
-    #[error("the last user message and the messages after it must be kept")]
-    Present,
-    /// The reply continues after tool calls, but the reply with these calls is left out.
-    #[error("item {0} follows a tool call that is left out")]
-    Dangling(usize),
+/// What is sent.
+struct Selection {
+    system: bool,
+    kept: Vec<bool>,
 }
 
-/// The indexes of the selected messages. Items are counted from 1 in errors.
-///
-/// # Errors
-/// [`NoSelection`]: the messages are not a part of the thread in its order, or messages that belong together are
-/// separated.
-pub fn selected<T: PartialEq>(all: &[T], selection: &[T], messages: &[Message]) -> Result<Vec<usize>, NoSelection> {
-    let mut found = Vec::with_capacity(selection.len());
-    let mut end = all.len();
-    // Starts from the end, so that the latest of equal messages is selected.
-    for (item, wanted) in selection.iter().enumerate().rev() {
-        let at = all[..end].iter().rposition(|message| message == wanted);
-        end = at.ok_or(NoSelection::Stranger(item + 1))?;
-        found.push(end);
+impl Selection {
+    fn dropped(&self) -> Vec<usize> {
+        (0..self.kept.len()).filter(|at| !self.kept[*at]).collect()
     }
-    found.reverse();
-    let present = turns(messages).last().map_or(0..0, Clone::clone);
-    if !found.ends_with(&present.collect::<Vec<_>>()) {
-        return Err(NoSelection::Present);
+
+    fn size(&self, rules: &Rules, whole: &Whole<'_>) -> Size {
+        let is_cut = self.kept.contains(&false) || (whole.system.is_some() && !self.system);
+        let in_place = Some(rules.in_place).filter(|_| is_cut).unwrap_or_default();
+        let system = Some(whole.system_size()).filter(|_| self.system).unwrap_or_default();
+        system + in_place + whole.size((0..self.kept.len()).filter(|at| self.kept[*at]))
     }
-    for (item, at) in found.iter().enumerate() {
-        let goes_on = *at > 0 && messages[*at].role == Role::Assistant && !messages[at - 1].tool_calls.is_empty();
-        if goes_on && (item == 0 || found[item - 1] != at - 1) {
-            return Err(NoSelection::Dangling(item + 1));
+
+    /// Leaves out replies that call tools, with the results, as many as necessary.
+    fn leave_out_calls(&mut self, rules: &Rules, whole: &Whole<'_>, pinned: &[bool]) {
+        let may_go = |at: &usize| self.kept[*at] && !pinned[*at] && calls(&whole.messages[*at]);
+        let pairs: Vec<usize> = (0..pinned.len()).filter(may_go).collect();
+        if pairs.is_empty() {
+            return;
+        }
+        for pair in &pairs {
+            self.kept[*pair] = false;
+        }
+        let sizes: Vec<Size> = pairs.iter().map(|at| whole.size([*at])).collect();
+        let (first, last) = Ends {
+            limits: rules.limits,
+            keep: rules.keep,
+            fixed: self.size(rules, whole),
+            in_place: Size::default(),
+            blocks: &sizes,
+        }
+        .kept(0, pairs.len());
+        for pair in pairs[..first].iter().chain(&pairs[pairs.len() - last..]) {
+            self.kept[*pair] = true;
         }
     }
-    Ok(found)
 }
-
-#[cfg(test)]
-mod tests;

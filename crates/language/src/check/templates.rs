@@ -54,7 +54,10 @@ pub(super) fn templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Ro
                 .system_prompt
                 .as_deref()
                 .map(|text| (text, route.key("system_prompt")));
-            prompt.into_iter().chain(system).collect()
+            let attachments = route.key("attachments");
+            let attached = llm.attachments.iter().enumerate();
+            let attached = attached.map(|(at, text)| (text.as_str(), attachments.index(at)));
+            prompt.into_iter().chain(system).chain(attached).collect()
         }
         AgentKind::Input(input) => vec![(input.prompt.as_str(), route.key("input").key("prompt"))],
         AgentKind::Ensemble { prompt, inputs, .. } => {

@@ -70,6 +70,8 @@ pub struct Llm {
     pub prompt: Option<String>,
     /// The system prompt, as a MiniJinja template.
     pub system_prompt: Option<String>,
+    /// The paths of files that are sent with the prompt, as MiniJinja templates.
+    pub attachments: Vec<String>,
     /// Whether the thread keeps the agent's earlier executions.
     pub memory: Memory,
     /// The part of its thread that is sent; `None`: the whole thread.

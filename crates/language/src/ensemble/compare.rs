@@ -20,7 +20,7 @@ impl Ensemble {
         }
     }
 
-    /// The profiles of the file that the agent uses, including fallbacks, without their prices.
+    /// The profiles of the file that the agent uses, including fallbacks, without their prices and rate limits.
     fn profiles_of(&self, agent: &Agent) -> Vec<Profile> {
         let mut next: Option<&Arc<str>> = match &agent.kind {
             AgentKind::Llm(llm) => match &llm.model {
@@ -41,6 +41,7 @@ impl Ensemble {
         {
             found.push(Profile {
                 cost: None,
+                rate_limit: None,
                 ..profile.clone()
             });
             next = profile.fallback.as_ref();

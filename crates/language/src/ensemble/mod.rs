@@ -21,7 +21,7 @@ pub use context_window::{ContextWindow, Strategy};
 pub use for_each::{AtLeast, Combine, ForEach, Items, PartFailure};
 pub use input::Input;
 pub use limits::Limits;
-pub use profile::{CalledTool, HeaderText, Price, Profile, Reply, Simulated};
+pub use profile::{CalledTool, HeaderText, Price, Profile, RateLimit, Reply, Simulated};
 pub use provider::{Dialect, PROVIDERS, Provider, SIMULATED, provider_names};
 pub use tool::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
 

@@ -29,6 +29,8 @@ pub struct Profile {
     pub top_p: Option<f64>,
     /// The highest number of tokens of a reply.
     pub max_tokens: Option<u64>,
+    /// The number of tokens that the model can process at once: the request with the reply.
+    pub context_window: Option<u64>,
     /// Sampling seed.
     pub seed: Option<i64>,
     /// Further parameters of the provider, which go into the body of every request.
@@ -41,8 +43,21 @@ pub struct Profile {
     pub fallback: Option<Arc<str>>,
     /// The prices of tokens.
     pub cost: Option<Price>,
+    /// How often the program asks the model.
+    pub rate_limit: Option<RateLimit>,
     /// The replies of the `simulated` provider.
     pub simulated: Option<Simulated>,
+}
+
+/// The limits of all requests that the program makes with a profile; `None`: no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RateLimit {
+    /// The highest number of requests in a minute.
+    pub requests_per_minute: Option<u64>,
+    /// The highest number of tokens, of requests and replies, in a minute.
+    pub tokens_per_minute: Option<u64>,
+    /// The highest number of requests at the same time.
+    pub concurrent: Option<u64>,
 }
 
 /// The value of an HTTP header.

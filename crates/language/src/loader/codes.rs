@@ -65,6 +65,7 @@ codes! {
     ITEM_NAME = "E049", "The item of a `for_each` has a name that is in use.";
     AT_LEAST_ALONE = "E050", "An `at_least` stands at a `for_each` whose first failed part fails the execution.";
     OPTION_OF_PROGRAM = "E051", "The `options` of a model profile have a key that the program itself sets.";
+    NO_ATTACHMENT = "E057", "An attachment of an agent does not exist.";
     NOT_READY = "E060", "An agent cannot run on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";

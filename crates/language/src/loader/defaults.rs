@@ -23,10 +23,11 @@ const CHOOSERS: [(&str, &str); 5] = [
 ];
 
 /// The keys that only agents of these types have.
-const OF_SOME_KINDS: [(&str, &[&str]); 8] = [
+const OF_SOME_KINDS: [(&str, &[&str]); 9] = [
     ("for_each", &["script", "llm", "ensemble"]),
     ("prompt", &["llm", "ensemble"]),
     ("system_prompt", &["llm"]),
+    ("attachments", &["llm"]),
     ("inputs", &["ensemble"]),
     ("tools", &["llm"]),
     ("max_iterations", &["llm"]),

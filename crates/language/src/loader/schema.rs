@@ -42,6 +42,7 @@ mod tests {
             Section::Mcp => "mcp",
             Section::Setting => "setting",
             Section::Cost => "cost",
+            Section::RateLimit => "rate_limit",
             Section::Header => "header",
         };
         Some(&schema["$defs"][name])

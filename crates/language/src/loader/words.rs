@@ -27,13 +27,14 @@ pub(super) enum Section {
     Mcp,
     Setting,
     Cost,
+    RateLimit,
     Header,
     Config,
 }
 
 impl Section {
     /// All parts.
-    pub(super) const ALL: [Self; 22] = [
+    pub(super) const ALL: [Self; 23] = [
         Self::Ensemble,
         Self::Agent,
         Self::Defaults,
@@ -54,6 +55,7 @@ impl Section {
         Self::Mcp,
         Self::Setting,
         Self::Cost,
+        Self::RateLimit,
         Self::Header,
         Self::Config,
     ];
@@ -93,6 +95,7 @@ impl Section {
                 "ensemble",
                 "prompt",
                 "system_prompt",
+                "attachments",
                 "inputs",
                 "tools",
                 "max_iterations",
@@ -119,6 +122,7 @@ impl Section {
                 "ensemble",
                 "prompt",
                 "system_prompt",
+                "attachments",
                 "inputs",
                 "tools",
                 "max_iterations",
@@ -184,11 +188,13 @@ impl Section {
                 "temperature",
                 "top_p",
                 "max_tokens",
+                "context_window",
                 "seed",
                 "options",
                 "timeout_seconds",
                 "retry",
                 "fallback",
+                "rate_limit",
                 "cost",
                 "replies",
                 "script",
@@ -211,6 +217,7 @@ impl Section {
             ],
             Self::Mcp => &["command", "env", "cwd", "url", "headers"],
             Self::Setting => &["env", "prefix"],
+            Self::RateLimit => &["requests_per_minute", "tokens_per_minute", "concurrent"],
             Self::Cost => &["input_per_million", "output_per_million"],
             Self::Header => &["env"],
             Self::Config => &["model_profiles"],
@@ -240,6 +247,7 @@ impl Section {
             Self::Mcp => "`mcp`",
             Self::Setting => "a value from the environment",
             Self::Cost => "`cost`",
+            Self::RateLimit => "`rate_limit`",
             Self::Header => "a header",
             Self::Config => "the configuration",
         }
@@ -313,7 +321,7 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
     if let Some((_, advice)) = foreign.filter(|_| {
         !matches!(
             section,
-            Section::Reply | Section::Responses | Section::Cost | Section::Header
+            Section::Reply | Section::Responses | Section::Cost | Section::RateLimit | Section::Header
         )
     }) {
         let message = format!("`{key}` is a key of llm-orc, not of this language");

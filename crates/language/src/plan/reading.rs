@@ -29,7 +29,11 @@ fn of_agent(ensemble: &Ensemble, agent: &Agent) -> Reading {
         AgentKind::Llm(llm) => {
             let all_outputs = !llm.prompt.as_deref().is_some_and(template::uses_variables);
             let own = [&llm.prompt, &llm.system_prompt].into_iter().flatten();
-            let mut texts = own.map(String::as_str).chain(profile_prompts(ensemble, llm));
+            let attached = llm.attachments.iter().map(String::as_str);
+            let mut texts = own
+                .map(String::as_str)
+                .chain(attached)
+                .chain(profile_prompts(ensemble, llm));
             Reading {
                 all_outputs,
                 own_output: all_outputs && llm.memory == Memory::None,

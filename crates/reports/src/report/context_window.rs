@@ -16,11 +16,26 @@ pub(super) fn line(finished: &ExecutionFinished) -> Option<String> {
 /// The note of an iteration, as text.
 fn told(note: &Value) -> String {
     let number = |key: &str| note[key].as_u64().unwrap_or_default();
-    let about = if note["estimated"] == true { "about " } else { "" };
+    let is_estimate = note["estimated"] == true;
+    let tokens = |tokens: u64| match is_estimate {
+        true => format!("about {tokens} tokens (estimated at 4 bytes a token)"),
+        false => format!("{tokens} tokens"),
+    };
+    let shortened = match number("shortened") {
+        0 => String::new(),
+        results => format!(
+            "{} shortened by {}",
+            count(results, "tool result"),
+            tokens(number("shortened_tokens"))
+        ),
+    };
+    if number("messages") == 0 && note["system"] != true {
+        return format!("context window: {shortened}");
+    }
     let messages = format!(
-        "{} of {about}{} tokens",
+        "{} of {}",
         count(number("messages"), "message"),
-        number("tokens")
+        tokens(number("tokens"))
     );
     let what = match (number("messages") > 0, note["system"] == true) {
         (true, true) => format!("the instructions and {messages} were"),
@@ -35,5 +50,9 @@ fn told(note: &Value) -> String {
         }
         _ => String::new(),
     };
-    format!("context window: {what} not sent{summary}")
+    let shortened = match shortened.is_empty() {
+        true => shortened,
+        false => format!("; {shortened}"),
+    };
+    format!("context window: {what} not sent{shortened}{summary}")
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
+use super::{Asked, Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
 use ensemble_core::conversation::{
     AttemptFailed, Event, ExecutionFinished, PartEnded, PermissionDecided, Record, Start, TurnStarted, Within,
 };
@@ -201,6 +201,7 @@ impl Execution {
             tool_calls: Vec::new(),
             permissions: Vec::new(),
             dropped: None,
+            asked: None,
             usage: None,
             parts: Vec::new(),
         }
@@ -208,6 +209,9 @@ impl Execution {
 
     fn add_iteration(&mut self, iteration: &Iteration) {
         self.tool_calls.extend(iteration.tool_calls.iter().cloned());
+        if self.asked.is_none() {
+            self.asked = Asked::of(iteration);
+        }
         if let Some(dropped) = iteration.metadata.get("dropped") {
             self.dropped = Some(dropped.clone());
         }

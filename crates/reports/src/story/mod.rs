@@ -5,6 +5,7 @@
 //! ensemble: events contain the names of agents, so a story stays valid when the file changes. **Invariant:** a story
 //! depends only on records, and makes no decisions.
 
+mod asked;
 mod compare;
 mod fold;
 mod paths;
@@ -25,6 +26,7 @@ use ensemble_core::conversation::{
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
 
+pub use asked::Asked;
 pub use compare::{Comparison, ContextChange, Decision, Difference, Outcome, Parting, Side, Sides, compare};
 pub use paths::{Change, changes};
 pub use share::{Share, Shares, shares};
@@ -134,6 +136,8 @@ pub struct Execution {
     pub permissions: Vec<PermissionDecided>,
     /// The messages that its model did not receive, as the thread notes them.
     pub dropped: Option<Value>,
+    /// What the model was asked first.
+    pub asked: Option<Asked>,
     /// The usage of all attempts.
     pub usage: Option<Usage>,
     /// The attempts of its parts that have ended, in order, without the messages to a model.

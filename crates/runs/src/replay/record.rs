@@ -263,17 +263,17 @@ impl LoggedTurns {
                 Event::ReplyReceived(reply) => {
                     exchanges.entry(reply.within.agent.clone()).or_default().replied(&reply);
                 }
-                Event::PermissionDecided(decided) => {
-                    exchanges
-                        .entry(decided.within.agent.clone())
-                        .or_default()
-                        .decided(&decided);
-                }
                 Event::RequestStopped(request) => {
                     exchanges
                         .entry(request.within.agent.clone())
                         .or_default()
                         .stopped(&request);
+                }
+                Event::PermissionDecided(decided) => {
+                    exchanges
+                        .entry(decided.within.agent.clone())
+                        .or_default()
+                        .decided(&decided);
                 }
                 Event::ToolCallStarted(call) => {
                     exchanges

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Dialogue, Window};
 use crate::agent::build_error::BuildError;
-use crate::agent::window::{AgentWindow, WindowResources};
+use crate::agent::window::{AgentWindow, WindowResources, room};
 use crate::model::Model;
 use ensemble_language::ensemble::{ContextWindow, ModelChoice};
 
@@ -40,6 +40,7 @@ impl Dialogue {
         let outside = WindowResources {
             model: &own,
             model_name: model.as_deref().unwrap_or_default(),
+            max_tokens: self.model.profiles().next().and_then(|link| room(&link.profile)),
             load: &|_| Err("a dialogue without an ensemble has no scripts; implement `Window`".to_owned()),
             connect: &|choice| match choice {
                 ModelChoice::Profile(name) if *choice != own => Model::named(name, self.model.network()),

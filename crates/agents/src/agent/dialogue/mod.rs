@@ -64,6 +64,7 @@ mod step;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod too_long;
 mod tools;
 #[cfg(feature = "typed")]
 mod typed;
@@ -87,6 +88,7 @@ pub use ensemble_language::ensemble::{ContextWindow, Profile, Reply, Strategy};
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -144,7 +146,7 @@ impl Dialogue {
             max_iterations: MAX_ITERATIONS,
             #[cfg(feature = "typed")]
             max_corrections: MAX_CORRECTIONS,
-            now: Arc::new(Utc::now),
+            now: Arc::new(|| SystemTime::now().into()),
         }
     }
 
@@ -298,6 +300,8 @@ impl Dialogue {
     fn opening(&self, thread: Thread, text: String, max_requests: u32) -> RoundRequest {
         RoundRequest {
             requests_made: round::requests(&thread),
+            earlier: thread.message_count(),
+            attachments: Vec::new(),
             thread: Arc::new(thread),
             text,
             systems: Vec::new(),

@@ -5,6 +5,8 @@
     reason = "this is the edge where the process is looked at, and a crate feature of its own (`process`)"
 )]
 
+use std::time::SystemTime;
+
 use super::Dialogue;
 use crate::model::{Model, Network, ProfileError};
 use ensemble_language::ensemble::Profile;
@@ -12,7 +14,11 @@ use ensemble_language::ensemble::Profile;
 impl Network {
     /// A network with the environment variables, the clock and the random numbers of this process.
     pub fn of_process() -> Self {
-        Self::new(|name| std::env::var(name).ok(), chrono::Utc::now, fastrand::f64)
+        Self::new(
+            |name| std::env::var(name).ok(),
+            || SystemTime::now().into(),
+            fastrand::f64,
+        )
     }
 }
 

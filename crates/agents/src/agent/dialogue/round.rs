@@ -8,11 +8,14 @@ use serde_json::{Value, json};
 
 use super::super::Notes;
 use super::call_ids::make_unique;
+use super::too_long::{again, shorter};
 use super::tools::Calling;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
-use crate::model::{ModelQuery, ModelReply, ToolSpec, estimate_tokens};
+use crate::model::{ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_tokens};
 use ensemble_core::runner::ExecutionRecords;
-use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, Message, Role, StopReason, TASK, Thread, ToolCall};
+use ensemble_core::thread::{
+    Attachment, ExecutionRef, Iteration, LiveOutput, Message, Role, StopReason, TASK, Thread, ToolCall,
+};
 use ensemble_language::data::{Remaining, Usage};
 use ensemble_language::ensemble::Price;
 
@@ -21,8 +24,12 @@ use ensemble_language::ensemble::Price;
 pub struct RoundRequest {
     /// The thread before the round.
     pub thread: Arc<Thread>,
+    /// The number of messages of the thread before the present execution, whose task is the next message.
+    pub earlier: usize,
     /// The new user message.
     pub text: String,
+    /// The files that are sent with the new user message.
+    pub attachments: Vec<Attachment>,
     /// The system message for each profile in the chain of the model. If this is empty, that of the dialogue is used.
     pub systems: Vec<Option<String>>,
     /// The execution that makes the requests.
@@ -171,9 +178,15 @@ impl Dialogue {
         progress: &Progress,
     ) -> Result<Option<DueCalls>, Cause> {
         let Some(iteration) = &opening.goes_on else {
-            let said = vec![Message::new(Role::User, opening.text.clone())];
+            let said = vec![Message {
+                attachments: opening.attachments.clone(),
+                ..Message::new(Role::User, opening.text.clone())
+            }];
             progress.change(|exchange| {
-                let exchange = exchange.opened(said, (self.now)());
+                let mut exchange = exchange.opened(said, (self.now)());
+                if let Some(Some(system)) = opening.systems.first() {
+                    exchange = exchange.noted(SYSTEM_PROMPT, system.as_str());
+                }
                 match &opening.remembered_text {
                     Some(text) => exchange.noted(TASK, text.as_str()),
                     None => exchange,
@@ -231,26 +244,29 @@ impl Dialogue {
             systems => systems.to_vec(),
         };
         let system = systems.first().cloned().flatten();
+        let task = messages.get(opening.earlier).cloned();
         let fitted = self.fitted(opening, system.as_deref(), messages, progress).await?;
-        let (messages, systems, system) = match fitted.drops_system {
+        let (mut messages, systems, system) = match fitted.drops_system {
             false => (fitted.messages, systems, system),
             true => (fitted.messages, vec![None; systems.len()], None),
         };
-        let ask = ModelQuery {
-            systems,
-            messages: messages.clone(),
+        let query = |messages: &[Message]| ModelQuery {
+            systems: systems.clone(),
+            messages: messages.to_vec(),
             source: opening.source.clone(),
             requests_made: opening.requests_made + progress.lock().usage.own_requests(),
             output_schema: opening.output_schema.clone(),
             tools: Arc::clone(specs),
             made: Arc::default(),
         };
-        let made = Made {
-            requests: Arc::clone(&ask.made),
-            progress,
-        };
-        let asked = self.model.ask(ask, live_output).await;
-        drop(made);
+        let mut asked = self.answer(query(&messages), live_output, progress).await;
+        let recent = self.window.as_ref().map_or(1, |window| window.min_recent_turns());
+        if let Some(shorter) = shorter(&messages, task.as_ref(), recent, fitted.dropped, &mut asked) {
+            progress.change(|exchange| exchange.noted(DROPPED, shorter.note));
+            progress.warn(shorter.warning);
+            messages = shorter.messages;
+            asked = again(asked, self.answer(query(&messages), live_output, progress).await);
+        }
         let mut conversed = progress.lock();
         conversed.warnings.extend(asked.warnings);
         let reply = asked.result.map_err(Cause::from)?;
@@ -264,6 +280,15 @@ impl Dialogue {
             used,
         );
         Ok(reply)
+    }
+
+    /// Asks the model. The requests are counted even if the future is dropped.
+    async fn answer(&self, query: ModelQuery, live_output: &dyn LiveOutput, progress: &Progress) -> ModelAnswer {
+        let _made = Made {
+            requests: Arc::clone(&query.made),
+            progress,
+        };
+        self.model.ask(query, live_output).await
     }
 
     async fn fitted(
@@ -284,6 +309,7 @@ impl Dialogue {
             WindowInput {
                 system,
                 messages,
+                task: opening.earlier,
                 source: &opening.source,
                 requests_made: opening.requests_made + conversed.usage.own_requests(),
                 before: last_dropped(&conversed.exchange).or_else(|| last_dropped(&opening.thread)),
@@ -372,6 +398,9 @@ fn further_requests(iteration: &Iteration) -> u64 {
 
 /// The metadata key for the number of requests without an iteration: failed requests, retries and summaries.
 const FURTHER_REQUESTS: &str = "further_requests";
+
+/// The metadata key for the instructions of the requests from this iteration on, which the thread does not contain.
+const SYSTEM_PROMPT: &str = "system_prompt";
 
 /// The metadata key for the messages that were dropped from the request.
 const DROPPED: &str = "dropped";
@@ -463,7 +492,10 @@ impl Progress {
 
     /// Adds a warning for the user.
     pub(super) fn warn(&self, warning: String) {
-        self.lock().warnings.push(warning);
+        let mut conversed = self.lock();
+        if !conversed.warnings.contains(&warning) {
+            conversed.warnings.push(warning);
+        }
     }
 
     /// Takes the outcome so far and leaves an empty one.
@@ -514,9 +546,10 @@ fn tokens(reply: &ModelReply, system: Option<&str>, messages: &[Message]) -> Usa
         };
     }
     let of_call = |call: &ToolCall| estimate_tokens(&call.arguments.to_string()) + estimate_tokens(&call.told());
-    let read = messages
-        .iter()
-        .map(|message| estimate_tokens(&message.content) + message.tool_calls.iter().map(of_call).sum::<u64>());
+    let read = messages.iter().map(|message| {
+        let attached = message.attachments.iter().map(estimate_attachment).sum::<u64>();
+        estimate_tokens(&message.content) + attached + message.tool_calls.iter().map(of_call).sum::<u64>()
+    });
     let written = reply
         .tool_calls
         .iter()

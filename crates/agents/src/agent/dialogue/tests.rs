@@ -174,6 +174,8 @@ async fn a_model_that_never_stops_calling_is_stopped() {
 fn opening(remaining: Remaining) -> RoundRequest {
     RoundRequest {
         thread: Arc::default(),
+        earlier: 0,
+        attachments: Vec::new(),
         text: "go".into(),
         systems: Vec::new(),
         source: ensemble_core::thread::ExecutionRef {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::round::{continued, requests};
 use super::{Cause, Dialogue, DialogueError, Progress, ToolError};
 use crate::agent::repair::{correction, mismatch};
-use crate::agent::reply::{checked, output_of};
+use crate::agent::reply::{checked, output_of_asked};
 use crate::agent::schema::Schema;
 use ensemble_core::thread::{Iteration, NoLiveOutput, Role, StopReason, Thread};
 use ensemble_language::data::Usage;
@@ -71,7 +71,7 @@ impl<T: DeserializeOwned + JsonSchema> Wanted<T> {
 
     /// The value of the reply, or its errors.
     fn value(&self, text: &str) -> Result<T, Vec<String>> {
-        let output = output_of(text);
+        let output = output_of_asked(text);
         let object = checked(&output).into_owned();
         let errors = self.compiled.errors(&object);
         if !errors.is_empty() {

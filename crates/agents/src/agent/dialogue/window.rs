@@ -10,6 +10,11 @@ use ensemble_language::data::Usage;
 pub trait Window: Send + Sync {
     /// Selects the messages that are sent.
     fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>>;
+
+    /// The number of latest turns that are always sent, except for their tool calls.
+    fn min_recent_turns(&self) -> usize {
+        1
+    }
 }
 
 /// The request without a context window.
@@ -19,6 +24,8 @@ pub struct WindowInput<'a> {
     pub system: Option<&'a str>,
     /// The messages of the thread, including the new user message.
     pub messages: Vec<Message>,
+    /// The index of the task of the present execution, which is always sent.
+    pub task: usize,
     /// The execution that makes the request.
     pub source: &'a ExecutionRef,
     /// The number of earlier requests of the agent.

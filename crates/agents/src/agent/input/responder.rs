@@ -129,6 +129,8 @@ async fn imagined(
 ) -> Result<Value, Failure> {
     let opening = RoundRequest {
         thread: Arc::default(),
+        earlier: 0,
+        attachments: Vec::new(),
         text: asked,
         systems,
         source: ExecutionRef {

@@ -26,6 +26,7 @@ fn llm() -> Llm {
         model: ModelChoice::Profile("any".into()),
         prompt: Some("Judge {{ writer }}".into()),
         system_prompt: Some("You are {{ parameters.role }}.".into()),
+        attachments: Vec::new(),
         memory: Memory::Conversation,
         context_window: None,
         tools: Vec::new(),

@@ -2,18 +2,18 @@
 //!
 //! A new summary is written when the thread no longer fits the window. It covers so many messages that half of the
 //! window is free afterwards. Until this half is used, requests use the same summary, so its cost arises once and not
-//! with every request. The thread stores the summary with a digest of the messages that it covers, so that later
-//! requests find it.
+//! with every request. The thread stores the summary with the ranges of messages that it covers and their digest, so
+//! that later requests find it. The messages need not be the beginning of the thread: the task of the present execution
+//! stays when earlier tool calls of that execution are summed up.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{AgentWindow, Measured, WindowError, WindowInput, WindowOutput, in_place};
+use super::{AgentWindow, Measured, Sent, WindowError, WindowInput, WindowOutput, in_place, shortened};
 use crate::agent::dialogue::count;
 use crate::model::{Model, ModelQuery};
-use ensemble_core::thread::window::{Limits, Rules, Size, turns};
+use ensemble_core::thread::window::{Limits, Rules, Size, cut};
 use ensemble_core::thread::{Message, NoLiveOutput, Role, StopReason};
 use ensemble_language::data::{Usage, digest};
 
@@ -30,11 +30,17 @@ const INSTRUCTIONS: &str = "You keep the minutes of a conversation between a use
 
 const HEADING: &str = "The first part of our conversation is not shown any more. In short, it was this:\n\n";
 
-/// A summary of the beginning of a thread.
+/// A summary of a part of a thread.
 struct Summary {
-    /// The number of messages that the summary covers.
-    messages: usize,
+    /// The indexes of the messages that the summary covers, in order.
+    covers: Vec<usize>,
     text: String,
+}
+
+impl Summary {
+    fn has(&self, at: usize) -> bool {
+        self.covers.binary_search(&at).is_ok()
+    }
 }
 
 impl AgentWindow {
@@ -43,7 +49,7 @@ impl AgentWindow {
         model: &Model,
         measured: Measured<'_>,
     ) -> Result<WindowOutput, WindowError> {
-        let without = measured.cut(&self.rules);
+        let without = cut(&self.rules, &measured.whole());
         if without.dropped.is_empty() {
             return Ok(self.by_rules(measured));
         }
@@ -58,26 +64,28 @@ impl AgentWindow {
             return Ok(fitted);
         };
         let mut usage = Usage::default();
-        let known = known.filter(|known| known.messages <= dropped.end);
+        let known = known.filter(|known| known.covers.iter().all(|at| dropped.binary_search(at).is_ok()));
         let text = self
-            .summed_up(model, &measured, known, dropped.end, place, &mut usage)
+            .summed_up(model, &measured, known, &dropped, place, &mut usage)
             .await;
         let text = text.map_err(|error| WindowError {
             error: format!("context_window: there is no summary: {error}"),
             usage,
         })?;
-        let summary = Summary {
-            messages: dropped.end,
-            text,
-        };
+        let summary = Summary { covers: dropped, text };
         Ok(self.shown(measured, &summary, usage))
     }
 
     /// Does the thread fit the window with this summary?
     fn still_serves(&self, known: &Summary, measured: &Measured<'_>) -> bool {
-        let rest = Size::of(&measured.tokens[known.messages..]);
-        let sent = measured.instructions(&self.rules) + self.size_of(&known.text) + rest;
-        known.messages <= recent(&self.rules, &measured.sending.messages) && self.rules.limits.allow(sent)
+        let droppable = measured.whole().droppable(self.rules.min_recent_turns);
+        known.covers.iter().all(|at| droppable[*at]) && self.rules.limits.allow(self.size_with(known, measured))
+    }
+
+    /// The size of what is sent with this summary.
+    fn size_with(&self, summary: &Summary, measured: &Measured<'_>) -> Size {
+        let rest = (0..measured.tokens.len()).filter(|at| !summary.has(*at));
+        measured.instructions(&self.rules) + self.size_of(&summary.text) + measured.whole().size(rest)
     }
 
     fn size_of(&self, summary: &str) -> Size {
@@ -88,10 +96,12 @@ impl AgentWindow {
     }
 
     /// The maximum size of the summary and the messages that it covers; `None` if there is no room for a summary.
-    fn place(&self, measured: &Measured<'_>) -> Option<(Size, Range<usize>)> {
+    fn place(&self, measured: &Measured<'_>) -> Option<(Size, Vec<usize>)> {
         let limits = self.rules.limits;
-        let recent = recent(&self.rules, &measured.sending.messages);
-        let least = measured.instructions(&self.rules) + Size::of(&measured.tokens[recent..]);
+        let whole = measured.whole();
+        let droppable = whole.droppable(self.rules.min_recent_turns);
+        let stays = whole.size((0..droppable.len()).filter(|at| !droppable[*at]));
+        let least = measured.instructions(&self.rules) + stays;
         let tokens = match limits.max_tokens {
             Some(most) => (most / SHARE).min(MOST).min(most.saturating_sub(least.tokens)),
             None => MOST / 2,
@@ -104,44 +114,54 @@ impl AgentWindow {
                 ..limits
             }
             .allow(least + place);
-        let cut = measured.cut(&Rules {
+        let rules = Rules {
             limits: limits.halved(),
             in_place: place,
             ..self.rules
-        });
+        };
+        let cut = cut(&rules, &whole);
         (has_room && !cut.dropped.is_empty()).then_some((place, cut.dropped))
     }
 
-    /// Requests a summary of the messages before `end`, in several parts if there are many messages.
+    /// Requests a summary of the messages at these indexes, in several parts if there are many messages.
     async fn summed_up(
         &self,
         model: &Model,
         measured: &Measured<'_>,
         known: Option<Summary>,
-        end: usize,
+        dropped: &[usize],
         place: Size,
         usage: &mut Usage,
     ) -> Result<String, String> {
         let most = self.rules.limits.max_tokens.unwrap_or(u64::MAX);
-        let (mut from, mut text) = known.map_or((0, String::new()), |known| (known.messages, known.text));
-        while from < end {
+        let is_new = |at: &usize| known.as_ref().is_none_or(|known| !known.has(*at));
+        let new: Vec<usize> = dropped.iter().copied().filter(is_new).collect();
+        let mut text = known.map(|known| known.text).unwrap_or_default();
+        let mut new = new.as_slice();
+        while let Some(first) = new.first() {
             let mut tokens = 0;
-            let fits = |at: &usize| {
-                tokens += measured.tokens[*at];
-                *at == from || tokens <= most
+            let fits = |at: &&usize| {
+                tokens += measured.tokens[**at];
+                *at == first || tokens <= most
             };
-            let to = (from..end).take_while(fits).last().map_or(end, |last| last + 1);
+            let (piece, rest) = new.split_at(new.iter().take_while(fits).count());
+            let mut messages: Vec<Message> = piece.iter().map(|at| measured.sending.messages[*at].clone()).collect();
+            // A single message may be too large for the model that writes the summary.
+            shortened(
+                &self.counter,
+                &mut messages,
+                measured.tokens[*first].saturating_sub(most),
+            );
             let words = (place.tokens - self.counter.text(HEADING)) * 10 / 13;
-            let piece = &measured.sending.messages[from..to];
-            let asked = asked(model, &text, piece, words, &measured.sending, usage).await?;
-            text = self.shortened(asked, place);
-            from = to;
+            let asked = asked(model, &text, &messages, words, &measured.sending, usage).await?;
+            text = self.shortened_summary(asked, place);
+            new = rest;
         }
         Ok(text)
     }
 
     /// The beginning of the summary, up to the maximum size.
-    fn shortened(&self, text: String, place: Size) -> String {
+    fn shortened_summary(&self, text: String, place: Size) -> String {
         let fits = |text: &str| self.size_of(text).tokens <= place.tokens;
         if fits(&text) {
             return text;
@@ -161,51 +181,65 @@ impl AgentWindow {
 
     /// The thread with the summary in place of the messages that it covers.
     fn shown(&self, measured: Measured<'_>, summary: &Summary, usage: Usage) -> WindowOutput {
-        let size = self.size_of(&summary.text);
-        let left_out: Vec<usize> = (0..summary.messages).collect();
-        let rest = Size::of(&measured.tokens[summary.messages..]);
-        let sent = measured.instructions(&self.rules) + size + rest;
+        let size = self.size_with(summary, &measured);
         let drops_system = measured.system.is_some() && !self.rules.keeps_system;
-        let note = self.note(&measured, &left_out, drops_system).map(|mut note| {
+        let note = self.note(&measured, &summary.covers, drops_system).map(|mut note| {
             note["summary"] = json!(summary.text);
-            note["digest"] = json!(digest_of(&measured.sending.messages[..summary.messages]));
+            note["covers"] = json!(ranges(&summary.covers));
+            note["digest"] = json!(digest_of(&covered(&measured.sending.messages, &summary.covers)));
             note
         });
-        let too_much = super::Cut {
-            system: measured.system.is_some() && !drops_system,
-            dropped: 0..summary.messages,
-            sent,
-            fits: self.rules.limits.allow(sent),
-        };
-        let rest = measured.sending.messages.into_iter().skip(summary.messages);
         let first = in_place(format!("{HEADING}{}", summary.text));
-        WindowOutput {
+        let has_system = measured.system.is_some();
+        let rest = measured.sending.messages.into_iter().enumerate();
+        let rest = rest.filter(|(at, _)| !summary.has(*at)).map(|(_, message)| message);
+        let sent = Sent {
             messages: std::iter::once(first).chain(rest).collect(),
-            drops_system,
-            dropped: note,
+            size,
+            system: has_system && !drops_system,
+        };
+        WindowOutput {
             usage,
-            warnings: self.too_much(&too_much).into_iter().collect(),
+            ..self.output(sent, note, has_system)
         }
     }
-}
-
-/// The index of the first message that must not be dropped.
-fn recent(rules: &Rules, messages: &[Message]) -> usize {
-    let turns = turns(messages);
-    let first = turns.len().saturating_sub(rules.min_recent_turns);
-    turns.get(first).map_or(messages.len(), |turn| turn.start)
 }
 
 /// The summary that the thread stores, if it is still valid.
 fn known(sending: &WindowInput<'_>) -> Option<Summary> {
     let note = sending.before.as_ref()?;
-    let count = usize::try_from(note["messages"].as_u64()?).ok()?;
-    let summed_up = sending.messages.get(..count)?;
-    let is_same = note["digest"].as_str()? == digest_of(summed_up);
+    let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
+    let covers = match &note["covers"] {
+        Value::Array(ranges) => {
+            let range = |range: &Value| Some(index(&range[0])?..index(&range[1])?.min(sending.messages.len() + 1));
+            let ranges: Option<Vec<_>> = ranges.iter().map(range).collect();
+            ranges?.into_iter().flatten().collect()
+        }
+        // Before tool calls of the present execution could be summed up, the beginning always was.
+        _ => (0..index(&note["messages"])?).collect::<Vec<usize>>(),
+    };
+    let is_there = covers.is_sorted() && covers.last().is_some_and(|last| *last < sending.messages.len());
+    let is_same = is_there && note["digest"].as_str()? == digest_of(&covered(&sending.messages, &covers));
     is_same.then_some(Summary {
-        messages: count,
+        covers,
         text: note["summary"].as_str()?.to_owned(),
     })
+}
+
+fn covered(messages: &[Message], covers: &[usize]) -> Vec<Message> {
+    covers.iter().map(|at| messages[*at].clone()).collect()
+}
+
+/// The indexes as ranges, each with its end, which is not part of it.
+fn ranges(indexes: &[usize]) -> Vec<[usize; 2]> {
+    let mut ranges: Vec<[usize; 2]> = Vec::new();
+    for at in indexes {
+        match ranges.last_mut() {
+            Some([_, end]) if end == at => *end += 1,
+            _ => ranges.push([*at, at + 1]),
+        }
+    }
+    ranges
 }
 
 fn digest_of(messages: &[Message]) -> String {

@@ -1,3 +1,5 @@
+mod limits;
+
 use std::num::NonZeroU32;
 use std::sync::Mutex;
 
@@ -32,7 +34,18 @@ fn scribe(says: Result<&str, &str>) -> Scribe {
     }
 }
 
-fn window(window: &ContextWindow, model_name: &str, scribe: &Scribe, script: &str) -> AgentWindow {
+fn window(rules: &ContextWindow, model_name: &str, scribe: &Scribe, script: &str) -> AgentWindow {
+    window_of(None, rules, model_name, scribe, script)
+}
+
+/// A window of an agent whose profile gives it this limit.
+fn window_of(
+    max_tokens: Option<u64>,
+    window: &ContextWindow,
+    model_name: &str,
+    scribe: &Scribe,
+    script: &str,
+) -> AgentWindow {
     let connect = |_: &ModelChoice| {
         let link = Link {
             name: "scribe".into(),
@@ -45,6 +58,7 @@ fn window(window: &ContextWindow, model_name: &str, scribe: &Scribe, script: &st
     let outside = WindowResources {
         model: &ModelChoice::Profile("own".into()),
         model_name,
+        max_tokens,
         load: &load,
         connect: &connect,
     };
@@ -62,7 +76,7 @@ fn summarizing(max_tokens: u64) -> ContextWindow {
 
 /// Questions and answers of ten words each, then a question.
 fn talk(turns: usize) -> Vec<Message> {
-    let said = |role, at: usize| Message::new(role, format!("number {at} {}", "word ".repeat(8).trim_end()));
+    let said = |role, at: usize| Message::new(role, format!("number {at} {}", "word ".repeat(9).trim_end()));
     let turn = |at| [said(Role::User, at), said(Role::Assistant, at)];
     let mut messages: Vec<Message> = (1..=turns).flat_map(turn).collect();
     messages.push(said(Role::User, turns + 1));
@@ -78,6 +92,10 @@ async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>
     };
     let sending = WindowInput {
         system: Some("Be brief please."),
+        task: messages
+            .iter()
+            .rposition(|one| one.role == Role::User)
+            .unwrap_or_default(),
         messages,
         source: &source,
         requests_made: 4,
@@ -142,16 +160,17 @@ async fn a_summary_serves_the_same_beginning_and_no_other() {
     assert_eq!(same.usage.requests, 0);
     let other = fit(&window, with_tool(0.2), first.dropped.clone()).await.unwrap();
     assert_eq!(other.usage.requests, 1, "another beginning needs another summary");
+    let before = scribe.asked.lock().unwrap().len();
     let far = fit(&window, talk(20), first.dropped.clone()).await.unwrap();
     let told = scribe.asked.lock().unwrap().last().unwrap().prompt.clone();
     assert!(
         told.starts_with("Your minutes so far:\n\nThey spoke.\n\nWhat was said after that"),
         "{told}"
     );
-    assert!(
-        !told.contains("number 1 word"),
-        "what has been summed up is not read again"
-    );
+    let read_again = scribe.asked.lock().unwrap()[before..]
+        .iter()
+        .any(|request| request.prompt.contains("number 1 word"));
+    assert!(!read_again, "what has been summed up is not read again");
     assert!(size(&window, &far) <= 240);
 }
 
@@ -280,4 +299,33 @@ async fn a_script_sees_sizes_and_limits() {
         (talk(1), None),
         "what fits needs no script"
     );
+}
+
+#[tokio::test]
+async fn a_limit_of_the_profile_holds_where_the_window_has_none() {
+    let strategy = |strategy| ContextWindow {
+        min_recent_turns: NonZeroU32::MIN,
+        strategy,
+        ..ContextWindow::default()
+    };
+    let scribe = scribe(Err("nobody asks"));
+    let sent = |max_tokens, strategy, script: &str| {
+        let window = window_of(Some(max_tokens), &strategy, "llama3", &scribe, script);
+        async move { fit(&window, talk(6), None).await.unwrap().messages.len() }
+    };
+    let recent = |turns| strategy(Strategy::RecentTurnsOnly(NonZeroU32::new(turns).unwrap()));
+    assert_eq!(sent(9000, recent(2), "").await, 3, "the number of turns always applies");
+    assert_eq!(sent(30, recent(2), "").await, 1);
+    assert_eq!(sent(60, strategy(Strategy::OldestFirst), "").await, 3);
+    let keep = "[messages[messages.len() - 1]]";
+    assert_eq!(
+        sent(9000, strategy(Strategy::Custom("k.rhai".into())), keep).await,
+        1,
+        "a script is always asked"
+    );
+    let of_its_own = ContextWindow {
+        max_tokens: Some(9000),
+        ..recent(2)
+    };
+    assert_eq!(sent(30, of_its_own, "").await, 13);
 }

@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tiktoken_rs::{bpe_for_tokenizer, tokenizer};
 
-use ensemble_core::thread::Message;
+use crate::model::{estimate_attachment, estimate_tokens};
+use ensemble_core::thread::{Message, ToolCall};
 
 /// Tokens that the format of a chat adds to each message of a model whose tokenizer is known.
 const PER_MESSAGE: u64 = 4;
@@ -49,15 +50,33 @@ impl TokenCounter {
         self.counted(text)
     }
 
-    fn message(&self, message: &Message) -> u64 {
+    /// The tokens of a message without the results of its tool calls.
+    pub fn without_results(&self, message: &Message) -> u64 {
+        let attached: u64 = message.attachments.iter().map(estimate_attachment).sum();
         if message.tool_calls.is_empty() {
-            return self.counted(&message.content);
+            return self.counted(&message.content) + attached;
         }
         let mut text = message.content.clone();
         for call in &message.tool_calls {
-            text.push_str(&format!("\n{}\n{}\n{}", call.name, call.arguments, call.told()));
+            text.push_str(&format!("\n{}\n{}", call.name, call.arguments));
         }
         self.counted(&text)
+    }
+
+    /// The tokens of a text that is not likely to be counted again.
+    pub(super) fn uncached(&self, text: &str) -> u64 {
+        match self.tokenizer {
+            Some(tokenizer) => {
+                encoded(tokenizer, text).map_or_else(|| estimate_tokens(text), |count| count + PER_MESSAGE)
+            }
+            None => estimate_tokens(text),
+        }
+    }
+
+    /// A tool result is a message of its own.
+    fn message(&self, message: &Message) -> u64 {
+        let result = |call: &ToolCall| self.counted(&call.told());
+        self.without_results(message) + message.tool_calls.iter().map(result).sum::<u64>()
     }
 
     fn counted(&self, text: &str) -> u64 {
@@ -67,10 +86,7 @@ impl TokenCounter {
         if let Some(count) = self.cache().get(&key) {
             return *count;
         }
-        let count = match self.tokenizer {
-            Some(tokenizer) => encoded(tokenizer, text).map_or_else(|| estimate(text), |count| count + PER_MESSAGE),
-            None => estimate(text),
-        };
+        let count = self.uncached(text);
         self.cache().insert(key, count);
         count
     }
@@ -95,18 +111,12 @@ fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Words × 1.3. What has hardly any spaces (Chinese, JSON, base64) is no word: there it is a sixth of the bytes.
-pub fn estimate(text: &str) -> u64 {
-    let words = text.split_whitespace().count() as u64;
-    (words * 13).div_ceil(10).max((text.len() as u64).div_ceil(6))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use ensemble_core::thread::{Role, ToolCall, ToolEnd};
+    use ensemble_core::thread::{Role, ToolEnd};
 
     #[test]
     fn models_whose_tokenizer_is_known_are_counted() {
@@ -135,17 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn others_are_estimated_from_words() {
-        let table = [
-            ("", 0),
-            ("one", 2),
-            ("one two three four five six seven eight nine ten", 13),
-            ("  spaces\n\tdo not   count ", 6),
-            (&"x".repeat(600), 100),
-            ("多語言的句子沒有空格", 5),
-        ];
-        for (text, tokens) in table {
-            assert_eq!(estimate(text), tokens, "{text}");
+    fn others_are_estimated() {
+        let counter = TokenCounter::of_model("llama3");
+        for text in ["", "one", "one two three", "多語言的句子沒有空格"] {
+            assert_eq!(counter.text(text), estimate_tokens(text), "{text}");
         }
     }
 
@@ -163,7 +166,7 @@ mod tests {
             call.ended(ToolEnd::Result(json!("It is sunny and warm there.")), 0.1),
         ]);
         let counts = counter.messages(&[plain, open, ended]);
-        assert_eq!(counts[0], 4);
-        assert!(counts[0] < counts[1] && counts[1] < counts[2], "{counts:?}");
+        assert_eq!(counts[0], 3);
+        assert!(counts[0] < counts[2] && counts[2] > counts[0] + 7, "{counts:?}");
     }
 }

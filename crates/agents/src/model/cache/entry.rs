@@ -170,7 +170,7 @@ pub(super) fn asked(request: &ModelRequest) -> Value {
 
 /// A message without the time that its tools took.
 fn said(message: &Message) -> Value {
-    let mut message = json!(message);
+    let mut message = message.described();
     for call in message["tool_calls"].as_array_mut().into_iter().flatten() {
         if let Some(call) = call.as_object_mut() {
             call.shift_remove("duration");

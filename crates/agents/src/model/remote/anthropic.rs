@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::assembly::Assembly;
+use super::attached;
 use super::dialect::{Dialect, sampling};
 use super::failure::reported;
 use super::reply_error::ReplyError;
@@ -32,6 +33,10 @@ impl Dialect for Anthropic {
         let version = ("anthropic-version", "2023-06-01".to_owned());
         let key = key.map(|key| ("x-api-key", key.to_owned()));
         std::iter::once(version).chain(key).collect()
+    }
+
+    fn takes_schema(&self, _request: &ModelRequest, schema: &Value) -> bool {
+        closed(schema).is_some()
     }
 
     fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
@@ -161,6 +166,9 @@ fn messages(message: &Message) -> Vec<Value> {
     } else {
         "assistant"
     };
+    if !message.attachments.is_empty() {
+        return vec![json!({"role": role, "content": attached::anthropic(message)})];
+    }
     if message.tool_calls.is_empty() {
         // A message without text is refused.
         let content = if message.content.trim().is_empty() {

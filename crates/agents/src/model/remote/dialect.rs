@@ -22,6 +22,11 @@ pub(super) trait Dialect: Sync {
     /// The header with the key, and the headers that every request needs.
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)>;
 
+    /// Can the request have this schema? Otherwise the model is told in words.
+    fn takes_schema(&self, _request: &ModelRequest, _schema: &Value) -> bool {
+        true
+    }
+
     /// The body of a request. Without `schema`, the reply may have any form.
     fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value;
 

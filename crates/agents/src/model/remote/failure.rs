@@ -1,15 +1,16 @@
 //! The errors of requests: messages that say what to do, and whether a retry may help.
 
 use std::error::Error as _;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use reqwest::StatusCode;
-use reqwest::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use serde_json::Value;
 
 use super::address::Address;
+use super::context_length::is_too_long;
 use super::credentials::{Credentials, key_variable};
+use super::pauses::pause;
 use super::reply_error::ReplyError;
 use crate::model::{ModelError, ModelErrorKind};
 use ensemble_language::ensemble::{Dialect, Profile, Provider};
@@ -82,6 +83,10 @@ impl Target<'_> {
                 self.error(format!("the reply of {who} is malformed: {}", shortened(&what)), true)
             }
             ReplyError::Cut => self.error(format!("the reply of {who} broke off before its end"), true),
+            ReplyError::Silent(silence) => {
+                let message = format!("{who} sent nothing for {} s", silence.as_secs());
+                self.error(message, true)
+            }
             ReplyError::Lost(cause) => self.error(format!("the reply of {who} broke off: {}", shortened(&cause)), true),
             ReplyError::Reported { message, retryable } => {
                 let kind = said_kind(&message.to_lowercase()).unwrap_or_default();
@@ -120,7 +125,7 @@ impl Target<'_> {
             message.push_str(&advice);
         }
         ModelError {
-            retry_after: retry_after(headers, now),
+            retry_after: pause(status, headers, body, now),
             kind: kind_of(status, headers, body, self.has_schema),
             ..self.error(message, may_help(status, headers, body))
         }
@@ -178,29 +183,13 @@ const FILTERED: [&str; 8] = [
     "safety system",
 ];
 
-/// Words of providers for a request with too many tokens.
-const TOO_LONG: [&str; 12] = [
-    "context_length_exceeded",
-    "context length",
-    "context window",
-    "context size",
-    "exceed_context_size",
-    "prompt is too long",
-    "input is too long",
-    "prompt too long",
-    "too many input tokens",
-    "input token count",
-    "model_max_prompt_tokens_exceeded",
-    "reduce the length of the messages",
-];
-
 /// The cause that a message names, in lower case.
 fn said_kind(said: &str) -> Option<ModelErrorKind> {
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if has(&FILTERED) {
         return Some(ModelErrorKind::Refused);
     }
-    has(&TOO_LONG).then_some(ModelErrorKind::ContextTooLong)
+    is_too_long(said).then_some(ModelErrorKind::ContextTooLong)
 }
 
 fn kind_of(status: StatusCode, headers: &HeaderMap, body: &str, has_schema: bool) -> ModelErrorKind {
@@ -233,22 +222,6 @@ fn complains_of_schema(status: StatusCode, body: &str) -> bool {
     ];
     let body = body.to_lowercase();
     matches!(status.as_u16(), 400 | 422) && WORDS.iter().any(|word| body.contains(word))
-}
-
-/// The pause that the provider asks for: in milliseconds, in seconds, or until a date by the clock of the provider.
-fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
-    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    let number = |text: &str| text.parse::<f64>().ok().filter(|number| (0.0..1e9).contains(number));
-    if let Some(milliseconds) = text("retry-after-ms").and_then(number) {
-        return Some(Duration::from_secs_f64(milliseconds / 1000.0));
-    }
-    let told = text(RETRY_AFTER.as_str())?;
-    if let Some(seconds) = number(told) {
-        return Some(Duration::from_secs_f64(seconds));
-    }
-    let date = |text: &str| DateTime::parse_from_rfc2822(text).ok();
-    let since = text(DATE.as_str()).and_then(date).map_or(now, |date| date.to_utc());
-    Some((date(told)?.to_utc() - since).to_std().unwrap_or_default())
 }
 
 /// The error message in the body of an answer.
@@ -482,7 +455,7 @@ mod tests {
             (&[("retry-after", "soon")], None),
         ];
         for (given, expected) in rows {
-            let found = retry_after(&headers(given), DateTime::UNIX_EPOCH);
+            let found = refusal(&profile(None), "openai", 503, given, "").retry_after;
             assert_eq!(found.map(|pause| pause.as_secs_f64()), expected, "{given:?}");
         }
     }

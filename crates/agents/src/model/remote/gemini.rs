@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::assembly::Assembly;
+use super::attached;
 use super::dialect::{Dialect, names, sampling};
 use super::failure::reported;
 use super::reply_error::ReplyError;
@@ -37,6 +38,11 @@ impl Dialect for Gemini {
         key.map(|key| ("x-goog-api-key", key.to_owned())).into_iter().collect()
     }
 
+    fn takes_schema(&self, request: &ModelRequest, _schema: &Value) -> bool {
+        // Beside tools it is refused, or keeps the model from calling any.
+        request.tools.is_empty()
+    }
+
     fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
         let words = [Some("temperature"), Some("topP"), Some("maxOutputTokens"), Some("seed")];
         let mut config = sampling(&request.profile, words);
@@ -55,7 +61,6 @@ impl Dialect for Gemini {
             let tools: Vec<Value> = request.tools.iter().map(tool).collect();
             body["tools"] = json!([{"functionDeclarations": tools}]);
         } else if let Some(schema) = schema {
-            // Beside tools it is refused.
             config.insert("responseMimeType".into(), json!("application/json"));
             config.insert("responseJsonSchema".into(), schema.clone());
         }
@@ -142,6 +147,9 @@ fn needs_signatures(model: &str) -> bool {
 
 fn messages(message: &Message, needs_signatures: bool) -> Vec<Value> {
     let role = if message.role == Role::User { "user" } else { "model" };
+    if !message.attachments.is_empty() {
+        return vec![json!({"role": role, "parts": attached::gemini(message)})];
+    }
     let mut text = json!({"text": message.content});
     let blocks = message.reasoning.iter().flat_map(|reasoning| &reasoning.blocks);
     if let Some(signature) = blocks.filter_map(|block| block.get(SIGNATURE)).next_back() {

@@ -8,8 +8,10 @@
 mod address;
 mod anthropic;
 mod assembly;
+mod attached;
 mod call_ids;
 mod calls;
+mod context_length;
 mod credentials;
 mod dialect;
 mod failure;
@@ -18,6 +20,7 @@ mod gemini;
 mod ollama;
 mod openai;
 mod options;
+mod pauses;
 mod reasoning;
 mod reply_error;
 mod schema;
@@ -42,7 +45,9 @@ use self::failure::{Target, causes};
 use self::frames::{Frames, Framing};
 use self::reply_error::ReplyError;
 use super::quirks::Quirks;
-use super::{BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider, source_of_reasoning};
+use super::{
+    BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider, schema_in_words, source_of_reasoning,
+};
 use ensemble_language::ensemble::{self, Profile};
 
 /// The maximum size of an answer that is not a reply, in bytes.
@@ -50,6 +55,9 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// The maximum size of the whole response, in bytes: 1 GiB.
 const MAX_RESPONSE_BYTES: usize = 1 << 30;
+
+/// A server that sends nothing for so long is not waited for; the time limit of a profile may be longer.
+const SILENCE: Duration = Duration::from_secs(600);
 
 /// The time limit for the end of a response after the reply is complete, so that the connection can be reused.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(20);
@@ -114,7 +122,9 @@ impl Remote {
 
     /// Sends a request and gives the answer if it is a success.
     async fn answer(&self, request: RequestBuilder, target: &Target<'_>) -> Result<Response, Refusal> {
-        let mut response = request.send().await.map_err(|error| target.unreachable(&error))?;
+        let sent = tokio::time::timeout(silence(target.profile), request.send()).await;
+        let sent = sent.map_err(|_| target.reply_error(ReplyError::Silent(silence(target.profile))))?;
+        let mut response = sent.map_err(|error| target.unreachable(&error))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -166,8 +176,14 @@ impl Remote {
     async fn ask(&self, mut request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
         let dialect = dialect_of(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
+        if let Some(schema) = &request.output_schema
+            && !dialect.takes_schema(&request, schema)
+        {
+            request = schema_in_words(request);
+        }
         call_ids::fit(&mut request.messages, self.provider.dialect, &profile.model);
         let endpoint = self.endpoint(&profile, dialect)?;
+        attached::check(self.provider.dialect, &request)?;
         let schema = request.output_schema.as_deref();
         let target = endpoint.target(self.provider, &profile, schema.is_some());
         let mut body = dialect.body(&request, schema);
@@ -190,7 +206,7 @@ impl Remote {
         let filter = SecretFilter::new(&endpoint.credentials, on_text);
         let on_text = |piece: &str| filter.push(piece);
         let mut reply = Assembly::new(&on_text);
-        let read = read(response, framing, dialect, &mut reply).await;
+        let read = read(response, framing, dialect, silence(&profile), &mut reply).await;
         filter.end();
         let reply = read.and_then(|()| reply.finish(request_number));
         let mut reply = reply.map_err(|broken| target.reply_error(broken))?;
@@ -271,17 +287,24 @@ fn secret(value: &str) -> reqwest::header::HeaderValue {
     header
 }
 
+/// How long a server may send nothing.
+fn silence(profile: &Profile) -> Duration {
+    SILENCE.max(profile.timeout.unwrap_or_default())
+}
+
 /// Reads a reply to its end.
 async fn read(
     mut response: Response,
     framing: Framing,
     dialect: &dyn Dialect,
+    silence: Duration,
     reply: &mut Assembly<'_>,
 ) -> Result<(), ReplyError> {
     let mut frames = Frames::new(framing);
     let mut size = 0;
     loop {
-        let chunk = match response.chunk().await {
+        let chunk = tokio::time::timeout(silence, response.chunk()).await;
+        let chunk = match chunk.map_err(|_| ReplyError::Silent(silence))? {
             Ok(chunk) => chunk,
             // The reply is complete, so the connection may end without a proper close.
             Err(_) if reply.stop.is_some() => return Ok(()),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::assembly::Assembly;
+use super::attached;
 use super::dialect::{Dialect, names, sampling};
 use super::failure::reported;
 use super::frames::Framing;
@@ -31,6 +32,11 @@ impl Dialect for Ollama {
             .collect()
     }
 
+    fn takes_schema(&self, request: &ModelRequest, _schema: &Value) -> bool {
+        // Beside tools it is refused, or keeps the model from calling any.
+        request.tools.is_empty()
+    }
+
     fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
         let words = [Some("temperature"), Some("top_p"), Some("num_predict"), Some("seed")];
         let options = sampling(&request.profile, words);
@@ -42,7 +48,6 @@ impl Dialect for Ollama {
         if !request.tools.is_empty() {
             body["tools"] = request.tools.iter().map(tool).collect();
         } else if let Some(schema) = schema {
-            // Beside tools it would keep the model from calling any.
             body["format"] = schema.clone();
         }
         body
@@ -87,6 +92,9 @@ fn messages(message: &Message) -> Vec<Value> {
         Role::User => "user",
         Role::Assistant => "assistant",
     };
+    if !message.attachments.is_empty() {
+        return vec![attached::ollama(message)];
+    }
     let mut said = json!({"role": role, "content": message.content});
     if message.tool_calls.is_empty() {
         return vec![said];

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::assembly::Assembly;
+use super::attached;
 use super::calls::CallPiece;
 use super::dialect::{Dialect, sampling};
 use super::failure::reported;
@@ -205,6 +206,9 @@ fn messages(message: &Message, with_reasoning: bool) -> Vec<Value> {
         Role::User => "user",
         Role::Assistant => "assistant",
     };
+    if !message.attachments.is_empty() {
+        return vec![json!({"role": role, "content": attached::openai(message)})];
+    }
     if message.tool_calls.is_empty() {
         let mut said = json!({"role": role, "content": message.content});
         add_reasoning(&mut said, message, with_reasoning);

@@ -16,6 +16,8 @@ pub(super) enum ReplyError {
         /// Can a retry help?
         retryable: bool,
     },
+    /// The server sent nothing for so long.
+    Silent(std::time::Duration),
     /// The connection broke off.
     Lost(String),
 }

@@ -1,6 +1,7 @@
 //! What is said to each provider, and what is made of what it says.
 
 mod oddities;
+mod silence;
 
 use std::sync::Mutex;
 

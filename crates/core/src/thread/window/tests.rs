@@ -29,6 +29,17 @@ fn at_most_tokens(max_tokens: u64) -> Limits {
     }
 }
 
+/// A thread whose last turn is the present one.
+fn whole<'a>(system: Option<u64>, messages: &'a [Message], tokens: &'a [u64]) -> Whole<'a> {
+    let task = turns(messages).last().map_or(0, |turn| turn.start);
+    Whole {
+        system,
+        messages,
+        tokens,
+        task,
+    }
+}
+
 /// `u`: a user message, `a`: a reply, `t`: a reply that calls a tool.
 fn messages(spelling: &str) -> Vec<Message> {
     let message = |(at, c): (usize, char)| {
@@ -145,8 +156,22 @@ fn what_is_left_out() {
             1,
             true,
             "uttt",
-            (true, 0..0, false),
+            (true, 1..3, false),
         ),
+        // Of the present turn, tool calls go with their results: the oldest first, or those in the middle.
+        (at_most_messages(6), Keep::Latest, 3, true, "uttt", (true, 1..2, true)),
+        (at_most_tokens(4), Keep::Latest, 3, true, "uttt", (true, 1..3, true)),
+        (
+            at_most_messages(8),
+            Keep::BothEnds,
+            3,
+            true,
+            "utttt",
+            (true, 2..3, true),
+        ),
+        (at_most_messages(9), Keep::Latest, 1, true, "uauttt", (true, 0..2, true)),
+        // Of a turn that is always sent, only they go.
+        (at_most_messages(7), Keep::Latest, 3, true, "utaut", (true, 1..2, true)),
         (
             at_most_tokens(1),
             Keep::AtMost(2),
@@ -174,6 +199,30 @@ fn what_is_left_out() {
             (true, 0..0, true),
         ),
         (none, Keep::AtMost(3), 3, true, "uauau", (true, 0..0, true)),
+        (
+            at_most_tokens(9),
+            Keep::Always(2),
+            1,
+            true,
+            "uauauau",
+            (true, 0..4, true),
+        ),
+        (
+            at_most_tokens(4),
+            Keep::Always(2),
+            1,
+            true,
+            "uauauau",
+            (true, 0..4, true),
+        ),
+        (
+            at_most_tokens(3),
+            Keep::Always(2),
+            1,
+            true,
+            "uauauau",
+            (true, 0..6, true),
+        ),
         // Once something is, no more than that many turns stay.
         (
             at_most_messages(5),
@@ -200,13 +249,18 @@ fn what_is_left_out() {
             ..RULES
         };
         let messages = messages(spelling);
-        let cut = cut(&rules, system.then_some(1), &messages, &vec![1; messages.len()]);
+        let tokens: Vec<u64> = messages
+            .iter()
+            .map(|message| 1 + message.tool_calls.len() as u64)
+            .collect();
+        let cut = cut(&rules, &whole(system.then_some(1), &messages, &tokens));
         assert_eq!(
             (cut.system, cut.dropped.clone(), cut.fits),
-            (kept, dropped, fits),
+            (kept, dropped.collect(), fits),
             "{limits:?} {keep:?} {spelling}"
         );
-        let left = (messages.len() - cut.dropped.len() + usize::from(kept)) as u64;
+        let left = (0..messages.len()).filter(|at| !cut.dropped.contains(at));
+        let left = u64::from(kept) + left.map(|at| tokens[at]).sum::<u64>();
         assert_eq!((cut.sent.messages, cut.sent.tokens), (left, left), "{spelling}");
     }
 }
@@ -222,18 +276,18 @@ fn instructions_that_may_go_go_like_the_oldest_turn() {
             ..RULES
         };
         let messages = messages("uauau");
-        let cut = cut(&rules, Some(1), &messages, &[1; 5]);
-        (cut.system, cut.dropped, cut.fits)
+        let cut = cut(&rules, &whole(Some(1), &messages, &[1; 5]));
+        (cut.system, cut.dropped.len(), cut.fits)
     };
-    assert_eq!(cut_of(6, Keep::Latest), (true, 0..0, true));
-    assert_eq!(cut_of(5, Keep::Latest), (false, 0..0, true), "they alone");
-    assert_eq!(cut_of(4, Keep::Latest), (false, 0..2, true));
+    assert_eq!(cut_of(6, Keep::Latest), (true, 0, true));
+    assert_eq!(cut_of(5, Keep::Latest), (false, 0, true), "they alone");
+    assert_eq!(cut_of(4, Keep::Latest), (false, 2, true));
     assert_eq!(
         cut_of(4, Keep::BothEnds),
-        (true, 0..2, true),
+        (true, 2, true),
         "they stand at the beginning"
     );
-    assert_eq!(cut_of(1, Keep::BothEnds), (false, 0..4, true));
+    assert_eq!(cut_of(1, Keep::BothEnds), (false, 4, true));
 }
 
 #[test]
@@ -244,34 +298,118 @@ fn what_comes_in_place_counts_once_something_is_left_out() {
         in_place: Size { tokens: 2, messages: 1 },
         ..RULES
     };
-    let cut_of = |spelling: &str| cut(&rules, None, &messages(spelling), &vec![1; spelling.len()]);
-    assert_eq!((cut_of("uauauu").dropped, cut_of("uauauu").sent.tokens), (0..0, 6));
-    assert_eq!((cut_of("uauauau").dropped, cut_of("uauauau").sent.tokens), (0..4, 5));
+    let cut_of = |spelling: &str| {
+        let cut = cut(&rules, &whole(None, &messages(spelling), &vec![1; spelling.len()]));
+        (cut.dropped.len(), cut.sent.tokens)
+    };
+    assert_eq!(cut_of("uauauu"), (0, 6));
+    assert_eq!(cut_of("uauauau"), (4, 5));
+    assert_eq!(cut_of("utttttt"), (3, 6), "two tokens for the three calls");
 }
 
 #[test]
-fn a_selection_is_part_of_the_messages_and_parts_nothing() {
-    let all = messages("uauttauau");
-    let select = |indices: &[usize]| {
-        let selection: Vec<Message> = indices.iter().map(|at| all[*at].clone()).collect();
-        selected(&all, &selection, &all)
+fn the_task_stays_when_a_correction_follows() {
+    let rules = Rules {
+        limits: at_most_tokens(2),
+        min_recent_turns: 1,
+        ..RULES
     };
-    for sound in [&[8][..], &[0, 1, 8], &[2, 3, 4, 5, 8], &[2, 8], &[0, 2, 3, 8], &[7, 8]] {
-        assert_eq!(select(sound).as_deref(), Ok(sound));
-    }
-    assert_eq!(select(&[1, 0, 8]), Err(NoSelection::Stranger(1)));
-    assert_eq!(select(&[0, 1]), Err(NoSelection::Present));
-    assert_eq!(select(&[]), Err(NoSelection::Present));
-    assert_eq!(select(&[2, 4, 8]), Err(NoSelection::Dangling(2)));
-    assert_eq!(select(&[5, 8]), Err(NoSelection::Dangling(1)));
-    let strange = [Message::new(Role::User, "new"), all[8].clone()];
-    assert_eq!(selected(&all, &strange, &all), Err(NoSelection::Stranger(1)));
-    let twins = vec![Message::new(Role::User, "again"); 3];
-    assert_eq!(
-        selected(&twins, &twins[..2], &twins),
-        Ok(vec![1, 2]),
-        "the latest of equals"
+    let messages = messages("uauattau");
+    let tokens = vec![1; messages.len()];
+    let whole = Whole {
+        system: None,
+        messages: &messages,
+        tokens: &tokens,
+        task: 2,
+    };
+    let cut = cut(&rules, &whole);
+    assert_eq!((cut.dropped, cut.fits), (vec![0, 1, 3, 4, 5, 6], true));
+    let both = super::cut(
+        &Rules {
+            limits: at_most_tokens(3),
+            ..rules
+        },
+        &super::tests::whole(None, &messages[..6], &tokens[..6]),
     );
+    assert_eq!(
+        (both.dropped, both.fits),
+        (vec![0, 1, 4], true),
+        "turns, and calls of the present one"
+    );
+}
+
+#[test]
+fn the_older_half_of_what_may_go() {
+    let half = |spelling: &str, recent| {
+        let messages = messages(spelling);
+        whole(None, &messages, &vec![10; spelling.len()]).older_half(recent)
+    };
+    assert_eq!(half("uauauau", 1), [0, 1, 2, 3], "whole turns");
+    assert_eq!(half("uauttttt", 1), [0, 1, 3], "then calls of the present turn");
+    assert_eq!(half("uauau", 3), [0; 0]);
+    assert_eq!(half("ut", 1), [0; 0], "the model waits for this result");
+    assert_eq!(half("utt", 1), [1]);
+    assert_eq!(half("utaut", 2), [1], "of a turn that is always sent, calls go");
+}
+
+#[test]
+fn a_selection_is_part_of_the_messages_and_separates_no_call_from_its_result() {
+    // As a script sees it:  0 1  2  3 4  5 6  7  8  9
+    //                       u a  u  t r  t r  a  u  t r(10)
+    let thread = messages("uauttaut");
+    let entries = entries(&thread);
+    let all: Vec<usize> = (0..entries.len()).collect();
+    let select = |indices: &[usize]| selected(&all, indices, &thread);
+    let left_out = |indices: &[usize]| select(indices).expect("is sound").left_out;
+    assert_eq!(left_out(&all), [0; 0]);
+    assert_eq!(left_out(&[8, 9, 10]), [0, 1, 2, 3, 4, 5, 6, 7]);
+    // The result goes, so the call goes; nothing is said in that message beside the text.
+    assert_eq!(left_out(&[2, 3, 5, 6, 7, 8, 9, 10]), [0, 1, 4]);
+    let sent = select(&[2, 3, 5, 6, 7, 8, 9, 10]).unwrap().messages;
+    assert_eq!((sent[1].tool_calls.len(), sent[2].tool_calls.len()), (0, 1));
+    // The result that the model waits for is sent.
+    assert_eq!(left_out(&[8, 9]), [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(select(&[1, 0, 8, 9]), Err(NoSelection::Stranger(1)));
+    assert_eq!(select(&[4, 8, 9]), Err(NoSelection::Dangling(1)));
+    for missing in [&[][..], &[0, 1], &[8], &[9, 10]] {
+        assert_eq!(select(missing), Err(NoSelection::Present), "{missing:?}");
+    }
+    assert_eq!(select(&[99, 8, 9]), Err(NoSelection::Stranger(1)));
+    let twins = vec![Message::new(Role::User, "again"); 3];
+    let latest = selected(&twins, &twins[..2], &twins).unwrap();
+    assert_eq!(latest.left_out, [0], "the latest of equals");
+    // A reply that only called tools is nothing without its calls.
+    let mut silent = messages("utu");
+    silent[1].content.clear();
+    assert_eq!(selected(&[0, 1, 2, 3], &[0, 1, 3], &silent).unwrap().left_out, [1, 2]);
+}
+
+proptest! {
+    #[test]
+    fn any_selection_sends_calls_with_their_results(
+        (thread, _) in threads(),
+        chosen in proptest::collection::vec(any::<bool>(), 60),
+    ) {
+        let entries = entries(&thread);
+        let indices: Vec<usize> = (0..entries.len()).filter(|at| chosen.get(*at) != Some(&false)).collect();
+        let all: Vec<usize> = (0..entries.len()).collect();
+        if let Ok(selected) = selected(&all, &indices, &thread) {
+            let sent: Vec<Entry> = (0..entries.len())
+                .filter(|at| !selected.left_out.contains(at))
+                .map(|at| entries[at])
+                .collect();
+            for entry in &sent {
+                if let Entry::Result(message, _) = entry {
+                    prop_assert!(sent.contains(&Entry::Message(*message)), "a result without its call");
+                }
+            }
+            let calls: usize = selected.messages.iter().map(|message| message.tool_calls.len()).sum();
+            let results = sent.iter().filter(|entry| matches!(entry, Entry::Result(..))).count();
+            prop_assert_eq!(calls, results, "each call with its result");
+            prop_assert_eq!(sent.len() - results, selected.messages.len());
+            prop_assert_eq!(selected.messages.last().map(|last| &last.tool_calls), thread.last().map(|last| &last.tool_calls));
+        }
+    }
 }
 
 fn threads() -> impl Strategy<Value = (Vec<Message>, Vec<u64>)> {
@@ -310,23 +448,19 @@ fn rules() -> impl Strategy<Value = Rules> {
     )
 }
 
-fn sent(messages: &[Message], tokens: &[u64], cut: &Cut) -> (Vec<Message>, Vec<u64>) {
-    let kept: Vec<usize> = (0..messages.len()).filter(|at| !cut.dropped.contains(at)).collect();
-    (
-        kept.iter().map(|at| messages[*at].clone()).collect(),
-        kept.iter().map(|at| tokens[*at]).collect(),
-    )
-}
-
 proptest! {
     #[test]
     fn a_cut_keeps_its_promises(
         (messages, tokens) in threads(),
         rules in rules(),
         system in proptest::option::of(0..20_u64),
+        task in any::<prop::sample::Index>(),
     ) {
-        let cut = cut(&rules, system, &messages, &tokens);
-        let (kept, kept_tokens) = sent(&messages, &tokens, &cut);
+        let all = turns(&messages);
+        let task = all[task.index(all.len())].start;
+        let whole = Whole { system, messages: &messages, tokens: &tokens, task };
+        let cut = cut(&rules, &whole);
+        let kept: Vec<usize> = (0..messages.len()).filter(|at| !cut.dropped.contains(at)).collect();
         let instructions = |is_sent| Size {
             tokens: system.filter(|_| is_sent).unwrap_or_default(),
             messages: u64::from(system.is_some() && is_sent),
@@ -334,28 +468,57 @@ proptest! {
         let is_cut = !cut.dropped.is_empty() || (system.is_some() && !cut.system);
         let in_place = if is_cut { rules.in_place } else { Size::default() };
 
-        // It tells what is sent.
-        prop_assert_eq!(cut.sent, Size::of(&kept_tokens) + instructions(cut.system) + in_place);
+        // It tells what is sent, and keeps the order.
+        prop_assert_eq!(cut.sent, whole.size(kept.iter().copied()) + instructions(cut.system) + in_place);
         prop_assert_eq!(cut.fits, rules.limits.allow(cut.sent));
+        prop_assert!(cut.dropped.is_sorted() && cut.dropped.iter().all(|at| *at < messages.len()));
         // The instructions stay where they must.
         prop_assert!(!rules.keeps_system || cut.system == system.is_some());
-        // The latest turns stay, the present one with them.
-        let all = turns(&messages);
+        // What must stay stays: the task, the last user message, the last message, and of the latest turns all but calls.
         let recent = all[all.len().saturating_sub(rules.min_recent_turns)].start;
-        prop_assert!(cut.dropped.end <= recent);
-        // Whole turns: what is sent begins with a user message, and each call is followed by what followed it.
-        prop_assert!(all.iter().all(|turn| !cut.dropped.contains(&turn.start) || cut.dropped.contains(&(turn.end - 1))));
-        prop_assert!(all.iter().all(|turn| cut.dropped.contains(&turn.start) || !cut.dropped.contains(&(turn.end - 1))));
+        let present = all.last().expect("a turn").start;
+        for at in &cut.dropped {
+            prop_assert!(![task, present, messages.len() - 1].contains(at), "{} is dropped", at);
+            prop_assert!(*at < recent || !messages[*at].tool_calls.is_empty(), "{} is dropped", at);
+        }
         // The limit is held whenever that minimum allows it.
-        let least = Size::of(&tokens[recent..]) + instructions(rules.keeps_system) + rules.in_place;
+        let droppable = whole.droppable(rules.min_recent_turns);
+        let least = whole.size((0..messages.len()).filter(|at| !droppable[*at]));
+        let least = least + instructions(rules.keeps_system) + rules.in_place;
         prop_assert!(cut.fits || !rules.limits.allow(least));
+        // Earlier turns are left out whole, except that the task stays; so a question goes with its answer.
+        for turn in all.iter().filter(|turn| turn.end <= recent) {
+            let gone: Vec<bool> = turn.clone().filter(|at| *at != task).map(|at| cut.dropped.contains(&at)).collect();
+            let without_calls = turn.clone().filter(|at| *at != task && messages[*at].tool_calls.is_empty());
+            let gone_without_calls: Vec<bool> = without_calls.map(|at| cut.dropped.contains(&at)).collect();
+            prop_assert!(gone.iter().all(|gone| *gone) || gone_without_calls.iter().all(|gone| !*gone));
+        }
         // Nothing is dropped when everything fits a limit.
-        let whole = Size::of(&tokens) + instructions(true);
+        let everything = whole.size(0..messages.len()) + instructions(true);
         let is_limited = rules.limits != Limits::default() || !matches!(rules.keep, Keep::AtMost(_));
-        prop_assert!(!(is_limited && rules.limits.allow(whole) && is_cut));
+        prop_assert!(!(is_limited && rules.limits.allow(everything) && is_cut));
         // What has been cut is not cut again.
         let rules = Rules { in_place: Size::default(), ..rules };
-        let again = super::cut(&rules, system.filter(|_| cut.system), &kept, &kept_tokens);
-        prop_assert!(again.dropped.is_empty(), "{:?} then {:?}", cut, again);
+        let sent: Vec<Message> = kept.iter().map(|at| messages[*at].clone()).collect();
+        let sent_tokens: Vec<u64> = kept.iter().map(|at| tokens[*at]).collect();
+        let again = super::cut(&rules, &Whole {
+            system: system.filter(|_| cut.system),
+            messages: &sent,
+            tokens: &sent_tokens,
+            task: kept.iter().position(|at| *at == task).expect("the task is sent"),
+        });
+        prop_assert!(again.dropped.is_empty() || matches!(rules.keep, Keep::AtMost(_)), "{:?} then {:?}", cut, again);
+    }
+
+    #[test]
+    fn the_older_half_keeps_what_must_stay((messages, tokens) in threads(), recent in 1..5_usize) {
+        let whole = whole(None, &messages, &tokens);
+        let droppable = whole.droppable(recent);
+        let half = whole.older_half(recent);
+        prop_assert!(half.iter().all(|at| droppable[*at]) && half.is_sorted());
+        prop_assert_eq!(half.is_empty(), !droppable.contains(&true));
+        let tokens_of = |at: &mut dyn Iterator<Item = usize>| at.map(|at| tokens[at]).sum::<u64>();
+        let all = tokens_of(&mut (0..messages.len()).filter(|at| droppable[*at]));
+        prop_assert!(tokens_of(&mut half.iter().copied()) * 2 >= all);
     }
 }

@@ -133,6 +133,7 @@ pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, fi
     for key in ["prompt", "system_prompt"] {
         fields.read(key, findings, text);
     }
+    fields.read("attachments", findings, attachments);
     fields.read("inputs", findings, inputs::given);
     fields.read("tools", findings, |at, findings| tools.uses(at, findings));
     for key in ["max_iterations", "max_parallel_tools"] {
@@ -245,9 +246,10 @@ fn no_kind(fields: &Fields<'_>, declared: Option<Kind>, findings: &mut Findings)
 }
 
 /// The keys that only LLM agents have, and `prompt`, which agents with an ensemble have too.
-const LLM_KEYS: [&str; 6] = [
+const LLM_KEYS: [&str; 7] = [
     "prompt",
     "system_prompt",
+    "attachments",
     "context_window",
     "tools",
     "max_iterations",
@@ -310,6 +312,7 @@ fn llm(
     };
     let prompt = fields.read("prompt", findings, text);
     let system_prompt = fields.read("system_prompt", findings, text);
+    let attachments = fields.read("attachments", findings, attachments);
     let conversation = fields.get("conversation");
     let memory = conversation.and_then(|conversation| llm_conversation(&conversation, findings));
     let used = match fields.get("tools") {
@@ -322,12 +325,20 @@ fn llm(
         model: model?,
         prompt,
         system_prompt,
+        attachments: attachments.unwrap_or_default(),
         memory: memory.unwrap_or_default(),
         context_window: fields.read("context_window", findings, context_window::read),
         tools: used?,
         max_iterations: max_iterations.unwrap_or(Llm::MAX_ITERATIONS),
         max_parallel_tools: max_parallel_tools.unwrap_or(Llm::MAX_PARALLEL_TOOLS),
     }))
+}
+
+/// `attachments`: paths, which may be templates.
+fn attachments(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
+    let items = at.items("a list of paths", findings)?;
+    let paths: Vec<_> = items.iter().map(|item| reference(item, findings)).collect();
+    paths.into_iter().map(|path| Some(path?.to_string())).collect()
 }
 
 /// `conversation.memory`.

@@ -7,7 +7,7 @@ use super::options::options;
 use super::{limits, reference, remote};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{CalledTool, Profile, Reply, Simulated};
+use crate::ensemble::{CalledTool, Profile, RateLimit, Reply, Simulated};
 use crate::loader::document::{Content, Document, ScalarValue};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, empty, number_within, out_of_range, seconds, text, whole, wrong_type};
@@ -72,15 +72,26 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
         temperature: fields.read("temperature", findings, |at, f| number_within(at, 0.0, 10.0, f)),
         top_p: fields.read("top_p", findings, |at, f| number_within(at, 0.0, 1.0, f)),
         max_tokens: fields.read("max_tokens", findings, whole),
+        context_window: fields.read("context_window", findings, whole),
         seed: fields.read("seed", findings, seed),
         options: fields.read("options", findings, options).unwrap_or_default(),
         timeout: fields.read("timeout_seconds", findings, seconds),
         retry: fields.read("retry", findings, limits::retry),
         fallback: fields.read("fallback", findings, reference),
         cost: fields.read("cost", findings, remote::cost),
+        rate_limit: fields.read("rate_limit", findings, rate_limit),
         simulated: answers,
     };
     (provider.is_some() && model.is_some() && (profile.simulated.is_some() || !simulated)).then_some(profile)
+}
+
+fn rate_limit(at: &Cursor<'_>, findings: &mut Findings) -> Option<RateLimit> {
+    let fields = Fields::open(at, Section::RateLimit, findings)?;
+    Some(RateLimit {
+        requests_per_minute: fields.read("requests_per_minute", findings, whole),
+        tokens_per_minute: fields.read("tokens_per_minute", findings, whole),
+        concurrent: fields.read("concurrent", findings, whole),
+    })
 }
 
 /// `replies` or `script`: exactly one for a simulated model, neither for another model.

@@ -68,6 +68,7 @@ fn model_profiles() {
             &["E015 2:42 expected a number from 0 to 1"],
         ),
         ("{provider: ollama, model: x, max_tokens: 0}", &["E015 2:47"]),
+        ("{provider: ollama, model: x, context_window: 0}", &["E015 2:51"]),
         (
             "{provider: ollama, model: x, seed: a}",
             &["E014 2:41 expected an integer, found the string 'a'"],

@@ -113,6 +113,9 @@ fn bases() -> Vec<Base> {
         base("cost", json!({"input_per_million": 1, "output_per_million": 2}), |it| {
             profile(json!({"provider": "ollama", "model": "m", "cost": it}))
         }),
+        base("rate_limit", json!({}), |it| {
+            profile(json!({"provider": "ollama", "model": "m", "rate_limit": it}))
+        }),
         base("header", json!({"env": "X"}), |it| {
             profile(json!({"provider": "ollama", "model": "m", "headers": {"X-A": it}}))
         }),

@@ -40,6 +40,7 @@ model_profiles:
     temperature: 0.5
     top_p: 1
     max_tokens: 500
+    context_window: 8192
     seed: -7
     timeout_seconds: 10
     retry: {max_attempts: 3, delay_seconds: 0, backoff: linear}
@@ -300,6 +301,7 @@ fn every_kind_and_profile_is_read() {
         (real.temperature, real.top_p, real.max_tokens, real.seed),
         (Some(0.5), Some(1.0), Some(500), Some(-7))
     );
+    assert_eq!(real.context_window, Some(8192));
     assert_eq!(
         (real.timeout, real.fallback.as_deref()),
         (Some(Duration::from_secs(10)), Some("quick"))

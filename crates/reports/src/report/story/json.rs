@@ -104,6 +104,7 @@ fn execution(execution: &Execution) -> Value {
         "tool_calls": execution.tool_calls,
         "permissions": execution.permissions,
         "dropped": execution.dropped,
+        "asked": execution.asked,
         "output": execution.output(),
         "failure": execution.failure(),
         "question": execution.question,

@@ -244,6 +244,17 @@ impl StoryPrinter {
             let line = format!("    {DIM}read {}{DIM:#}\n", reads.join(", "));
             text.push_str(&self.width.sentences(&line));
         }
+        if let Some(asked) = execution.asked.as_ref().filter(|_| self.whole) {
+            for file in &asked.attachments {
+                let (name, kind) = (self.value(&file["name"]), self.value(&file["mime_type"]));
+                let line = format!("    {DIM}attached: {name} ({kind}, {} bytes){DIM:#}\n", file["size"]);
+                text.push_str(&self.width.sentences(&line));
+            }
+            let system = asked.system.as_ref().map(|text| ("system", text));
+            for (label, said) in system.into_iter().chain([("prompt", &asked.prompt)]) {
+                text.push_str(&self.block(&format!("{DIM}{label}:{DIM:#} {}", said.trim_end())));
+            }
+        }
         for call in &execution.tool_calls {
             self.has_cut |= !self.whole && is_long(call);
             let (called, ended) = (call_line(call, self.whole), result_line(call, self.whole));

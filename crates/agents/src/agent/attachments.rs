@@ -1,0 +1,231 @@
+//! `attachments` of an LLM agent: files that are sent with its prompt.
+
+#![expect(clippy::disallowed_methods, reason = "files that an agent names are read here")]
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+use sha2::Digest as _;
+
+use super::build_error::{BuildError, compile_template};
+use super::script::Places;
+use ensemble_core::thread::Attachment;
+use ensemble_language::template::{Scope, Template};
+
+/// The maximum size of all attachments of one execution, in bytes: 20 MiB.
+pub const MAX_BYTES: u64 = 20 << 20;
+
+/// The compiled paths, and the folders in which files may be.
+pub(super) struct Attachments {
+    paths: Vec<(String, Option<Template>)>,
+    places: Option<Places>,
+}
+
+/// The file that a path names; paths that are not absolute begin at the folder of the ensemble.
+pub fn located(path: &str, places: &Places) -> PathBuf {
+    places.ensemble_dir.join(path)
+}
+
+impl Attachments {
+    /// Compiles the paths.
+    ///
+    /// # Errors
+    /// A path is not a template.
+    pub(super) fn compile(paths: &[String], places: Option<Places>) -> Result<Self, BuildError> {
+        let compile = |(at, path): (usize, &String)| {
+            let is_template = path.contains('{');
+            let template = Some(path.as_str()).filter(|_| is_template);
+            Ok((path.clone(), compile_template(&format!("attachments[{at}]"), template)?))
+        };
+        let paths = paths.iter().enumerate().map(compile);
+        Ok(Self {
+            paths: paths.collect::<Result<_, BuildError>>()?,
+            places,
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// The files of an execution, in order; those of a template must be within the folder of the ensemble or the root
+    /// of the project.
+    pub(super) fn located(&self, scope: &Scope) -> Result<Vec<Located>, String> {
+        let places = self.places.as_ref().ok_or("attachments need an ensemble file")?;
+        let mut files = Vec::new();
+        for (at, (path, template)) in self.paths.iter().enumerate() {
+            let Some(template) = template else {
+                files.push(Located::at(path, places, false));
+                continue;
+            };
+            let value = template
+                .value(scope)
+                .map_err(|error| format!("attachments[{at}]: {error}"))?;
+            for path in named(&value).ok_or_else(|| format!("attachments[{at}]: {value} is no path"))? {
+                files.push(Located::at(&path, places, true));
+            }
+        }
+        Ok(files)
+    }
+}
+
+/// The paths that a template gives: a text or a list of texts. Empty texts name no file.
+fn named(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::Null => Some(Vec::new()),
+        Value::String(path) if path.trim().is_empty() => Some(Vec::new()),
+        Value::String(path) => Some(vec![path.trim().to_owned()]),
+        Value::Array(items) => {
+            let lists: Option<Vec<Vec<String>>> = items.iter().map(named).collect();
+            Some(lists?.concat())
+        }
+        _ => None,
+    }
+}
+
+/// A file that is to be attached.
+pub(super) struct Located {
+    name: String,
+    path: PathBuf,
+    /// The folders of which one must contain the file; empty: it may be anywhere.
+    within: Vec<PathBuf>,
+}
+
+impl Located {
+    fn at(name: &str, places: &Places, is_bound: bool) -> Self {
+        let folders = [&places.ensemble_dir, &places.project_root];
+        Self {
+            name: name.to_owned(),
+            path: located(name, places),
+            within: folders.into_iter().filter(|_| is_bound).cloned().collect(),
+        }
+    }
+
+    fn read(&self, left: u64) -> Result<Attachment, String> {
+        let failed = |error: std::io::Error| error.to_string();
+        let path = self.path.canonicalize().map_err(failed)?;
+        let is_within = |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| path.starts_with(folder));
+        if !self.within.is_empty() && !self.within.iter().any(is_within) {
+            return Err("it is outside the project; a path from a template must be inside".to_owned());
+        }
+        let bytes = read_bounded(&path, left)?;
+        let mime_type =
+            mime_type(&bytes).ok_or("it is no image (png, jpeg, gif, webp), no PDF and no text in UTF-8")?;
+        let hex: String = sha2::Sha256::digest(&bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Ok(Attachment {
+            name: self.name.as_str().into(),
+            mime_type: mime_type.into(),
+            size: bytes.len() as u64,
+            sha256: hex.into(),
+            data: BASE64_STANDARD.encode(&bytes).into(),
+        })
+    }
+}
+
+/// Reads the files.
+///
+/// # Errors
+/// A file cannot be sent; the message names it.
+pub(super) fn read(files: &[Located]) -> Result<Vec<Attachment>, String> {
+    let mut left = MAX_BYTES;
+    let mut read = Vec::new();
+    for file in files {
+        let attachment = file
+            .read(left)
+            .map_err(|error| format!("the attachment `{}` cannot be sent: {error}", file.name))?;
+        left -= attachment.size;
+        read.push(attachment);
+    }
+    Ok(read)
+}
+
+fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| error.to_string();
+    // A pipe would block when it is opened.
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
+    match bytes.len() as u64 > most {
+        true => Err(format!(
+            "the attachments of an execution may have {} MiB together",
+            MAX_BYTES >> 20
+        )),
+        false => Ok(bytes),
+    }
+}
+
+/// The type of a file, by its first bytes; `None` if no model takes it.
+fn mime_type(bytes: &[u8]) -> Option<&'static str> {
+    const STARTS: [(&[u8], &str); 5] = [
+        (b"\x89PNG\r\n\x1a\n", "image/png"),
+        (b"\xff\xd8\xff", "image/jpeg"),
+        (b"GIF87a", "image/gif"),
+        (b"GIF89a", "image/gif"),
+        (b"%PDF-", "application/pdf"),
+    ];
+    if let Some((_, mime_type)) = STARTS.iter().find(|(start, _)| bytes.starts_with(start)) {
+        return Some(mime_type);
+    }
+    if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        return Some("image/webp");
+    }
+    let is_text = !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok();
+    is_text.then_some("text/plain")
+}
+
+/// The attachments as an execution needs them.
+pub(super) async fn of_execution(files: Vec<Located>) -> Result<Vec<Attachment>, String> {
+    match tokio::task::spawn_blocking(move || read(&files)).await {
+        Ok(read) => read,
+        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+        Err(_) => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_first_bytes() {
+        let table: [(&[u8], Option<&str>); 9] = [
+            (b"\x89PNG\r\n\x1a\nrest", Some("image/png")),
+            (b"\xff\xd8\xff\xe0", Some("image/jpeg")),
+            (b"GIF89a..", Some("image/gif")),
+            (b"RIFF....WEBPVP8 ", Some("image/webp")),
+            (b"%PDF-1.7", Some("application/pdf")),
+            (b"name,age\n", Some("text/plain")),
+            (b"", Some("text/plain")),
+            (b"RIFF....WAVE\0", None),
+            (b"\x7fELF\0", None),
+        ];
+        for (bytes, expected) in table {
+            assert_eq!(mime_type(bytes), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_template_gives_one_path_or_several_or_none() {
+        let table = [
+            (serde_json::json!("a.png"), Some(vec!["a.png"])),
+            (serde_json::json!(["a.png", " b.png\n"]), Some(vec!["a.png", "b.png"])),
+            (serde_json::json!(""), Some(vec![])),
+            (Value::Null, Some(vec![])),
+            (serde_json::json!(7), None),
+        ];
+        for (value, expected) in table {
+            let expected = expected.map(|paths| paths.into_iter().map(str::to_owned).collect());
+            assert_eq!(named(&value), expected, "{value}");
+        }
+    }
+}

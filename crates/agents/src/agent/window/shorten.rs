@@ -1,0 +1,130 @@
+//! Shortens tool results where nothing more can be left out.
+
+use super::tokens::TokenCounter;
+use ensemble_core::thread::{Message, ToolEnd};
+use serde_json::Value;
+
+/// The number of characters of a result that are always sent.
+const LEAST: usize = 400;
+
+/// What has been shortened.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Shortened {
+    /// The name of the tool for each shortened result.
+    pub(super) tools: Vec<String>,
+    /// The number of tokens that are saved.
+    pub(super) tokens: u64,
+}
+
+/// Shortens the largest tool results to their beginning and end, so that at least `excess` tokens are saved if possible.
+/// All shortened results keep the same number of characters.
+pub(super) fn shortened(counter: &TokenCounter, messages: &mut [Message], excess: u64) -> Shortened {
+    let mut results: Vec<Shrinkable> = Vec::new();
+    for (message, at) in messages.iter().zip(0..) {
+        for (call, of_message) in message.tool_calls.iter().zip(0..) {
+            let text = call.told();
+            results.push(Shrinkable {
+                place: (at, of_message),
+                tokens: counter.text(&text),
+                chars: text.chars().count(),
+                text,
+            });
+        }
+    }
+    let saved = |chars: usize| results.iter().map(|result| result.saved(counter, chars)).sum::<u64>();
+    let longest = results.iter().map(|result| result.chars).max().unwrap_or_default();
+    let (mut fits, mut too_long) = (LEAST, longest);
+    // More precision is of no use to the model.
+    while too_long > fits + fits / 50 {
+        let middle = fits.midpoint(too_long);
+        match saved(middle) >= excess {
+            true => fits = middle,
+            false => too_long = middle,
+        }
+    }
+    let mut shortened = Shortened::default();
+    for result in &results {
+        let saved = result.saved(counter, fits);
+        if saved > 0 {
+            let (message, call) = result.place;
+            let call = &mut messages[message].tool_calls[call];
+            call.end = Some(ToolEnd::Result(Value::String(result.cut(fits))));
+            shortened.tools.push(call.name.clone());
+            shortened.tokens += saved;
+        }
+    }
+    shortened
+}
+
+/// A tool result that may be shortened.
+struct Shrinkable {
+    /// The indexes of the message and of the call.
+    place: (usize, usize),
+    text: String,
+    chars: usize,
+    tokens: u64,
+}
+
+impl Shrinkable {
+    /// The number of tokens that are saved if only this number of characters is kept.
+    fn saved(&self, counter: &TokenCounter, chars: usize) -> u64 {
+        match self.chars > chars {
+            true => self.tokens.saturating_sub(counter.uncached(&self.cut(chars))),
+            false => 0,
+        }
+    }
+
+    /// The first and the last characters, with a note between them.
+    fn cut(&self, chars: usize) -> String {
+        let tail = chars / 3;
+        let head: String = self.text.chars().take(chars - tail).collect();
+        let end: String = self.text.chars().skip(self.chars - tail).collect();
+        let left_out = self.chars - chars;
+        format!("{head}\n[… {left_out} characters are left out here, because the context window is too small …]\n{end}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use ensemble_core::thread::{Role, ToolCall};
+
+    fn reply(results: &[(&str, usize)]) -> Message {
+        let call = |(name, chars): &(&str, usize)| {
+            let text: String = (0..*chars).map(|at| if at * 2 < *chars { 'a' } else { 'z' }).collect();
+            ToolCall::new(*name, *name, json!({})).ended(ToolEnd::Result(json!(text)), 0.1)
+        };
+        Message {
+            tool_calls: results.iter().map(call).collect(),
+            ..Message::new(Role::Assistant, "")
+        }
+    }
+
+    #[test]
+    fn the_largest_result_loses_its_middle() {
+        let counter = TokenCounter::of_model("llama3");
+        let mut messages = [reply(&[("small", 1_000), ("large", 40_000)])];
+        let before: u64 = counter.messages(&messages).iter().sum();
+        let shortened = shortened(&counter, &mut messages, 5_000);
+        assert_eq!(shortened.tools, ["large"]);
+        assert!((5_000..5_500).contains(&shortened.tokens), "{}", shortened.tokens);
+        assert_eq!(
+            before - counter.messages(&messages).iter().sum::<u64>(),
+            shortened.tokens
+        );
+        let told = messages[0].tool_calls[1].told();
+        assert!(told.starts_with("aaa") && told.ends_with("zzz"), "{told}");
+        assert!(told.contains(" characters are left out here, because the context window is too small …]"));
+    }
+
+    #[test]
+    fn a_small_result_stays_as_it_is() {
+        let counter = TokenCounter::of_model("llama3");
+        let mut messages = [reply(&[("small", 300), ("also small", 450)])];
+        let same = messages.clone();
+        assert_eq!(shortened(&counter, &mut messages, 5_000), Shortened::default());
+        assert_eq!(messages, same);
+    }
+}

@@ -1,0 +1,42 @@
+//! Files that are sent with a message.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// A file that is sent with a user message. The record contains its bytes, so nobody needs the file again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// The path, as the ensemble says it.
+    pub name: Arc<str>,
+    /// `image/png`, `image/jpeg`, `image/gif`, `image/webp`, `application/pdf` or `text/plain`.
+    pub mime_type: Arc<str>,
+    /// The number of bytes.
+    pub size: u64,
+    /// The SHA-256 of the bytes, in hex.
+    pub sha256: Arc<str>,
+    /// The bytes, in base64.
+    pub data: Arc<str>,
+}
+
+impl Attachment {
+    /// Is it an image?
+    pub fn is_image(&self) -> bool {
+        self.mime_type.starts_with("image/")
+    }
+
+    /// Is it a text?
+    pub fn is_text(&self) -> bool {
+        self.mime_type.starts_with("text/")
+    }
+
+    /// Describes the file without its bytes: `{name, mime_type, size, sha256}`.
+    pub fn described(&self) -> serde_json::Value {
+        serde_json::json!({
+            "name": self.name,
+            "mime_type": self.mime_type,
+            "size": self.size,
+            "sha256": self.sha256,
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! The messages that a script selects.
+//!
+//! A script sees the messages as providers do: each tool result is a message of its own after the reply that calls the
+//! tool. A call and its result are sent together or not at all.
+
+use std::collections::BTreeSet;
+
+use crate::thread::{Message, Role};
+
+/// A message as a script sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// The message at this index, without the results of its tool calls.
+    Message(usize),
+    /// The result of a call, by the indexes of the message and of the call.
+    Result(usize, usize),
+}
+
+/// The messages that are sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Selected {
+    /// The messages.
+    pub messages: Vec<Message>,
+    /// The indexes of the entries that are not sent.
+    pub left_out: Vec<usize>,
+}
+
+/// The reason why entries are not a selection of a thread. Items are counted from 1.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoSelection {
+    /// An entry is not part of the thread, or it is not in the order of the thread.
+    #[error("item {0} is not one of the messages, or is out of order")]
+    Stranger(usize),
+    /// The last user message and the last reply must be sent.
+    #[error("the last user message and the latest reply after it must be kept")]
+    Present,
+    /// A tool result without the reply that calls the tool.
+    #[error("item {0} is the result of a tool call that is left out")]
+    Dangling(usize),
+}
+
+/// The messages of a thread as a script sees them.
+pub fn entries(messages: &[Message]) -> Vec<Entry> {
+    let of_message = |(at, message): (usize, &Message)| {
+        let results = (0..message.tool_calls.len()).map(move |call| Entry::Result(at, call));
+        std::iter::once(Entry::Message(at)).chain(results)
+    };
+    messages.iter().enumerate().flat_map(of_message).collect()
+}
+
+/// The messages that a script has selected. `all` has the form in which the script sees the `entries`.
+///
+/// A call whose result is left out is left out too, and so is a reply of which nothing remains. The results that the
+/// model waits for are always sent.
+///
+/// # Errors
+/// [`NoSelection`]: the selection is not a part of the entries in their order, or a message that must be sent is missing.
+pub fn selected<T: PartialEq>(all: &[T], selection: &[T], messages: &[Message]) -> Result<Selected, NoSelection> {
+    let found = found(all, selection)?;
+    let chosen: BTreeSet<usize> = found.iter().copied().collect();
+    let entries = entries(messages);
+    let last = messages.len().checked_sub(1);
+    let last_user = messages.iter().rposition(|message| message.role == Role::User);
+    let mut sent = vec![false; entries.len()];
+    let mut kept = Vec::new();
+    for (at, entry) in entries.iter().enumerate() {
+        let Entry::Message(index) = *entry else { continue };
+        let results = at + 1..at + 1 + messages[index].tool_calls.len();
+        if !chosen.contains(&at) {
+            let result = found.iter().position(|entry| results.contains(entry));
+            match result {
+                Some(item) => return Err(NoSelection::Dangling(item + 1)),
+                None if Some(index) == last || Some(index) == last_user => return Err(NoSelection::Present),
+                None => continue,
+            }
+        }
+        let is_sent = |result: &usize| Some(index) == last || chosen.contains(result);
+        let calls: Vec<usize> = results.clone().filter(is_sent).collect();
+        if calls.is_empty() && !results.is_empty() && messages[index].content.trim().is_empty() {
+            continue;
+        }
+        sent[at] = true;
+        calls.iter().for_each(|result| sent[*result] = true);
+        let of = |result: usize| messages[index].tool_calls[result - at - 1].clone();
+        kept.push(Message {
+            tool_calls: calls.into_iter().map(of).collect(),
+            ..messages[index].clone()
+        });
+    }
+    Ok(Selected {
+        messages: kept,
+        left_out: (0..sent.len()).filter(|at| !sent[*at]).collect(),
+    })
+}
+
+/// The indexes of the selected entries.
+fn found<T: PartialEq>(all: &[T], selection: &[T]) -> Result<Vec<usize>, NoSelection> {
+    let mut found = Vec::with_capacity(selection.len());
+    let mut end = all.len();
+    // Starts from the end, so that the latest of equal messages is selected.
+    for (item, wanted) in selection.iter().enumerate().rev() {
+        let at = all[..end].iter().rposition(|entry| entry == wanted);
+        end = at.ok_or(NoSelection::Stranger(item + 1))?;
+        found.push(end);
+    }
+    found.reverse();
+    Ok(found)
+}

@@ -1,0 +1,30 @@
+//! What a model was asked at the beginning of an execution.
+
+use ensemble_core::thread::{Attachment, Iteration, Role};
+use serde::Serialize;
+use serde_json::Value;
+
+/// The messages of the first request of an execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Asked {
+    /// The system prompt, as it was rendered.
+    pub system: Option<String>,
+    /// The task, as it was rendered.
+    pub prompt: String,
+    /// The files that were sent with it: `{name, mime_type, size, sha256}`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Value>,
+}
+
+impl Asked {
+    /// What this iteration asks; `None` if it sends only the results of tools.
+    pub fn of(first: &Iteration) -> Option<Self> {
+        let prompt = first.messages.iter().find(|message| message.role == Role::User)?;
+        let system = first.metadata.get("system_prompt").and_then(|text| text.as_str());
+        Some(Self {
+            system: system.map(str::to_owned),
+            prompt: prompt.content.clone(),
+            attachments: prompt.attachments.iter().map(Attachment::described).collect(),
+        })
+    }
+}
