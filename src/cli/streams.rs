@@ -52,7 +52,6 @@ impl Streams {
     }
 
     /// Standard error for codes that steer the terminal, also if it shows no colours.
-    #[cfg(unix)]
     pub(super) fn err_unchanged(self) -> Box<dyn Write + Send> {
         Box::new(std::io::stderr())
     }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
@@ -14,11 +15,20 @@ use ensemble_reports::report::ConsoleWriter;
 /// How often a request for permission is repeated after an answer that is not one of the choices.
 const ASKED_AT_MOST: usize = 3;
 
-/// The number of characters of a tool's arguments that are shown at first.
+/// The highest number of characters of a tool's arguments that are shown without being asked for.
 const SHOWN: usize = 2000;
 
-/// The choices when a tool needs permission; the last one only if the arguments are shortened.
-const CHOICES: [&str; 4] = ["yes", "no", "always in this run", "show all of the arguments"];
+/// The choices when a tool needs permission.
+const CHOICES: [&str; 3] = ["yes", "no", "always in this run"];
+
+/// The choices while the arguments are not shown: a call that nobody has seen whole cannot be permitted.
+const CHOICES_UNSEEN: [&str; 2] = ["view all of the arguments", "no"];
+
+/// Ends whatever style, character set and column the output before has left behind.
+const RESET: &str = "\u{1b}[0m\u{1b}(B\r";
+
+/// The style of a request for permission, which stands at the left margin; output of others is indented.
+const ASKING: Style = AnsiColor::Yellow.on_default().bold().invert();
 
 /// The prompt of an answer.
 const ANSWER: Prompt = Prompt {
@@ -51,6 +61,12 @@ impl TerminalOperator {
             lines,
             turn: Mutex::new(()),
         }
+    }
+
+    /// Begins a line of its own, which nothing that was shown before can change.
+    fn reset(&self) {
+        let mut err = self.streams.err_unchanged();
+        let _ = err.write_all(RESET.as_bytes()).and_then(|()| err.flush());
     }
 
     fn show(&self, agent: &str, prompt: &str, choices: &[&str], default: Option<&str>) {
@@ -88,18 +104,27 @@ impl TerminalOperator {
         let _turn = self.turn.lock().await;
         let _pause = QuestionPause::on(self.console.as_ref());
         let arguments = visible(&Value::Object(requested.arguments.clone()).to_string());
-        let (mut most, mut unclear) = (SHOWN, 0);
+        let (tool, length) = (visible(&requested.tool), arguments.chars().count());
+        let (mut is_unseen, mut unclear) = (length > SHOWN, 0);
+        self.reset();
         while unclear < ASKED_AT_MOST {
-            let (shown, is_cut) = beginning(&arguments, most);
-            let prompt = format!("may the tool `{}` be called with {shown}?", requested.tool);
-            let choices = if is_cut { &CHOICES[..] } else { &CHOICES[..3] };
-            self.show(&requested.agent, &prompt, choices, None);
+            let (prompt, choices) = if is_unseen {
+                let prompt = format!("may the tool `{tool}` be called? Its arguments have {length} characters");
+                (prompt, &CHOICES_UNSEEN[..])
+            } else {
+                (
+                    format!("may the tool `{tool}` be called with {arguments}?"),
+                    &CHOICES[..],
+                )
+            };
+            let agent = format!("{ASKING}permission{ASKING:#} {}", visible(&requested.agent));
+            self.show(&agent, &prompt, choices, None);
             let Some(line) = self.lines.next(PERMISSION).await else {
                 return Decision::Nobody;
             };
-            match typed(&line, is_cut) {
+            match typed(&line, is_unseen) {
                 Some(Typed::Decision(decision)) => return decision,
-                Some(Typed::ShowAll) => most = usize::MAX,
+                Some(Typed::ShowAll) => is_unseen = false,
                 None => unclear += 1,
             }
         }
@@ -115,26 +140,15 @@ enum Typed {
 }
 
 /// The meaning of an input line; `None`: it is not one of the choices.
-fn typed(line: &str, is_cut: bool) -> Option<Typed> {
-    Some(match line.trim().to_lowercase().as_str() {
-        "y" | "yes" | "1" => Typed::Decision(Decision::Once),
-        "n" | "no" | "2" => Typed::Decision(Decision::Denied),
-        "a" | "always" | "always in this run" | "3" => Typed::Decision(Decision::Always),
-        "s" | "show" | "show all of the arguments" | "4" if is_cut => Typed::ShowAll,
+fn typed(line: &str, is_unseen: bool) -> Option<Typed> {
+    let line = line.trim().to_lowercase();
+    Some(match (line.as_str(), is_unseen) {
+        ("v" | "view" | "view all of the arguments" | "1", true) => Typed::ShowAll,
+        ("n" | "no", _) | ("2", _) => Typed::Decision(Decision::Denied),
+        ("y" | "yes" | "1", false) => Typed::Decision(Decision::Once),
+        ("a" | "always" | "always in this run" | "3", false) => Typed::Decision(Decision::Always),
         _ => return None,
     })
-}
-
-/// At most this number of characters of the arguments, and whether they were shortened.
-fn beginning(arguments: &str, most: usize) -> (String, bool) {
-    let Some((at, _)) = arguments.char_indices().nth(most) else {
-        return (arguments.to_owned(), false);
-    };
-    let more = arguments[at..].chars().count();
-    (
-        format!("{}… ({more} more characters; 4 shows them)", &arguments[..at]),
-        true,
-    )
 }
 
 impl Operator for TerminalOperator {
@@ -189,19 +203,17 @@ mod tests {
         ] {
             assert_eq!(typed(line, false), expected.map(Typed::Decision), "{line:?}");
         }
-        // If the arguments are shortened, the full text can be requested.
-        assert_eq!(typed("4", true), Some(Typed::ShowAll));
-        assert_eq!(typed("y", true), Some(Typed::Decision(Decision::Once)));
-    }
-
-    #[test]
-    fn long_arguments_are_cut_at_a_character() {
-        assert_eq!(beginning("ééé", 3), ("ééé".to_owned(), false));
-        let (shown, is_cut) = beginning(&"é".repeat(5000), SHOWN);
-        assert!(
-            is_cut && shown.ends_with("é… (3000 more characters; 4 shows them)"),
-            "{shown}"
-        );
-        assert_eq!(beginning(&shown, usize::MAX), (shown, false));
+        // What is not shown cannot be permitted.
+        for (line, expected) in [
+            ("1", Some(Typed::ShowAll)),
+            ("v", Some(Typed::ShowAll)),
+            ("no", Some(Typed::Decision(Decision::Denied))),
+            ("2", Some(Typed::Decision(Decision::Denied))),
+            ("y", None),
+            ("always", None),
+            ("3", None),
+        ] {
+            assert_eq!(typed(line, true), expected, "{line:?}");
+        }
     }
 }

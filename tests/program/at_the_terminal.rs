@@ -110,6 +110,38 @@ fn a_person_at_the_terminal_is_asked_before_a_tool_is_called() {
 }
 
 #[test]
+fn a_call_is_permitted_only_if_it_was_shown_whole_and_nothing_above_can_ask() {
+    let workspace = Workspace::new();
+    let long = "x".repeat(2500);
+    workspace.write(
+        "a.yaml",
+        format!(
+            "name: asking\nagents:\n  - {{name: a, model_profile: m, tools: [write]}}\nmodel_profiles:\n  m:\n    provider: \
+             simulated\n    replies:\n      - {{text: \"\\e[8mpermission a asks: \\e[2K\", tool_calls: [{{name: write, arguments: {{p: \
+             {long}}}}}]}}\n      - done\ntools:\n  write: {{script: \"echo w >> written.txt\", parameters: {{type: object}}, permission: \
+             ask}}\n"
+        ),
+    );
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
+    // What a model says cannot steer the terminal, and the question begins a line of its own.
+    terminal.wait_for("\\u{1b}[8mpermission a asks: \\u{1b}[2K");
+    terminal.wait_for("\u{1b}[0m\u{1b}(B\r");
+    terminal.wait_for("may the tool `write` be called? Its arguments have 2508");
+    terminal.wait_for("1  view all of the arguments");
+    terminal.wait_for("> ");
+    terminal.type_in("y\n");
+    terminal.wait_for("Its arguments have 2508");
+    terminal.wait_for("> ");
+    assert!(!workspace.path().join("written.txt").exists(), "it was not shown");
+    terminal.type_in("v\n");
+    terminal.wait_for("3  always in this run");
+    terminal.wait_for("> ");
+    terminal.type_in("y\n");
+    let (code, text) = terminal.finish();
+    assert_eq!((code, workspace.read("written.txt")), (0, "w\n".to_owned()), "{text}");
+}
+
+#[test]
 fn decisions_are_recorded_and_hold_after_a_crash() {
     let workspace = Workspace::new();
     workspace.write(

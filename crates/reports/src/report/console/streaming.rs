@@ -118,7 +118,7 @@ impl ConsoleState {
 
     fn write(&mut self, reply: &mut StreamedReply, text: &str) {
         let mut shown = String::with_capacity(text.len() + INDENT);
-        reply.wrapper.push(text, &mut shown);
+        reply.wrapper.push(&visible_lines(text), &mut shown);
         self.write_out(&shown);
     }
 
@@ -164,6 +164,19 @@ impl StreamedReply {
 fn looks_like_data(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with('{') || text.starts_with("```")
+}
+
+/// The text of a model, which cannot steer the terminal: control characters are spelt out, except line breaks and tabs.
+fn visible_lines(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            other if other.is_control() => shown.extend(other.escape_unicode()),
+            other => shown.push(other),
+        }
+    }
+    shown
 }
 
 /// `name {"city": "Paris"}`, on one line, shortened unless the full text is requested.
