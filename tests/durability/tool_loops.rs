@@ -252,3 +252,36 @@ fn what_a_run_that_was_cut_short_has_used_is_counted_once() {
         assert_eq!(replayed["usage"], result["usage"], "{append}: a replay says the same");
     }
 }
+
+/// The bytes of the journal of a run whose model calls a tool this many times.
+fn journal_of_loop(calls: usize) -> usize {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        format!(
+            "name: a\nagents: [{{name: a, model_profile: m, tools: [t], max_iterations: {}}}]\n\
+             tools: {{t: {{script: t.rhai, parameters: {{type: object}}}}}}\n\
+             model_profiles: {{m: {{provider: simulated, script: m.rhai}}}}\n",
+            calls + 1
+        ),
+    );
+    workspace.write("t.rhai", "\"0123456789\"");
+    workspace.write(
+        "m.rhai",
+        format!("if messages.len() > {calls} {{ \"done\" }} else {{ #{{ tool_calls: [#{{ name: \"t\" }}] }} }}"),
+    );
+    workspace
+        .run(["run", "a.yaml", "-q", "--durability", "none"])
+        .expect_code(0);
+    let journal = workspace.runs()[0].join("journal.jsonl");
+    let replies = workspace.journal();
+    let replies = replies.iter().filter(|record| record["event"] == "reply_received");
+    assert_eq!(replies.count(), calls);
+    usize::try_from(std::fs::metadata(journal).expect("a journal").len()).expect("a length")
+}
+
+#[test]
+fn the_journal_of_a_long_loop_grows_with_its_length() {
+    let (short, long) = (journal_of_loop(40), journal_of_loop(400));
+    assert!(long < 11 * short, "{short} bytes for 40 calls, {long} for 400");
+}
