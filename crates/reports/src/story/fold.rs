@@ -201,6 +201,7 @@ impl Execution {
             tool_calls: Vec::new(),
             permissions: Vec::new(),
             dropped: None,
+            stop_reason: None,
             asked: None,
             usage: None,
             parts: Vec::new(),
@@ -208,6 +209,7 @@ impl Execution {
     }
 
     fn add_iteration(&mut self, iteration: &Iteration) {
+        self.stop_reason = iteration.stop_reason().or(self.stop_reason);
         self.tool_calls.extend(iteration.tool_calls.iter().cloned());
         if self.asked.is_none() {
             self.asked = Asked::of(iteration);
