@@ -101,8 +101,8 @@ fn walkdir(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 /// The records of the journal, without one that is torn.
-fn whole_records(workspace: &Workspace) -> Vec<Value> {
-    let text = std::fs::read_to_string(workspace.runs()[0].join("journal.jsonl")).expect("a journal");
+fn whole_records(journal: &std::path::Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(journal).expect("a journal");
     text.lines().map_while(|line| serde_json::from_str(line).ok()).collect()
 }
 
@@ -173,7 +173,7 @@ fn no_call_is_made_twice_and_no_answered_request_is_sent_again_wherever_the_proc
             command.env("ENSEMBLE_FAULT", &fault);
             let status = command.status().expect("it runs");
             assert!(!status.success(), "{fault}");
-            let before = whole_records(&workspace);
+            let before = whole_records(&workspace.runs()[0].join("journal.jsonl"));
             let resumed = workspace.run(["resume", "--last", "--output", "json"]);
             let result = resumed.expect_code(0).json();
             assert_eq!(result["final_state"]["n"], 4, "{fault}");
@@ -190,6 +190,11 @@ fn no_call_is_made_twice_and_no_answered_request_is_sent_again_wherever_the_proc
                 assert!(count <= most, "{fault}: {what} was paid {count} times");
                 assert!(count > 0 || is_unknown, "{fault}: {what} was neither paid nor told");
             }
+            let inner = walkdir(&workspace.runs()[0].join("sub"));
+            // One that was cut short before its first record is left empty.
+            let has_begun = |path: &&std::path::PathBuf| !whole_records(path).is_empty();
+            let begun = inner.iter().filter(has_begun).count();
+            assert_eq!(begun, 1, "{fault}: the run inside went on");
             let replies = |journal: &[Value]| -> Vec<Value> {
                 let replies = journal.iter().filter(|record| record["event"] == "reply_received");
                 replies.map(|record| record["data"]["iteration"].clone()).collect()

@@ -65,9 +65,13 @@ impl Runner for Recording {
 
 #[tokio::test]
 async fn a_record_is_in_the_log_before_its_runner_goes_on() {
-    let text = "name: e\nagents: [{name: a, model_profile: m}]\nmodel_profiles: {m: {provider: simulated}}\n";
+    let text =
+        "name: e\nagents: [{name: a, model_profile: m}]\nmodel_profiles: {m: {provider: simulated, replies: [x]}}\n";
     let loaded = load(&Source::new("a.yaml", text));
-    let plan = Plan::build(Arc::new(loaded.ensemble.expect("an ensemble"))).expect("a plan");
+    let plan = Plan::build(Arc::new(
+        loaded.ensemble.unwrap_or_else(|| panic!("{:?}", loaded.findings)),
+    ))
+    .expect("a plan");
     let mut state = ConversationState::new(Arc::new(plan));
     let spy = Spy::default();
     let (_keep, interruptions) = tokio::sync::mpsc::unbounded_channel();
@@ -80,7 +84,10 @@ async fn a_record_is_in_the_log_before_its_runner_goes_on() {
         timeout: None,
         around: None,
     };
-    executor.commit(&mut state, started()).await.expect("the spy takes everything");
+    executor
+        .commit(&mut state, started())
+        .await
+        .expect("the spy takes everything");
     executor.drive(&mut state).await.expect("the spy takes everything");
     assert_eq!(state.history().count(), 1, "it ended");
 }
