@@ -35,11 +35,9 @@ fn lines(workspace: &Workspace, file: &str) -> Vec<String> {
 /// Every tool call of the first executions of the only run, in the order of their ends: its name, and its result or error.
 fn calls(workspace: &Workspace) -> Vec<(String, Result<Value, String>)> {
     let journal = workspace.journal();
-    let mut finished = journal.iter().filter(|record| record["event"] == "execution_finished");
-    let agent = &finished.next().expect("it ended")["data"]["agent"];
-    let calls = tool_calls(&journal, agent.as_str().expect("a name"), 1)
-        .into_iter()
-        .flatten();
+    let finished = journal.iter().filter(|record| record["event"] == "execution_finished");
+    let agents = finished.map(|record| record["data"]["agent"].as_str().expect("a name"));
+    let calls = agents.flat_map(|agent| tool_calls(&journal, agent, 1).into_iter().flatten());
     calls
         .map(|call| {
             let end = match call.get("result") {
