@@ -75,7 +75,7 @@ struct Running {
 
 /// The way from the runners to the log, and back.
 struct Records {
-    events: mpsc::UnboundedReceiver<ToLog>,
+    events: mpsc::UnboundedReceiver<Box<ToLog>>,
     log: LogSender,
     time_is_up: watch::Sender<bool>,
 }
@@ -93,13 +93,13 @@ impl Records {
 
 impl Running {
     /// The next event that has happened inside an execution and is not in the log.
-    fn record_now(&mut self) -> Option<ToLog> {
+    fn record_now(&mut self) -> Option<Box<ToLog>> {
         self.records.as_mut()?.events.try_recv().ok()
     }
 }
 
 /// Waits for an event inside an execution.
-async fn record_of(records: &mut Option<Records>) -> Option<ToLog> {
+async fn record_of(records: &mut Option<Records>) -> Option<Box<ToLog>> {
     match records {
         Some(records) => records.events.recv().await,
         None => std::future::pending().await,
@@ -147,7 +147,7 @@ impl Executor<'_> {
                 let _is_stopped = logged.send(());
             }
             match self.wait(&mut running, pace, limits.turn_timeout).await {
-                Wake::Record(first) => self.log_records(state, Some(*first), &mut running).await?,
+                Wake::Record(first) => self.log_records(state, Some(first), &mut running).await?,
                 Wake::Step(step) => {
                     let mut steps = vec![step];
                     while let Some(Some(step)) = running.futures.next().now_or_never() {
@@ -189,7 +189,7 @@ impl Executor<'_> {
     async fn log_records(
         &mut self,
         state: &mut ConversationState,
-        first: Option<ToLog>,
+        first: Option<Box<ToLog>>,
         running: &mut Running,
     ) -> Result<(), CommitError> {
         let mut next = first.or_else(|| running.record_now());
@@ -260,7 +260,7 @@ impl Executor<'_> {
         pace.keep().await;
         tokio::select! {
             biased;
-            Some(record) = record_of(&mut running.records) => Wake::Record(Box::new(record)),
+            Some(record) = record_of(&mut running.records) => Wake::Record(record),
             Some(step) = running.futures.next() => Wake::Step(step),
             Some(cause) = self.interruptions.recv() => Wake::Interrupted(cause),
             () = pace.stopwatch.reaches(self.timeout) => Wake::Interrupted(Interruption::Timeout),

@@ -22,7 +22,8 @@ pub struct ToLog {
 }
 
 /// The sending end of the way to the log.
-pub type LogSender = mpsc::UnboundedSender<ToLog>;
+/// Events are boxed, because a channel reserves the space of many messages.
+pub type LogSender = mpsc::UnboundedSender<Box<ToLog>>;
 
 /// Records what happens inside one execution, inside one of its parts, or inside an agent that it uses as a tool.
 ///
@@ -171,20 +172,20 @@ impl ExecutionRecords {
     pub fn part_ended(&self, part: PartEnded) {
         if let Some(recording) = &self.0 {
             // Nobody takes it any more once the run is over.
-            let _is_over = recording.log.send(ToLog {
+            let _is_over = recording.log.send(Box::new(ToLog {
                 event: Event::PartEnded(Box::new(part)),
                 logged: None,
-            });
+            }));
         }
     }
 
     async fn record(&self, event: impl FnOnce(Within) -> Event) {
         let Some(recording) = &self.0 else { return };
         let (sender, logged) = oneshot::channel();
-        let sent = recording.log.send(ToLog {
+        let sent = recording.log.send(Box::new(ToLog {
             event: event(recording.within.clone()),
             logged: Some(sender),
-        });
+        }));
         if sent.is_ok() {
             // An error means that the run is over. Then this future is dropped, too.
             let _is_over = logged.await;

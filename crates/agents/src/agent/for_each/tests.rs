@@ -83,13 +83,13 @@ impl Runner for Obeys {
 
 /// The parts of an execution: what was logged of them, and what tells that the time is up.
 struct Around {
-    logged: mpsc::UnboundedReceiver<ToLog>,
+    logged: mpsc::UnboundedReceiver<Box<ToLog>>,
     time: watch::Sender<bool>,
     execution: Execution,
 }
 
 /// The next part that was logged.
-fn part(logged: &mut mpsc::UnboundedReceiver<ToLog>) -> Option<PartEnded> {
+fn part(logged: &mut mpsc::UnboundedReceiver<Box<ToLog>>) -> Option<PartEnded> {
     match logged.try_recv().ok()?.event {
         Event::PartEnded(part) => Some(*part),
         other => panic!("{other:?}"),
