@@ -31,6 +31,7 @@ mod program {
     mod lookback;
     mod man;
     mod mcp;
+    mod messages;
     mod model_ends;
     mod model_pace;
     mod model_reasoning;

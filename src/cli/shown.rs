@@ -44,6 +44,7 @@ pub(super) fn showing_by(
             let showing = report::ConsoleOptions {
                 progress: show,
                 live: show && streams.out_is_terminal,
+                whole: args.verbose,
                 out_width: streams.out_width(),
                 err_width: streams.err_width(),
             };
