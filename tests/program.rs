@@ -28,6 +28,7 @@ mod program {
     mod latest;
     mod layout;
     mod listing;
+    mod live_events;
     mod lookback;
     mod man;
     mod mcp;
