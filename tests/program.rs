@@ -28,9 +28,11 @@ mod program {
     mod latest;
     mod layout;
     mod listing;
+    mod live_events;
     mod lookback;
     mod man;
     mod mcp;
+    mod messages;
     mod model_ends;
     mod model_pace;
     mod model_reasoning;

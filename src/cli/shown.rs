@@ -16,6 +16,8 @@ pub(super) struct Showing {
     pub(super) reporter: Box<dyn Reporter + Send>,
     /// The receiver of live output: it gets replies while they arrive.
     pub(super) live_output: Option<Arc<dyn LiveOutput>>,
+    /// The printer of events, if they are printed.
+    pub(super) events: Option<Events>,
     /// The operator.
     pub(super) operator: Arc<dyn Operator>,
 }
@@ -35,15 +37,17 @@ pub(super) fn showing_by(
 ) -> Showing {
     let streams = surroundings.streams;
     let mut asks_on = None;
+    let mut events = None;
     let mut live_output: Option<Arc<dyn LiveOutput>> = None;
     let reporter: Box<dyn Reporter + Send> = match args.output {
         Output::Json => Box::new(Silent),
-        Output::Events => Box::new(Events::new(streams.out())),
+        Output::Events => Box::new(events.insert(Events::new(streams.out())).clone()),
         Output::Human => {
             let show = streams.err_is_terminal && !args.quiet;
             let showing = report::ConsoleOptions {
                 progress: show,
                 live: show && streams.out_is_terminal,
+                whole: args.verbose,
                 out_width: streams.out_width(),
                 err_width: streams.err_width(),
             };
@@ -61,6 +65,7 @@ pub(super) fn showing_by(
     Showing {
         reporter,
         live_output,
+        events,
         operator,
     }
 }

@@ -274,7 +274,7 @@ fn nothing_that_was_said_becomes_markup_on_the_page() {
 }
 
 /// Names of tags that are opened and never closed, or closed and never opened.
-fn unbalanced(page: &str) -> Vec<String> {
+pub(super) fn unbalanced(page: &str) -> Vec<String> {
     let void = ["meta", "!doctype", "br"];
     let mut open: Vec<&str> = Vec::new();
     let mut bad = Vec::new();

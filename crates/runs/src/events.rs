@@ -207,7 +207,7 @@ impl Reporter for HubReporter {
     }
 }
 
-/// Hands live pieces on: to subscribers, and to to a receiver of live output those of the outermost run.
+/// Hands live pieces on: to subscribers, and to a receiver of live output; without those of inner runs, unless it takes them.
 pub(crate) struct HubLiveOutput {
     pub(crate) hub: Hub,
     pub(crate) live_output: Option<Arc<dyn LiveOutput>>,
@@ -219,7 +219,7 @@ impl LiveOutput for HubLiveOutput {
         if let Some(live_output) = self
             .live_output
             .as_ref()
-            .filter(|_| self.hub.0.outermost.get() == Some(&run))
+            .filter(|live_output| live_output.takes_inner_runs() || self.hub.0.outermost.get() == Some(&run))
         {
             live_output.receive(source, update);
         }

@@ -263,6 +263,10 @@ pub(crate) struct DrivingArgs {
     /// Use exit code 4 if a limit ends the conversation
     #[arg(long)]
     pub fail_on_limit: bool,
+    /// With --output events: also print the text of models while it arrives, the begin and end of tool calls, and retries,
+    /// as lines with the key `live`
+    #[arg(long)]
+    pub live: bool,
     /// How much of the journal a power failure can lose (a killed process loses nothing)
     #[arg(long, value_enum, default_value_t = Sync::Commit, value_name = "HOW")]
     durability: Sync,

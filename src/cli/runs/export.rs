@@ -11,7 +11,7 @@ use ensemble_core::store::{Journal, RunStore};
 use ensemble_reports::report::RunResult;
 use ensemble_reports::report::graph::{Picture, mermaid, svg};
 use ensemble_reports::report::story::{Exported, html, markdown};
-use ensemble_reports::story::Story;
+use ensemble_reports::story::{Story, model_exchanges};
 use ensemble_runs::{Prepared, RecordedRun};
 
 /// `ensemble runs export`.
@@ -60,6 +60,7 @@ fn written(format: ExportFormat, recorded: &RecordedRun) -> String {
     };
     let exported = Exported {
         story: &Story::of(&journal.records),
+        exchanges: &model_exchanges(&journal.records, &prepared.plan),
         agents: &agents,
         context: state.context(),
         driver: super::show::driver(&**run),

@@ -25,13 +25,13 @@ pub(super) async fn show(
         let within = &exchange.within;
         (agent.is_empty() || *within.agent == *agent) && turn.is_none_or(|turn| within.turn == turn)
     };
-    let chosen: Vec<ModelExchange> = all.iter().filter(is_selected).cloned().collect();
+    let chosen: Vec<&ModelExchange> = all.iter().filter(is_selected).collect();
     if chosen.is_empty() && !filter.is_empty() {
         return Err(nothing(filter, &all));
     }
     let text = match form {
         Output::Human if chosen.is_empty() => "the run has sent nothing to a model\n".to_owned(),
-        Output::Human => messages(&chosen, surroundings.streams.out_width()),
+        Output::Human => messages(&chosen, &all, surroundings.streams.out_width()),
         Output::Json => serde_json::to_string_pretty(&chosen).expect("exchanges have string keys") + "\n",
         Output::Events => {
             let message =

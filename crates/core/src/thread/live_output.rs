@@ -8,6 +8,11 @@ use super::ToolCall;
 pub trait LiveOutput: Send + Sync {
     /// Receives one update of one execution.
     fn receive(&self, source: &ExecutionRef, update: LiveUpdate<'_>);
+
+    /// Whether it also receives the updates of runs inside the run.
+    fn takes_inner_runs(&self) -> bool {
+        false
+    }
 }
 
 /// Names one attempt of one execution of an agent.

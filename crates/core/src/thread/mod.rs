@@ -312,6 +312,14 @@ impl Iteration {
         serde_json::from_value(noted.clone()).ok()
     }
 
+    /// The text of the model beside its tool calls; `None` if it calls no tool, or says nothing.
+    pub fn beside_calls(&self) -> Option<&str> {
+        let mut replies = self.messages.iter().rev();
+        let reply = replies.find(|message| message.role == Role::Assistant)?;
+        let text = reply.content.as_str();
+        (!self.tool_calls.is_empty() && !text.trim().is_empty()).then_some(text)
+    }
+
     /// Its messages; the tool calls are part of the reply that makes them.
     pub fn to_messages(&self) -> Vec<Message> {
         let mut messages = self.messages.clone();

@@ -19,7 +19,7 @@ use super::wrap::LineWidth;
 use activity::Activity;
 use spinner::Spinner;
 use streaming::StreamedReply;
-pub(super) use streaming::{call_line, is_long, result_line};
+pub(super) use streaming::{call_line, is_long, result_line, visible_lines};
 
 /// Writes a run to the two streams; clones share them.
 #[derive(Clone)]
@@ -32,6 +32,8 @@ pub struct ConsoleOptions {
     pub progress: bool,
     /// Replies are shown while they arrive.
     pub live: bool,
+    /// Tool calls are shown complete.
+    pub whole: bool,
     /// How long lines of standard output may be.
     pub out_width: LineWidth,
     /// How long lines of standard error may be.
@@ -50,6 +52,8 @@ struct ConsoleState {
     reply: Option<StreamedReply>,
     /// Agents whose present reply is not streamed, because it is data.
     data_replies: HashSet<Arc<str>>,
+    /// Agents of which a part of a reply or a tool call was not shown while it arrived.
+    missed: HashSet<Arc<str>>,
     /// Text that is printed when no reply is being streamed and no question is open.
     pending: Vec<(Target, String)>,
     /// A person is being asked: nothing is written until the answer.
@@ -79,6 +83,8 @@ pub struct Shown {
     pub title: bool,
     /// The text of its last reply.
     pub text: bool,
+    /// The tool calls and the texts beside them were not all shown.
+    pub missed: bool,
 }
 
 impl ConsoleWriter {
@@ -94,6 +100,7 @@ impl ConsoleWriter {
             heading: None,
             reply: None,
             data_replies: HashSet::new(),
+            missed: HashSet::new(),
             pending: Vec::new(),
             question_open: false,
             deferred: Vec::new(),
@@ -186,8 +193,12 @@ impl ConsoleWriter {
         state.receive_deferred(agent);
         state.activity.end_wait(agent);
         state.data_replies.remove(agent);
+        let missed = state.missed.remove(agent);
         match state.reply.take_if(|reply| *reply.source.agent == *agent) {
-            Some(reply) => state.close(reply),
+            Some(reply) => Shown {
+                missed,
+                ..state.close(reply)
+            },
             None => Shown::default(),
         }
     }

@@ -1,13 +1,21 @@
-//! A run as the lines of its journal, printed as they are committed.
+//! A run as the lines of its journal, printed as they are committed; and, between them, what is not in the journal yet.
 
 use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Map, Value, json};
 
 use super::Reporter;
 use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::records::encode;
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
 
-/// Prints every event as one line of JSON.
-pub struct Events {
+/// Prints every event as one line of JSON. Clones print to the same stream. As a receiver of live output it prints a line
+/// with the key `live` for each piece, also of runs inside the run.
+#[derive(Clone)]
+pub struct Events(Arc<Mutex<Lines>>);
+
+struct Lines {
     out: Box<dyn Write + Send>,
     line: Vec<u8>,
 }
@@ -15,16 +23,100 @@ pub struct Events {
 impl Events {
     /// Creates a reporter that prints to this stream.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
-        Self { out, line: Vec::new() }
+        Self(Arc::new(Mutex::new(Lines { out, line: Vec::new() })))
+    }
+
+    fn print(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Lines { out, line } = &mut *lines;
+        line.clear();
+        write(line);
+        // A closed pipe must not stop the run; the journal contains everything.
+        let _ = out.write_all(line);
+        let _ = out.flush();
     }
 }
 
 impl Reporter for Events {
     fn report(&mut self, record: &Record, _state: &ConversationState) {
-        self.line.clear();
-        encode(record, &mut self.line);
-        // A closed pipe must not stop the run; the journal contains everything.
-        let _ = self.out.write_all(&self.line);
-        let _ = self.out.flush();
+        self.print(|line| encode(record, line));
+    }
+}
+
+impl LiveOutput for Events {
+    fn receive(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
+        let text = live_line(source, update).to_string();
+        self.print(|line| {
+            line.extend_from_slice(text.as_bytes());
+            line.push(b'\n');
+        });
+    }
+
+    fn takes_inner_runs(&self) -> bool {
+        true
+    }
+}
+
+/// `{"live":"text","run":…,"agent":…,"execution":1,"attempt":1,"text":…}`.
+fn live_line(source: &ExecutionRef, update: LiveUpdate<'_>) -> Value {
+    let (kind, data) = match update {
+        LiveUpdate::Text(text) => ("text", json!({ "text": text })),
+        LiveUpdate::ToolStarted(call) => ("tool_started", json!({ "call": call })),
+        LiveUpdate::ToolEnded(call) => ("tool_ended", json!({ "call": call })),
+        LiveUpdate::Restarted => ("restarted", json!({})),
+        LiveUpdate::Retrying { pause, error } => {
+            let seconds = pause.as_secs_f64();
+            ("retrying", json!({ "pause": seconds, "error": error }))
+        }
+    };
+    let mut line = Map::new();
+    line.insert("live".into(), kind.into());
+    line.insert("run".into(), json!(source.run));
+    line.insert("agent".into(), json!(source.agent));
+    line.insert("execution".into(), source.execution.into());
+    line.insert("attempt".into(), source.attempt.into());
+    line.extend(data.as_object().cloned().unwrap_or_default());
+    Value::Object(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use ensemble_core::thread::{ToolCall, ToolEnd};
+
+    #[test]
+    fn each_piece_is_one_line() {
+        let source = ExecutionRef {
+            run: "r/sub-1-1".into(),
+            agent: "a".into(),
+            execution: 2,
+            attempt: 3,
+        };
+        let call = ToolCall::new("c", "look", json!({"x": 1}));
+        let ended = call.clone().ended(ToolEnd::Error("no".into()), 0.5);
+        let pause = Duration::from_millis(1500);
+        let table = [
+            (LiveUpdate::Text("a\nb"), r#""live":"text",@,"text":"a\nb""#),
+            (
+                LiveUpdate::ToolStarted(&call),
+                r#""live":"tool_started",@,"call":{"id":"c","name":"look","arguments":{"x":1}}"#,
+            ),
+            (
+                LiveUpdate::ToolEnded(&ended),
+                r#""live":"tool_ended",@,"call":{"id":"c","name":"look","arguments":{"x":1},"error":"no","duration":0.5}"#,
+            ),
+            (LiveUpdate::Restarted, r#""live":"restarted",@"#),
+            (
+                LiveUpdate::Retrying { pause, error: "busy" },
+                r#""live":"retrying",@,"pause":1.5,"error":"busy""#,
+            ),
+        ];
+        for (update, expected) in table {
+            let place = r#""run":"r/sub-1-1","agent":"a","execution":2,"attempt":3"#;
+            let expected = format!("{{{}}}", expected.replace('@', place));
+            assert_eq!(live_line(&source, update).to_string(), expected);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! A run for users: outputs go to standard output, everything else to standard error.
 
 mod summary;
+mod tools;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Reporter;
-use super::console::{ConsoleWriter, Shown, call_line, is_long, result_line};
+use super::console::{ConsoleWriter, Shown, is_long};
 use super::format::{BAD, CAUTION, DIM, NAME, TURN, count, duration, kind_of, retry};
 use super::parts::{Parts, combined};
 use super::reasons::Reasons;
@@ -201,14 +202,16 @@ impl Human {
         } else {
             duration(finished.execution_time)
         };
-        let title = match shown.title {
+        let mut title = match shown.title {
             true => format!("    {DIM}{took}{DIM:#}\n"),
             false => format!(
-                "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{DIM:#}\n{}",
-                finished.agent,
-                self.out_width.sentences(&tools_used(finished, self.is_whole()))
+                "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{DIM:#}\n",
+                finished.agent
             ),
         };
+        if !shown.title || shown.missed && self.is_whole() {
+            title.push_str(&tools::used(finished, self.is_whole(), self.out_width));
+        }
         let own = self.parts.remove(&finished.agent).unwrap_or_default();
         if let Some(parts) = Parts::of(&own) {
             let lines = parts.lines(self.is_whole());
@@ -220,7 +223,7 @@ impl Human {
             });
             return self.print(&format!("{title}{}", self.block(&text)));
         }
-        self.has_cut |= self.cuts(finished, shown.title);
+        self.has_cut |= self.cuts(finished);
         let text = match &finished.end {
             ExecutionEnd::Succeeded(output) if shown.text => beside_text(output, self.is_whole()),
             ExecutionEnd::Succeeded(output) => output_text(output, self.is_whole()),
@@ -255,16 +258,19 @@ impl Human {
         self.verbosity == Verbosity::Verbose
     }
 
-    /// Whether a part of the execution is not shown. Tools that were shown during their calls are always shortened.
-    fn cuts(&self, finished: &ExecutionFinished, is_titled: bool) -> bool {
+    /// Whether a part of the execution is not shown.
+    fn cuts(&self, finished: &ExecutionFinished) -> bool {
+        if self.is_whole() {
+            return false;
+        }
         let mut calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
-        let cuts_calls = (is_titled || !self.is_whole()) && calls.any(is_long);
+        let cuts_calls = calls.any(is_long);
         let cuts_output = finished.output().is_some_and(|output| values::is_long(output));
         let stderr = finished.stderr.trim();
         let cuts_stderr = finished
             .failure()
             .is_some_and(|failure| !failure.error.contains(stderr));
-        cuts_calls || !self.is_whole() && (cuts_output || cuts_stderr)
+        cuts_calls || cuts_output || cuts_stderr
     }
 
     fn attempt_failed(&mut self, failed: &AttemptFailed) {
@@ -378,16 +384,6 @@ fn quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationSt
 fn failure_text(failure: &Failure) -> String {
     let kind = kind_of(failure.kind);
     format!("{BAD}failed{BAD:#} ({kind}): {}", failure.error.trim_end())
-}
-
-/// The tools that a model has called, one on each line.
-fn tools_used(finished: &ExecutionFinished, whole: bool) -> String {
-    let calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
-    let lines = calls.map(|call| {
-        let (called, ended) = (call_line(call, whole), result_line(call, whole));
-        format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n")
-    });
-    lines.collect()
 }
 
 /// The keys of an output besides the text that was already streamed.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use ensemble_core::conversation::{ConversationState, Event, ExecutionEnd, Record, Within};
-use ensemble_core::thread::{Iteration, Message, ToolCall};
+use ensemble_core::conversation::{ConversationState, Event, ExecutionEnd, Record, ToolCallEnded, Within};
+use ensemble_core::thread::{Iteration, Message, ToolCall, ToolEnd};
 use ensemble_language::data::Failure;
 use ensemble_language::plan::Plan;
 
@@ -38,6 +38,11 @@ pub enum ExchangeEnd {
     Failed {
         /// The failure.
         failure: Failure,
+    },
+    /// The agent was used as a tool, and its call ended with an error.
+    CallFailed {
+        /// The error that the calling model received.
+        error: String,
     },
 }
 
@@ -79,6 +84,7 @@ impl Collector {
                 if let Some(call) = calls.find(is_it) {
                     *call = ended.call.clone();
                 }
+                self.end_inside(ended);
             }
             Event::AttemptFailed(failed) => {
                 let within = own(failed.turn, &failed.agent, failed.execution, failed.attempt);
@@ -114,6 +120,19 @@ impl Collector {
             });
         }
         &mut self.exchanges[at]
+    }
+
+    /// The call has ended, and so have the exchanges of the agent that it used.
+    fn end_inside(&mut self, ended: &ToolCallEnded) {
+        let mut inside = ended.within.inside.clone();
+        inside.push(ended.call.id.as_str().into());
+        let key = (ended.within.agent.clone(), ended.within.part.clone(), inside);
+        if let Some(at) = self.open.remove(&key) {
+            self.exchanges[at].end = match &ended.call.end {
+                Some(ToolEnd::Error(error)) => ExchangeEnd::CallFailed { error: error.clone() },
+                _ => ExchangeEnd::Succeeded,
+            };
+        }
     }
 
     fn end(&mut self, within: &Within, rest: &[Iteration], end: ExchangeEnd) {

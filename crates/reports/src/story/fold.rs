@@ -199,6 +199,7 @@ impl Execution {
             question: None,
             finished: None,
             tool_calls: Vec::new(),
+            beside_calls: Vec::new(),
             permissions: Vec::new(),
             dropped: None,
             stop_reason: None,
@@ -210,6 +211,9 @@ impl Execution {
 
     fn add_iteration(&mut self, iteration: &Iteration) {
         self.stop_reason = iteration.stop_reason().or(self.stop_reason);
+        if let Some(said) = iteration.beside_calls() {
+            self.beside_calls.push((self.tool_calls.len(), said.to_owned()));
+        }
         self.tool_calls.extend(iteration.tool_calls.iter().cloned());
         if self.asked.is_none() {
             self.asked = Asked::of(iteration);

@@ -134,6 +134,8 @@ pub struct Execution {
     pub finished: Option<ExecutionFinished>,
     /// The tool calls of its model until now, those of attempts that failed or were cut short included.
     pub tool_calls: Vec<ToolCall>,
+    /// The texts of its model beside tool calls: the number of calls before the text, and the text.
+    pub beside_calls: Vec<(usize, String)>,
     /// The decisions about tool calls that need permission, in order.
     pub permissions: Vec<PermissionDecided>,
     /// Why the model stopped its last reply.

@@ -40,12 +40,19 @@ impl ConsoleState {
             ));
         }
         let Some(mut reply) = self.reply.take_if(|reply| reply.source == *source) else {
+            self.missed.insert(Arc::clone(&source.agent));
             return;
         };
         match update {
             LiveUpdate::Text(text) => self.text(&mut reply, text),
-            LiveUpdate::ToolStarted(call) => self.line(&mut reply, &format!("→ {}", call_line(call, false))),
-            LiveUpdate::ToolEnded(call) => self.line(&mut reply, &format!("← {}", result_line(call, false))),
+            LiveUpdate::ToolStarted(call) => {
+                let line = call_line(call, self.options.whole);
+                self.line(&mut reply, &format!("→ {line}"));
+            }
+            LiveUpdate::ToolEnded(call) => {
+                let line = result_line(call, self.options.whole);
+                self.line(&mut reply, &format!("← {line}"));
+            }
             LiveUpdate::Restarted if reply.is_text => {
                 self.line(&mut reply, "(the reply was interrupted; requesting it again)")
             }
@@ -90,7 +97,10 @@ impl ConsoleState {
 
     /// Writes a line about a tool; text after it belongs to another reply.
     fn line(&mut self, reply: &mut StreamedReply, line: &str) {
-        self.data_replies.remove(&reply.source.agent);
+        // A reply that looks like data is not shown, and it was the text beside a call.
+        if self.data_replies.remove(&reply.source.agent) {
+            self.missed.insert(Arc::clone(&reply.source.agent));
+        }
         self.begin(reply);
         self.end_line(reply);
         let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
@@ -143,6 +153,7 @@ impl ConsoleState {
         Shown {
             title: true,
             text: reply.has_text,
+            missed: false,
         }
     }
 }
@@ -166,12 +177,14 @@ fn looks_like_data(text: &str) -> bool {
     text.starts_with('{') || text.starts_with("```")
 }
 
-/// The text of a model, which cannot steer the terminal: control characters are spelt out, except line breaks and tabs.
-fn visible_lines(text: &str) -> String {
+/// The text of a model, which cannot steer the terminal: control characters, also those of the text direction, are spelt
+/// out, except line breaks and tabs.
+pub(crate) fn visible_lines(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
             '\n' | '\t' => shown.push(character),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => shown.extend(character.escape_unicode()),
             other if other.is_control() => shown.extend(other.escape_unicode()),
             other => shown.push(other),
         }

@@ -54,6 +54,7 @@ fn receive(console: &ConsoleWriter, agent: &str, pieces: &[&str]) {
 const SHOWN: Shown = Shown {
     title: true,
     text: true,
+    missed: false,
 };
 
 #[test]
@@ -301,4 +302,26 @@ fn nothing_is_streamed_unless_it_is_asked_for() {
         (console.close_reply("a"), buffer.text().as_str()),
         (Shown::default(), "")
     );
+}
+
+#[test]
+fn what_was_not_shown_while_it_arrived_is_known() {
+    let call = ToolCall::new("1", "look", json!({}));
+    let (console, buffer) = console(true);
+    receive(&console, "a", &["Hello"]);
+    console.receive(&source("b"), LiveUpdate::ToolStarted(&call));
+    assert!(!console.close_reply("a").missed);
+    receive(&console, "b", &["there"]);
+    let shown = console.close_reply("b");
+    assert!(shown.title && shown.missed, "{}", buffer.text());
+    receive(&console, "b", &["once more"]);
+    assert!(!console.close_reply("b").missed);
+    // A text that looks like data is not shown while it arrives. As the last reply it is the output.
+    receive(&console, "c", &["{\"a\": 1}"]);
+    console.receive(&source("c"), LiveUpdate::ToolStarted(&call));
+    assert!(console.close_reply("c").missed);
+    console.receive(&source("d"), LiveUpdate::ToolStarted(&call));
+    receive(&console, "d", &["{\"a\": 1}"]);
+    let shown = console.close_reply("d");
+    assert!(shown.title && !shown.missed);
 }

@@ -1,5 +1,7 @@
 //! A run as Markdown, for code hosting sites. Outputs are in code blocks, so none of them becomes markup.
 
+mod exchanges;
+
 use serde_json::Value;
 
 use super::html::{Exported, facts};
@@ -105,7 +107,7 @@ fn time(at: &chrono::DateTime<chrono::Utc>) -> String {
 fn turn(run: &Exported, turn: &Turn) -> String {
     let mut text = format!("### Turn {}\n\n", turn.turn);
     for one in &turn.executions {
-        text.push_str(&execution(run, one));
+        text.push_str(&execution(run, turn.turn, one));
     }
     let waiting: Vec<_> = turn.waiting.iter().collect();
     for (agents, reason) in grouped(&waiting) {
@@ -117,7 +119,7 @@ fn turn(run: &Exported, turn: &Turn) -> String {
     text + "\n"
 }
 
-fn execution(run: &Exported, execution: &Execution) -> String {
+fn execution(run: &Exported, turn: u32, execution: &Execution) -> String {
     let again = match execution.execution {
         1 => String::new(),
         number => format!(" #{number}"),
@@ -131,15 +133,6 @@ fn execution(run: &Exported, execution: &Execution) -> String {
         about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
     }
     let mut text = format!("**{}**{again} · {}\n\n", execution.agent, about.join(" · "));
-    for call in &execution.tool_calls {
-        let (name, took) = (inline(&call.name), duration(call.duration));
-        let (asked, told) = (call.arguments.to_string(), call.told());
-        text.push_str(&format!(
-            "→ {name}\n\n{}← {took}\n\n{}",
-            fenced(&asked, "json"),
-            fenced(&told, "text")
-        ));
-    }
     for decided in &execution.permissions {
         text.push_str(&format!("- {}\n\n", inline(&decision_line(decided))));
     }
@@ -160,6 +153,7 @@ fn execution(run: &Exported, execution: &Execution) -> String {
             AttemptEnd::Final | AttemptEnd::Asked => {}
         }
     }
+    text.push_str(&exchanges::folded(&run.exchanges_of(turn, execution), run.exchanges));
     if let Some(parts) = Parts::of(&execution.parts) {
         text.push_str(&format!("{}\n\n", parts.counts(execution.finished.is_some())));
         for part in execution.parts.iter().filter(|part| part.failure().is_some()) {

@@ -2,6 +2,7 @@
 //! the differences between two runs.
 
 mod comparison;
+mod entries;
 mod estimate;
 mod html;
 mod json;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::lines::{INDENT, as_written, decision_line, given, mark, stopped, time, totals, under_way, words};
 use super::next::{Driver, next, quoted};
-use crate::report::console::{call_line, is_long, result_line};
+use crate::report::console::{call_line, is_long, result_line, visible_lines};
 use crate::report::context_window;
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, kind_of, retry};
 use crate::report::parts::{Parts, combined};
@@ -255,7 +255,11 @@ impl StoryPrinter {
                 text.push_str(&self.block(&format!("{DIM}{label}:{DIM:#} {}", said.trim_end())));
             }
         }
-        for call in &execution.tool_calls {
+        for (number, call) in execution.tool_calls.iter().enumerate() {
+            let beside = execution.beside_calls.iter().filter(|(before, _)| *before == number);
+            for (_, said) in beside.filter(|_| self.whole) {
+                text.push_str(&self.block(&visible_lines(said.trim_end())));
+            }
             self.has_cut |= !self.whole && is_long(call);
             let (called, ended) = (call_line(call, self.whole), result_line(call, self.whole));
             let lines = format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n");

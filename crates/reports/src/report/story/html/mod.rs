@@ -1,5 +1,6 @@
 //! A run as one HTML page without other files: no script, and no external picture, style or font.
 
+mod exchanges;
 mod markup;
 mod timeline;
 mod turns;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use super::lines::totals;
 use super::next::{Driver, next};
-use crate::story::{Execution, Progress, Story};
+use crate::story::{Execution, ModelExchange, Progress, Story};
 use ensemble_language::data::Context;
 use markup::{block, escaped};
 
@@ -23,6 +24,8 @@ pub struct Exported<'a> {
     pub agents: &'a [(Arc<str>, &'static str)],
     /// The last context.
     pub context: &'a Context,
+    /// The messages between its agents and their models.
+    pub exchanges: &'a [ModelExchange],
     /// The process that executes the run.
     pub driver: Driver,
     /// The graph in the format of the document.
@@ -34,6 +37,15 @@ impl Exported<'_> {
     pub fn kind(&self, agent: &str) -> Option<&'static str> {
         let found = self.agents.iter().find(|(name, _)| **name == *agent);
         found.map(|(_, kind)| *kind)
+    }
+
+    /// The messages between the agent and its models in this execution.
+    pub(super) fn exchanges_of(&self, turn: u32, execution: &Execution) -> Vec<&ModelExchange> {
+        let is_its = |exchange: &&ModelExchange| {
+            let within = &exchange.within;
+            (within.turn, within.execution, &within.agent) == (turn, execution.execution, &execution.agent)
+        };
+        self.exchanges.iter().filter(is_its).collect()
     }
 
     /// `completed`, `waiting_for_input`, …, and its colour.

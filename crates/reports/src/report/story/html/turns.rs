@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::markup::{block, escaped};
-use super::{Exported, anchor};
+use super::{Exported, anchor, exchanges};
 use crate::report::format::{count, duration, kind_of};
 use crate::report::parts::Parts;
 use crate::report::reasons::grouped;
@@ -97,6 +97,10 @@ fn execution(run: &Exported, turn: &Turn, execution: &Execution) -> String {
         escaped(&about(run, execution).join(" · ")),
     );
     text.push_str(&circumstances(execution));
+    text.push_str(&exchanges::folded(
+        &run.exchanges_of(turn.turn, execution),
+        run.exchanges,
+    ));
     if let Some(parts) = Parts::of(&execution.parts) {
         let is_over = execution.finished.is_some();
         text.push_str(&of_parts(&parts, &execution.parts, is_over));

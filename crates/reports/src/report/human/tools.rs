@@ -1,0 +1,23 @@
+//! The tools that a model has called.
+
+use super::INDENT;
+use crate::report::console::{call_line, result_line, visible_lines};
+use crate::report::format::DIM;
+use crate::report::wrap::LineWidth;
+use ensemble_core::conversation::ExecutionFinished;
+
+/// One line for each call and each result. `whole`: complete, and with the texts beside the calls.
+pub(super) fn used(finished: &ExecutionFinished, whole: bool, width: LineWidth) -> String {
+    let mut text = String::new();
+    for iteration in &finished.exchange {
+        if let Some(said) = iteration.beside_calls().filter(|_| whole) {
+            text.push_str(&width.block(&visible_lines(said.trim_end()), INDENT));
+        }
+        for call in &iteration.tool_calls {
+            let (called, ended) = (call_line(call, whole), result_line(call, whole));
+            let lines = format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n");
+            text.push_str(&width.sentences(&lines));
+        }
+    }
+    text
+}
