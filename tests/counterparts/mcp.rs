@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::support::exchange::tool_calls;
 use crate::support::files::read;
 use crate::support::{Workspace, binary, eventually};
 use serde_json::{Value, json};
@@ -31,11 +32,12 @@ fn lines(workspace: &Workspace, file: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Every tool call of the only run's first agent that ended: its name, and its result or error.
+/// Every tool call of the first executions of the only run, in the order of their ends: its name, and its result or error.
 fn calls(workspace: &Workspace) -> Vec<(String, Result<Value, String>)> {
     let journal = workspace.journal();
-    let calls = journal.iter().filter(|record| record["event"] == "tool_call_ended");
-    let calls = calls.map(|record| &record["data"]["call"]);
+    let finished = journal.iter().filter(|record| record["event"] == "execution_finished");
+    let agents = finished.map(|record| record["data"]["agent"].as_str().expect("a name"));
+    let calls = agents.flat_map(|agent| tool_calls(&journal, agent, 1).into_iter().flatten());
     calls
         .map(|call| {
             let end = match call.get("result") {

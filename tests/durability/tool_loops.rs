@@ -101,8 +101,8 @@ fn walkdir(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 /// The records of the journal, without one that is torn.
-fn whole_records(workspace: &Workspace) -> Vec<Value> {
-    let text = std::fs::read_to_string(workspace.runs()[0].join("journal.jsonl")).expect("a journal");
+fn whole_records(journal: &std::path::Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(journal).expect("a journal");
     text.lines().map_while(|line| serde_json::from_str(line).ok()).collect()
 }
 
@@ -173,7 +173,7 @@ fn no_call_is_made_twice_and_no_answered_request_is_sent_again_wherever_the_proc
             command.env("ENSEMBLE_FAULT", &fault);
             let status = command.status().expect("it runs");
             assert!(!status.success(), "{fault}");
-            let before = whole_records(&workspace);
+            let before = whole_records(&workspace.runs()[0].join("journal.jsonl"));
             let resumed = workspace.run(["resume", "--last", "--output", "json"]);
             let result = resumed.expect_code(0).json();
             assert_eq!(result["final_state"]["n"], 4, "{fault}");
@@ -190,6 +190,11 @@ fn no_call_is_made_twice_and_no_answered_request_is_sent_again_wherever_the_proc
                 assert!(count <= most, "{fault}: {what} was paid {count} times");
                 assert!(count > 0 || is_unknown, "{fault}: {what} was neither paid nor told");
             }
+            let inner = walkdir(&workspace.runs()[0].join("sub"));
+            // One that was cut short before its first record is left empty.
+            let has_begun = |path: &&std::path::PathBuf| !whole_records(path).is_empty();
+            let begun = inner.iter().filter(has_begun).count();
+            assert_eq!(begun, 1, "{fault}: the run inside went on");
             let replies = |journal: &[Value]| -> Vec<Value> {
                 let replies = journal.iter().filter(|record| record["event"] == "reply_received");
                 replies.map(|record| record["data"]["iteration"].clone()).collect()
@@ -251,4 +256,37 @@ fn what_a_run_that_was_cut_short_has_used_is_counted_once() {
             .json();
         assert_eq!(replayed["usage"], result["usage"], "{append}: a replay says the same");
     }
+}
+
+/// The bytes of the journal of a run whose model calls a tool this many times.
+fn journal_of_loop(calls: usize) -> usize {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        format!(
+            "name: a\nagents: [{{name: a, model_profile: m, tools: [t], max_iterations: {}}}]\n\
+             tools: {{t: {{script: t.rhai, parameters: {{type: object}}}}}}\n\
+             model_profiles: {{m: {{provider: simulated, script: m.rhai}}}}\n",
+            calls + 1
+        ),
+    );
+    workspace.write("t.rhai", "\"0123456789\"");
+    workspace.write(
+        "m.rhai",
+        format!("if messages.len() > {calls} {{ \"done\" }} else {{ #{{ tool_calls: [#{{ name: \"t\" }}] }} }}"),
+    );
+    workspace
+        .run(["run", "a.yaml", "-q", "--durability", "none"])
+        .expect_code(0);
+    let journal = workspace.runs()[0].join("journal.jsonl");
+    let replies = workspace.journal();
+    let replies = replies.iter().filter(|record| record["event"] == "reply_received");
+    assert_eq!(replies.count(), calls);
+    usize::try_from(std::fs::metadata(journal).expect("a journal").len()).expect("a length")
+}
+
+#[test]
+fn the_journal_of_a_long_loop_grows_with_its_length() {
+    let (short, long) = (journal_of_loop(40), journal_of_loop(400));
+    assert!(long < 11 * short, "{short} bytes for 40 calls, {long} for 400");
 }

@@ -61,6 +61,13 @@ fn a_message_that_was_cancelled_is_remembered_when_the_run_is_continued() {
         .json();
     assert_eq!(continued["final_state"]["response"], "Fine.");
     assert_eq!(continued["usage"]["requests"], 2, "the stopped request was made");
+    assert_eq!(continued["usage"]["by_tools"], 0);
+    assert_eq!(continued["conversation_history"][0]["stop_reason"], "end_turn");
+    let shown = workspace
+        .run(["runs", "show", "--last", "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert!(shown.to_string().contains("\"stop_reason\":\"end_turn\""), "{shown}");
     assert_eq!(contents(&server.asked()[1].body), ["user: first", "user: second"]);
     assert_eq!(continued["messages"][0], json!({"text": "first", "after_turn": 0}));
     assert_eq!(
@@ -226,4 +233,33 @@ fn ctrl_c_stops_an_answer_and_the_chat_goes_on_with_the_message_kept() {
         "user: again",
     ];
     assert_eq!(asked, expected);
+}
+
+#[test]
+fn a_run_inside_an_abandoned_turn_is_left_and_the_next_one_is_new() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: a\nagents: [{name: team, ensemble: inner.yaml, prompt: \"{{ input }}\"}]\n",
+    );
+    workspace.write("inner.yaml", "name: inner\nagents: [{name: one, script: one.sh}]\n");
+    workspace.write(
+        "one.sh",
+        "grep -q quick - && { echo '{\"well\": true}'; exit; }\necho x > under_way\nsleep 300",
+    );
+    let running = workspace.spawn(["run", "a.yaml", "--input", "slow"]);
+    eventually("the script", || {
+        workspace.path().join("under_way").exists().then_some(())
+    });
+    running.signal("INT");
+    running.finish().expect_code(130);
+    let continued = workspace
+        .run(["continue", "--last", "quick", "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(continued["final_state"]["well"], true);
+    assert_eq!(
+        continued["conversation_history"][0]["attempt"], 2,
+        "the abandoned attempt keeps its number"
+    );
 }

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
+use crate::thread::StopReason;
 use ensemble_language::condition::History;
 use ensemble_language::data::{Failure, Request, Usage};
 
@@ -32,6 +33,8 @@ pub struct HistoryEntry {
     pub attempt: u32,
     /// The usage of all attempts: tokens and cost.
     pub usage: Option<Usage>,
+    /// LLM: why the model stopped its last reply. Conditions do not read it.
+    pub stop_reason: Option<StopReason>,
     /// The duration of the last attempt, in seconds.
     pub execution_time: f64,
     /// When the execution ended.
@@ -121,6 +124,9 @@ impl serde::Serialize for HistoryEntry {
         map.serialize_entry("error", &self.error())?;
         map.serialize_entry("attempt", &self.attempt)?;
         map.serialize_entry("usage", &self.usage)?;
+        if let Some(reason) = self.stop_reason {
+            map.serialize_entry("stop_reason", &reason)?;
+        }
         map.end()
     }
 }

@@ -128,6 +128,7 @@ impl Serialize for One<'_> {
 fn entries<M: SerializeMap>(map: &mut M, usage: &data::Usage) -> Result<(), M::Error> {
     map.serialize_entry("requests", &usage.requests)?;
     map.serialize_entry("cached", &usage.cached)?;
+    map.serialize_entry("by_tools", &usage.by_tools)?;
     map.serialize_entry("input_tokens", &usage.input_tokens)?;
     map.serialize_entry("output_tokens", &usage.output_tokens)?;
     map.serialize_entry("total_tokens", &(usage.input_tokens + usage.output_tokens))?;

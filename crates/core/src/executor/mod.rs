@@ -10,6 +10,8 @@
 #[cfg(test)]
 mod part_tests;
 #[cfg(test)]
+mod record_tests;
+#[cfg(test)]
 pub(crate) mod tests;
 mod turn;
 

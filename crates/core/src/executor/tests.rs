@@ -54,7 +54,7 @@ impl Runner for Fated {
     }
 }
 
-struct Frozen;
+pub(super) struct Frozen;
 
 impl Clock for Frozen {
     fn now(&self) -> DateTime<Utc> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{Executor, Pace};
 use crate::conversation::{
@@ -69,6 +69,8 @@ struct Running {
     stopwatch: Stopwatch,
     /// What is recorded inside executions; only where an agent of the turn records anything.
     records: Option<Records>,
+    /// Executions whose records are in the log, and not synced.
+    waiting: Vec<oneshot::Sender<()>>,
 }
 
 /// The way from the runners to the log, and back.
@@ -127,6 +129,7 @@ impl Executor<'_> {
             attempts: Vec::with_capacity(queue.len()),
             stopwatch: pace.stopwatch.inside(),
             records: None,
+            waiting: Vec::new(),
         };
         loop {
             while running.futures.len() < side_by_side
@@ -139,6 +142,10 @@ impl Executor<'_> {
                 return Ok(());
             }
             self.log.sync(SyncPoint::Commit).await?;
+            for logged in running.waiting.drain(..) {
+                // An execution that was stopped does not wait any more.
+                let _is_stopped = logged.send(());
+            }
             match self.wait(&mut running, pace, limits.turn_timeout).await {
                 Wake::Record(first) => self.log_records(state, Some(*first), &mut running).await?,
                 Wake::Step(step) => {
@@ -178,26 +185,18 @@ impl Executor<'_> {
         }
     }
 
-    /// Commits what has happened inside executions, and lets those go on that wait for it.
+    /// Commits what has happened inside executions. Those that wait for it go on after the next sync.
     async fn log_records(
         &mut self,
         state: &mut ConversationState,
         first: Option<ToLog>,
         running: &mut Running,
     ) -> Result<(), CommitError> {
-        let mut waiting = Vec::new();
         let mut next = first.or_else(|| running.record_now());
         while let Some(record) = next {
             self.commit(state, record.event).await?;
-            waiting.extend(record.logged);
+            running.waiting.extend(record.logged);
             next = running.record_now();
-        }
-        if !waiting.is_empty() {
-            self.log.sync(SyncPoint::Commit).await?;
-        }
-        for logged in waiting {
-            // An execution that was stopped does not wait any more.
-            let _is_stopped = logged.send(());
         }
         Ok(())
     }

@@ -305,6 +305,21 @@ impl Iteration {
         (!self.tool_calls.is_empty() && !text.trim().is_empty()).then_some(text)
     }
 
+    /// An iteration of which only this is known.
+    pub fn stopped_for(reason: StopReason) -> Self {
+        let reason = serde_json::to_value(reason).expect("a stop reason is a string");
+        Self {
+            metadata: Map::from_iter([("stop_reason".to_owned(), reason)]),
+            ..Self::default()
+        }
+    }
+
+    /// Why the model stopped the reply, if that is known.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        let noted = self.metadata.get("stop_reason")?;
+        serde_json::from_value(noted.clone()).ok()
+    }
+
     /// Its messages; the tool calls are part of the reply that makes them.
     pub fn to_messages(&self) -> Vec<Message> {
         let mut messages = self.messages.clone();

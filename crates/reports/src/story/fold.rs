@@ -202,6 +202,7 @@ impl Execution {
             beside_calls: Vec::new(),
             permissions: Vec::new(),
             dropped: None,
+            stop_reason: None,
             asked: None,
             usage: None,
             parts: Vec::new(),
@@ -212,6 +213,7 @@ impl Execution {
         if let Some(said) = iteration.beside_calls() {
             self.beside_calls.push((self.tool_calls.len(), said.to_owned()));
         }
+        self.stop_reason = iteration.stop_reason().or(self.stop_reason);
         self.tool_calls.extend(iteration.tool_calls.iter().cloned());
         if self.asked.is_none() {
             self.asked = Asked::of(iteration);

@@ -24,7 +24,7 @@ use ensemble_core::conversation::{
     CompletionReason, ExecutionFinished, Interruption, PartEnded, PermissionDecided, RequestsByTarget, RunEnded,
     RunStarted, TurnFinished, Waiting,
 };
-use ensemble_core::thread::ToolCall;
+use ensemble_core::thread::{StopReason, ToolCall};
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
 
 pub use asked::Asked;
@@ -138,6 +138,8 @@ pub struct Execution {
     pub beside_calls: Vec<(usize, String)>,
     /// The decisions about tool calls that need permission, in order.
     pub permissions: Vec<PermissionDecided>,
+    /// Why the model stopped its last reply.
+    pub stop_reason: Option<StopReason>,
     /// The messages that its model did not receive, as the thread notes them.
     pub dropped: Option<Value>,
     /// What the model was asked first.

@@ -11,6 +11,7 @@ use ensemble_core::conversation::{
 };
 use ensemble_core::runner::{BoxFuture, Observation};
 use ensemble_core::store::{ReadError, RunReader};
+use ensemble_core::thread::Iteration;
 use ensemble_language::data::{JsonMap, Usage};
 use ensemble_language::ensemble::Ensemble;
 
@@ -350,7 +351,17 @@ fn observation(finished: ExecutionFinished, before: Option<Usage>, for_models: b
             ExecutionEnd::Succeeded(said) => Ok(output(said)),
         },
         usage: Usage::sum(before, finished.usage),
-        exchange: if for_models { finished.exchange } else { Vec::new() },
+        exchange: match for_models {
+            true => finished.exchange,
+            // The result says why the model stopped.
+            false => finished
+                .exchange
+                .last()
+                .and_then(Iteration::stop_reason)
+                .map(Iteration::stopped_for)
+                .into_iter()
+                .collect(),
+        },
         parts: Vec::new(),
     }
 }

@@ -17,6 +17,7 @@ use ensemble_core::conversation::{
 };
 use ensemble_core::log::FORMAT;
 use ensemble_core::runner::Observation;
+use ensemble_core::thread::{Iteration, StopReason};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage};
 
 use super::compare::RecordedDecision;
@@ -50,6 +51,7 @@ struct Entry {
     #[serde(default)]
     error: Value,
     usage: Option<Usage>,
+    stop_reason: Option<StopReason>,
     #[serde(default)]
     execution_time: Value,
     #[serde(default)]
@@ -297,7 +299,7 @@ impl Entry {
             usage: observed.usage,
             stderr: String::new(),
             warnings: Vec::new(),
-            exchange: Vec::new(),
+            exchange: observed.exchange,
             reused: false,
         }
     }
@@ -311,7 +313,7 @@ impl Entry {
                 Err(failure(&self.output_data, &self.error))
             },
             usage: self.usage,
-            exchange: Vec::new(),
+            exchange: self.stop_reason.map(Iteration::stopped_for).into_iter().collect(),
             parts: Vec::new(),
         }
     }

@@ -29,9 +29,7 @@ pub(super) enum Due {
 
 /// Why the model stopped, as the metadata of the iteration says.
 fn stop_reason(iteration: &Iteration) -> StopReason {
-    let noted = iteration.metadata.get("stop_reason").cloned();
-    let noted = noted.and_then(|noted| serde_json::from_value(noted).ok());
-    noted.unwrap_or(StopReason::EndTurn)
+    iteration.stop_reason().unwrap_or(StopReason::EndTurn)
 }
 
 impl Said {

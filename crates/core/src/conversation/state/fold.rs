@@ -21,7 +21,7 @@ use crate::conversation::permission::{PermissionDecided, PermissionDecision};
 use crate::conversation::reason::Reason;
 use crate::conversation::standing::{Standing, standing};
 use crate::conversation::within::Within;
-use crate::thread::{Thread, UNKNOWN_FATE, remembered};
+use crate::thread::{Iteration, Thread, UNKNOWN_FATE, remembered};
 use ensemble_language::data::{Context, Failure, Usage, digest};
 use ensemble_language::ensemble::{AgentKind, Memory, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
@@ -468,6 +468,7 @@ impl ConversationState {
             failure: event.failure().cloned(),
             attempt: event.attempt,
             usage: slot.usage,
+            stop_reason: event.exchange.last().and_then(Iteration::stop_reason),
             execution_time: event.execution_time,
             timestamp: *at,
         })

@@ -110,6 +110,7 @@ fn execution(execution: &Execution) -> Value {
         "question": execution.question,
         "seconds": execution.seconds(),
         "usage": execution.usage,
+        "stop_reason": execution.stop_reason,
         "parts": execution.parts,
         "stderr": finished.map(|finished| &finished.stderr),
         "warnings": finished.map(|finished| &finished.warnings),

@@ -1,0 +1,93 @@
+//! A runner that records something goes on when that is in the log, as safe as the log promises.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use super::Executor;
+use super::tests::{Frozen, started};
+use crate::conversation::{ConversationState, Record};
+use crate::log::{Logged, RunLog, SyncPoint};
+use crate::reporter::Silent;
+use crate::runner::{BoxFuture, Execution, Observed, Runner};
+use crate::thread::{Iteration, Message, Role, ToolCall, ToolEnd};
+use ensemble_language::data::Usage;
+use ensemble_language::loader::load;
+use ensemble_language::plan::Plan;
+use ensemble_language::source::Source;
+
+/// The names of the events that were appended, and `sync` for each sync.
+#[derive(Clone, Default)]
+struct Spy(Arc<Mutex<Vec<&'static str>>>);
+
+impl Spy {
+    fn latest(&self, count: usize) -> Vec<&'static str> {
+        let all = self.0.lock().expect("nobody panics");
+        all[all.len() - count..].to_vec()
+    }
+}
+
+impl RunLog for Spy {
+    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
+        self.0.lock().expect("nobody panics").push(record.event.name());
+        Logged::ended(Ok(()))
+    }
+
+    fn sync(&mut self, _: SyncPoint) -> Logged<'_> {
+        self.0.lock().expect("nobody panics").push("sync");
+        Logged::ended(Ok(()))
+    }
+}
+
+/// Looks into the log after each of its records.
+struct Recording(Spy);
+
+impl Runner for Recording {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+        Box::pin(async move {
+            let call = ToolCall::new("c", "pay", json!({}));
+            let reply = Iteration {
+                messages: vec![Message::new(Role::Assistant, "I pay.")],
+                tool_calls: vec![call.clone()],
+                ..Iteration::default()
+            };
+            execution.records.replied(reply, Usage::default()).await;
+            assert_eq!(self.0.latest(2), ["reply_received", "sync"]);
+            execution.records.call_started("c").await;
+            assert_eq!(self.0.latest(2), ["tool_call_started", "sync"]);
+            let ended = call.ended(ToolEnd::Result("paid".into()), 0.1);
+            execution.records.call_ended(&ended, Usage::default()).await;
+            assert_eq!(self.0.latest(2), ["tool_call_ended", "sync"]);
+            Observed::success(serde_json::Map::new())
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_record_is_in_the_log_before_its_runner_goes_on() {
+    let text =
+        "name: e\nagents: [{name: a, model_profile: m}]\nmodel_profiles: {m: {provider: simulated, replies: [x]}}\n";
+    let loaded = load(&Source::new("a.yaml", text));
+    let plan = Plan::build(Arc::new(
+        loaded.ensemble.unwrap_or_else(|| panic!("{:?}", loaded.findings)),
+    ))
+    .expect("a plan");
+    let mut state = ConversationState::new(Arc::new(plan));
+    let spy = Spy::default();
+    let (_keep, interruptions) = tokio::sync::mpsc::unbounded_channel();
+    let mut executor = Executor {
+        runners: vec![Arc::new(Recording(spy.clone()))],
+        log: &mut spy.clone(),
+        reporter: &mut Silent,
+        clock: &Frozen,
+        interruptions,
+        timeout: None,
+        around: None,
+    };
+    executor
+        .commit(&mut state, started())
+        .await
+        .expect("the spy takes everything");
+    executor.drive(&mut state).await.expect("the spy takes everything");
+    assert_eq!(state.history().count(), 1, "it ended");
+}
