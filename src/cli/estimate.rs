@@ -58,9 +58,7 @@ fn priced(mut share: Share, agent: Option<&Agent>, profiles: &Profiles) -> Share
     let resolved = profiles.resolve(&llm.model).ok();
     let price = resolved.and_then(|resolved| resolved.chain.first()?.profile.cost);
     let usage = &mut share.usage;
-    usage.cost = price
-        .map(|price| price.of(usage.input_tokens, usage.output_tokens))
-        .or(usage.cost);
+    usage.cost = price.map(|price| price.of(usage)).or(usage.cost);
     share
 }
 

@@ -392,7 +392,7 @@ fn what_it_costs_is_told_and_limited() {
     );
     assert_eq!(
         result["usage"]["by_agent"]["b"],
-        json!({"requests": 1, "cached": 0, "input_tokens": 1000, "output_tokens": 200,
+        json!({"requests": 1, "cached": 0, "by_tools": 0, "input_tokens": 1000, "output_tokens": 200,
         "total_tokens": 1200, "estimated": false, "cost": 0.0045})
     );
     let shown = workspace.run(["run", "one.yaml", "-v"]).expect_code(0).stderr;
@@ -451,4 +451,35 @@ fn an_unknown_provider_is_an_error_before_and_at_the_run() {
         told.contains("asks for provider `olama`") && told.contains("did you mean `ollama`?"),
         "{told}"
     );
+}
+
+#[test]
+fn tokens_that_the_provider_had_in_its_cache_have_a_price_of_their_own() {
+    let usages = [
+        (
+            "openai",
+            r#"{"prompt_tokens": 1000, "completion_tokens": 200, "prompt_tokens_details": {"cached_tokens": 800}}"#,
+        ),
+        (
+            "openai",
+            r#"{"prompt_tokens": 1000, "completion_tokens": 200, "prompt_cache_hit_tokens": 800}"#,
+        ),
+    ];
+    for (provider, usage) in usages {
+        let server = Server::with(vec![events(&[
+            r#"{"choices": [{"delta": {"content": "Hello."}, "finish_reason": "stop"}]}"#,
+            &format!(r#"{{"choices": [], "usage": {usage}}}"#),
+            "[DONE]",
+        ])]);
+        for (price, cost) in [("cached_per_million: 0.25, ", 0.0027), ("", 0.0045)] {
+            let text = format!(
+                "name: costs\nagents: [{{name: a, model_profile: main}}]\nmodel_profiles:\n  main: {{provider: {provider}, \
+                 model: m, base_url: '{}', cost: {{input_per_million: 2.5, {price}output_per_million: 10}}}}\n",
+                server.url()
+            );
+            let result = run_in(&Workspace::new(), &text, &[]).expect_code(0).json();
+            assert_eq!(result["usage"]["cached_tokens"], 800, "{usage}");
+            assert_eq!(result["usage"]["cost"], cost, "{usage} {price}");
+        }
+    }
 }

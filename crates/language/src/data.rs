@@ -161,6 +161,9 @@ pub struct Usage {
     pub by_tools: u64,
     /// Input tokens.
     pub input_tokens: u64,
+    /// The number of these tokens that the provider read from its own cache of prompts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_tokens: u64,
     /// Output tokens.
     pub output_tokens: u64,
     /// Whether the numbers are estimates, because the provider does not count tokens.
@@ -273,6 +276,7 @@ impl Usage {
             cached: self.cached.saturating_sub(earlier.cached),
             by_tools: self.by_tools.saturating_sub(earlier.by_tools),
             input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
             output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
             estimated: self.estimated,
             cost,
@@ -318,6 +322,7 @@ impl std::ops::Add for Usage {
             cached: self.cached + other.cached,
             by_tools: self.by_tools + other.by_tools,
             input_tokens: self.input_tokens + other.input_tokens,
+            cached_tokens: self.cached_tokens + other.cached_tokens,
             output_tokens: self.output_tokens + other.output_tokens,
             estimated: self.estimated || other.estimated,
             cost: match (self.cost, other.cost) {

@@ -116,6 +116,8 @@ pub struct ModelReply {
 pub struct Tokens {
     /// The tokens of the request.
     pub input: u64,
+    /// The tokens of the request that the provider read from its own cache.
+    pub cached: u64,
     /// The tokens of the reply.
     pub output: u64,
 }

@@ -131,6 +131,9 @@ fn entries<M: SerializeMap>(map: &mut M, usage: &data::Usage) -> Result<(), M::E
     map.serialize_entry("by_tools", &usage.by_tools)?;
     map.serialize_entry("input_tokens", &usage.input_tokens)?;
     map.serialize_entry("output_tokens", &usage.output_tokens)?;
+    if usage.cached_tokens > 0 {
+        map.serialize_entry("cached_tokens", &usage.cached_tokens)?;
+    }
     map.serialize_entry("total_tokens", &(usage.input_tokens + usage.output_tokens))?;
     map.serialize_entry("estimated", &usage.estimated)?;
     match usage.cost {

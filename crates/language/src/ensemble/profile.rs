@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Retry;
-use crate::data::{Cost, JsonMap};
+use crate::data::{Cost, JsonMap, Usage};
 
 /// `model_profiles.<name>`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -74,14 +74,22 @@ pub enum HeaderText {
 pub struct Price {
     /// The price of a million input tokens.
     pub input_per_million: f64,
+    /// The price of a million input tokens that the provider reads from its own cache; `None`: that of input tokens.
+    pub cached_per_million: Option<f64>,
     /// The price of a million output tokens.
     pub output_per_million: f64,
 }
 
 impl Price {
-    /// The cost of this number of tokens.
-    pub fn of(self, input_tokens: u64, output_tokens: u64) -> Cost {
-        let millions = input_tokens as f64 * self.input_per_million + output_tokens as f64 * self.output_per_million;
+    /// The cost of the tokens of this usage.
+    pub fn of(self, used: &Usage) -> Cost {
+        let cached = used.cached_tokens.min(used.input_tokens);
+        let costs = [
+            (used.input_tokens - cached, self.input_per_million),
+            (cached, self.cached_per_million.unwrap_or(self.input_per_million)),
+            (used.output_tokens, self.output_per_million),
+        ];
+        let millions: f64 = costs.iter().map(|(tokens, price)| *tokens as f64 * price).sum();
         Cost::of(millions / 1e6)
     }
 }

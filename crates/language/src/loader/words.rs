@@ -218,7 +218,7 @@ impl Section {
             Self::Mcp => &["command", "env", "cwd", "url", "headers"],
             Self::Setting => &["env", "prefix"],
             Self::RateLimit => &["requests_per_minute", "tokens_per_minute", "concurrent"],
-            Self::Cost => &["input_per_million", "output_per_million"],
+            Self::Cost => &["input_per_million", "cached_per_million", "output_per_million"],
             Self::Header => &["env"],
             Self::Config => &["model_profiles"],
         }

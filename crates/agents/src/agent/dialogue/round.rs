@@ -532,7 +532,7 @@ pub(in crate::agent) fn count(
 ) {
     let mut used = tokens(reply, system, messages);
     let price = price.filter(|_| !reply.cached);
-    used.cost = price.map(|price| price.of(used.input_tokens, used.output_tokens));
+    used.cost = price.map(|price| price.of(&used));
     used.cached = u64::from(reply.cached);
     *spent = *spent + used;
 }
@@ -541,6 +541,7 @@ fn tokens(reply: &ModelReply, system: Option<&str>, messages: &[Message]) -> Usa
     if let Some(tokens) = reply.tokens {
         return Usage {
             input_tokens: tokens.input,
+            cached_tokens: tokens.cached,
             output_tokens: tokens.output,
             ..Usage::default()
         };

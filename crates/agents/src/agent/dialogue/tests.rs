@@ -213,6 +213,7 @@ async fn what_the_run_may_use_ends_the_calls() {
     ];
     for (remaining, requests, used_up) in rows {
         let price = Price {
+            cached_per_million: None,
             input_per_million: 1000.0,
             output_per_million: 2000.0,
         };

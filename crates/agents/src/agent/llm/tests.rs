@@ -143,7 +143,11 @@ async fn without_memory_or_instructions_only_the_task_is_sent() {
 #[tokio::test]
 async fn usage_is_what_the_provider_counts_or_an_estimate() {
     let counted = ModelReply {
-        tokens: Some(Tokens { input: 100, output: 7 }),
+        tokens: Some(Tokens {
+            input: 100,
+            cached: 0,
+            output: 7,
+        }),
         ..says("x").unwrap()
     };
     let (runner_counted, _) = runner(llm(), None, 1, vec![Ok(counted)]);

@@ -63,6 +63,8 @@ struct Reply {
 #[derive(Serialize, Deserialize)]
 struct Counted {
     input: u64,
+    #[serde(default)]
+    cached: u64,
     output: u64,
 }
 
@@ -101,7 +103,7 @@ impl Entry {
                 tokens: file
                     .reply
                     .tokens
-                    .map(|Counted { input, output }| Tokens { input, output }),
+                    .map(|Counted { input, cached, output }| Tokens { input, cached, output }),
                 ..ModelReply::text(file.reply.text)
             },
         })
@@ -121,7 +123,9 @@ impl Entry {
                 reasoning: reply.reasoning,
                 stop_reason: reply.stop_reason,
                 refusal: reply.refusal,
-                tokens: reply.tokens.map(|Tokens { input, output }| Counted { input, output }),
+                tokens: reply
+                    .tokens
+                    .map(|Tokens { input, cached, output }| Counted { input, cached, output }),
             },
         };
         let mut text = serde_json::to_string_pretty(&file)?;

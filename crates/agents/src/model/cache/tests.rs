@@ -23,7 +23,11 @@ impl Provider for Counting {
             }
             Ok(ModelReply {
                 tool_calls: vec![ToolCall::new("7", "look", json!({"at": 0.1}))],
-                tokens: Some(Tokens { input: 5, output: 3 }),
+                tokens: Some(Tokens {
+                    input: 5,
+                    cached: 1,
+                    output: 3,
+                }),
                 stop_reason: StopReason::MaxTokens,
                 ..ModelReply::text(format!("reply {count}"))
             })

@@ -141,6 +141,7 @@ fn count(usage: &Value, reply: &mut Assembly<'_>) {
         let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"];
         let cached = cached.iter().filter_map(|key| usage[*key].as_u64());
         reply.input = Some(input + cached.sum::<u64>());
+        reply.cached = usage["cache_read_input_tokens"].as_u64();
     }
     reply.output = usage["output_tokens"].as_u64().or(reply.output);
 }

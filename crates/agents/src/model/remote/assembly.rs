@@ -20,6 +20,8 @@ pub(super) struct Assembly<'h> {
     size: usize,
     /// The numbers of input and output tokens that the provider reports.
     pub(super) input: Option<u64>,
+    /// Tokens of the request that the provider read from its own cache.
+    pub(super) cached: Option<u64>,
     pub(super) output: Option<u64>,
     /// Why the model stopped; `None` until then.
     pub(super) stop: Option<StopReason>,
@@ -39,6 +41,7 @@ impl<'h> Assembly<'h> {
             reasoning: PartialReasoning::default(),
             size: 0,
             input: None,
+            cached: None,
             output: None,
             stop: None,
             refusal: None,
@@ -147,6 +150,7 @@ impl<'h> Assembly<'h> {
                 (None | Some(0), None | Some(0)) => None,
                 (input, output) => Some(Tokens {
                     input: input.unwrap_or_default(),
+                    cached: self.cached.unwrap_or_default(),
                     output: output.unwrap_or_default(),
                 }),
             },

@@ -83,6 +83,7 @@ impl Dialect for Gemini {
                 (!counts.is_empty()).then(|| counts.iter().sum())
             };
             reply.input = sum(["promptTokenCount", "toolUsePromptTokenCount"]).or(reply.input);
+            reply.cached = usage["cachedContentTokenCount"].as_u64().or(reply.cached);
             reply.output = sum(["candidatesTokenCount", "thoughtsTokenCount"]).or(reply.output);
         }
         if let Some(reason) = event["promptFeedback"]["blockReason"].as_str() {

@@ -74,6 +74,11 @@ impl Dialect for OpenAi {
         }
         if let Some(usage) = event.get("usage").filter(|usage| usage.is_object()) {
             reply.input = usage["prompt_tokens"].as_u64().or(reply.input);
+            let cached = [
+                &usage["prompt_tokens_details"]["cached_tokens"],
+                &usage["prompt_cache_hit_tokens"],
+            ];
+            reply.cached = cached.iter().find_map(|count| count.as_u64()).or(reply.cached);
             reply.output = usage["completion_tokens"].as_u64().or(reply.output);
         }
         let choice = &event["choices"][0];

@@ -282,7 +282,15 @@ fn text_calls_and_tokens_come_out_the_same() {
         assert_eq!(heard, ["Let me ", "see."], "{provider}");
         assert_eq!(reply.text, "Let me see.", "{provider}");
         assert_eq!(reply.stop_reason, StopReason::EndTurn, "{provider}");
-        assert_eq!(reply.tokens, Some(Tokens { input: 11, output: 5 }), "{provider}");
+        assert_eq!(
+            reply.tokens,
+            Some(Tokens {
+                input: 11,
+                cached: 0,
+                output: 5
+            }),
+            "{provider}"
+        );
         let calls: Vec<_> = reply
             .tool_calls
             .iter()

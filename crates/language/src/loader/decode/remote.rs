@@ -138,9 +138,11 @@ pub(super) fn cost(at: &Cursor<'_>, findings: &mut Findings) -> Option<Price> {
     let fields = Fields::open(at, Section::Cost, findings)?;
     let help = "write the price of a million tokens, for example `0.15`, or `0` if they are free";
     let input_per_million = fields.required("input_per_million", help, findings, amount);
+    let cached_per_million = fields.read("cached_per_million", findings, amount);
     let output_per_million = fields.required("output_per_million", help, findings, amount);
     Some(Price {
         input_per_million: input_per_million?,
+        cached_per_million,
         output_per_million: output_per_million?,
     })
 }

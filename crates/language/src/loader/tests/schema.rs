@@ -110,9 +110,11 @@ fn bases() -> Vec<Base> {
         base("profile", json!({"provider": "simulated", "replies": ["x"]}), profile),
         base("profile", json!({"provider": "simulated", "script": "x.rhai"}), profile),
         base("profile", json!({"provider": "simulated"}), profile),
-        base("cost", json!({"input_per_million": 1, "output_per_million": 2}), |it| {
-            profile(json!({"provider": "ollama", "model": "m", "cost": it}))
-        }),
+        base(
+            "cost",
+            json!({"input_per_million": 1, "cached_per_million": 0.1, "output_per_million": 2}),
+            |it| profile(json!({"provider": "ollama", "model": "m", "cost": it})),
+        ),
         base("rate_limit", json!({}), |it| {
             profile(json!({"provider": "ollama", "model": "m", "rate_limit": it}))
         }),

@@ -130,6 +130,7 @@ async fn whoever_listens_is_told_that_the_reply_begins_anew() {
 async fn an_answer_has_the_price_of_the_profile_that_gave_it() {
     let priced = |input_per_million| Profile {
         cost: Some(Price {
+            cached_per_million: None,
             input_per_million,
             output_per_million: 0.0,
         }),

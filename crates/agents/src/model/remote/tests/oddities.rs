@@ -150,7 +150,14 @@ fn who_counts_nothing_has_not_counted_and_cached_tokens_count() {
         json!({"type": "message_start", "message": {"usage": usage}}),
         json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}}),
     ];
-    assert_eq!(counted("anthropic", &events), Some(Tokens { input: 31, output: 5 }));
+    assert_eq!(
+        counted("anthropic", &events),
+        Some(Tokens {
+            input: 31,
+            cached: 3,
+            output: 5
+        })
+    );
 }
 
 #[test]
