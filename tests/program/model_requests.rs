@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::providers::{KEY, ensemble, response, run, run_in};
-use crate::support::server::{Answer, Asked, Server, answer, ollama_says, says};
+use crate::support::server::{Answer, Asked, Server, answer, events, ollama_says, says};
 use crate::support::{Running, Workspace};
 
 /// A server that refuses requests with this key in the words of OpenAI.
@@ -270,4 +270,48 @@ fn a_server_that_ignores_the_schema_is_told_with_the_correction() {
             .is_some_and(|text| text.contains(r#""required":["score"]"#)),
         "{told}"
     );
+}
+
+#[test]
+fn the_beginning_of_a_request_that_is_sent_again_is_marked_for_anthropics_cache() {
+    let told = |text: &str| {
+        let data = [
+            json!({"type": "message_start", "message": {"usage": {"input_tokens": 8, "cache_read_input_tokens": 3}}}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}}),
+            json!({"type": "message_stop"}),
+        ];
+        let data: Vec<String> = data.iter().map(Value::to_string).collect();
+        events(&data.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let marks = |asked: &Asked| asked.body.to_string().matches("cache_control").count();
+    let again = "model_profile: main, conversation: {max_turns: 3, trigger: every_turn}}";
+    let text = |url: &str, more: &str| {
+        let text = ensemble(url, more).replace("model_profile: main}", again);
+        text.replace("provider: openai", "provider: anthropic")
+    };
+
+    let server = Server::new(move |_, _| told("ok"));
+    let result = run(&text(&server.url(), ""));
+    assert_eq!(result["usage"]["cached_tokens"], 9);
+    let asked: Vec<usize> = server.asked().iter().map(marks).collect();
+    assert_eq!(
+        asked,
+        [0, 1, 1],
+        "a thread is marked at its end, and a first request is not"
+    );
+
+    run(&text(&server.url(), ", prompt_cache: false"));
+    assert!(server.asked()[3..].iter().all(|asked| marks(asked) == 0));
+
+    let server = Server::new(
+        move |_, asked: &Asked| match asked.body.to_string().contains("cache_control") {
+            true => refusal("messages.2.content.0.cache_control: Extra inputs are not permitted"),
+            false => told("ok"),
+        },
+    );
+    let result = run(&text(&server.url(), ""));
+    assert_eq!((response(&result), warnings(&result).as_str()), (&json!("ok"), "[]"));
+    let asked: Vec<usize> = server.asked().iter().map(marks).collect();
+    assert_eq!(asked, [0, 1, 0, 0], "refused once, and remembered");
 }

@@ -13,6 +13,10 @@ const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 /// Parameters that a request may have or not, those first that are left out first.
 const OPTIONAL: [&str; 4] = ["stream_options", "top_p", "temperature", "seed"];
 
+/// The mark for a cache of prompts, and the keys of a request that have marks inside.
+const MARK: &str = "cache_control";
+const CACHED: [&str; 3] = ["system", "tools", "messages"];
+
 /// The keys of a message for reasoning.
 const REASONING: [&str; 4] = ["reasoning_content", "reasoning", "reasoning_details", "thinking"];
 
@@ -42,6 +46,8 @@ pub(super) struct Quirks {
     limit: Option<&'static str>,
     left_out: BTreeSet<&'static str>,
     reasoning: Back,
+    /// Marks for a cache of prompts are left out.
+    without_marks: bool,
     /// The output schema is told in words, because the provider refuses it.
     pub(super) schema_in_words: bool,
 }
@@ -67,6 +73,11 @@ impl Quirks {
             && let Some(limit) = LIMITS.iter().find_map(|known| map.shift_remove(*known))
         {
             map.insert(name.to_owned(), limit);
+        }
+        if self.without_marks {
+            for key in CACHED {
+                map.get_mut(key).map(strip);
+            }
         }
         for key in &self.left_out {
             map.shift_remove(*key);
@@ -102,6 +113,10 @@ impl Quirks {
         if !REFUSING.iter().any(|word| said.contains(word)) {
             return None;
         }
+        if names(&MARK) && !self.without_marks {
+            self.without_marks = true;
+            return Some(None);
+        }
         let sent = LIMITS.iter().position(|key| body.get(*key).is_some());
         if let Some(sent) = sent.filter(|_| self.limit.is_none() && LIMITS.iter().any(names)) {
             self.limit = Some(LIMITS[1 - sent]);
@@ -118,6 +133,20 @@ impl Quirks {
             return Some(None);
         }
         None
+    }
+}
+
+/// Removes the marks for a cache of prompts.
+fn strip(value: &mut Value) {
+    match value {
+        Value::Array(all) => all.iter_mut().for_each(strip),
+        Value::Object(map) => {
+            map.shift_remove(MARK);
+            if let Some(content) = map.get_mut("content") {
+                strip(content);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -181,6 +210,19 @@ mod tests {
         assert_eq!((sent.get("top_p"), sent.get("temperature").is_some()), (None, true));
         let (sent, _) = taught(&body, &["unknown field `stream_options`"]);
         assert_eq!(sent.get("stream_options"), None);
+    }
+
+    #[test]
+    fn marks_for_a_cache_are_left_out_where_they_are_refused() {
+        let mark = json!({"type": "ephemeral"});
+        let body =
+            json!({"system": [{"text": "a", MARK: mark}], "messages": [{"content": [{"text": "b", MARK: mark}]}]});
+        let (sent, learned) = taught(
+            &body,
+            &["messages.0.content.0.cache_control: Extra inputs are not permitted"],
+        );
+        let expected = json!({"system": [{"text": "a"}], "messages": [{"content": [{"text": "b"}]}]});
+        assert_eq!((sent, learned), (expected, vec![true]));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
 pub use reasoning::Reasoning;
 pub use remembered::{REJECTED, TASK, UNKNOWN_FATE, remembered};
 pub use saved::exchange;
-pub use tool_call::{ToolCall, ToolEnd};
+pub use tool_call::{INTERRUPTED, ToolCall, ToolEnd};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};

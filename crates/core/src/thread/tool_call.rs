@@ -20,6 +20,9 @@ pub struct ToolCall {
     pub signatures: Vec<String>,
 }
 
+/// What the model is told of a call without an end.
+pub const INTERRUPTED: &str = "the tool was interrupted";
+
 /// The result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolEnd {
@@ -58,7 +61,7 @@ impl ToolCall {
             Some(ToolEnd::Result(Value::String(text))) => text.clone(),
             Some(ToolEnd::Result(value)) => value.to_string(),
             Some(ToolEnd::Error(error)) => json!({ "error": error }).to_string(),
-            None => json!({ "error": "the tool was interrupted" }).to_string(),
+            None => json!({ "error": INTERRUPTED }).to_string(),
         }
     }
 }

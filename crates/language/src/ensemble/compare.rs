@@ -42,6 +42,7 @@ impl Ensemble {
             found.push(Profile {
                 cost: None,
                 rate_limit: None,
+                prompt_cache: None,
                 ..profile.clone()
             });
             next = profile.fallback.as_ref();

@@ -195,6 +195,7 @@ impl Section {
                 "retry",
                 "fallback",
                 "rate_limit",
+                "prompt_cache",
                 "cost",
                 "replies",
                 "script",

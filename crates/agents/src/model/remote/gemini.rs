@@ -8,7 +8,7 @@ use super::dialect::{Dialect, names, sampling};
 use super::failure::reported;
 use super::reply_error::ReplyError;
 use crate::model::{ModelRequest, ToolSpec};
-use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};
+use ensemble_core::thread::{INTERRUPTED, Message, Role, StopReason, ToolCall, ToolEnd};
 
 /// The key of a part for the signature of the thoughts that led to it.
 const SIGNATURE: &str = "thoughtSignature";
@@ -186,7 +186,8 @@ fn result(call: &ToolCall) -> Value {
     let response = match &call.end {
         Some(ToolEnd::Result(Value::Object(result))) => Value::Object(result.clone()),
         Some(ToolEnd::Result(result)) => json!({ "result": result }),
-        _ => json!({ "error": call.told() }),
+        Some(ToolEnd::Error(error)) => json!({ "error": error }),
+        None => json!({ "error": INTERRUPTED }),
     };
     json!({"functionResponse": {"name": call.name, "response": response}})
 }

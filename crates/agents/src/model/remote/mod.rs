@@ -21,6 +21,7 @@ mod ollama;
 mod openai;
 mod options;
 mod pauses;
+mod prompt_cache;
 mod reasoning;
 mod reply_error;
 mod schema;
@@ -198,6 +199,9 @@ impl Remote {
             self.provider.dialect,
             !request.tools.is_empty(),
         );
+        if self.provider.dialect == ensemble::Dialect::Anthropic && profile.prompt_cache != Some(false) {
+            prompt_cache::mark(&mut body);
+        }
         let request_number = request.request_number;
         // The messages may be long, and the reply may be long in coming.
         drop(request);

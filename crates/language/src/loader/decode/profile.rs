@@ -10,7 +10,9 @@ use crate::diagnostic::Finding;
 use crate::ensemble::{CalledTool, Profile, RateLimit, Reply, Simulated};
 use crate::loader::document::{Content, Document, ScalarValue};
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, empty, number_within, out_of_range, seconds, text, whole, wrong_type};
+use crate::loader::reader::{
+    Cursor, Fields, empty, flag, number_within, out_of_range, seconds, text, whole, wrong_type,
+};
 use crate::loader::words::Section;
 use crate::loader::{codes, json};
 
@@ -80,6 +82,7 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
         fallback: fields.read("fallback", findings, reference),
         cost: fields.read("cost", findings, remote::cost),
         rate_limit: fields.read("rate_limit", findings, rate_limit),
+        prompt_cache: fields.read("prompt_cache", findings, flag),
         simulated: answers,
     };
     (provider.is_some() && model.is_some() && (profile.simulated.is_some() || !simulated)).then_some(profile)
