@@ -94,7 +94,8 @@ pub(super) struct Calling<'a> {
 }
 
 impl Calling<'_> {
-    /// Performs the calls side by side, as far as the tools admit it, and returns them with their ends, in the same order. Each end is recorded.
+    /// Performs the calls side by side, as far as the tools admit it, and returns them with their ends, in the same
+    /// order. Each end is recorded.
     pub(super) async fn perform(&self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
         join_all(calls.into_iter().map(|call| self.one(call))).await
     }

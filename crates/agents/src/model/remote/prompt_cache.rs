@@ -1,8 +1,8 @@
 //! Marks for Anthropic's cache of prompts: the next request reads everything up to a mark from the cache.
 //!
-//! The system prompt and the tools are marked, which all executions of an agent send, and the last message, which the next
-//! request of a tool loop or a conversation repeats. Writing to the cache costs more than a plain request, so a request that
-//! nothing follows is not marked: one without tools and earlier replies.
+//! The system prompt and the tools are marked, which all executions of an agent send, and the last message, which the
+//! next request of a tool loop or a conversation repeats. Writing to the cache costs more than a plain request, so a
+//! request that nothing follows is not marked: one without tools and earlier replies.
 
 use serde_json::{Map, Value, json};
 
