@@ -42,7 +42,7 @@ impl Ensemble {
             found.push(Profile {
                 cost: None,
                 rate_limit: None,
-                prompt_cache: None,
+                without_prompt_cache: false,
                 ..profile.clone()
             });
             next = profile.fallback.as_ref();

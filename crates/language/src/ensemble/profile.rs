@@ -45,8 +45,8 @@ pub struct Profile {
     pub cost: Option<Price>,
     /// How often the program asks the model.
     pub rate_limit: Option<RateLimit>,
-    /// Whether requests are marked for the provider's cache of prompts, where the provider wants them marked.
-    pub prompt_cache: Option<bool>,
+    /// Whether requests are not marked for the provider's cache of prompts, where the provider wants them marked.
+    pub without_prompt_cache: bool,
     /// The replies of the `simulated` provider.
     pub simulated: Option<Simulated>,
 }

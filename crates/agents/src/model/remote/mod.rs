@@ -199,7 +199,7 @@ impl Remote {
             self.provider.dialect,
             !request.tools.is_empty(),
         );
-        if self.provider.dialect == ensemble::Dialect::Anthropic && profile.prompt_cache != Some(false) {
+        if self.provider.dialect == ensemble::Dialect::Anthropic && !profile.without_prompt_cache {
             prompt_cache::mark(&mut body);
         }
         let request_number = request.request_number;

@@ -82,7 +82,7 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
         fallback: fields.read("fallback", findings, reference),
         cost: fields.read("cost", findings, remote::cost),
         rate_limit: fields.read("rate_limit", findings, rate_limit),
-        prompt_cache: fields.read("prompt_cache", findings, flag),
+        without_prompt_cache: fields.read("prompt_cache", findings, flag) == Some(false),
         simulated: answers,
     };
     (provider.is_some() && model.is_some() && (profile.simulated.is_some() || !simulated)).then_some(profile)
