@@ -63,17 +63,14 @@ pub(crate) fn reopened(kept: &[Record], turn: u32, prepared: &Prepared) -> Vec<R
     }
     let stays = |record: &&Record| match &record.event {
         Event::ExecutionStarted(event) => event.turn != turn || !again.contains(&&event.agent),
-        Event::ReplyReceived(event) => event.within.turn != turn || !again.contains(&&event.within.agent),
-        Event::RequestStopped(event) => event.within.turn != turn || !again.contains(&&event.within.agent),
-        Event::PermissionDecided(event) => event.within.turn != turn || !again.contains(&&event.within.agent),
-        Event::ToolCallStarted(event) => event.within.turn != turn || !again.contains(&&event.within.agent),
-        Event::ToolCallEnded(event) => event.within.turn != turn || !again.contains(&&event.within.agent),
         Event::AttemptFailed(event) => event.turn != turn || !again.contains(&&event.agent),
         Event::PartEnded(event) => event.turn != turn || !again.contains(&&event.agent),
         Event::ExecutionFinished(event) => event.turn != turn || !again.contains(&&event.agent),
         Event::InputRequested(event) => event.turn != turn || !again.contains(&&event.agent),
         Event::TurnFinished(event) => event.turn != turn,
-        _ => true,
+        other => other
+            .within()
+            .is_none_or(|within| within.turn != turn || !again.contains(&&within.agent)),
     };
     kept.iter().filter(stays).cloned().collect()
 }

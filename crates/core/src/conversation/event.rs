@@ -13,11 +13,12 @@ use serde_json::Value;
 
 use super::CompletionReason;
 use super::end::ExecutionEnd;
-use super::exchange::{ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
+use super::exchange::{Exchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
 use super::interruption::Interruption;
 use super::part::PartEnded;
 use super::permission::PermissionDecided;
 use super::reason::Reason;
+use super::within::Within;
 use crate::thread::Iteration;
 use ensemble_language::condition::Read;
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
@@ -425,6 +426,30 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Event {
+    /// Where inside an execution it happened; `None` for all other events.
+    pub fn within(&self) -> Option<&Within> {
+        match self {
+            Self::ReplyReceived(event) => Some(&event.within),
+            Self::RequestStopped(event) => Some(&event.within),
+            Self::PermissionDecided(event) => Some(&event.within),
+            Self::ToolCallStarted(event) => Some(&event.within),
+            Self::ToolCallEnded(event) => Some(&event.within),
+            _ => None,
+        }
+    }
+
+    /// Adds the event to the exchanges of its execution, if it happened inside one.
+    pub fn add_to(&self, exchanges: &mut Exchanges) {
+        match self {
+            Self::ReplyReceived(event) => exchanges.replied(event),
+            Self::RequestStopped(event) => exchanges.stopped(event),
+            Self::PermissionDecided(event) => exchanges.decided(event),
+            Self::ToolCallStarted(event) => exchanges.call_started(event),
+            Self::ToolCallEnded(event) => exchanges.call_ended(event),
+            _ => {}
+        }
+    }
+
     /// The name of the event in the journal.
     pub fn name(&self) -> &'static str {
         match self {

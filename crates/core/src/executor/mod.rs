@@ -7,10 +7,12 @@
 //! **Invariant:** the state changes only by an event that was appended before: [`Executor::commit`] appends, applies and
 //! reports an event, and the start of a turn with one agent is appended together with the start of its execution.
 
+mod attempt;
 #[cfg(test)]
 mod part_tests;
 #[cfg(test)]
 mod record_tests;
+mod records;
 #[cfg(test)]
 pub(crate) mod tests;
 mod turn;
@@ -29,7 +31,7 @@ use crate::resolver::{Decision, decide};
 use crate::runner::Runner;
 use crate::stopwatch::Stopwatch;
 
-pub use turn::execution;
+pub use attempt::execution;
 
 /// The system clock, passed as a parameter so that no other code reads the time.
 pub trait Clock: Sync {

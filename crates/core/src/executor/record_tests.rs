@@ -3,15 +3,16 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
+use tokio::sync::mpsc;
 
 use super::Executor;
 use super::tests::{Frozen, started};
-use crate::conversation::{ConversationState, Record};
+use crate::conversation::{Canceller, ConversationState, Interruption, Record};
 use crate::log::{Logged, RunLog, SyncPoint};
 use crate::reporter::Silent;
-use crate::runner::{BoxFuture, Execution, Observed, Runner};
+use crate::runner::{BoxFuture, Execution, Notes, Observed, Runner};
 use crate::thread::{Iteration, Message, Role, ToolCall, ToolEnd};
-use ensemble_language::data::Usage;
+use ensemble_language::data::{FailureKind, Usage};
 use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::Source;
@@ -90,4 +91,65 @@ async fn a_record_is_in_the_log_before_its_runner_goes_on() {
         .expect("the spy takes everything");
     executor.drive(&mut state).await.expect("the spy takes everything");
     assert_eq!(state.history().count(), 1, "it ended");
+}
+
+/// Is killed by the Ctrl-C that stops the run, before the run has heard of it.
+struct Killed(mpsc::UnboundedSender<Interruption>);
+
+impl Runner for Killed {
+    fn execute(&self, _: Execution) -> BoxFuture<'_, Observed> {
+        let by = Canceller::Keyboard;
+        self.0.send(Interruption::Cancelled { by }).expect("the run listens");
+        Box::pin(async { Observed::failure(FailureKind::Signal, "killed") })
+    }
+}
+
+/// Waits for a model, and notes its request when it is stopped.
+struct Waiting;
+
+struct Noting(Notes);
+
+impl Drop for Noting {
+    fn drop(&mut self) {
+        let iteration = Iteration {
+            messages: vec![Message::new(Role::User, "Hello?")],
+            ..Iteration::default()
+        };
+        self.0.keep_stopped(iteration, Usage::default());
+    }
+}
+
+impl Runner for Waiting {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
+        let noting = Noting(execution.notes);
+        Box::pin(async move {
+            let _noting = noting;
+            std::future::pending().await
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_stopped_beside_a_script_that_was_killed_is_recorded() {
+    let text = "name: e\nagents: [{name: a, script: a}, {name: b, script: b}]\n";
+    let loaded = load(&Source::new("a.yaml", text));
+    let plan = Plan::build(Arc::new(loaded.ensemble.expect("an ensemble"))).expect("a plan");
+    let mut state = ConversationState::new(Arc::new(plan));
+    let spy = Spy::default();
+    let (interrupt, interruptions) = mpsc::unbounded_channel();
+    let mut executor = Executor {
+        runners: vec![Arc::new(Killed(interrupt)), Arc::new(Waiting)],
+        log: &mut spy.clone(),
+        reporter: &mut Silent,
+        clock: &Frozen,
+        interruptions,
+        timeout: None,
+        around: None,
+    };
+    executor
+        .commit(&mut state, started())
+        .await
+        .expect("the spy takes everything");
+    executor.drive(&mut state).await.expect("the spy takes everything");
+    assert_eq!(spy.latest(4), ["request_stopped", "interrupted", "run_ended", "sync"]);
 }

@@ -1,24 +1,22 @@
 //! One turn: its parallel executions, attempts and pauses, deadlines, and interruptions.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::oneshot;
 
+use super::attempt::{execution, finished, pause_before_retry, queue, slot};
+use super::records::{Records, parts, record_of, records};
 use super::{Executor, Pace};
 use crate::conversation::{
-    AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, InputRequested,
-    Interruption, OpenExecution, PartEnded, Record, RequestStopped, Slot, Within,
+    AttemptFailed, ConversationState, Event, ExecutionFinished, ExecutionStarted, InputRequested, Interruption,
+    PartEnded, Record, RequestStopped, Within,
 };
 use crate::log::{CommitError, SyncPoint};
-use crate::runner::{
-    BoxFuture, Execution, ExecutionRecords, Left, LogSender, Notes, Observation, Observed, Parts, ToLog,
-};
+use crate::runner::{BoxFuture, Left, Notes, Observation, Observed, ToLog};
 use crate::stopwatch::Stopwatch;
-use ensemble_language::data::{Failure, FailureKind, Remaining, Usage};
+use ensemble_language::data::{Failure, FailureKind};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
@@ -73,36 +71,10 @@ struct Running {
     waiting: Vec<oneshot::Sender<()>>,
 }
 
-/// The way from the runners to the log, and back.
-struct Records {
-    events: mpsc::UnboundedReceiver<Box<ToLog>>,
-    log: LogSender,
-    time_is_up: watch::Sender<bool>,
-}
-
-impl Records {
-    fn new() -> Self {
-        let (log, events) = mpsc::unbounded_channel();
-        Self {
-            events,
-            log,
-            time_is_up: watch::Sender::new(false),
-        }
-    }
-}
-
 impl Running {
     /// The next event that has happened inside an execution and is not in the log.
     fn record_now(&mut self) -> Option<Box<ToLog>> {
         self.records.as_mut()?.events.try_recv().ok()
-    }
-}
-
-/// Waits for an event inside an execution.
-async fn record_of(records: &mut Option<Records>) -> Option<Box<ToLog>> {
-    match records {
-        Some(records) => records.events.recv().await,
-        None => std::future::pending().await,
     }
 }
 
@@ -162,20 +134,13 @@ impl Executor<'_> {
                         self.step(plan, state, step, &mut running).await?;
                     }
                     if let (Some(cause), None) = (interruption, state.interrupted()) {
-                        drop(running);
-                        return self.commit(state, Event::Interrupted(cause)).await;
+                        return self.interrupted(state, running, cause).await;
                     }
                     if state.interrupted().is_some() {
                         return Ok(());
                     }
                 }
-                Wake::Interrupted(cause) => {
-                    running.futures.clear();
-                    self.log_records(state, None, &mut running).await?;
-                    self.log_stopped(state, &running.attempts).await?;
-                    drop(running);
-                    return self.commit(state, Event::Interrupted(cause)).await;
-                }
+                Wake::Interrupted(cause) => return self.interrupted(state, running, cause).await,
                 Wake::TurnTimeout => {
                     self.end_parts(plan, state, &mut running).await?;
                     drop(running.futures);
@@ -199,6 +164,19 @@ impl Executor<'_> {
             next = running.record_now();
         }
         Ok(())
+    }
+
+    /// Stops what is in progress, and commits what is known of it and the interruption.
+    async fn interrupted(
+        &mut self,
+        state: &mut ConversationState,
+        mut running: Running,
+        cause: Interruption,
+    ) -> Result<(), CommitError> {
+        running.futures.clear();
+        self.log_records(state, None, &mut running).await?;
+        self.log_stopped(state, &running.attempts).await?;
+        self.commit(state, Event::Interrupted(cause)).await
     }
 
     /// Commits the requests to models that were stopped with the run.
@@ -457,151 +435,5 @@ impl Executor<'_> {
             self.commit(state, Event::ExecutionFinished(finished)).await?;
         }
         self.log.sync(SyncPoint::Commit).await
-    }
-}
-
-/// The executions that have not ended: first the requested ones by priority, then the others in declaration order.
-fn queue(state: &ConversationState) -> VecDeque<AgentId> {
-    let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
-    let mut pending: Vec<&Slot> = slots
-        .filter(|slot| matches!(slot.progress, OpenExecution::Pending))
-        .collect();
-    pending.sort_by_key(|slot| match &slot.start.request {
-        Some(request) => (0, std::cmp::Reverse(request.priority)),
-        None => (1, std::cmp::Reverse(0)),
-    });
-    pending.into_iter().map(|slot| slot.agent).collect()
-}
-
-fn slot(state: &ConversationState, agent: AgentId) -> Option<&Slot> {
-    let slots = &state.open_turn()?.slots;
-    let at = slots.binary_search_by_key(&agent, |slot| slot.agent).ok()?;
-    Some(&slots[at])
-}
-
-/// The data for the next attempt of the agent, whose time this stopwatch measures.
-pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot, stopwatch: Stopwatch) -> Execution {
-    let agent = plan.agent(slot.agent);
-    let known = state.agent(slot.agent);
-    Execution {
-        run_id: state
-            .started()
-            .map_or_else(|| "".into(), |started| started.run_id.clone()),
-        agent_name: agent.name.clone(),
-        execution: slot.start.execution,
-        attempt: slot.attempt + 1,
-        turn_count: state.turn_count(),
-        input: state.input().clone(),
-        inputs: state.inputs().clone(),
-        context: state.context().clone(),
-        dependencies: state
-            .dependency_outputs(slot.agent)
-            .into_iter()
-            .map(|(name, (_, output))| (name, output))
-            .collect(),
-        other_outputs: state
-            .other_outputs(slot.agent)
-            .into_iter()
-            .map(|(name, _, output)| (name, output))
-            .collect(),
-        history: state.past(slot.agent),
-        parameters: plan.parameters(slot.agent).clone(),
-        request: slot.start.request.clone(),
-        thread: known.thread().clone(),
-        requests_made: known.requests_made() + slot.used().map_or(0, |used| used.own_requests()),
-        lost_attempts: slot.attempt - slot.last_ended,
-        remaining: remaining(plan, state, slot.used()),
-        last_failure: slot.last_failure.clone(),
-        notes: Notes::default(),
-        stopwatch,
-        part: None,
-        parts: None,
-        records: ExecutionRecords::default(),
-    }
-}
-
-/// Records what happens inside this attempt, which goes on from what is recorded of the execution.
-fn records(started: &ExecutionStarted, slot: &Slot, running: &Records) -> ExecutionRecords {
-    let within = Within {
-        turn: started.turn,
-        agent: started.agent.clone(),
-        execution: started.execution,
-        attempt: started.attempt,
-        ..Within::default()
-    };
-    let before = (!slot.exchanges.is_empty()).then(|| Arc::new(slot.exchanges.clone()));
-    ExecutionRecords::new(running.log.clone(), within, before)
-}
-
-/// What an execution with parts has from the run.
-fn parts(state: &ConversationState, slot: &Slot, running: &Records) -> Parts {
-    Parts {
-        facts: state.facts_without_output(),
-        before: slot.parts.clone(),
-        known: Arc::default(),
-        threads: state.agent(slot.agent).threads_by_key().clone(),
-        time_is_up: running.time_is_up.subscribe(),
-    }
-}
-
-/// The tokens and cost that the run may still use at the start of the turn, minus those of earlier attempts of this
-/// execution. Parallel executions may therefore use the amount twice.
-fn remaining(plan: &Plan, state: &ConversationState, used: Option<Usage>) -> Remaining {
-    let limits = &plan.ensemble().limits;
-    let remaining = Remaining {
-        tokens: limits.max_total_tokens,
-        cost: limits.max_cost,
-    };
-    remaining.without(state.leg_usage()).without(used.unwrap_or_default())
-}
-
-/// The pause before the next attempt; `None`: there is no further attempt.
-fn pause_before_retry(
-    plan: &Plan,
-    state: &ConversationState,
-    agent: AgentId,
-    observation: &Observation,
-) -> Option<Duration> {
-    let failure = observation.result.as_ref().err()?;
-    let spec = plan.agent(agent);
-    // An LLM agent has already sent the errors to its model, up to the allowed number of times.
-    let may_pass = failure.kind.may_pass(matches!(spec.kind, AgentKind::Llm(_)));
-    // The attempts of an agent with parts are those of each part.
-    if spec.for_each.is_some() {
-        return None;
-    }
-    let slot = slot(state, agent)?;
-    // With no budget left, the next attempt would only send one more request than the limits allow.
-    let used = observation.usage;
-    let used_up = used.is_some_and(|used| remaining(plan, state, slot.usage).without(used).used_up().is_some());
-    let failed = slot.failed_attempts + 1;
-    (may_pass && !used_up && failed < spec.retry.max_attempts.get()).then(|| spec.retry.pause_after(failed))
-}
-
-fn finished(
-    plan: &Plan,
-    state: &ConversationState,
-    agent: AgentId,
-    observation: Observation,
-    took: Duration,
-    left: Left,
-) -> ExecutionFinished {
-    let slot = slot(state, agent);
-    let end = match observation.result {
-        Ok(output) => ExecutionEnd::Succeeded(Arc::new(output.into())),
-        Err(failure) => ExecutionEnd::Failed(failure),
-    };
-    ExecutionFinished {
-        turn: state.turn_count() + 1,
-        agent: plan.name(agent).clone(),
-        execution: slot.map_or(1, |slot| slot.start.execution),
-        attempt: slot.map_or(1, |slot| slot.attempt),
-        end,
-        execution_time: took.as_secs_f64(),
-        usage: observation.usage,
-        stderr: left.stderr,
-        warnings: left.warnings,
-        exchange: observation.exchange,
-        reused: false,
     }
 }

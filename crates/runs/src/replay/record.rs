@@ -251,6 +251,9 @@ impl LoggedTurns {
         let mut parts: HashMap<Arc<str>, Vec<Arc<PartEnded>>> = HashMap::new();
         let mut exchanges: HashMap<Arc<str>, Exchanges> = HashMap::new();
         while let Some(record) = self.reader.next().await? {
+            if let Some(within) = record.event.within() {
+                record.event.add_to(exchanges.entry(within.agent.clone()).or_default());
+            }
             match record.event {
                 Event::TurnStarted(_) | Event::MessageAdded(_) => {
                     self.pending = Some(record.event);
@@ -260,33 +263,6 @@ impl LoggedTurns {
                     let lost = exchanges.get_mut(&started.agent).and_then(Exchanges::take_usage);
                     let usage = spent.entry(started.agent).or_default();
                     *usage = *usage + lost.unwrap_or_default();
-                }
-                Event::ReplyReceived(reply) => {
-                    exchanges.entry(reply.within.agent.clone()).or_default().replied(&reply);
-                }
-                Event::RequestStopped(request) => {
-                    exchanges
-                        .entry(request.within.agent.clone())
-                        .or_default()
-                        .stopped(&request);
-                }
-                Event::PermissionDecided(decided) => {
-                    exchanges
-                        .entry(decided.within.agent.clone())
-                        .or_default()
-                        .decided(&decided);
-                }
-                Event::ToolCallStarted(call) => {
-                    exchanges
-                        .entry(call.within.agent.clone())
-                        .or_default()
-                        .call_started(&call);
-                }
-                Event::ToolCallEnded(call) => {
-                    exchanges
-                        .entry(call.within.agent.clone())
-                        .or_default()
-                        .call_ended(&call);
                 }
                 Event::AttemptFailed(failed) => {
                     exchanges.remove(&failed.agent);
@@ -326,6 +302,12 @@ impl LoggedTurns {
                     self.is_cut = ended.completion_reason.is_resumable();
                 }
                 Event::RunResumed(_) => (self.reason, self.is_cut, self.cut_by) = (None, true, None),
+                // What happened inside an execution was added above.
+                Event::ReplyReceived(_)
+                | Event::RequestStopped(_)
+                | Event::PermissionDecided(_)
+                | Event::ToolCallStarted(_)
+                | Event::ToolCallEnded(_) => {}
                 Event::RunStarted(_) | Event::ContextSet(_) | Event::TurnFinished(_) => {}
             }
         }

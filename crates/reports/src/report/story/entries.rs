@@ -68,6 +68,16 @@ pub(super) fn counts(exchanges: &[&ModelExchange]) -> String {
     )
 }
 
+/// What distinguishes the exchange from the others of its execution, of which there are `count`, in a document.
+pub(super) fn title(exchange: &ModelExchange, count: usize, all: &[ModelExchange]) -> Option<String> {
+    let mut about: Vec<String> = part(exchange).map(|key| format!("part {key}")).into_iter().collect();
+    about.extend(circumstances(exchange, all));
+    if count > 1 && about.is_empty() {
+        about.push("attempt 1".to_owned());
+    }
+    (!about.is_empty()).then(|| about.join(" · "))
+}
+
 /// `attempt 2`, `inside the call of X`: what distinguishes the exchange from others of the same execution and part.
 pub(super) fn circumstances(exchange: &ModelExchange, all: &[ModelExchange]) -> Vec<String> {
     let mut about = Vec::new();

@@ -1,7 +1,7 @@
 //! The messages between an agent and its models, folded away.
 
 use super::{fenced, inline};
-use crate::report::story::entries::{Entry, circumstances, counts, entries, part};
+use crate::report::story::entries::{Entry, counts, entries, title};
 use crate::story::ModelExchange;
 
 /// The exchanges of one execution; nothing if there are none. `all`: those of the run.
@@ -11,13 +11,8 @@ pub(super) fn folded(exchanges: &[&ModelExchange], all: &[ModelExchange]) -> Str
     }
     let mut text = format!("<details><summary>{}</summary>\n\n", counts(exchanges));
     for exchange in exchanges {
-        let mut about: Vec<String> = part(exchange).map(|key| format!("part {key}")).into_iter().collect();
-        about.extend(circumstances(exchange, all));
-        if exchanges.len() > 1 && about.is_empty() {
-            about.push("attempt 1".to_owned());
-        }
-        if !about.is_empty() {
-            text.push_str(&format!("**{}**\n\n", inline(&about.join(" · "))));
+        if let Some(title) = title(exchange, exchanges.len(), all) {
+            text.push_str(&format!("**{}**\n\n", inline(&title)));
         }
         text.extend(entries(exchange, false).iter().map(entry));
     }
