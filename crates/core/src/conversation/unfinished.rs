@@ -20,6 +20,9 @@ pub struct Unfinished {
     /// The parts that have ended, of an agent with `for_each`; `None`: none of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<UnfinishedParts>,
+    /// LLM: the number of recorded replies, from which the execution goes on.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub replies: usize,
 }
 
 /// Why an execution has not ended.
@@ -41,6 +44,11 @@ pub struct UnfinishedParts {
     pub failed: usize,
     /// The number of all parts.
     pub count: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over so")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl ConversationState {
@@ -65,7 +73,13 @@ impl Slot {
             execution: self.start.execution,
             reason,
             parts: self.unfinished_parts(),
+            replies: self.exchanges.own().len(),
         })
+    }
+
+    /// Whether anything of an execution that has not ended is kept.
+    pub(crate) fn has_kept(&self) -> bool {
+        !self.parts.ended.is_empty() || !self.exchanges.own().is_empty()
     }
 
     fn unfinished_parts(&self) -> Option<UnfinishedParts> {

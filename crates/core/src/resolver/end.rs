@@ -130,7 +130,7 @@ fn shortened(text: &str) -> Cow<'_, str> {
 
 fn not_run(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Vec<NotRun> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
-    let in_part = slots.filter(|slot| !slot.parts.ended.is_empty());
+    let in_part = slots.filter(|slot| slot.has_kept());
     let in_part: Vec<AgentId> = in_part.map(|slot| slot.agent).collect();
     let never = plan.ids().filter(|id| state.execution_count(*id) == 0);
     never

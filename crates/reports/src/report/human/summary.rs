@@ -22,17 +22,29 @@ fn performed(state: &ConversationState) -> String {
     }
 }
 
-/// The executions that have not ended and of which some parts are kept.
+/// The executions that have not ended and of which some parts or replies are kept.
 fn unfinished(state: &ConversationState) -> String {
     let mut text = String::new();
     for Unfinished {
-        agent, reason, parts, ..
+        agent,
+        reason,
+        parts,
+        replies,
+        ..
     } in state.unfinished()
     {
-        let Some(parts) = parts else { continue };
         let what = match reason {
             UnfinishedReason::Interrupted => "was interrupted",
             UnfinishedReason::WaitingForInput => "waits for an answer",
+        };
+        let Some(parts) = parts else {
+            if replies > 0 {
+                let (after, word) = (replies, if replies == 1 { "reply" } else { "replies" });
+                text.push_str(&format!(
+                    "  {agent} {what} after {after} {word} of its model; `ensemble resume` goes on from there\n"
+                ));
+            }
+            continue;
         };
         let (ended, all) = (parts.ended, count(parts.count as u64, "part"));
         let rest = match parts.count.saturating_sub(ended) {
