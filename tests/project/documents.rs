@@ -461,6 +461,7 @@ fn links_lead_somewhere() {
         ARCHITECTURE,
         TESTING,
         "docs/ci.md",
+        "docs/security.md",
         "docs/performance.md",
         "CHANGELOG.md",
     ] {
