@@ -48,6 +48,7 @@ mod program {
     mod started_in;
     mod stories;
     mod sub_ensembles;
+    mod tool_files;
     mod tools;
     mod unwritten;
     mod validating;

@@ -12,7 +12,7 @@ use super::{
     Remote, Resolved, Simulator, ToolSpec, key_variable,
     paced::Paced,
     profiles::{Link, exists},
-    schema_in_words, source_of_reasoning,
+    schema_in_words, source_of_reasoning, tool_files,
 };
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason};
 use ensemble_language::ensemble::{self, ModelChoice, Price, Profile, Retry};
@@ -325,6 +325,7 @@ impl Query<'_> {
         let retry = retry(&link.profile);
         let mut attempt = 1;
         let mut in_words = self.network.refuses_schema(&link.profile);
+        let mut without_files = self.network.refuses_files(&link.profile);
         let pace = self.network.pace(&link.name, &link.profile);
         let mut successes = pace.successes();
         loop {
@@ -336,6 +337,11 @@ impl Query<'_> {
             let number = self.ask.requests_made + self.ask.made.fetch_add(1, Ordering::Relaxed) + 1;
             let request = request(self.ask, at, link, number);
             let request = if in_words { schema_in_words(request) } else { request };
+            let request = if without_files {
+                tool_files::in_words(request)
+            } else {
+                request
+            };
             let error = match once(link, provider, request, &self.replies).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
@@ -349,6 +355,14 @@ impl Query<'_> {
                 ));
                 self.network.schema_refused(&link.profile);
                 in_words = true;
+                continue;
+            }
+            if error.kind == ModelErrorKind::RefusedFiles && !without_files && tool_files::has_any(&self.ask.messages) {
+                self.warnings.push(tool_files::refused(&link.name, &error));
+                if tool_files::takes_none(&error) {
+                    self.network.files_refused(&link.profile);
+                }
+                without_files = true;
                 continue;
             }
             if error.kind == ModelErrorKind::RateLimited && provider.is_paced() {

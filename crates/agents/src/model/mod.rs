@@ -14,6 +14,7 @@ mod quirks;
 mod remote;
 mod script;
 mod simulated;
+mod tool_files;
 
 pub use cache::Cache;
 pub use chain::{Model, ModelAnswer, ModelQuery};
@@ -146,6 +147,8 @@ pub enum ModelErrorKind {
     RefusedSchema,
     /// The model refused to answer, or a content filter stopped it.
     Refused,
+    /// The model takes no images or documents. Without those of tool results the request may succeed.
+    RefusedFiles,
     /// The request has more tokens than the context window of the model.
     ContextTooLong,
     /// The provider answers only so many requests, or so many tokens.
@@ -240,6 +243,11 @@ pub fn estimate_attachment(attachment: &Attachment) -> u64 {
         true => attachment.size.div_ceil(4),
         false => 1000,
     }
+}
+
+/// The estimate of the tokens of the files in the result of a call.
+pub fn estimate_files(call: &ToolCall) -> u64 {
+    call.attachments.iter().map(estimate_attachment).sum()
 }
 
 #[cfg(test)]

@@ -82,6 +82,17 @@ impl Network {
         self.quirks().entry(target(profile)).or_default().schema_in_words = true;
     }
 
+    /// Are the files of tool results described to this model, because it was found to take none?
+    pub(super) fn refuses_files(&self, profile: &Profile) -> bool {
+        let quirks = self.quirks();
+        quirks.get(&target(profile)).is_some_and(|known| known.files_in_words)
+    }
+
+    /// The model takes no files.
+    pub(super) fn files_refused(&self, profile: &Profile) {
+        self.quirks().entry(target(profile)).or_default().files_in_words = true;
+    }
+
     /// The pace of all requests with this profile.
     pub(super) fn pace(&self, name: &str, profile: &Profile) -> Arc<Pace> {
         let limits = profile.rate_limit.unwrap_or_default();

@@ -29,7 +29,7 @@ use ensemble_language::data::{Context, Failure, Question, Request, Usage};
 
 pub use asked::Asked;
 pub use compare::{Comparison, ContextChange, Decision, Difference, Outcome, Parting, Side, Sides, compare};
-pub use exchanges::{ExchangeEnd, ModelExchange, model_exchanges};
+pub use exchanges::{ExchangeEnd, FileRecords, ModelExchange, model_exchanges};
 pub use paths::{Change, changes};
 pub use share::{Share, Shares, shares};
 

@@ -11,7 +11,9 @@ use super::call_ids::make_unique;
 use super::too_long::{again, shorter};
 use super::tools::Calling;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
-use crate::model::{ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_tokens};
+use crate::model::{
+    ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_files, estimate_tokens,
+};
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{
     Attachment, ExecutionRef, Iteration, LiveOutput, Message, Role, StopReason, TASK, Thread, ToolCall,
@@ -268,7 +270,12 @@ impl Dialogue {
             asked = again(asked, self.answer(query(&messages), live_output, progress).await);
         }
         let mut conversed = progress.lock();
-        conversed.warnings.extend(asked.warnings);
+        for warning in asked.warnings {
+            // The requests of one round tend to have the same trouble.
+            if !conversed.warnings.contains(&warning) {
+                conversed.warnings.push(warning);
+            }
+        }
         let reply = asked.result.map_err(Cause::from)?;
         let mut used = Usage::default();
         count(&reply, asked.price, system.as_deref(), &messages, &mut used);
@@ -546,7 +553,9 @@ fn tokens(reply: &ModelReply, system: Option<&str>, messages: &[Message]) -> Usa
             ..Usage::default()
         };
     }
-    let of_call = |call: &ToolCall| estimate_tokens(&call.arguments.to_string()) + estimate_tokens(&call.told());
+    let of_call = |call: &ToolCall| {
+        estimate_tokens(&call.arguments.to_string()) + estimate_tokens(&call.told()) + estimate_files(call)
+    };
     let read = messages.iter().map(|message| {
         let attached = message.attachments.iter().map(estimate_attachment).sum::<u64>();
         estimate_tokens(&message.content) + attached + message.tool_calls.iter().map(of_call).sum::<u64>()

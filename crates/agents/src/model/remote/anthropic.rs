@@ -190,7 +190,7 @@ fn messages(message: &Message) -> Vec<Value> {
         .collect();
     let result = |call: &ToolCall| {
         let is_error = !matches!(call.end, Some(ToolEnd::Result(_)));
-        json!({"type": "tool_result", "tool_use_id": call.id, "content": call.told(), "is_error": is_error})
+        json!({"type": "tool_result", "tool_use_id": call.id, "content": attached::anthropic_result(call), "is_error": is_error})
     };
     let results: Vec<Value> = message.tool_calls.iter().map(result).collect();
     vec![

@@ -48,7 +48,9 @@ use self::reply_error::ReplyError;
 use super::quirks::Quirks;
 use super::{
     BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider, schema_in_words, source_of_reasoning,
+    tool_files,
 };
+use ensemble_core::thread::Attachment;
 use ensemble_language::ensemble::{self, Profile};
 
 /// The maximum size of an answer that is not a reply, in bytes.
@@ -190,6 +192,8 @@ impl Remote {
         call_ids::fit(&mut request.messages, self.provider.dialect, &profile.model);
         let endpoint = self.endpoint(&profile, dialect)?;
         attached::check(self.provider.dialect, &request)?;
+        let takes = |file: &Attachment| attached::takes(self.provider.dialect, file);
+        let mut warnings = tool_files::fit(&mut request.messages, takes);
         let schema = request.output_schema.as_deref();
         let target = endpoint.target(self.provider, &profile, schema.is_some());
         let mut body = dialect.body(&request, schema);
@@ -205,7 +209,8 @@ impl Remote {
         let request_number = request.request_number;
         // The messages may be long, and the reply may be long in coming.
         drop(request);
-        let (mut response, warnings) = self.accepted(&body, &profile.model, &endpoint, &target).await?;
+        let (mut response, of_server) = self.accepted(&body, &profile.model, &endpoint, &target).await?;
+        warnings.extend(of_server);
         drop(body);
         let Some(framing) = framing(&response, dialect.framing()) else {
             let content_type = content_type(&response).unwrap_or_default();

@@ -230,6 +230,7 @@ fn messages(message: &Message, with_reasoning: bool) -> Vec<Value> {
     add_reasoning(&mut said, message, with_reasoning);
     let mut all = vec![said];
     all.extend(message.tool_calls.iter().map(result));
+    all.extend(attached::openai_results(&message.tool_calls));
     all
 }
 
