@@ -185,6 +185,14 @@ fn every_provider_gets_the_files_of_a_result_in_its_own_form() {
     let warning = "a: the result of `cam__look` has a file of the type application/pdf, which the provider does not take: \
                    the model was told of it in words";
     assert_eq!(result["warnings"], json!([warning]));
+    // Three requests have the trouble, and it is told once.
+    let server = Server::new(|nth, _| if nth < 3 { calls("ollama") } else { ends("ollama") });
+    let workspace = looking(&model("ollama", &server), &[document(PDF)]);
+    let result = workspace
+        .run(["run", "a.yaml", "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!((server.asked().len(), &result["warnings"]), (4, &json!([warning])));
 }
 
 /// A server whose model takes no images, and says so in these words.

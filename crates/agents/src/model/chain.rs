@@ -167,6 +167,21 @@ impl Model {
         self.links.iter().map(|(link, _)| link)
     }
 
+    /// The estimated tokens that a request may have, if a longer one was refused as too long.
+    pub fn room(&self) -> Option<u64> {
+        self.links
+            .first()
+            .and_then(|(link, _)| self.network.room(&link.profile))
+    }
+
+    /// A request was refused as too long, and one of this number of estimated tokens was accepted. The next requests have
+    /// at most as many.
+    pub fn learn_room(&self, accepted: u64) {
+        if let Some((link, _)) = self.links.first() {
+            self.network.learn_room(&link.profile, accepted);
+        }
+    }
+
     /// Asks until someone answers, or all have failed. `live_output` receives the reply as it arrives.
     pub async fn ask(&self, ask: ModelQuery, live_output: &dyn LiveOutput) -> ModelAnswer {
         let mut query = Query {

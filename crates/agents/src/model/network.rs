@@ -31,6 +31,8 @@ struct NetworkParts {
     quirks: Mutex<HashMap<String, Quirks>>,
     /// By name and target of the profile.
     paces: Mutex<HashMap<String, Arc<Pace>>>,
+    /// By address and model, the estimated tokens of the largest request that is known to fit.
+    rooms: Mutex<HashMap<String, u64>>,
 }
 
 impl Network {
@@ -48,6 +50,7 @@ impl Network {
             client: OnceCell::new(),
             quirks: Mutex::default(),
             paces: Mutex::default(),
+            rooms: Mutex::default(),
         }))
     }
 
@@ -91,6 +94,20 @@ impl Network {
     /// The model takes no files.
     pub(super) fn files_refused(&self, profile: &Profile) {
         self.quirks().entry(target(profile)).or_default().files_in_words = true;
+    }
+
+    /// The estimated tokens that a request to this model may have, if it has refused a longer one.
+    pub(super) fn room(&self, profile: &Profile) -> Option<u64> {
+        self.rooms().get(&target(profile)).copied()
+    }
+
+    /// The model has refused a request as too long, and has accepted one of this number of estimated tokens.
+    pub(super) fn learn_room(&self, profile: &Profile, accepted: u64) {
+        self.rooms().insert(target(profile), accepted);
+    }
+
+    fn rooms(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.0.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The pace of all requests with this profile.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::Notes;
 use super::call_ids::make_unique;
-use super::too_long::{again, shorter};
+use super::too_long::{again, beside_messages, shorter, tokens as tokens_of, within};
 use super::tools::Calling;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
 use crate::model::{
@@ -261,13 +261,31 @@ impl Dialogue {
             tools: Arc::clone(specs),
             made: Arc::default(),
         };
-        let mut asked = self.answer(query(&messages), live_output, progress).await;
         let recent = self.window.as_ref().map_or(1, |window| window.min_recent_turns());
-        if let Some(shorter) = shorter(&messages, task.as_ref(), recent, fitted.dropped, &mut asked) {
+        let beside = beside_messages(system.as_deref(), specs);
+        let mut dropped = fitted.dropped;
+        if let Some(room) = self.model.room()
+            && let Some(shorter) = within(
+                room.saturating_sub(beside),
+                &messages,
+                task.as_ref(),
+                recent,
+                dropped.as_ref(),
+            )
+        {
+            progress.change(|exchange| exchange.noted(DROPPED, shorter.note.clone()));
+            messages = shorter.messages;
+            dropped = Some(shorter.note);
+        }
+        let mut asked = self.answer(query(&messages), live_output, progress).await;
+        if let Some((shorter, warning)) = shorter(&messages, task.as_ref(), recent, dropped.as_ref(), &mut asked) {
             progress.change(|exchange| exchange.noted(DROPPED, shorter.note));
-            progress.warn(shorter.warning);
+            progress.warn(warning);
             messages = shorter.messages;
             asked = again(asked, self.answer(query(&messages), live_output, progress).await);
+            if asked.result.is_ok() {
+                self.model.learn_room(beside + tokens_of(&messages));
+            }
         }
         let mut conversed = progress.lock();
         for warning in asked.warnings {
