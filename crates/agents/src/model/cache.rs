@@ -22,7 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::entry::{Entry, Problem, asked, differences};
-use super::{BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnText, Provider, schema_in_words, tool_files};
+use super::{
+    BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece, schema_in_words, tool_files,
+};
 use ensemble_language::data::digest;
 use ensemble_language::ensemble::SIMULATED;
 
@@ -103,13 +105,16 @@ impl Cached {
         }
     }
 
-    async fn answer(&self, request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
+    async fn answer(&self, request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
         let mut warnings = Vec::new();
         let found = self.find(&request, &mut warnings);
         let place = match (found, self.without_refused(&request)) {
             (Found::Reply(path, reply), _) | (Found::Nothing(_), Some((path, reply))) => {
                 self.used().insert(path);
-                on_text(&reply.text);
+                if let Some(reasoning) = &reply.reasoning {
+                    on_piece(ReplyPiece::Reasoning(&reasoning.to_text()));
+                }
+                on_piece(ReplyPiece::Text(&reply.text));
                 return Ok(ModelReply {
                     cached: true,
                     warnings,
@@ -123,7 +128,7 @@ impl Cached {
             (Found::Nothing(place), None) => place,
         };
         let entry = (asked(&request), request.request_number);
-        let mut reply = self.inner.complete(request, on_text).await?;
+        let mut reply = self.inner.complete(request, on_piece).await?;
         let entry = Entry::new(entry.0, entry.1, &reply);
         match entry.write(&place) {
             Ok(()) => drop(self.used().insert(place)),
@@ -247,9 +252,9 @@ impl Provider for Cached {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        on_text: &'a OnText<'a>,
+        on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.answer(request, on_text))
+        Box::pin(self.answer(request, on_piece))
     }
 
     fn is_paced(&self) -> bool {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     LoadScript, ModelError, ModelErrorKind, ModelReply, ModelRequest, Network, ProfileError, Profiles, Provider,
-    Remote, Resolved, Simulator, ToolSpec, key_variable,
+    Remote, ReplyPiece, Resolved, Simulator, ToolSpec, key_variable,
     paced::Paced,
     profiles::{Link, exists},
     schema_in_words, source_of_reasoning, tool_files,
@@ -458,11 +458,11 @@ async fn once(
     request: ModelRequest,
     replies: &ReplyForwarder<'_>,
 ) -> Result<ModelReply, ModelError> {
-    let on_text = |text: &str| replies.text(text);
+    let on_piece = |piece: ReplyPiece<'_>| replies.forward(piece);
     let Some(limit) = link.profile.timeout.filter(|_| !provider.is_paced()) else {
-        return provider.complete(request, &on_text).await;
+        return provider.complete(request, &on_piece).await;
     };
-    let timed = tokio::time::timeout(limit, provider.complete(request, &on_text)).await;
+    let timed = tokio::time::timeout(limit, provider.complete(request, &on_piece)).await;
     timed.unwrap_or_else(|_| {
         let seconds = limit.as_secs_f64();
         Err(ModelError::passing(format!("no reply within {seconds} s")))
@@ -474,6 +474,7 @@ struct ReplyForwarder<'a> {
     source: &'a ExecutionRef,
     live_output: &'a dyn LiveOutput,
     was_heard: AtomicBool,
+    has_reasoned: AtomicBool,
 }
 
 impl<'a> ReplyForwarder<'a> {
@@ -482,18 +483,23 @@ impl<'a> ReplyForwarder<'a> {
             source,
             live_output,
             was_heard: AtomicBool::new(false),
+            has_reasoned: AtomicBool::new(false),
         }
     }
 
-    fn text(&self, text: &str) {
-        self.was_heard.store(true, Ordering::Relaxed);
-        self.live_output.receive(self.source, LiveUpdate::Text(text));
+    fn forward(&self, piece: ReplyPiece<'_>) {
+        let (flag, update) = match piece {
+            ReplyPiece::Text(text) => (&self.was_heard, LiveUpdate::Text(text)),
+            ReplyPiece::Reasoning(text) => (&self.has_reasoned, LiveUpdate::Reasoning(text)),
+        };
+        flag.store(true, Ordering::Relaxed);
+        self.live_output.receive(self.source, update);
     }
 
     /// Marks the reply so far as void; returns whether any text was forwarded.
     fn restart(&self) -> bool {
         let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
-        if was_heard {
+        if self.has_reasoned.swap(false, Ordering::Relaxed) || was_heard {
             self.live_output.receive(self.source, LiveUpdate::Restarted);
         }
         was_heard

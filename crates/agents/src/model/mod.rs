@@ -35,17 +35,26 @@ use ensemble_language::ensemble::Profile;
 /// A future that can be stored.
 pub use ensemble_core::runner::BoxFuture;
 
-/// A callback that receives each piece of the text of a reply when it arrives.
-pub type OnText<'a> = dyn Fn(&str) + Send + Sync + 'a;
+/// A piece of a reply that is still arriving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyPiece<'a> {
+    /// The next part of the text.
+    Text(&'a str),
+    /// The next part of what the model thinks before its reply.
+    Reasoning(&'a str),
+}
+
+/// A callback that receives each piece of a reply when it arrives.
+pub type OnPiece<'a> = dyn Fn(ReplyPiece<'_>) + Send + Sync + 'a;
 
 /// A provider, which answers requests. There is one for each profile.
 pub trait Provider: Send + Sync {
-    /// Answers one request. If the provider streams, `on_text` receives each piece of the text when it arrives; the
-    /// reply still has the whole text. The caller enforces time limits by dropping the future.
+    /// Answers one request. If the provider streams, `on_piece` receives each piece of the text and of the reasoning when
+    /// it arrives; the reply still has the whole text. The caller enforces time limits by dropping the future.
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        on_text: &'a OnText<'a>,
+        on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
 
     /// Does it keep the rate limit and the time limit of its profile itself?

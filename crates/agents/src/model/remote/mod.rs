@@ -47,8 +47,8 @@ use self::frames::{Frames, Framing};
 use self::reply_error::ReplyError;
 use super::quirks::Quirks;
 use super::{
-    BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider, schema_in_words, source_of_reasoning,
-    tool_files,
+    BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnPiece, Provider, ReplyPiece, schema_in_words,
+    source_of_reasoning, tool_files,
 };
 use ensemble_core::thread::Attachment;
 use ensemble_language::ensemble::{self, Profile};
@@ -181,7 +181,7 @@ impl Remote {
         }
     }
 
-    async fn ask(&self, mut request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
+    async fn ask(&self, mut request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
         let dialect = dialect_of(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
         if let Some(schema) = &request.output_schema
@@ -217,9 +217,9 @@ impl Remote {
             let start = beginning(&mut response).await;
             return Err(target.unexpected_content_type(&content_type, &start));
         };
-        let filter = SecretFilter::new(&endpoint.credentials, on_text);
-        let on_text = |piece: &str| filter.push(piece);
-        let mut reply = Assembly::new(&on_text);
+        let filter = SecretFilter::new(&endpoint.credentials, on_piece);
+        let on_piece = |piece: ReplyPiece<'_>| filter.push(piece);
+        let mut reply = Assembly::new(&on_piece);
         let read = read(response, framing, dialect, silence(&profile), &mut reply).await;
         filter.end();
         let reply = read.and_then(|()| reply.finish(request_number));
@@ -236,9 +236,9 @@ impl Provider for Remote {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        on_text: &'a OnText<'a>,
+        on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.ask(request, on_text))
+        Box::pin(self.ask(request, on_piece))
     }
 }
 
