@@ -40,6 +40,7 @@ mod program {
     mod model_requests;
     mod models;
     mod parts;
+    mod private_files;
     mod providers;
     mod runs;
     mod scripts;
