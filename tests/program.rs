@@ -44,6 +44,7 @@ mod program {
     mod runs;
     mod scripts;
     mod showing;
+    mod shown_safely;
     mod side_by_side;
     mod started_in;
     mod stories;

@@ -11,6 +11,7 @@ use super::streams::Streams;
 use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionRequest, visible};
 use ensemble_core::runner::BoxFuture;
 use ensemble_reports::report::ConsoleWriter;
+use ensemble_reports::report::door::{Door, Ink};
 
 /// How often a request for permission is repeated after an answer that is not one of the choices.
 const ASKED_AT_MOST: usize = 3;
@@ -28,7 +29,10 @@ const CHOICES_UNSEEN: [&str; 2] = ["view all of the arguments", "no"];
 const RESET: &str = "\u{1b}[0m\u{1b}(B\r";
 
 /// The style of a request for permission, which stands at the left margin; output of others is indented.
-const ASKING: Style = AnsiColor::Yellow.on_default().bold().invert();
+const ASKING: Ink = Ink::of(AnsiColor::Yellow.on_default().bold().invert());
+
+/// The same where no colours are wanted.
+const ASKING_WITHOUT_COLOUR: Ink = Ink::of(Style::new().invert());
 
 /// The prompt of an answer.
 const ANSWER: Prompt = Prompt {
@@ -65,21 +69,24 @@ impl TerminalOperator {
 
     /// Begins a line of its own, which nothing that was shown before can change.
     fn reset(&self) {
-        let mut err = self.streams.err_unchanged();
-        let _ = err.write_all(RESET.as_bytes()).and_then(|()| err.flush());
+        self.streams.steer_err(RESET);
     }
 
-    fn show(&self, agent: &str, prompt: &str, choices: &[&str], default: Option<&str>) {
+    /// Shows a question. Only its first row begins at the left margin.
+    fn show(&self, mut err: Door, agent: &str, prompt: &str, choices: &[&str], default: Option<&str>) {
         let width = self.streams.err_width();
-        let asks = format!("{agent} asks: {}", prompt.trim_end());
-        let mut text = format!("\n{}", width.block(&asks, 0));
+        let (first, others) = prompt.trim_end().split_once('\n').unwrap_or((prompt.trim_end(), ""));
+        let mut text = format!(
+            "\n{}",
+            width.sentences(&format!("{agent} asks: {}\n", first.trim_end()))
+        );
+        text.push_str(&width.block(others, 2));
         for (at, choice) in (1..).zip(choices) {
-            text.push_str(&width.sentences(&format!("  {at}  {choice}\n")));
+            text.push_str(&width.sentences(&format!("  {at}  {}\n", visible(choice))));
         }
         if let Some(default) = default {
-            text.push_str(&format!("  (Enter: {default})\n"));
+            text.push_str(&format!("  (Enter: {})\n", visible(default)));
         }
-        let mut err = self.streams.err();
         // If the terminal cannot be written to, reading fails too and reports the end of the input.
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
@@ -92,7 +99,8 @@ impl TerminalOperator {
             None => asked.question.prompt.clone(),
         };
         let choices: Vec<&str> = asked.question.choices.iter().map(String::as_str).collect();
-        self.show(&asked.agent, &prompt, &choices, asked.default.as_deref());
+        let err = self.streams.err();
+        self.show(err, &visible(&asked.agent), &prompt, &choices, asked.default.as_deref());
         let line = async { self.lines.next(ANSWER).await.map_or(Answer::Nobody, Answer::Text) };
         match asked.timeout {
             None => line.await,
@@ -117,8 +125,12 @@ impl TerminalOperator {
                     &CHOICES[..],
                 )
             };
-            let agent = format!("{ASKING}permission{ASKING:#} {}", visible(&requested.agent));
-            self.show(&agent, &prompt, choices, None);
+            let asking = match self.streams.colors_on_stderr() {
+                true => ASKING,
+                false => ASKING_WITHOUT_COLOUR,
+            };
+            let agent = format!("{asking}permission{asking:#} {}", visible(&requested.agent));
+            self.show(self.streams.err_styled(), &agent, &prompt, choices, None);
             let Some(line) = self.lines.next(PERMISSION).await else {
                 return Decision::Nobody;
             };

@@ -39,7 +39,7 @@ pub(super) async fn show(
             return Err(CliError::usage(message));
         }
     };
-    surroundings.print(&text);
+    surroundings.print_as(form, &text);
     Ok(exit::SUCCESS)
 }
 

@@ -6,6 +6,8 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::door::{Speller, spelt};
+
 /// The maximum line length, even on a wider terminal: long lines are hard to read.
 const MOST_COLUMNS: usize = 80;
 
@@ -31,6 +33,7 @@ impl LineWidth {
 
     /// Our own lines, which may begin with blanks; the later rows of a line are indented by two more columns.
     pub fn sentences(self, text: &str) -> String {
+        let text = &spelt(text);
         if self.0.is_none() {
             return text.to_owned();
         }
@@ -47,6 +50,7 @@ impl LineWidth {
 
     /// A whole text from elsewhere; every line is indented by this number of columns and ends with a line break.
     pub fn block(self, text: &str, indent: usize) -> String {
+        let text = &spelt(text);
         if self.0.is_none() {
             let line = |line: &str| format!("{:indent$}{line}\n", "");
             return text.lines().map(line).collect();
@@ -91,6 +95,7 @@ pub(super) struct Wrapper {
     word: String,
     /// The marks that opened the current code block.
     fence: Option<String>,
+    speller: Speller,
 }
 
 impl Wrapper {
@@ -105,11 +110,13 @@ impl Wrapper {
             blanks: String::new(),
             word: String::new(),
             fence: None,
+            speller: Speller::default(),
         }
     }
 
     /// Adds a piece of the text, and writes all complete words.
     pub(super) fn push(&mut self, text: &str, out: &mut String) {
+        let text = &self.speller.spell(text);
         if self.width.0.is_none() {
             for line in text.split_inclusive('\n') {
                 self.write(line.trim_end_matches('\n'), out);
@@ -266,6 +273,22 @@ fn may_part(word: &str, next: char) -> bool {
     let opens = "（［｛「『【〈《〔";
     let joins = last == '\u{200d}' || next.width() == Some(0) || closes.contains(next) || opens.contains(last);
     (is_wide(last) || is_wide(next)) && !joins
+}
+
+/// A text of several lines inside a line of our own: no other line begins at the left margin.
+pub fn hanging(text: &str) -> String {
+    let text = spelt(text);
+    let mut lines = text.trim_end().split('\n');
+    let mut hanging = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        let indent = if line.is_empty() || line.starts_with(' ') {
+            ""
+        } else {
+            "  "
+        };
+        hanging.push_str(&format!("\n{indent}{line}"));
+    }
+    hanging
 }
 
 /// The columns of a word on a terminal; colours need none.

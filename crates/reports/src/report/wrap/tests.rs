@@ -1,3 +1,4 @@
+use super::super::format::DIM;
 use super::*;
 
 fn narrow(columns: u16) -> LineWidth {
@@ -54,8 +55,8 @@ fn texts_are_broken_between_words_and_what_is_preformatted_is_not() {
         ),
         // Nor do colours.
         (
-            "\u{1b}[2mkey:\u{1b}[0m one two three four",
-            "  \u{1b}[2mkey:\u{1b}[0m one two three\n    four\n",
+            &format!("{DIM}key:{DIM:#} one two three four"),
+            &format!("  {DIM}key:{DIM:#} one two three\n    four\n"),
         ),
     ];
     for (text, expected) in table {
