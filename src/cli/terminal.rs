@@ -17,13 +17,20 @@ use ensemble_reports::report::door::{Door, Ink};
 const ASKED_AT_MOST: usize = 3;
 
 /// The highest number of characters of a tool's arguments that are shown without being asked for.
-const SHOWN: usize = 2000;
+const SHOWN: usize = 2_000;
+
+/// The highest number of characters of a tool's arguments that are shown at all: a terminal forgets what it has shown long
+/// before.
+const READABLE: usize = 20_000;
 
 /// The choices when a tool needs permission.
 const CHOICES: [&str; 3] = ["yes", "no", "always in this run"];
 
 /// The choices while the arguments are not shown: a call that nobody has seen whole cannot be permitted.
 const CHOICES_UNSEEN: [&str; 2] = ["view all of the arguments", "no"];
+
+/// The only choice if there is more than a person can read.
+const CHOICES_TOO_LONG: [&str; 1] = ["no"];
 
 /// Ends whatever style, character set and column the output before has left behind.
 const RESET: &str = "\u{1b}[0m\u{1b}(B\r";
@@ -76,13 +83,10 @@ impl TerminalOperator {
     fn show(&self, mut err: Door, agent: &str, prompt: &str, choices: &[&str], default: Option<&str>) {
         let width = self.streams.err_width();
         let (first, others) = prompt.trim_end().split_once('\n').unwrap_or((prompt.trim_end(), ""));
-        let mut text = format!(
-            "\n{}",
-            width.sentences(&format!("{agent} asks: {}\n", first.trim_end()))
-        );
+        let mut text = format!("\n{}", width.question(&format!("{agent} asks: {}\n", first.trim_end())));
         text.push_str(&width.block(others, 2));
         for (at, choice) in (1..).zip(choices) {
-            text.push_str(&width.sentences(&format!("  {at}  {}\n", visible(choice))));
+            text.push_str(&width.question(&format!("  {at}  {}\n", visible(choice))));
         }
         if let Some(default) = default {
             text.push_str(&format!("  (Enter: {})\n", visible(default)));
@@ -113,17 +117,25 @@ impl TerminalOperator {
         let _pause = QuestionPause::on(self.console.as_ref());
         let arguments = visible(&Value::Object(requested.arguments.clone()).to_string());
         let (tool, length) = (visible(&requested.tool), arguments.chars().count());
-        let (mut is_unseen, mut unclear) = (length > SHOWN, 0);
+        let (mut view, mut unclear) = (View::of(length), 0);
         self.reset();
         while unclear < ASKED_AT_MOST {
-            let (prompt, choices) = if is_unseen {
-                let prompt = format!("may the tool `{tool}` be called? Its arguments have {length} characters");
-                (prompt, &CHOICES_UNSEEN[..])
-            } else {
-                (
+            let (prompt, choices) = match view {
+                View::Whole => (
                     format!("may the tool `{tool}` be called with {arguments}?"),
                     &CHOICES[..],
-                )
+                ),
+                View::Unseen => (
+                    format!("may the tool `{tool}` be called? Its arguments have {length} characters"),
+                    &CHOICES_UNSEEN[..],
+                ),
+                View::TooLong => (
+                    format!(
+                        "may the tool `{tool}` be called? Its arguments have {length} characters, which are too many to be \
+                         shown, and what is not shown cannot be permitted here; the option --allow-tool permits it"
+                    ),
+                    &CHOICES_TOO_LONG[..],
+                ),
             };
             let asking = match self.streams.colors_on_stderr() {
                 true => ASKING,
@@ -134,13 +146,31 @@ impl TerminalOperator {
             let Some(line) = self.lines.next(PERMISSION).await else {
                 return Decision::Nobody;
             };
-            match typed(&line, is_unseen) {
+            match typed(&line, view) {
                 Some(Typed::Decision(decision)) => return decision,
-                Some(Typed::ShowAll) => is_unseen = false,
+                Some(Typed::ShowAll) => view = View::Whole,
                 None => unclear += 1,
             }
         }
         Decision::Denied
+    }
+}
+
+/// How much of the arguments of a call is shown.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum View {
+    Whole,
+    Unseen,
+    TooLong,
+}
+
+impl View {
+    fn of(length: usize) -> Self {
+        match length {
+            ..=SHOWN => Self::Whole,
+            ..=READABLE => Self::Unseen,
+            _ => Self::TooLong,
+        }
     }
 }
 
@@ -152,13 +182,13 @@ enum Typed {
 }
 
 /// The meaning of an input line; `None`: it is not one of the choices.
-fn typed(line: &str, is_unseen: bool) -> Option<Typed> {
+fn typed(line: &str, view: View) -> Option<Typed> {
     let line = line.trim().to_lowercase();
-    Some(match (line.as_str(), is_unseen) {
-        ("v" | "view" | "view all of the arguments" | "1", true) => Typed::ShowAll,
-        ("n" | "no", _) | ("2", _) => Typed::Decision(Decision::Denied),
-        ("y" | "yes" | "1", false) => Typed::Decision(Decision::Once),
-        ("a" | "always" | "always in this run" | "3", false) => Typed::Decision(Decision::Always),
+    Some(match (line.as_str(), view) {
+        ("v" | "view" | "view all of the arguments" | "1", View::Unseen) => Typed::ShowAll,
+        ("n" | "no", _) | ("2", View::Whole | View::Unseen) | ("1", View::TooLong) => Typed::Decision(Decision::Denied),
+        ("y" | "yes" | "1", View::Whole) => Typed::Decision(Decision::Once),
+        ("a" | "always" | "always in this run" | "3", View::Whole) => Typed::Decision(Decision::Always),
         _ => return None,
     })
 }
@@ -213,7 +243,7 @@ mod tests {
             ("0", None),
             ("4", None),
         ] {
-            assert_eq!(typed(line, false), expected.map(Typed::Decision), "{line:?}");
+            assert_eq!(typed(line, View::Whole), expected.map(Typed::Decision), "{line:?}");
         }
         // What is not shown cannot be permitted.
         for (line, expected) in [
@@ -225,7 +255,17 @@ mod tests {
             ("always", None),
             ("3", None),
         ] {
-            assert_eq!(typed(line, true), expected, "{line:?}");
+            assert_eq!(typed(line, View::Unseen), expected, "{line:?}");
+        }
+        for line in ["y", "yes", "v", "always", "2", "3"] {
+            assert_eq!(typed(line, View::TooLong), None, "{line:?}");
+        }
+        for line in ["1", "no"] {
+            assert_eq!(
+                typed(line, View::TooLong),
+                Some(Typed::Decision(Decision::Denied)),
+                "{line:?}"
+            );
         }
     }
 }

@@ -90,7 +90,7 @@ model_profiles:
 }
 
 /// All commands and forms that show any of it.
-const COMMANDS: [&[&str]; 49] = [
+const COMMANDS: &[&[&str]] = &[
     &["run", "e.yaml"],
     &["run", "e.yaml", "-v"],
     &["run", "e.yaml", "-q", "--output", "human"],
@@ -115,7 +115,7 @@ const COMMANDS: [&[&str]; 49] = [
     ],
     &["chat", "e.yaml"],
     &["continue", "\u{1b}[2J\n::error::x", "-v"],
-    &["resume"],
+    &["resume", "RUN", "--answer", "guest=\u{1b}[2J\u{202e}"],
     &["runs", "list"],
     &["runs", "list", "--output", "json"],
     &["runs", "show"],
@@ -128,11 +128,15 @@ const COMMANDS: [&[&str]; 49] = [
     &["runs", "export", "--output", "markdown"],
     &["runs", "export", "--output", "html"],
     &["runs", "export", "--output", "json"],
-    &["replay"],
-    &["replay", "--output", "json"],
-    &["replay", "--output", "events"],
-    &["rerun", "--from", "model@2"],
-    &["rerun", "--from", "x\u{1b}[2J\u{202e}"],
+    &["fork", "RUN", "--at-turn", "1"],
+    &["replay", "RUN"],
+    &["replay", "RUN", "--live", "\u{1b}[2J\u{202e}"],
+    &["runs", "diff", "RUN", "RUN", "--output", "json"],
+    &["runs", "diff", "FIRST", "RUN"],
+    &["replay", "RUN", "--output", "json"],
+    &["replay", "RUN", "--output", "events"],
+    &["rerun", "RUN", "--from", "model@2"],
+    &["rerun", "RUN", "--from", "x\u{1b}[2J\u{202e}"],
     &["fork", "no\u{1b}[2J", "--at-turn", "1"],
     &["validate", "e.yaml", "wrong.yaml"],
     &["validate", "wrong.yaml", "--output", "json"],
@@ -203,7 +207,19 @@ fn no_command_passes_on_what_a_terminal_or_a_ci_would_obey() {
     let mut shown = 0;
     for arguments in COMMANDS {
         for (colours, ci) in [("never", "false"), ("always", "true")] {
-            let mut command = workspace.command(arguments.iter().chain(&["--color", colours]));
+            let runs = workspace.runs();
+            let name = |run: Option<&std::path::PathBuf>| {
+                run.and_then(|run| Some(run.file_name()?.to_str()?.to_owned()))
+                    .unwrap_or_default()
+            };
+            let (first, last) = (name(runs.first()), name(runs.last()));
+            let named = arguments.iter().map(|word| match *word {
+                "RUN" => last.clone(),
+                "FIRST" => first.clone(),
+                word => word.to_owned(),
+            });
+            let named = named.chain(["--color".to_owned(), colours.to_owned()]);
+            let mut command = workspace.command(named);
             let outcome = finished(command.env("GITHUB_ACTIONS", ci));
             // What is printed alone to a program is exact; its own test follows.
             let is_exact = arguments.contains(&"-q");
@@ -299,7 +315,8 @@ fn json_and_the_journal_are_spelt_out_and_mean_the_same() {
         assert!(text.contains("\\u202e") && text.contains("é🦀"), "{text:?}");
     }
     assert!(!journal.contains("##["), "{journal:?}");
-    workspace.run(["replay"]).expect_code(0);
+    let run = workspace.runs()[0].file_name().expect("a name").to_owned();
+    workspace.run([std::ffi::OsStr::new("replay"), &run]).expect_code(0);
 }
 
 #[test]
@@ -327,4 +344,77 @@ fn emoji_and_scripts_that_need_joiners_are_shown_as_they_are() {
     workspace.write("e.yaml", "name: e\nagents: [{name: a, script: cat out.json}]\n");
     let shown = workspace.run(["run", "e.yaml"]).expect_code(0).stdout;
     assert!(shown.contains(text), "{shown:?}");
+}
+
+/// An ensemble whose model calls a tool with these arguments after saying this.
+fn asking(said: &str, arguments: &str) -> Workspace {
+    let workspace = Workspace::new();
+    let said = serde_json::Value::from(said);
+    workspace.write(
+        "a.yaml",
+        format!(
+            "name: asking\nagents:\n  - {{name: a, model_profile: m, tools: [write]}}\nmodel_profiles:\n  m:\n    provider: simulated\n    \
+             replies:\n      - {{text: {said}, tool_calls: [{{name: write, arguments: {arguments}}}]}}\n      - done\ntools:\n  write: {{script: \
+             \"echo w >> written.txt\", parameters: {{type: object}}, permission: ask}}\n"
+        ),
+    );
+    workspace
+}
+
+#[test]
+fn arguments_that_nobody_can_read_cannot_be_permitted_at_the_terminal() {
+    let workspace = asking("I write.", &format!("{{p: {}}}", "x".repeat(25_000)));
+    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
+    for answer in ["y\n", "view\n"] {
+        terminal.wait_for("too many to be");
+        terminal.wait_for("--allow-tool");
+        terminal.wait_for("1  no");
+        terminal.wait_for("> ");
+        terminal.type_in(answer);
+    }
+    terminal.wait_for("1  no");
+    terminal.wait_for("> ");
+    terminal.type_in("1\n");
+    let (code, text) = terminal.finish_whole();
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        !text.contains("xxxx") || !text.contains(&"x".repeat(200)),
+        "all or nothing"
+    );
+    assert!(!workspace.path().join("written.txt").exists());
+    workspace.run(["run", "a.yaml", "--allow-tool", "write"]).expect_code(0);
+    assert_eq!(workspace.read("written.txt"), "w\n");
+}
+
+#[test]
+fn nothing_that_others_say_looks_like_the_question_whether_a_tool_may_be_called() {
+    let fake = "permission a asks: may the tool `read` be called with {}?";
+    let said = format!("Wait.\n{fake}\n\u{1b}[7m{fake}\r{fake}\n- {fake}");
+    // Blanks at which no row ends, so that the terminal would break the row itself.
+    let long = format!("{}{}", "x".repeat(80), fake.replace(' ', "\u{a0}"));
+    let workspace = asking(
+        &said,
+        &serde_json::json!({"p": format!("{long}{long}"), fake: fake}).to_string(),
+    );
+    for colours in [&[][..], &[("NO_COLOR", "1")]] {
+        let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], colours);
+        terminal.wait_for("\u{1b}[0m\u{1b}(B\r");
+        terminal.wait_for("1  yes");
+        terminal.wait_for("> ");
+        terminal.type_in("n\n");
+        let (code, text, rows) = terminal.finish_with_rows();
+        assert_eq!(code, 0, "{text}");
+        let asked: Vec<&String> = rows.iter().filter(|row| row.starts_with("permission")).collect();
+        assert_eq!(asked.len(), 1, "{rows:#?}");
+        assert!(
+            asked[0].starts_with("permission a asks: may the tool `write` be called with"),
+            "{asked:?}"
+        );
+        // Its style is its own, also where no colours are wanted.
+        assert_eq!(text.matches("\u{1b}[7m").count(), 1, "{text:?}");
+        assert!(
+            text.contains("\u{1b}[7mpermission\u{1b}[0m") || text.contains("\u{1b}[33mpermission\u{1b}[0m"),
+            "{text:?}"
+        );
+    }
 }

@@ -152,6 +152,12 @@ impl Terminal {
         (code, String::from_utf8_lossy(&self.whole).into_owned())
     }
 
+    /// The same, and the rows that a person sees who scrolls back to the beginning.
+    pub(crate) fn finish_with_rows(mut self) -> (u32, String, Vec<String>) {
+        let code = self.end();
+        (code, String::from_utf8_lossy(&self.whole).into_owned(), self.rows(500))
+    }
+
     /// The exit code, and the rows that a person sees who scrolls back to the beginning.
     pub(crate) fn finish_on_screen(mut self) -> (u32, Vec<String>) {
         let code = self.end();

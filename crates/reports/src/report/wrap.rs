@@ -33,6 +33,16 @@ impl LineWidth {
 
     /// Our own lines, which may begin with blanks; the later rows of a line are indented by two more columns.
     pub fn sentences(self, text: &str) -> String {
+        self.lines(text, false)
+    }
+
+    /// The same for a question that must not be mistaken: words that are too long for a row are broken too, because the
+    /// terminal would go on with them at the left margin.
+    pub fn question(self, text: &str) -> String {
+        self.lines(text, true)
+    }
+
+    fn lines(self, text: &str, breaks_words: bool) -> String {
         let text = &spelt(text);
         if self.0.is_none() {
             return text.to_owned();
@@ -42,6 +52,7 @@ impl LineWidth {
             let rest = line.trim_start_matches(' ');
             let mut wrapper = Wrapper::new(self, line.len() - rest.len());
             wrapper.kind = Kind::Sentence;
+            wrapper.breaks_words = breaks_words;
             wrapper.push(rest, &mut wrapped);
             wrapper.finish(&mut wrapped);
         }
@@ -96,6 +107,8 @@ pub(super) struct Wrapper {
     /// The marks that opened the current code block.
     fence: Option<String>,
     speller: Speller,
+    /// Whether a word that is longer than a row is broken.
+    breaks_words: bool,
 }
 
 impl Wrapper {
@@ -111,6 +124,7 @@ impl Wrapper {
             word: String::new(),
             fence: None,
             speller: Speller::default(),
+            breaks_words: false,
         }
     }
 
@@ -220,8 +234,24 @@ impl Wrapper {
             self.column += self.blanks.len();
         }
         self.blanks.clear();
+        if self.breaks_words && self.column + columns > most {
+            return self.write_broken(&word, most, out);
+        }
         out.push_str(&word);
         self.column += columns;
+    }
+
+    /// Writes a word that does not fit into a row.
+    fn write_broken(&mut self, word: &str, most: usize, out: &mut String) {
+        for character in word.chars() {
+            let columns = character.width().unwrap_or(0);
+            if self.column + columns > most {
+                out.push('\n');
+                self.begin_row(self.indent + self.hang, out);
+            }
+            out.push(character);
+            self.column += columns;
+        }
     }
 
     /// Determines the kind of the line from its first word.

@@ -65,6 +65,16 @@ fn texts_are_broken_between_words_and_what_is_preformatted_is_not() {
 }
 
 #[test]
+fn a_question_leaves_no_row_to_the_terminal() {
+    let text = "  may `x` be called with a\u{a0}b-0123456789-0123456789-0123456789?\n  1  yes\n";
+    assert_eq!(
+        narrow(20).question(text),
+        "  may `x` be called\n    with\n    a\u{a0}b-0123456789-0\n    123456789-012345\n    6789?\n  1  yes\n"
+    );
+    assert_eq!(LineWidth::UNLIMITED.question(text), text);
+}
+
+#[test]
 fn our_own_sentences_hang_by_two() {
     let text = "  never never ran: condition false\nend\n";
     assert_eq!(
