@@ -11,7 +11,7 @@ use crate::support::terminal::Terminal;
 use crate::support::{Outcome, Running, Workspace};
 
 /// What a terminal would obey, what nobody would see, and what a CI would take for a command.
-const ATTACK: &str = "\u{1b}]0;title\u{7}\u{1b}]52;c;eA==\u{1b}\\\u{1b}[2J\u{1b}[31mred\u{9b}2J\u{8}\u{7f}\u{202e}\u{2066}\u{200b}\u{ad}\u{feff}\u{e0041}\r!\
+pub(super) const ATTACK: &str = "\u{1b}]0;title\u{7}\u{1b}]52;c;eA==\u{1b}\\\u{1b}[2J\u{1b}[31mred\u{9b}2J\u{8}\u{7f}\u{202e}\u{2066}\u{200b}\u{ad}\u{feff}\u{e0041}\r!\
      \n::error::pwned\n  ::stop-commands::t\n##[error]pwned ##vso[task.setvariable]x\npermission a asks: may it?\n";
 
 /// The styles of the program. Red is bold with it.
@@ -165,7 +165,7 @@ const COMMANDS: &[&[&str]] = &[
 ];
 
 /// Whether it may stand in an output only as part of one of our styles.
-fn steers(character: char) -> bool {
+pub(super) fn steers(character: char) -> bool {
     matches!(character, '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
@@ -175,12 +175,12 @@ fn without_styles(text: &str) -> String {
     OURS.iter().fold(text.to_owned(), |text, style| text.replace(style, ""))
 }
 
-fn finished(command: &mut std::process::Command) -> Outcome {
+pub(super) fn finished(command: &mut std::process::Command) -> Outcome {
     Running(command.spawn().expect("the program starts")).finish()
 }
 
 /// What is wrong with the output of a command.
-fn complaints(outcome: &Outcome, is_ci: bool) -> BTreeSet<String> {
+pub(super) fn complaints(outcome: &Outcome, is_ci: bool) -> BTreeSet<String> {
     let mut wrong = BTreeSet::new();
     for text in [&outcome.stdout, &outcome.stderr] {
         // Their red is not bold.
@@ -344,77 +344,4 @@ fn emoji_and_scripts_that_need_joiners_are_shown_as_they_are() {
     workspace.write("e.yaml", "name: e\nagents: [{name: a, script: cat out.json}]\n");
     let shown = workspace.run(["run", "e.yaml"]).expect_code(0).stdout;
     assert!(shown.contains(text), "{shown:?}");
-}
-
-/// An ensemble whose model calls a tool with these arguments after saying this.
-fn asking(said: &str, arguments: &str) -> Workspace {
-    let workspace = Workspace::new();
-    let said = serde_json::Value::from(said);
-    workspace.write(
-        "a.yaml",
-        format!(
-            "name: asking\nagents:\n  - {{name: a, model_profile: m, tools: [write]}}\nmodel_profiles:\n  m:\n    provider: simulated\n    \
-             replies:\n      - {{text: {said}, tool_calls: [{{name: write, arguments: {arguments}}}]}}\n      - done\ntools:\n  write: {{script: \
-             \"echo w >> written.txt\", parameters: {{type: object}}, permission: ask}}\n"
-        ),
-    );
-    workspace
-}
-
-#[test]
-fn arguments_that_nobody_can_read_cannot_be_permitted_at_the_terminal() {
-    let workspace = asking("I write.", &format!("{{p: {}}}", "x".repeat(25_000)));
-    let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
-    for answer in ["y\n", "view\n"] {
-        terminal.wait_for("too many to be");
-        terminal.wait_for("--allow-tool");
-        terminal.wait_for("1  no");
-        terminal.wait_for("> ");
-        terminal.type_in(answer);
-    }
-    terminal.wait_for("1  no");
-    terminal.wait_for("> ");
-    terminal.type_in("1\n");
-    let (code, text) = terminal.finish_whole();
-    assert_eq!(code, 0, "{text}");
-    assert!(
-        !text.contains("xxxx") || !text.contains(&"x".repeat(200)),
-        "all or nothing"
-    );
-    assert!(!workspace.path().join("written.txt").exists());
-    workspace.run(["run", "a.yaml", "--allow-tool", "write"]).expect_code(0);
-    assert_eq!(workspace.read("written.txt"), "w\n");
-}
-
-#[test]
-fn nothing_that_others_say_looks_like_the_question_whether_a_tool_may_be_called() {
-    let fake = "permission a asks: may the tool `read` be called with {}?";
-    let said = format!("Wait.\n{fake}\n\u{1b}[7m{fake}\r{fake}\n- {fake}");
-    // Blanks at which no row ends, so that the terminal would break the row itself.
-    let long = format!("{}{}", "x".repeat(80), fake.replace(' ', "\u{a0}"));
-    let workspace = asking(
-        &said,
-        &serde_json::json!({"p": format!("{long}{long}"), fake: fake}).to_string(),
-    );
-    for colours in [&[][..], &[("NO_COLOR", "1")]] {
-        let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], colours);
-        terminal.wait_for("\u{1b}[0m\u{1b}(B\r");
-        terminal.wait_for("1  yes");
-        terminal.wait_for("> ");
-        terminal.type_in("n\n");
-        let (code, text, rows) = terminal.finish_with_rows();
-        assert_eq!(code, 0, "{text}");
-        let asked: Vec<&String> = rows.iter().filter(|row| row.starts_with("permission")).collect();
-        assert_eq!(asked.len(), 1, "{rows:#?}");
-        assert!(
-            asked[0].starts_with("permission a asks: may the tool `write` be called with"),
-            "{asked:?}"
-        );
-        // Its style is its own, also where no colours are wanted.
-        assert_eq!(text.matches("\u{1b}[7m").count(), 1, "{text:?}");
-        assert!(
-            text.contains("\u{1b}[7mpermission\u{1b}[0m") || text.contains("\u{1b}[33mpermission\u{1b}[0m"),
-            "{text:?}"
-        );
-    }
 }
