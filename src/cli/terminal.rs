@@ -166,10 +166,12 @@ enum View {
 
 impl View {
     fn of(length: usize) -> Self {
-        match length {
-            ..=SHOWN => Self::Whole,
-            ..=READABLE => Self::Unseen,
-            _ => Self::TooLong,
+        if length > READABLE {
+            Self::TooLong
+        } else if length > SHOWN {
+            Self::Unseen
+        } else {
+            Self::Whole
         }
     }
 }

@@ -345,3 +345,25 @@ fn emoji_and_scripts_that_need_joiners_are_shown_as_they_are() {
     let shown = workspace.run(["run", "e.yaml"]).expect_code(0).stdout;
     assert!(shown.contains(text), "{shown:?}");
 }
+
+#[test]
+fn at_a_terminal_no_error_about_the_command_line_or_a_file_steers_it() {
+    let workspace = attacked();
+    for arguments in [
+        &["run", "e.yaml", "--no\u{1b}[31mred\u{1b}]0;t\u{7}"][..],
+        &["\u{1b}[31mred\u{9b}2J\n::error::x"],
+        &["run", "no\u{1b}[31mred\u{202e}"],
+        &["validate", "wrong.yaml"],
+        &["validate", "f\u{1b}[31m\u{202e}\n::error::x.yaml", "-C", "."],
+        &["runs", "show", "\u{1b}[31mred"],
+    ] {
+        let (_, text) = Terminal::open(&workspace, arguments, &[]).finish_whole();
+        for theirs in ["\u{1b}]", "\u{1b}[31mred", "\u{9b}", "\u{202e}", "\u{200b}", "\u{7}"] {
+            assert!(!text.contains(theirs), "{arguments:?}: {theirs:?} in {text:?}");
+        }
+        assert!(
+            text.contains("\u{1b}[1m") || arguments[0] != "validate",
+            "colours of our own: {text:?}"
+        );
+    }
+}
