@@ -5,6 +5,7 @@ mod support;
 
 mod program {
     mod allowances;
+    mod asked_safely;
     mod at_the_terminal;
     mod bad_input;
     mod cache;
@@ -45,6 +46,8 @@ mod program {
     mod runs;
     mod scripts;
     mod showing;
+    mod shown_from_afar;
+    mod shown_safely;
     mod side_by_side;
     mod started_in;
     mod stories;

@@ -11,6 +11,7 @@ use crate::cli::picture::{of_ensemble, overlay};
 use crate::cli::surroundings::Surroundings;
 use ensemble_core::store::{Journal, RunStore};
 use ensemble_reports::report::RunResult;
+use ensemble_reports::report::door::passed;
 use ensemble_reports::report::graph::{Picture, mermaid, svg};
 use ensemble_reports::report::story::{Exported, html, markdown};
 use ensemble_reports::story::{Story, model_exchanges};
@@ -29,12 +30,12 @@ pub(super) async fn export(
     }
     let text = written(args.output, &recorded);
     let Some(path) = &args.to else {
-        surroundings.print(&text);
+        surroundings.print_as(args.output, &text);
         return Ok(exit::SUCCESS);
     };
     let path = surroundings.project.folder.join(path);
     let shown = surroundings.project.relative(&path);
-    write_private(&path, &text)
+    write_private(&path, &passed(&text, args.output.into()))
         .map_err(|error| CliError::usage(format!("cannot write {}: {error}", shown.display())))?;
     surroundings.print_err(&format!("wrote {}\n", shown.display()));
     Ok(exit::SUCCESS)

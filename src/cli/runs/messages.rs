@@ -41,7 +41,7 @@ pub(super) async fn show(
             return Err(CliError::usage(message));
         }
     };
-    surroundings.print(&text);
+    surroundings.print_as(form, &text);
     Ok(exit::SUCCESS)
 }
 

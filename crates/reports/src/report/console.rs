@@ -15,11 +15,12 @@ use std::time::Duration;
 
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall};
 
+use super::door::Door;
 use super::wrap::LineWidth;
 use activity::Activity;
 use spinner::Spinner;
 use streaming::StreamedReply;
-pub(super) use streaming::{call_line, is_long, result_line, visible_lines};
+pub(super) use streaming::{call_line, is_long, result_line};
 
 /// Writes a run to the two streams; clones share them.
 #[derive(Clone)]
@@ -41,8 +42,8 @@ pub struct ConsoleOptions {
 }
 
 struct ConsoleState {
-    out: Box<dyn Write + Send>,
-    err: Box<dyn Write + Send>,
+    out: Door,
+    err: Door,
     spinner: Spinner,
     activity: Activity,
     options: ConsoleOptions,
@@ -92,7 +93,7 @@ pub struct Shown {
 
 impl ConsoleWriter {
     /// Creates a writer for these two streams.
-    pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>, options: ConsoleOptions) -> Self {
+    pub fn new(out: Door, err: Door, options: ConsoleOptions) -> Self {
         let activity = Activity::default();
         Self(Arc::new(Mutex::new(ConsoleState {
             out,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value, json};
 
 use super::Reporter;
+use super::door::Door;
 use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::records::encode;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
@@ -16,13 +17,13 @@ use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
 pub struct Events(Arc<Mutex<Lines>>);
 
 struct Lines {
-    out: Box<dyn Write + Send>,
+    out: Door,
     line: Vec<u8>,
 }
 
 impl Events {
     /// Creates a reporter that prints to this stream.
-    pub fn new(out: Box<dyn Write + Send>) -> Self {
+    pub fn new(out: Door) -> Self {
         Self(Arc::new(Mutex::new(Lines { out, line: Vec::new() })))
     }
 

@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use anstyle::Style;
-
 use super::{ConsoleState, Shown};
+use crate::report::format::{DIM, NAME};
 use crate::report::wrap::Wrapper;
 use ensemble_core::thread::{ExecutionRef, LiveUpdate, ToolCall};
-
-const NAME: Style = Style::new().bold();
-const DIM: Style = Style::new().dimmed();
 
 /// The indent of every row of a reply.
 const INDENT: usize = 4;
@@ -98,7 +94,7 @@ impl ConsoleState {
             reply.is_text = false;
         }
         let mut shown = String::with_capacity(text.len() + INDENT);
-        reply.wrapper.push(&visible_lines(text), &mut shown);
+        reply.wrapper.push(text, &mut shown);
         self.write_out(&format!("{DIM}{shown}{DIM:#}"));
     }
 
@@ -166,7 +162,7 @@ impl ConsoleState {
 
     fn write(&mut self, reply: &mut StreamedReply, text: &str) {
         let mut shown = String::with_capacity(text.len() + INDENT);
-        reply.wrapper.push(&visible_lines(text), &mut shown);
+        reply.wrapper.push(text, &mut shown);
         self.write_out(&shown);
     }
 
@@ -218,21 +214,6 @@ fn looks_like_data(text: &str) -> bool {
     text.starts_with('{') || text.starts_with("```")
 }
 
-/// The text of a model, which cannot steer the terminal: control characters, also those of the text direction, are spelt
-/// out, except line breaks and tabs.
-pub(crate) fn visible_lines(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\n' | '\t' => shown.push(character),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => shown.extend(character.escape_unicode()),
-            other if other.is_control() => shown.extend(other.escape_unicode()),
-            other => shown.push(other),
-        }
-    }
-    shown
-}
-
 /// `name {"city": "Paris"}`, on one line, shortened unless the full text is requested.
 pub(crate) fn call_line(call: &ToolCall, whole: bool) -> String {
     format!("{} {}", call.name, on_one_line(&call.arguments.to_string(), whole))
@@ -253,7 +234,7 @@ pub(crate) fn is_long(call: &ToolCall) -> bool {
 }
 
 fn on_one_line(text: &str, whole: bool) -> String {
-    let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let line = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
     if whole || text.chars().nth(MOST).is_none() {
         return line.collect();
     }

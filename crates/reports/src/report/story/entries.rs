@@ -1,8 +1,8 @@
 //! An exchange with a model as a list of entries, for every format that shows it. All texts from outside are complete, and
 //! their control characters are visible.
 
-use crate::report::console::visible_lines;
 use crate::report::context_window;
+use crate::report::door::spelt;
 use crate::report::format::{count, kind_of};
 use crate::story::{ExchangeEnd, ModelExchange};
 use ensemble_core::thread::{Attachment, Iteration, Message, Role, ToolCall, ToolEnd};
@@ -231,7 +231,7 @@ fn add_call(entries: &mut Vec<Entry>, call: &ToolCall) {
 
 /// The text with visible control characters; a line break of two characters is one.
 fn visible(text: &str) -> String {
-    visible_lines(&text.replace("\r\n", "\n"))
+    spelt(text)
 }
 
 #[cfg(test)]

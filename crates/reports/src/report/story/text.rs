@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::lines::{INDENT, as_written, decision_line, given, mark, stopped, time, totals, under_way, words};
 use super::next::{Driver, next, quoted};
-use crate::report::console::{call_line, is_long, result_line, visible_lines};
+use crate::report::console::{call_line, is_long, result_line};
 use crate::report::context_window;
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, kind_of, retry};
 use crate::report::parts::{Parts, combined};
 use crate::report::reasons::Reasons;
 use crate::report::values::{self, output_text, value_text};
-use crate::report::wrap::LineWidth;
+use crate::report::wrap::{LineWidth, hanging};
 use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
 use ensemble_core::conversation::{CompletionReason, NotRun, RunStarted};
 use ensemble_core::conversation::{
@@ -193,7 +193,7 @@ impl StoryPrinter {
             text.push_str(&self.width.sentences(&line));
         }
         for warning in &finished.warnings {
-            let line = format!("    {CAUTION}warning{CAUTION:#}: {warning}\n");
+            let line = format!("    {CAUTION}warning{CAUTION:#}: {}\n", hanging(warning));
             text.push_str(&self.width.sentences(&line));
         }
         text
@@ -258,7 +258,7 @@ impl StoryPrinter {
         for (number, call) in execution.tool_calls.iter().enumerate() {
             let beside = execution.beside_calls.iter().filter(|(before, _)| *before == number);
             for (_, said) in beside.filter(|_| self.whole) {
-                text.push_str(&self.block(&visible_lines(said.trim_end())));
+                text.push_str(&self.block(said.trim_end()));
             }
             self.has_cut |= !self.whole && is_long(call);
             let (called, ended) = (call_line(call, self.whole), result_line(call, self.whole));
@@ -301,7 +301,7 @@ impl StoryPrinter {
         self.has_cut |= lines.has_cut;
         let mut text = lines.text;
         for warning in &turn.warnings {
-            text.push_str(&format!("  {CAUTION}warning{CAUTION:#}: {warning}\n"));
+            text.push_str(&format!("  {CAUTION}warning{CAUTION:#}: {}\n", hanging(warning)));
         }
         self.width.sentences(&text)
     }
@@ -327,7 +327,7 @@ impl StoryPrinter {
             .as_ref()
             .filter(|_| reason != CompletionReason::WaitingForInput);
         if let Some(detail) = detail {
-            line.push_str(&format!(": {detail}"));
+            line.push_str(&format!(": {}", hanging(detail)));
         }
         line.push('\n');
         text.push_str(&self.width.sentences(&line));
