@@ -49,6 +49,8 @@ mod program {
     mod stories;
     mod sub_ensembles;
     mod tools;
+    mod trust;
+    mod trust_owners;
     mod unwritten;
     mod validating;
 }

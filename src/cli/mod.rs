@@ -22,6 +22,7 @@ mod import;
 mod in_order;
 mod init;
 mod inputs;
+mod left_alone;
 mod lines;
 mod list;
 mod man;
@@ -39,6 +40,7 @@ mod signals;
 mod streams;
 mod surroundings;
 mod terminal;
+mod trust;
 mod unwritten;
 mod validate;
 mod watchdog;
@@ -69,7 +71,7 @@ pub(crate) fn main() -> ExitCode {
         Err(told) => return without_command(&told),
     };
     let moved = cli.folder.as_deref().map_or(Ok(()), surroundings::enter);
-    let surroundings = Surroundings::capture(cli.color);
+    let surroundings = Surroundings::capture(cli.color, cli.trust);
     let code = match moved
         .and_then(|()| fault::arm())
         .and_then(|()| dispatch(cli.command, &surroundings))
@@ -92,7 +94,7 @@ fn without_command(told: &clap::Error) -> ExitCode {
     let _is_noted = unwritten::noted(printed);
     exit::code(unless_unwritten(
         exit::SUCCESS,
-        &Surroundings::capture(ColorChoice::Auto),
+        &Surroundings::capture(ColorChoice::Auto, false),
     ))
 }
 
@@ -125,6 +127,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Estimate(args) => estimate::estimate(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Models(command) => models::models(&command, surroundings),
+        Command::Trust(args) => trust::trust(&args, surroundings),
         Command::Schema => {
             surroundings.print(ensemble_language::loader::schema::SCHEMA);
             Ok(exit::SUCCESS)

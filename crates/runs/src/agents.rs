@@ -22,6 +22,7 @@ use ensemble_language::loader;
 use crate::error::RunError;
 use crate::parts::{OpenInner, Parts, Shared, Unready};
 use crate::prepare::{Prepared, profiles};
+use crate::review::check_trust;
 use crate::tools::toolset_of;
 
 /// Runners in declaration order, and whose model is simulated.
@@ -43,6 +44,7 @@ type Made = (Arc<dyn Runner>, bool);
 /// # Errors
 /// All agents that cannot run, each at its place in the file.
 pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInner) -> Result<ReadyAgents, RunError> {
+    check_trust(prepared, &shared.overrides, &shared.project)?;
     let ensemble = prepared.plan.ensemble();
     let profiles = profiles(ensemble, &prepared.folder, shared.overrides.clone(), &shared.project)?;
     let maker = Maker {

@@ -17,6 +17,8 @@ pub(super) struct Credentials {
     pub(super) key: Option<String>,
     pub(super) headers: Vec<(String, String)>,
     secrets: Vec<String>,
+    /// Does a header have a value of the environment?
+    has_values: bool,
 }
 
 /// The environment variable of the key; `None` if no key is sent.
@@ -57,7 +59,18 @@ impl Credentials {
             .filter(|rest| rest.len() >= SHORTEST_SECRET)
             .collect();
         secrets.extend(words);
-        Ok(Self { key, headers, secrets })
+        let is_value = |(_, text): &(String, HeaderText)| matches!(text, HeaderText::Env(_));
+        Ok(Self {
+            key,
+            headers,
+            secrets,
+            has_values: profile.headers.iter().any(is_value),
+        })
+    }
+
+    /// Does a request contain a key or a value of the environment?
+    pub(super) fn are_sent(&self) -> bool {
+        self.key.is_some() || self.has_values
     }
 
     /// Replaces all secrets in the text.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::remote::environment_variable;
+use super::remote::{check_private, environment_variable};
 use super::{Names, reference};
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
@@ -172,11 +172,13 @@ fn mcp(at: &Cursor<'_>, findings: &mut Findings) -> Option<McpServer> {
     }
     let given = fields.get(key)?;
     if key == "url" {
-        let headers = fields.read("headers", findings, settings);
-        return Some(McpServer::Url {
-            url: url(&given, findings)?,
-            headers: headers.unwrap_or_default(),
-        });
+        let headers = fields.read("headers", findings, settings).unwrap_or_default();
+        let url = url(&given, findings)?;
+        let is_value = |(_, setting): &(String, Setting)| matches!(setting, Setting::FromEnvironment { .. });
+        if headers.iter().any(is_value) {
+            check_private(&given, &url, findings);
+        }
+        return Some(McpServer::Url { url, headers });
     }
     let env = fields.read("env", findings, settings);
     let cwd = fields.read("cwd", findings, filled_text);

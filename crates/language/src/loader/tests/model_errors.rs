@@ -19,6 +19,26 @@ fn model_profiles() {
             &["E036 2:45 this `base_url` contains credentials"],
         ),
         (
+            "{provider: openai, model: x, base_url: 'http://gpu:1/v1', api_key_env: K}",
+            &["E061 2:45 a key is sent to this address"],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'http://gpu:1/v1', headers: {X: {env: K}}}",
+            &["E061 2:45 a key is sent to this address"],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'http://gpu:1/v1', headers: {X: k}}",
+            &[],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'http://[::1]:1/v1', api_key_env: K}",
+            &[],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'https://gpu:1/v1', api_key_env: K}",
+            &[],
+        ),
+        (
             "{provider: openai, model: x, headers: {authorization: k}}",
             &["E037 2:45 the header `authorization` contains a key"],
         ),
