@@ -36,7 +36,7 @@ impl Surroundings {
         let streams = Streams::capture(color);
         let project = Project::of_process();
         let trusts_all = trusts_all || std::env::var_os(TRUST).is_some_and(|value| value == "1");
-        let err = streams.clone();
+        let err = streams;
         let trust = project
             .trust
             .clone()
