@@ -66,7 +66,7 @@ fn record(project: &Path, executions: u32) -> u64 {
         file.write_all(&line).expect("written");
         state.apply(&record);
     };
-    commit(&mut state, Event::RunStarted(started()));
+    commit(&mut state, Event::RunStarted(Box::new(started())));
     loop {
         match decide(&plan, &state) {
             Decision::StartTurn(turn) => commit(&mut state, Event::TurnStarted(turn)),
