@@ -41,7 +41,7 @@ fn conversation(text: &str) -> Ran {
         project_root: folder.path().to_owned(),
     };
     let runners = plan.ids().map(|id| match &plan.agent(id).kind {
-        ensemble_language::ensemble::AgentKind::Script { script } => runner(script, &places, bounds()),
+        ensemble_language::ensemble::AgentKind::Script { script, .. } => runner(script, &places, bounds()),
         other => panic!("{other:?}"),
     });
     let ran = run(&plan, runners.collect());

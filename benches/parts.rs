@@ -49,7 +49,7 @@ agents:
         watchdog: Some(Arc::new(watchdog)),
     };
     let agent = &plan.ensemble().agents[0];
-    let (AgentKind::Script { script }, Some(spec)) = (&agent.kind, &agent.for_each) else {
+    let (AgentKind::Script { script, .. }, Some(spec)) = (&agent.kind, &agent.for_each) else {
         panic!("a script with parts");
     };
     let parts = ForEachRunner::new(agent, spec, runner(script, &places, bounds)).expect("a sound list");

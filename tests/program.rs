@@ -16,6 +16,7 @@ mod program {
     mod continuing;
     mod edited;
     mod edited_inputs;
+    mod environment;
     mod explain;
     mod foreseen;
     mod format_versions;

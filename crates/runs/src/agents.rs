@@ -23,6 +23,7 @@ use crate::error::RunError;
 use crate::parts::{OpenInner, Parts, Shared, Unready};
 use crate::prepare::{Prepared, profiles};
 use crate::review::check_trust;
+use crate::secrets::learn;
 use crate::tools::toolset_of;
 
 /// Runners in declaration order, and whose model is simulated.
@@ -47,6 +48,7 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
     check_trust(prepared, &shared.overrides, &shared.project)?;
     let ensemble = prepared.plan.ensemble();
     let profiles = profiles(ensemble, &prepared.folder, shared.overrides.clone(), &shared.project)?;
+    learn(ensemble, &profiles, &shared.host, shared.network.secrets());
     let maker = Maker {
         parts: Parts {
             prepared,
@@ -110,7 +112,7 @@ impl Maker<'_> {
     fn runner(&self, agent: &Agent) -> Result<Made, Unready> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
-            AgentKind::Script { script } => (script::runner(script, &parts.places, parts.bounds()), false),
+            AgentKind::Script { script, env } => (script::runner(script, &parts.places, parts.bounds(env)?), false),
             AgentKind::Llm(llm) => {
                 let model = parts.connect(&llm.model)?;
                 let window = parts.window(llm, &model)?;

@@ -131,7 +131,7 @@ impl<'s> Folder<'s> {
     /// The possible outputs of the agent, if they are known.
     fn written(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
         match &agent.kind {
-            AgentKind::Script { script } => match self.resolved(script).ok()? {
+            AgentKind::Script { script, .. } => match self.resolved(script).ok()? {
                 Resolved::Rhai(path) => self.outputs_of(&path),
                 Resolved::Process(_) => None,
             },
@@ -230,7 +230,7 @@ impl Around for Folder<'_> {
         let of_agent = |(at, agent): (usize, &Agent)| {
             let route = Agent::route(at);
             match &agent.kind {
-                AgentKind::Script { script } => self.script(script, route.key("script").value()),
+                AgentKind::Script { script, .. } => self.script(script, route.key("script").value()),
                 AgentKind::Ensemble { ensemble, .. } => self.ensemble(ensemble, route.key("ensemble").value()),
                 AgentKind::Llm(_) | AgentKind::Input(_) => None,
             }

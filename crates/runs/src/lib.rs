@@ -47,6 +47,7 @@ mod reused;
 pub mod review;
 mod run;
 mod runs;
+mod secrets;
 mod simple;
 mod tools;
 pub mod trust;

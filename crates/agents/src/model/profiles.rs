@@ -234,6 +234,11 @@ impl Profiles {
         })
     }
 
+    /// All profiles that are written somewhere.
+    pub fn written(&self) -> impl Iterator<Item = &Profile> {
+        self.profiles().map(|(_, profile)| profile)
+    }
+
     fn profiles(&self) -> impl Iterator<Item = &(Arc<str>, Profile)> {
         self.places.iter().flat_map(|place| &place.profiles)
     }

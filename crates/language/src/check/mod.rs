@@ -11,6 +11,7 @@ mod circle;
 mod config;
 mod constant;
 mod edges;
+mod environment;
 mod fixed;
 mod for_each;
 mod graph;
@@ -122,6 +123,7 @@ fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
         profiles::unused,
         templates::check,
         tools::check,
+        environment::check,
         responses::check,
         for_each::check,
     ];

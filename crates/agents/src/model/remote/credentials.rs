@@ -4,13 +4,8 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::model::{Network, OnText};
+use ensemble_core::secrets::STRUCK_OUT;
 use ensemble_language::ensemble::{HeaderText, Profile, Provider};
-
-/// Shorter values (`none`, `ollama`) are not secrets, and replacing them would damage texts.
-const SHORTEST_SECRET: usize = 8;
-
-/// The replacement of a secret.
-const STRUCK_OUT: &str = "[secret]";
 
 /// The key and the headers of a profile.
 pub(super) struct Credentials {
@@ -32,11 +27,10 @@ pub fn key_variable<'p>(profile: &'p Profile, provider: &Provider) -> Option<&'p
 impl Credentials {
     /// Reads the credentials from the environment. The error names the missing variable.
     pub(super) fn gather(profile: &Profile, provider: &Provider, network: &Network) -> Result<Self, String> {
-        let mut secrets = Vec::new();
-        let mut secret = |name: &str, what: &str| {
+        let secret = |name: &str, what: &str| {
             let value = network.variable(name);
             let value = value.ok_or_else(|| format!("{what}: set the environment variable {name}"))?;
-            secrets.push(value.clone());
+            network.secrets().learn(&value);
             Ok::<_, String>(value)
         };
         let key = key_variable(profile, provider)
@@ -50,20 +44,11 @@ impl Credentials {
             Ok::<_, String>((name.clone(), value))
         };
         let headers = profile.headers.iter().map(header).collect::<Result<_, _>>()?;
-        secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
-        // `Bearer …` and the like: the word that follows is the secret.
-        let words: Vec<String> = secrets
-            .iter()
-            .filter_map(|secret| secret.split_once(' '))
-            .map(|(_, rest)| rest.trim().to_owned())
-            .filter(|rest| rest.len() >= SHORTEST_SECRET)
-            .collect();
-        secrets.extend(words);
         let is_value = |(_, text): &(String, HeaderText)| matches!(text, HeaderText::Env(_));
         Ok(Self {
             key,
             headers,
-            secrets,
+            secrets: network.secrets().values(),
             has_values: profile.headers.iter().any(is_value),
         })
     }

@@ -397,6 +397,8 @@ fn without_secrets(mut reply: ModelReply, credentials: &Credentials) -> ModelRep
     }
     for call in &mut reply.tool_calls {
         scrub(&mut call.arguments, credentials);
+        call.id = credentials.scrub(std::mem::take(&mut call.id));
+        call.name = credentials.scrub(std::mem::take(&mut call.name));
     }
     reply
 }
