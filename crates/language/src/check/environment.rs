@@ -5,6 +5,8 @@ use crate::ensemble::{Agent, AgentKind, Ensemble, Setting, Tool, ToolKind};
 use crate::loader::codes;
 use crate::source::Route;
 
+type Variables = Vec<(String, Setting)>;
+
 /// Warns of an `env` of a Rhai script, which reads no environment. One that a program has too is probably in `defaults`.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     let agents = ensemble.agents.iter().enumerate();
@@ -16,8 +18,8 @@ pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
         ToolKind::Script { script, env, .. } => Some((Tool::route(name), script, env)),
         _ => None,
     });
-    let all: Vec<(Route, &String, &Vec<(String, Setting)>)> = of_agents.chain(of_tools).collect();
-    let is_shared = |env: &Vec<_>| all.iter().any(|(_, script, other)| !is_rhai(script) && *other == env);
+    let all: Vec<(Route, &String, &Variables)> = of_agents.chain(of_tools).collect();
+    let is_shared = |env: &Variables| all.iter().any(|(_, script, other)| !is_rhai(script) && *other == env);
     let idle = all
         .iter()
         .filter(|(_, script, env)| is_rhai(script) && !env.is_empty() && !is_shared(env));

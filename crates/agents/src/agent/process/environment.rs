@@ -1,7 +1,5 @@
 //! The environment of a child process: what it inherits, what it is given, and what it must not tell.
 
-#![expect(clippy::disallowed_methods, reason = "a child inherits variables of this process")]
-
 use tokio::process::Command;
 
 use ensemble_core::runner::{Observation, Observed};

@@ -88,7 +88,7 @@ fn an_environment_that_no_script_reads() {
         ),
         (
             "- {name: a, model: xai/n, tools: [t]}\ntools: {t: {script: t.rhai, parameters: {type: object}, env: {A: b}}}",
-            warning("4:61"),
+            warning("4:57"),
         ),
     ] {
         let found: Vec<String> = shown(agents)

@@ -218,28 +218,28 @@ fn tools() {
         ("{mcp: {command: x, env: [A, B]}}", &[]),
         (
             "{mcp: {command: x, env: [sk-1, B]}}",
-            &["E017 3:29 `env` is not the name of an environment variable"],
+            &["E017 3:31 `env` is not the name of an environment variable"],
         ),
         (
             "{mcp: {command: x, env: {A=B: c}}}",
-            &["E017 3:29 'A=B' is not the name of an environment variable"],
+            &["E017 3:31 'A=B' is not the name of an environment variable"],
         ),
         (
             "{mcp: {command: x, env: A}}",
-            &["E014 3:28 expected a list of names, or a map"],
+            &["E014 3:30 expected a list of names, or a map"],
         ),
         (
             "{mcp: {command: x}, env: [A]}",
-            &["E025 3:24 `env` is not allowed for a tool with `mcp`"],
+            &["E025 3:26 `env` is not allowed for a tool with `mcp`"],
         ),
         (
             "{agent: other, env: [A]}",
-            &["E025 3:19 `env` is not allowed for a tool with `agent`"],
+            &["E025 3:21 `env` is not allowed for a tool with `agent`"],
         ),
         ("{script: x, parameters: {type: object}, env: {A: b, C: {env: D}}}", &[]),
         (
             "{mcp: {url: 'http://gpu:1/mcp', headers: {A: {env: B}}}}",
-            &["E061 3:17 a key is sent to this address"],
+            &["E061 3:18 a key is sent to this address"],
         ),
         ("{mcp: {url: 'http://gpu:1/mcp', headers: {A: b}}}", &[]),
         ("{mcp: {url: 'http://127.0.0.1:1/mcp', headers: {A: {env: B}}}}", &[]),
