@@ -12,7 +12,8 @@ pub(super) fn note(left_alone: &LeftAlone) -> String {
             let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
             format!(
                 "note: {} is not trusted, so profiles in it that do this are left alone:\n{lines}  \
-                 help: `ensemble trust` shows this and asks for trust; `--trust` trusts all files for one command\n",
+                 help: `ensemble trust {}` shows this and asks for trust; `--trust` trusts all files for one command\n",
+                shown(path),
                 shown(path)
             )
         }

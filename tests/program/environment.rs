@@ -1,5 +1,7 @@
 //! The environment of child processes, and the values in it that nobody may see.
 
+#![expect(clippy::disallowed_methods, reason = "tests read what a run has left behind")]
+
 use crate::support::server::{Server, answer, says};
 use crate::support::{Outcome, Running, Workspace};
 

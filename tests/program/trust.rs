@@ -1,5 +1,7 @@
 //! Whose files may use the user's keys and environment: nothing of a stranger's files, until the user says so.
 
+#![expect(clippy::disallowed_methods, reason = "tests look at the modes of files")]
+
 use serde_json::json;
 
 use crate::support::server::{Server, answer, says};
@@ -70,7 +72,10 @@ fn a_configuration_gets_no_key_before_it_is_trusted() {
             said.contains("sends the value of AWS_SECRET_ACCESS_KEY to http://127.0.0.1:"),
             "{said}"
         );
-        assert!(said.contains("`ensemble trust`"), "{said}");
+        assert!(
+            said.contains("`ensemble trust ") && said.contains("config.yaml` shows this"),
+            "{said}"
+        );
         assert_eq!(said.matches("is not trusted").count(), 1, "once: {said}");
     }
     for arguments in [&["run", "one.yaml"][..], &["models", "check", "one.yaml"]] {
@@ -217,6 +222,9 @@ fn the_users_own_configuration_counts_unless_others_can_write_it() {
         said.contains("is not trusted") && server.asked().len() == asked,
         "{said}"
     );
+    wary(&workspace, &["trust", "home/.config/ensemble/config.yaml", "--yes"]).expect_code(0);
+    wary(&workspace, &["models", "check"]).expect_code(0);
+    assert!(server.asked().len() > asked, "it can be trusted as a project's");
 }
 
 /// An ensemble that wants keys for its profile, for a server over HTTP and for a program.

@@ -59,18 +59,26 @@ pub(crate) fn written_profiles(folder: &Path, project: &Project) -> Result<Vec<(
 
 /// The configuration at that path, with what it would do.
 pub(crate) fn config_of(path: &Path, project: &Project) -> Result<Config, RunError> {
-    Config::read(path, of_user(project)?.as_ref(), project)
+    let user = of_user(project)?.filter(|user| user.path != path);
+    Config::read(path, user.as_ref(), project)
 }
 
 fn of_project(folder: &Path, project: &Project) -> Option<PathBuf> {
-    let is_users = |path: &PathBuf| project.user_config.as_ref() == Some(path);
-    project.project_config(folder).filter(|path| !is_users(path))
+    let of_user = users(project);
+    project
+        .project_config(folder)
+        .filter(|path| Some(path) != of_user.as_ref())
 }
 
 fn of_user(project: &Project) -> Result<Option<Config>, RunError> {
-    let path = project.user_config.as_ref().filter(|path| path.is_file());
-    let path = path.filter(|path| !project.trust.is_strange(path));
-    path.map(|path| Config::read(path, None, project)).transpose()
+    let path = users(project).filter(|path| !project.trust.is_strange(path));
+    path.map(|path| Config::read(&path, None, project)).transpose()
+}
+
+/// The user's own configuration, if there is one.
+pub(crate) fn users(project: &Project) -> Option<PathBuf> {
+    let path = project.user_config.as_ref().filter(|path| path.is_file())?;
+    Some(path.canonicalize().unwrap_or_else(|_| path.clone()))
 }
 
 impl Config {

@@ -6,7 +6,7 @@ use ensemble_agents::model::Override;
 use ensemble_language::data::digest;
 use ensemble_language::loader::codes::UNANSWERED;
 
-use crate::config::config_of;
+use crate::config::{config_of, users};
 use crate::error::RunError;
 use crate::nested::nested;
 use crate::prepare::Prepared;
@@ -49,7 +49,7 @@ pub fn review(path: &Path, project: &Project) -> Result<Vec<Review>, RunError> {
     let absolute = absolute.canonicalize().unwrap_or(absolute);
     refuse_strangers(&[&absolute], project)?;
     let mut reviews = Vec::new();
-    if is_config(&absolute) {
+    if is_config(&absolute, project) {
         let config = config_of(&absolute, project)?;
         reviews.push(Review {
             is_trusted: project.trust.allows(&absolute, &config.digest),
@@ -67,8 +67,8 @@ pub fn review(path: &Path, project: &Project) -> Result<Vec<Review>, RunError> {
     Ok(reviews)
 }
 
-fn is_config(path: &Path) -> bool {
-    path.ends_with(".ensemble/config.yaml")
+fn is_config(path: &Path, project: &Project) -> bool {
+    path.ends_with(".ensemble/config.yaml") || users(project).as_deref() == Some(path)
 }
 
 fn of_prepared(prepared: &Prepared, project: &Project) -> Review {

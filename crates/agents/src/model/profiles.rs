@@ -125,9 +125,9 @@ impl ProfileError {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are {}", provider_names().collect::<Vec<_>>().join(", ")),
             }),
-            Self::Untrusted { .. } => {
-                Some("`ensemble trust` shows what the file would do, and asks for trust".to_owned())
-            }
+            Self::Untrusted { place, .. } => Some(format!(
+                "`ensemble trust {place}` shows what the file does, and asks for trust"
+            )),
             Self::Script { .. } | Self::Name { .. } => None,
         }
     }
