@@ -17,6 +17,7 @@ mod program {
     mod continuing;
     mod edited;
     mod edited_inputs;
+    mod environment;
     mod explain;
     mod foreseen;
     mod format_versions;
@@ -54,6 +55,8 @@ mod program {
     mod sub_ensembles;
     mod tool_files;
     mod tools;
+    mod trust;
+    mod trust_owners;
     mod unwritten;
     mod validating;
 }

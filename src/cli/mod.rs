@@ -22,6 +22,7 @@ mod import;
 mod in_order;
 mod init;
 mod inputs;
+mod left_alone;
 mod lines;
 mod list;
 mod man;
@@ -41,6 +42,7 @@ mod spelling;
 mod streams;
 mod surroundings;
 mod terminal;
+mod trust;
 mod unwritten;
 mod validate;
 mod watchdog;
@@ -73,7 +75,7 @@ pub(crate) fn main() -> ExitCode {
         Err(told) => return without_command(&told),
     };
     let moved = cli.folder.as_deref().map_or(Ok(()), surroundings::enter);
-    let surroundings = Surroundings::capture(cli.color);
+    let surroundings = Surroundings::capture(cli.color, cli.trust);
     let code = match moved
         .and_then(|()| fault::arm())
         .and_then(|()| dispatch(cli.command, &surroundings))
@@ -89,7 +91,7 @@ pub(crate) fn main() -> ExitCode {
 
 /// The end of a program that was asked for help or its version, or that was called in a wrong way.
 fn without_command(told: &clap::Error) -> ExitCode {
-    let surroundings = Surroundings::capture(ColorChoice::Auto);
+    let surroundings = Surroundings::capture(ColorChoice::Auto, false);
     // An error repeats arguments. Its styles are ours only if no argument contains any.
     let text = match std::env::args_os().any(|argument| argument.to_string_lossy().contains('\u{1b}')) {
         true => told.to_string(),
@@ -132,6 +134,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Estimate(args) => estimate::estimate(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Models(command) => models::models(&command, surroundings),
+        Command::Trust(args) => trust::trust(&args, surroundings),
         Command::Schema => {
             surroundings.print_as(args::OutputForm::Json, ensemble_language::loader::schema::SCHEMA);
             Ok(exit::SUCCESS)

@@ -18,9 +18,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::inner::Nesting;
+use crate::config::written_profiles;
 use crate::error::RunError;
 use crate::outputs;
-use crate::prepare::{config_profiles, folder_of};
+use crate::prepare::folder_of;
 use crate::project::Project;
 use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
@@ -61,11 +62,8 @@ impl<'s> Folder<'s> {
     /// The folder in which the file stands.
     pub fn around(file: &Path, project: &'s Project) -> Self {
         let folder = folder_of(file, project);
-        let (configured, fault) = match config_profiles(&folder, project) {
-            Ok(found) => {
-                let profiles = found.into_iter().flat_map(|(_, profiles)| profiles);
-                (Some(profiles.collect()), None)
-            }
+        let (configured, fault) = match written_profiles(&folder, project) {
+            Ok(profiles) => (Some(profiles), None),
             Err(fault) => (None, Some(fault)),
         };
         let project_root = project.project_root(&folder);
@@ -134,7 +132,7 @@ impl<'s> Folder<'s> {
     /// The possible outputs of the agent, if they are known.
     fn written(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
         match &agent.kind {
-            AgentKind::Script { script } => match self.resolved(script).ok()? {
+            AgentKind::Script { script, .. } => match self.resolved(script).ok()? {
                 Resolved::Rhai(path) => self.outputs_of(&path),
                 Resolved::Process(_) => None,
             },
@@ -237,7 +235,7 @@ impl Around for Folder<'_> {
         let of_agent = |(at, agent): (usize, &Agent)| {
             let route = Agent::route(at);
             match &agent.kind {
-                AgentKind::Script { script } => self.script(script, route.key("script").value()),
+                AgentKind::Script { script, .. } => self.script(script, route.key("script").value()),
                 AgentKind::Ensemble { ensemble, .. } => self.ensemble(ensemble, route.key("ensemble").value()),
                 AgentKind::Llm(_) | AgentKind::Input(_) => None,
             }

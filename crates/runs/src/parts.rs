@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::build_error::BuildError;
 use ensemble_agents::agent::input::Answers;
-use ensemble_agents::agent::process::{Bounds, Watchdog};
+use ensemble_agents::agent::process::{Bounds, Environment, Watchdog};
 use ensemble_agents::agent::script::Places;
 use ensemble_agents::agent::sub_ensemble::Conversations;
 use ensemble_agents::agent::tool::ToolPermissions;
@@ -18,7 +18,7 @@ use ensemble_core::operator::Operator;
 use ensemble_core::store::Durability;
 use ensemble_core::thread::LiveOutput;
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice};
+use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice, Setting};
 use ensemble_language::loader::codes::NOT_READY;
 use ensemble_language::source::Route;
 
@@ -108,12 +108,36 @@ pub(super) struct Unready {
 }
 
 impl Parts<'_> {
-    /// What no child process may exceed.
-    pub(crate) fn bounds(&self) -> Bounds {
-        Bounds {
+    /// What no child process may exceed, and the environment of one that is given these variables.
+    pub(crate) fn bounds(&self, env: &[(String, Setting)]) -> Result<Bounds, Unready> {
+        let secrets = self.shared.network.secrets().clone();
+        Ok(Bounds {
             output_cap: OUTPUT_CAP,
             watchdog: self.shared.watchdog.clone(),
+            environment: Environment::of_user(secrets).with(self.values(env)?),
+        })
+    }
+
+    /// The values of these settings. A variable that is only passed on and not set is left out.
+    pub(crate) fn values(&self, settings: &[(String, Setting)]) -> Result<Vec<(String, String)>, Unready> {
+        let host = &self.shared.host;
+        let mut values = Vec::new();
+        for (name, setting) in settings {
+            let value = match setting {
+                Setting::Text(text) => Some(text.clone()),
+                Setting::Passed => host.variable(name),
+                Setting::FromEnvironment { variable, prefix } => match host.variable(variable) {
+                    Some(value) => Some(format!("{prefix}{value}")),
+                    None => {
+                        let message = format!("the environment variable `{variable}` is not set, or is no text");
+                        let help = format!("set it for this run: {variable}=… ensemble run …");
+                        return Err(Unready::new(message).with_help(help));
+                    }
+                },
+            };
+            values.extend(value.map(|value| (name.clone(), value)));
         }
+        Ok(values)
     }
 
     /// The model of that choice, with its fallbacks.

@@ -13,6 +13,7 @@ use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::resolver::{Decision, decide};
 use ensemble_core::runner::Runner;
+use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
 use ensemble_language::data::{Context, digest};
 use ensemble_language::diagnostic::Diagnostic;
@@ -38,6 +39,7 @@ pub struct Ready {
     agents: ReadyAgents,
     desk: Desk,
     hub: Hub,
+    secrets: Secrets,
     outermost: Outermost,
     reporters: Vec<Box<dyn Reporter + Send>>,
     durability: Durability,
@@ -113,12 +115,13 @@ impl Making<'_> {
             .operator()
             .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
         let watchdog = host.watchdog().map(|command| Arc::new(Watchdog::new(command.clone())));
+        let network = host.network();
         let shared = Shared {
             answers: Arc::new(options.answers),
             permissions: Arc::new(
                 ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).denying(options.denied_tools),
             ),
-            servers: Arc::new(Servers::new(watchdog.clone())),
+            servers: Arc::new(Servers::new(watchdog.clone(), network.secrets().clone())),
             operator,
             live_output: Arc::new(HubLiveOutput {
                 hub: hub.clone(),
@@ -132,7 +135,7 @@ impl Making<'_> {
             durability: options.durability,
             cache: given::cache(options.cache.as_ref(), project)?,
             watchdog,
-            network: host.network(),
+            network,
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;
@@ -179,6 +182,7 @@ impl Made {
             agents: self.agents,
             desk: self.desk,
             hub: self.shared.hub,
+            secrets: self.shared.network.secrets().clone(),
             outermost: self.outermost,
             reporters: self.reporters,
             durability: self.shared.durability,
@@ -254,7 +258,8 @@ impl Ready {
                 let mut log = stored.log(LogEnd::NEW, self.durability).await?;
                 let mut state = ConversationState::new(self.prepared.plan.clone());
                 for (seq, record) in (0..).zip(records) {
-                    let record = numbered(record, seq, stored.id());
+                    let mut record = numbered(record, seq, stored.id());
+                    record.event = self.secrets.strike_event(record.event);
                     log.append(&record).await?;
                     state.apply(&record);
                     if seq == 0 {
@@ -294,6 +299,7 @@ impl Ready {
             reporters,
             desk: self.desk,
             hub: self.hub,
+            secrets: self.secrets,
             host: self.host,
         }))
     }

@@ -21,10 +21,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::entry::{Entry, Problem, asked, differences};
+use serde_json::Value;
+
+use self::entry::{Entry, Problem, differences};
 use super::{
     BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece, schema_in_words, tool_files,
 };
+use ensemble_core::secrets::Secrets;
 use ensemble_language::data::digest;
 use ensemble_language::ensemble::SIMULATED;
 
@@ -73,9 +76,10 @@ impl Model {
     /// Adds a cache in front of the providers, except simulated ones, which have no cost.
     #[must_use]
     pub fn cached(mut self, cache: &Cache) -> Self {
+        let secrets = self.network().secrets().clone();
         let links = self.links.iter_mut();
         for (_, provider) in links.filter(|(link, _)| *link.profile.provider != *SIMULATED) {
-            *provider = Arc::new(Cached::new(Arc::clone(provider), cache.clone()));
+            *provider = Arc::new(Cached::new(Arc::clone(provider), cache.clone(), secrets.clone()));
         }
         self
     }
@@ -85,6 +89,7 @@ impl Model {
 struct Cached {
     inner: Arc<dyn Provider>,
     cache: Cache,
+    secrets: Secrets,
     /// The entries that were already used.
     used: Mutex<HashSet<PathBuf>>,
 }
@@ -97,10 +102,11 @@ enum Found {
 }
 
 impl Cached {
-    fn new(inner: Arc<dyn Provider>, cache: Cache) -> Self {
+    fn new(inner: Arc<dyn Provider>, cache: Cache, secrets: Secrets) -> Self {
         Self {
             inner,
             cache,
+            secrets,
             used: Mutex::default(),
         }
     }
@@ -127,7 +133,7 @@ impl Cached {
             }
             (Found::Nothing(place), None) => place,
         };
-        let entry = (asked(&request), request.request_number);
+        let entry = (self.asked(&request), request.request_number);
         let mut reply = self.inner.complete(request, on_piece).await?;
         let entry = Entry::new(entry.0, entry.1, &reply);
         match entry.write(&place) {
@@ -139,7 +145,7 @@ impl Cached {
     }
 
     fn find(&self, request: &ModelRequest, warnings: &mut Vec<String>) -> Found {
-        let key = digest(&asked(request).to_string());
+        let key = digest(&self.asked(request).to_string());
         let used = self.used();
         let mut fallback = None;
         let mut vacant = None;
@@ -207,7 +213,7 @@ impl Cached {
             "the cache has no reply to request {} of `{}`",
             request.request_number, request.agent_name
         );
-        let asked = asked(request);
+        let asked = self.asked(request);
         let entries = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
         let compared = entries.filter_map(|file| {
             let entry = Entry::read(&file.path()).ok()?;
@@ -237,6 +243,13 @@ impl Cached {
                 )
             }
         }
+    }
+
+    /// All of a request that its reply depends on, without secrets.
+    fn asked(&self, request: &ModelRequest) -> Value {
+        let mut asked = entry::asked(request);
+        self.secrets.strike_value(&mut asked);
+        asked
     }
 
     fn folder(&self, request: &ModelRequest) -> PathBuf {
