@@ -7,6 +7,7 @@ mod durability {
     mod crash;
     mod faults;
     mod interruptions;
+    mod power;
     mod tool_loops;
     mod watchdog;
 }

@@ -14,6 +14,7 @@ mod error;
 mod estimate;
 mod exit;
 mod explain;
+#[cfg(debug_assertions)]
 mod fault;
 mod fork;
 mod given;
@@ -70,8 +71,9 @@ pub(crate) fn main() -> ExitCode {
     };
     let moved = cli.folder.as_deref().map_or(Ok(()), surroundings::enter);
     let surroundings = Surroundings::capture(cli.color);
+    #[cfg(debug_assertions)]
+    let moved = moved.and_then(|()| fault::arm());
     let code = match moved
-        .and_then(|()| fault::arm())
         .and_then(|()| dispatch(cli.command, &surroundings))
     {
         Ok(code) => code,
