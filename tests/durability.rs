@@ -7,7 +7,9 @@ mod durability {
     mod crash;
     mod faults;
     mod interruptions;
+    mod links;
     mod power;
+    mod replaced;
     mod tool_loops;
     mod watchdog;
 }

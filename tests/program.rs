@@ -45,6 +45,7 @@ mod program {
     mod scripts;
     mod showing;
     mod side_by_side;
+    mod special_files;
     mod started_in;
     mod stories;
     mod sub_ensembles;

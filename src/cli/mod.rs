@@ -73,9 +73,7 @@ pub(crate) fn main() -> ExitCode {
     let surroundings = Surroundings::capture(cli.color);
     #[cfg(debug_assertions)]
     let moved = moved.and_then(|()| fault::arm());
-    let code = match moved
-        .and_then(|()| dispatch(cli.command, &surroundings))
-    {
+    let code = match moved.and_then(|()| dispatch(cli.command, &surroundings)) {
         Ok(code) => code,
         Err(error) => {
             surroundings.print_err(&error.render(surroundings.colors_on_stderr()));

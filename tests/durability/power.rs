@@ -21,7 +21,8 @@ agents:
   - {name: last, script: ./act.sh, depends_on: [team]}
 ";
 
-const TEAM: &str = "name: team\nagents:\n  - {name: one, script: ./act.sh}\n  - {name: two, script: ./act.sh, depends_on: [one]}\n";
+const TEAM: &str =
+    "name: team\nagents:\n  - {name: one, script: ./act.sh}\n  - {name: two, script: ./act.sh, depends_on: [one]}\n";
 
 /// Says after which effect of the run it was started.
 const ACT: &str = r#"#!/bin/sh
@@ -106,7 +107,9 @@ impl Disk {
             }
             "cut" => {
                 let (node, length) = (self.node(path), value.as_u64().expect("a length"));
-                self.written[node].text.truncate(usize::try_from(length).expect("small"));
+                self.written[node]
+                    .text
+                    .truncate(usize::try_from(length).expect("small"));
             }
             "sync" => {
                 let node = self.node(path);
@@ -161,7 +164,9 @@ fn a_power_cut_at_any_point_loses_nothing_that_was_acted_upon() {
     let workspace = workspace();
     let mut command = workspace.command(["run", "power.yaml", "--durability", "commit", "--output", "json"]);
     command.env("ENSEMBLE_EFFECTS", workspace.path().join("effects.jsonl"));
-    let ran = Running(command.spawn().expect("the program starts")).finish().expect_code(0);
+    let ran = Running(command.spawn().expect("the program starts"))
+        .finish()
+        .expect_code(0);
     let undisturbed = essence(&ran);
     let effects = workspace.read("effects.jsonl");
     let effects: Vec<Value> = effects
@@ -204,7 +209,11 @@ fn a_power_cut_at_any_point_loses_nothing_that_was_acted_upon() {
         }
         let resumed = workspace.run(["resume", "--last", "--output", "json"]);
         let is_over = resumed.stderr.contains("has ended");
-        assert!(resumed.code == 0 || is_over, "after effect {done}, {effect}: {}", resumed.stderr);
+        assert!(
+            resumed.code == 0 || is_over,
+            "after effect {done}, {effect}: {}",
+            resumed.stderr
+        );
         if !is_over {
             assert_eq!(essence(&resumed), undisturbed, "after effect {done}, {effect}");
         }

@@ -3,7 +3,10 @@
 //! Builds for tests only: elsewhere nothing is recorded, and nothing asks whether it is wanted.
 
 /// One effect.
-#[cfg_attr(not(debug_assertions), expect(dead_code, reason = "only tests look at what is noted"))]
+#[cfg_attr(
+    not(debug_assertions),
+    expect(dead_code, reason = "only tests look at what is noted")
+)]
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Effect<'a> {
     /// A folder was made.

@@ -96,8 +96,10 @@ impl Place {
         } else {
             &self.base
         };
+        // A pipe would block while it is opened.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut folder = Folder {
-            file: File::open(base)?,
+            file: openat(CWD, base, flags, Mode::empty())?.into(),
             path: self.base.clone(),
         };
         for part in self.below.components() {
@@ -283,7 +285,10 @@ impl Folder {
 
     /// The error in words, where an entry is not what it should be.
     fn refused(&self, name: &OsStr, error: Errno) -> io::Error {
-        let is_told_by_kind = matches!(error, Errno::LOOP | Errno::NOTDIR | Errno::MLINK | Errno::NXIO | Errno::ISDIR);
+        let is_told_by_kind = matches!(
+            error,
+            Errno::LOOP | Errno::NOTDIR | Errno::MLINK | Errno::NXIO | Errno::ISDIR
+        );
         match is_told_by_kind {
             true => self.irregular(name),
             false => error.into(),

@@ -106,5 +106,6 @@ fn locked_within_grace(file: &File) -> io::Result<Tried> {
 
 fn has_no_locks(error: &io::Error) -> bool {
     let without = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP];
-    Errno::from_io_error(error).is_some_and(|error| without.contains(&error)) || error.kind() == io::ErrorKind::Unsupported
+    Errno::from_io_error(error).is_some_and(|error| without.contains(&error))
+        || error.kind() == io::ErrorKind::Unsupported
 }

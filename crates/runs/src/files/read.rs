@@ -73,7 +73,11 @@ pub fn read_journal(path: &Path) -> Result<Journal, ReadError> {
 /// # Errors
 /// As [`read_journal`].
 pub fn read_lines(lines: impl BufRead, path: &Path) -> Result<Journal, ReadError> {
-    collect(Records::new(lines, path, Place::at(path.parent().unwrap_or(Path::new("")))))
+    collect(Records::new(
+        lines,
+        path,
+        Place::at(path.parent().unwrap_or(Path::new(""))),
+    ))
 }
 
 fn collect(mut records: Records<impl BufRead>) -> Result<Journal, ReadError> {

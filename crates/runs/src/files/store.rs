@@ -80,7 +80,11 @@ impl FileStore {
     pub fn remove_link(&self, given: &Path) -> Result<bool, StoreError> {
         let name = given.file_name().unwrap_or_default();
         let is_name = given.components().count() == 1;
-        let is_of_run = || given.canonicalize().is_ok_and(|run| FileRun::at(Place::at(&run)).is_some());
+        let is_of_run = || {
+            given
+                .canonicalize()
+                .is_ok_and(|run| FileRun::at(Place::at(&run)).is_some())
+        };
         for (place, is_meant) in [
             (self.place.clone(), is_name),
             (Place::at(given.parent().unwrap_or(given)), !is_name),
