@@ -108,13 +108,13 @@ impl Place {
         Ok(folder)
     }
 
-    /// Opens the folder; what is missing of it is made.
+    /// Opens the folder; what is missing of it is made, for the user alone.
     pub(super) fn make(&self) -> io::Result<Folder> {
         fs::create_dir_all(&self.base)?;
         let mut folder = Self::below(&self.base, "").open()?;
         for part in self.below.components() {
             let name = part.as_os_str();
-            match folder.make(name, Mode::RWXU | Mode::RWXG | Mode::RWXO) {
+            match folder.make(name, Mode::RWXU) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => folder = folder.inside(name)?,
             }
