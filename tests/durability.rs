@@ -8,6 +8,7 @@ mod durability {
     mod faults;
     mod interruptions;
     mod links;
+    mod odd_machines;
     mod power;
     mod replaced;
     mod tool_loops;

@@ -58,6 +58,8 @@ pub(crate) fn main() -> ExitCode {
         watchdog::watch();
         return exit::code(exit::SUCCESS);
     }
+    #[cfg(unix)]
+    signals::fail_at_the_largest_file();
     match completing::answer(Cli::command) {
         Ok(false) => {}
         Ok(true) if unwritten::first_error().is_some() => return exit::code(exit::FAILURE),

@@ -1,9 +1,7 @@
 //! A journal, a lock or a folder that is deleted or replaced while a run writes to it: the run stops with an error, and nobody else
-//! gets it. File systems without locks.
+//! gets it.
 
-#![expect(clippy::disallowed_methods, reason = "tests make files and start programs")]
-
-use std::process::Command;
+#![expect(clippy::disallowed_methods, reason = "tests make files")]
 
 use crate::support::{Running, Workspace};
 
@@ -14,7 +12,7 @@ agents:
   - {name: two, script: two.rhai, depends_on: [one]}
 ";
 
-fn workspace(act: &str) -> Workspace {
+pub(super) fn workspace(act: &str) -> Workspace {
     let workspace = Workspace::new();
     workspace.write("replaced.yaml", ENSEMBLE);
     workspace.write(
@@ -71,7 +69,7 @@ fn a_run_inside_the_run_notices_it_too() {
 }
 
 /// Resumes the run in the middle of itself, and says with which code that ended.
-const SECOND: &str = r#"set +e
+pub(super) const SECOND: &str = r#"set +e
 "$PROGRAM" resume --last > second.txt 2>&1
 echo "code $?" >> second.txt"#;
 
@@ -96,38 +94,4 @@ fn nobody_else_gets_a_run_whose_lock_is_gone() {
             "{before}: {told}"
         );
     }
-}
-
-/// `flock`, on a file system that does not know it.
-const WITHOUT_LOCKS: &str = "#include <errno.h>\nint flock(int file, int how) { errno = ENOLCK; return -1; }\n";
-
-#[test]
-#[cfg(target_os = "linux")]
-fn without_locks_a_run_goes_on_and_its_process_keeps_it() {
-    let workspace = workspace(SECOND);
-    let (source, library) = (
-        workspace.write("locks.c", WITHOUT_LOCKS),
-        workspace.path().join("locks.so"),
-    );
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-o"])
-        .arg(&library)
-        .arg(&source)
-        .status();
-    if !built.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: there is no C compiler that makes a library");
-        return;
-    }
-    let mut command = workspace.command(["run", "replaced.yaml"]);
-    command
-        .env("PROGRAM", crate::support::binary())
-        .env("LD_PRELOAD", &library);
-    Running(command.spawn().expect("the program starts"))
-        .finish()
-        .expect_code(0);
-    let told = workspace.read("second.txt");
-    assert!(
-        told.contains("another process (pid ") && told.ends_with("code 1\n"),
-        "{told}"
-    );
 }

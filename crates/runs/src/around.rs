@@ -3,11 +3,6 @@
 //! A folder is looked at once for all of its files. What is remembered of single scripts is bounded, so that memory
 //! does not grow with the number of files.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this room looks at the files beside an ensemble"
-)]
-
 mod broken;
 mod inner;
 
