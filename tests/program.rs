@@ -50,6 +50,7 @@ mod program {
     mod shown_from_afar;
     mod shown_safely;
     mod side_by_side;
+    mod special_files;
     mod started_in;
     mod stories;
     mod sub_ensembles;

@@ -1,7 +1,5 @@
 //! What the agents of one ensemble are made of: profiles, places of scripts, and what all agents of a run share.
 
-#![expect(clippy::disallowed_methods, reason = "scripts that an ensemble names are read here")]
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +12,7 @@ use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_agents::agent::window::{AgentWindow, WindowResources, of_model, room};
 use ensemble_agents::model::{Cache, Model, Network, Override, ProfileError, Profiles};
+use ensemble_agents::regular::{LARGEST_SCRIPT, read_text};
 use ensemble_core::operator::Operator;
 use ensemble_core::store::Durability;
 use ensemble_core::thread::LiveOutput;
@@ -186,7 +185,7 @@ impl Parts<'_> {
             ];
             let found = places.iter().find(|place| place.is_file());
             let path = found.ok_or_else(|| format!("there is no such file; looked for {}", listed(&places, &root)))?;
-            std::fs::read_to_string(path).map_err(|error| error.to_string())
+            read_text(path, LARGEST_SCRIPT).map_err(|error| error.to_string())
         }
     }
 }
