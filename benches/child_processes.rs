@@ -30,6 +30,7 @@ fn bounds() -> Bounds {
     Bounds {
         output_cap: DEFAULT_OUTPUT_CAP,
         watchdog: Some(Arc::new(watchdog)),
+        sandbox: None,
     }
 }
 

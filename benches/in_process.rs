@@ -114,6 +114,7 @@ fn conversation(text: &str, script: &str) -> Ran {
             let bounds = Bounds {
                 output_cap: DEFAULT_OUTPUT_CAP,
                 watchdog: None,
+                sandbox: None,
             };
             runner(script, &places, bounds)
         }

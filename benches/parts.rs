@@ -47,6 +47,7 @@ agents:
     let bounds = Bounds {
         output_cap: DEFAULT_OUTPUT_CAP,
         watchdog: Some(Arc::new(watchdog)),
+        sandbox: None,
     };
     let agent = &plan.ensemble().agents[0];
     let (AgentKind::Script { script }, Some(spec)) = (&agent.kind, &agent.for_each) else {

@@ -42,6 +42,7 @@ mod program {
     mod parts;
     mod providers;
     mod runs;
+    mod sandbox;
     mod scripts;
     mod showing;
     mod side_by_side;

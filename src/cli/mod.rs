@@ -33,6 +33,7 @@ mod resume;
 mod run;
 mod runs;
 mod runtime;
+mod sandbox;
 mod short;
 mod shown;
 mod signals;
@@ -56,6 +57,9 @@ pub(crate) fn main() -> ExitCode {
     if watchdog::is_called() {
         watchdog::watch();
         return exit::code(exit::SUCCESS);
+    }
+    if let Some(code) = sandbox::helped() {
+        return exit::code(code);
     }
     match completing::answer(Cli::command) {
         Ok(false) => {}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::args::ColorChoice;
 use super::error::CliError;
 use super::streams::Streams;
-use super::watchdog;
+use super::{sandbox, watchdog};
 use ensemble_core::operator::Operator;
 use ensemble_runs::{Host, Project, Runs};
 
@@ -44,7 +44,8 @@ impl Surroundings {
     pub(super) fn runs_with(&self, operator: &Arc<dyn Operator>) -> Runs {
         let host = Host::system()
             .with_operator(Arc::clone(operator))
-            .with_watchdog(watchdog::command());
+            .with_watchdog(watchdog::command())
+            .with_sandbox_helper(sandbox::command());
         Runs::open(self.project.clone(), host)
     }
 

@@ -16,6 +16,7 @@ fn main() {
     let bounds = Bounds {
         output_cap: 1 << 20,
         watchdog: None,
+        sandbox: None,
     };
     let greeter = runner("greet.rhai", &places, bounds);
     let execution = Execution {

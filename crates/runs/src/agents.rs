@@ -22,6 +22,7 @@ use ensemble_language::loader;
 use crate::error::RunError;
 use crate::parts::{OpenInner, Parts, Shared, Unready};
 use crate::prepare::{Prepared, profiles};
+use crate::sandboxes::sandbox;
 use crate::tools::toolset_of;
 
 /// Runners in declaration order, and whose model is simulated.
@@ -108,7 +109,10 @@ impl Maker<'_> {
     fn runner(&self, agent: &Agent) -> Result<Made, Unready> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
-            AgentKind::Script { script } => (script::runner(script, &parts.places, parts.bounds()), false),
+            AgentKind::Script { script } => {
+                let bounds = parts.bounds(sandbox(agent.sandbox.as_deref(), parts)?);
+                (script::runner(script, &parts.places, bounds), false)
+            }
             AgentKind::Llm(llm) => {
                 let model = parts.connect(&llm.model)?;
                 let window = parts.window(llm, &model)?;

@@ -44,6 +44,7 @@ mod reuse;
 mod reused;
 mod run;
 mod runs;
+mod sandboxes;
 mod simple;
 mod tools;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::build_error::BuildError;
 use ensemble_agents::agent::input::Answers;
+use ensemble_agents::agent::process::sandbox::Sandbox;
 use ensemble_agents::agent::process::{Bounds, Watchdog};
 use ensemble_agents::agent::script::Places;
 use ensemble_agents::agent::sub_ensemble::Conversations;
@@ -17,9 +18,10 @@ use ensemble_agents::model::{Cache, Model, Network, Override, ProfileError, Prof
 use ensemble_core::operator::Operator;
 use ensemble_core::store::Durability;
 use ensemble_core::thread::LiveOutput;
+use ensemble_language::diagnostic::Code;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice};
-use ensemble_language::loader::codes::NOT_READY;
+use ensemble_language::loader::codes::{NO_SANDBOX, NOT_READY};
 use ensemble_language::source::Route;
 
 use crate::error::RunError;
@@ -105,14 +107,16 @@ pub(super) struct Unready {
     help: Option<String>,
     /// The key of the agent that is to blame; `None`: the one that says what it runs.
     key: Option<&'static str>,
+    code: Code,
 }
 
 impl Parts<'_> {
     /// What no child process may exceed.
-    pub(crate) fn bounds(&self) -> Bounds {
+    pub(crate) fn bounds(&self, sandbox: Option<Arc<Sandbox>>) -> Bounds {
         Bounds {
             output_cap: OUTPUT_CAP,
             watchdog: self.shared.watchdog.clone(),
+            sandbox,
         }
     }
 
@@ -181,6 +185,7 @@ impl Unready {
             message,
             help: None,
             key: None,
+            code: NOT_READY,
         }
     }
 
@@ -188,6 +193,15 @@ impl Unready {
     pub(crate) fn with_help(self, help: String) -> Self {
         Self {
             help: Some(help),
+            ..self
+        }
+    }
+
+    /// Because of its sandbox.
+    pub(crate) fn of_sandbox(self) -> Self {
+        Self {
+            key: Some("sandbox"),
+            code: NO_SANDBOX,
             ..self
         }
     }
@@ -212,7 +226,7 @@ impl Unready {
             AgentKind::Ensemble { .. } => "ensemble",
         };
         let mut finding = Finding::error(
-            NOT_READY,
+            self.code,
             route.key(self.key.unwrap_or(key)).value(),
             format!("{}: {}", agent.name, self.message),
         );

@@ -12,6 +12,7 @@ use serde_json::Value;
 use ensemble_language::ensemble::{Agent, AgentKind, Llm, McpServer, Permission, Setting, Tool, ToolKind};
 
 use crate::parts::{OpenInner, Parts, Unready};
+use crate::sandboxes::sandbox;
 
 /// What an agent's model may call, and whether a simulated model takes part in it unseen.
 pub(crate) struct AgentTools {
@@ -89,8 +90,11 @@ fn tool_runner(tool: &Tool, parts: &Parts<'_>, open: &OpenInner, made: &MakeAgen
         takes: None,
     };
     Ok(match &tool.kind {
-        ToolKind::Script { script, .. } => {
-            let runner = script::runner(script, &parts.places, parts.bounds());
+        ToolKind::Script {
+            script, sandbox: given, ..
+        } => {
+            let bounds = parts.bounds(sandbox(given.as_deref(), parts)?);
+            let runner = script::runner(script, &parts.places, bounds);
             plain(ToolRunner::Script(runner))
         }
         ToolKind::Agent { agent, .. } => {
@@ -130,7 +134,13 @@ fn address(server: &McpServer, parts: &Parts<'_>) -> Result<Address, Unready> {
             .collect()
     };
     Ok(match server {
-        McpServer::Command { command, env, cwd } => Address::Child {
+        McpServer::Command {
+            command,
+            env,
+            cwd,
+            sandbox: given,
+        } => Address::Child {
+            sandbox: sandbox(given.as_deref(), parts)?,
             command: command.clone(),
             places: parts.places.clone(),
             folder: match cwd {

@@ -15,10 +15,13 @@ mod group;
 mod leftovers;
 mod payload;
 mod pipe;
+pub mod sandbox;
 pub(in crate::agent) mod service;
 mod tail;
 #[cfg(test)]
 pub(in crate::agent) mod tests;
+#[cfg(target_os = "linux")]
+mod tree;
 mod watchdog;
 
 use std::convert::Infallible;
@@ -34,6 +37,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use self::group::Group;
 pub use self::leftovers::kill_leftovers;
+use self::sandbox::{Confined, Sandbox};
 pub use self::tail::KEPT as STDERR_KEPT;
 use self::tail::Tail;
 pub use self::watchdog::{Watchdog, run_watchdog};
@@ -65,6 +69,8 @@ pub struct Bounds {
     pub output_cap: usize,
     /// The watchdog that kills the process if the run is killed; `None`: the process continues to run.
     pub watchdog: Option<Arc<Watchdog>>,
+    /// What the process may reach; `None`: all that the user may.
+    pub sandbox: Option<Arc<Sandbox>>,
 }
 
 /// Runs the program in `folder`, within the bounds, and reads its output.
@@ -87,7 +93,11 @@ async fn perform(
 ) -> Result<JsonMap, Failure> {
     let started = start(invocation, folder, bounds, execution).await;
     let running = started.map_err(|error| fault::not_started(invocation, folder, &error))?;
-    running.serve(execution, bounds.output_cap).await
+    let served = running.serve(execution, bounds.output_cap).await;
+    served.map_err(|unexplained| match &bounds.sandbox {
+        Some(sandbox) => sandbox.explained(unexplained.failure, &unexplained.stderr),
+        None => unexplained.failure,
+    })
 }
 
 /// A process with its pipes.
@@ -106,12 +116,23 @@ enum End {
 }
 
 async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
-    let mut command = command(invocation, folder, execution);
-    if execution.part.is_some() {
-        return start_beside(command, bounds, execution).await;
-    }
-    let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
-    Running::new(child, bounds, execution)
+    let confined = match &bounds.sandbox {
+        Some(sandbox) => sandbox.confine(invocation)?,
+        None => Confined {
+            invocation: invocation.clone(),
+            temporary: None,
+        },
+    };
+    let mut command = command(&confined.invocation, folder, execution);
+    let mut running = match execution.part {
+        Some(_) => start_beside(command, bounds, execution).await?,
+        None => {
+            let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
+            Running::new(child, bounds, execution)?
+        }
+    };
+    running.group.keep(confined.temporary);
+    Ok(running)
 }
 
 /// Starts a part on another thread: many parts start at the same time, and the start of a process takes long.
@@ -202,7 +223,7 @@ impl Running {
     }
 
     /// Serves the pipes until the child ends.
-    async fn serve(self, execution: &Execution, output_cap: usize) -> Result<JsonMap, Failure> {
+    async fn serve(self, execution: &Execution, output_cap: usize) -> Result<JsonMap, Unexplained> {
         let Self {
             mut group,
             stdin,
@@ -228,7 +249,7 @@ impl Running {
             End::AtTerminal => {
                 group.kill();
                 let _killed = group.end().await;
-                return Err(fault::stopped_at_terminal());
+                return Err(Unexplained::from(fault::stopped_at_terminal()));
             }
             End::TooLarge => {
                 group.kill();
@@ -237,7 +258,26 @@ impl Running {
         };
         pipe::drain(&stdout, |bytes| stdout_buffer.extend(bytes));
         pipe::drain(&stderr, |bytes| stderr_tail.extend(bytes));
-        result_of(status, &stdout_buffer, &stderr_tail.text(), execution)
+        let stderr = stderr_tail.text();
+        result_of(status, &stdout_buffer, &stderr, execution).map_err(|failure| Unexplained {
+            failure,
+            stderr: stderr.to_string(),
+        })
+    }
+}
+
+/// A failure, with what a sandbox may explain it by.
+struct Unexplained {
+    failure: Failure,
+    stderr: String,
+}
+
+impl From<Failure> for Unexplained {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            stderr: String::new(),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::Sandbox;
 use crate::source::Route;
 
 /// `tools.<name>`.
@@ -39,6 +40,8 @@ pub enum ToolKind {
         script: String,
         /// JSON Schema of the arguments, an object.
         parameters: Value,
+        /// What its process may reach; `None`: all that the user may.
+        sandbox: Option<Arc<Sandbox>>,
     },
     /// Another agent of the ensemble.
     Agent {
@@ -69,6 +72,8 @@ pub enum McpServer {
         env: Vec<(String, Setting)>,
         /// The working folder, relative to the project root; `None`: the project root.
         cwd: Option<String>,
+        /// What its process may reach; `None`: all that the user may.
+        sandbox: Option<Arc<Sandbox>>,
     },
     /// A server, over HTTP.
     Url {

@@ -67,6 +67,8 @@ codes! {
     OPTION_OF_PROGRAM = "E051", "The `options` of a model profile have a key that the program itself sets.";
     NO_ATTACHMENT = "E057", "An attachment of an agent does not exist.";
     NOT_READY = "E060", "An agent cannot run on this machine.";
+    BAD_SANDBOX = "E066", "A limit of a `sandbox` is not valid.";
+    NO_SANDBOX = "E067", "A `sandbox` cannot be enforced on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";
@@ -91,6 +93,7 @@ codes! {
     UNANSWERED = "W026", "In CI, nobody answers the question of an input agent.";
     LIST_TOO_EARLY = "W030", "A `for_each` reads the output of an agent on which its own agent does not depend.";
     IDLE_PARALLEL = "W034", "`max_parallel_tools` has no effect, because all tools of the agent are exclusive.";
+    SANDBOX_PATH = "W039", "A path of a `sandbox` does not exist.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";

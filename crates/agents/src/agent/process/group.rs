@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use tokio::process::{Child, Command};
 
 use super::fault;
+use super::sandbox::TemporaryFolder;
 use super::watchdog::Watchdog;
 use crate::agent::Notes;
 
@@ -52,6 +53,7 @@ pub(super) struct Group {
     // Dropped in this order.
     members: GroupMembers,
     child: Child,
+    temporary: Option<TemporaryFolder>,
 }
 
 /// The process group, until it is killed.
@@ -73,12 +75,18 @@ impl Group {
         Self {
             members: GroupMembers { leader, watchdog },
             child,
+            temporary: None,
         }
+    }
+
+    /// Keeps the folder until the group has ended.
+    pub(super) fn keep(&mut self, temporary: Option<TemporaryFolder>) {
+        self.temporary = temporary;
     }
 
     /// Waits for the end of the child, and then kills the other processes of the group.
     pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
-        let Self { members, child } = self;
+        let Self { members, child, .. } = self;
         let mut reaped = pin!(child.wait());
         let status = poll_fn(|context| {
             members.kill_if_leaderless();

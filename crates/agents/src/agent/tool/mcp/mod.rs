@@ -25,6 +25,7 @@ pub(super) use self::elicitation::Asking;
 use super::result::timeout_message;
 use crate::agent::Execution;
 use crate::agent::process::Watchdog;
+use crate::agent::process::sandbox::Sandbox;
 use crate::agent::script::Places;
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
@@ -46,6 +47,8 @@ pub enum Address {
         folder: PathBuf,
         /// Additional environment variables.
         env: Vec<(String, String)>,
+        /// What the server may reach; `None`: all that the user may.
+        sandbox: Option<Arc<Sandbox>>,
     },
     /// Over HTTP.
     Http {

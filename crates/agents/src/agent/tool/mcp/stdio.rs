@@ -34,6 +34,7 @@ pub(super) async fn start(
         places,
         folder,
         env,
+        sandbox,
     } = address
     else {
         return Err("this server is no child process".to_owned());
@@ -49,6 +50,7 @@ pub(super) async fn start(
     let setting = ServiceSettings {
         folder,
         env,
+        sandbox: sandbox.as_deref(),
         run_id: &execution.run_id,
         watchdog,
         notes: &execution.notes,
