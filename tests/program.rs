@@ -48,6 +48,7 @@ mod program {
     mod side_by_side;
     mod started_in;
     mod stories;
+    mod strays;
     mod sub_ensembles;
     mod tools;
     mod unwritten;

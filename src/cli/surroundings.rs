@@ -8,6 +8,7 @@ use super::args::ColorChoice;
 use super::error::CliError;
 use super::streams::Streams;
 use super::{sandbox, watchdog};
+use ensemble_agents::agent::process::collect_orphans;
 use ensemble_core::operator::Operator;
 use ensemble_runs::{Host, Project, Runs};
 
@@ -42,6 +43,8 @@ impl Surroundings {
 
     /// The runs of the project, with this operator and a watchdog.
     pub(super) fn runs_with(&self, operator: &Arc<dyn Operator>) -> Runs {
+        // Where the system refuses it, what leaves its group is found by `resume`, as on other systems.
+        let _refused = collect_orphans();
         let host = Host::system()
             .with_operator(Arc::clone(operator))
             .with_watchdog(watchdog::command())

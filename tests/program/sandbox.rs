@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Outcome, Running, Workspace, eventually};
+use crate::support::{Outcome, Running, Workspace, eventually, records};
 
 /// The variable that tells [`actor`] what to try; its name lets it through every sandbox.
 const ATTEMPT: &str = "ENSEMBLE_TEST_ATTEMPT";
@@ -528,6 +528,43 @@ fn a_tool_has_a_sandbox_of_its_own() {
         );
     }
     assert!(run("defaults: {sandbox: true}\n", ", sandbox: false").contains("the secret"));
+}
+
+#[test]
+fn the_journal_and_the_reports_say_what_was_enforced() {
+    if !is_enforced() {
+        return;
+    }
+    let cell = Cell::new("echo fine");
+    cell.run(Some("{network: [443], memory: 64MiB}")).expect_code(0);
+    let runs = cell.workspace.path().join("project/.ensemble/runs");
+    let run = std::fs::read_dir(runs)
+        .expect("runs")
+        .flatten()
+        .next()
+        .expect("a run")
+        .path();
+    let records = records(&run.join("journal.jsonl"));
+    let finished = records.iter().find(|record| record["event"] == "execution_finished");
+    let said = &finished.expect("it finished")["data"]["sandboxes"];
+    let expected = serde_json::json!([{"landlock": 6, "seccomp": true, "network": "tcp 443", "memory": 64 << 20, "processes": 128}]);
+    assert_eq!(*said, expected);
+    let show = |more: &[&str]| {
+        let arguments = ["runs", "show"].iter().chain(more);
+        let mut command = cell.workspace.command(arguments);
+        command.current_dir(cell.workspace.path().join("project"));
+        Running(command.spawn().expect("the program starts"))
+            .finish()
+            .expect_code(0)
+            .stdout
+    };
+    let line = "sandbox: Landlock 6, seccomp, network: tcp 443, memory: 67108864 bytes, processes: 128";
+    assert!(show(&["-v"]).contains(line), "{}", show(&["-v"]));
+    assert!(
+        show(&["--output", "json"]).contains("\"tcp 443\""),
+        "{}",
+        show(&["--output", "json"])
+    );
 }
 
 #[test]

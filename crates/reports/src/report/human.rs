@@ -241,6 +241,11 @@ impl Human {
             let text = LineWidth::UNLIMITED.block(&text, INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
+        let is_verbose = self.verbosity == Verbosity::Verbose;
+        for sandbox in finished.sandboxes.iter().filter(|_| is_verbose) {
+            self.console
+                .print_err(&format!("{DIM}{:INDENT$}sandbox: {sandbox}{DIM:#}\n", ""));
+        }
         if let Some(text) = super::reasoning::text(finished).filter(|_| self.verbosity == Verbosity::Verbose) {
             let text = LineWidth::UNLIMITED.block(&format!("reasoning:\n{text}"), INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));

@@ -301,6 +301,7 @@ impl Entry {
             warnings: Vec::new(),
             exchange: observed.exchange,
             reused: false,
+            sandboxes: Box::default(),
         }
     }
 

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use self::folder::TemporaryFolder;
 pub use self::helper::run_sandbox_helper;
+pub(super) use self::support::enforced;
 pub use self::support::missing;
 use super::Invocation;
 

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::fault;
 use super::group::{self, Group};
-use super::sandbox::Sandbox;
+use super::sandbox::{self, Sandbox};
 use super::{Invocation, RUN_ID, STDERR_KEPT, Watchdog};
 use crate::agent::Notes;
 
@@ -80,9 +80,13 @@ pub(in crate::agent) async fn start(
         .stderr(Stdio::piped());
     group::lead(&mut command);
     let spawned = group::spawn(&mut command, setting.watchdog.as_deref()).await;
-    let mut child = spawned.map_err(failed)?;
+    let mut started = spawned.map_err(failed)?;
+    let child = &mut started.child;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let mut group = Group::of(child, setting.watchdog, setting.notes);
+    let mut group = Group::of(started, setting.watchdog, setting.notes, String::new());
+    if let Some(sandbox) = setting.sandbox {
+        setting.notes.enforced(sandbox::enforced(&sandbox.rules));
+    }
     group.keep(temporary);
     let (Some(stdin), Some(stdout), Some(said)) = pipes else {
         return Err("it has no pipes".to_owned());

@@ -1,6 +1,8 @@
 //! What of a sandbox this system can enforce.
 
-use super::Rules;
+use ensemble_core::conversation::EnforcedSandbox;
+
+use super::{Network, Rules};
 
 /// What this system has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,11 +37,7 @@ impl Support {
             (1, true, "which files it reaches (Landlock 1)"),
             (2, true, "links and moves between folders (Landlock 2)"),
             (3, true, "truncating files (Landlock 3)"),
-            (
-                4,
-                matches!(rules.network, super::Network::Ports(_)),
-                "TCP ports (Landlock 4)",
-            ),
+            (4, matches!(rules.network, Network::Ports(_)), "TCP ports (Landlock 4)"),
             (5, true, "control of devices (Landlock 5)"),
             (6, true, "signals to processes outside (Landlock 6)"),
         ];
@@ -49,6 +47,27 @@ impl Support {
             .map(|(_, _, what)| what);
         let calls = (!self.seccomp).then_some("sockets and other system calls (seccomp)");
         lacking.chain(calls).collect()
+    }
+}
+
+/// What is enforced of the rules, for the record of an execution.
+pub(in crate::agent::process) fn enforced(rules: &Rules) -> EnforcedSandbox {
+    let support = Support::of_system();
+    EnforcedSandbox {
+        landlock: support.landlock,
+        seccomp: support.seccomp,
+        network: match &rules.network {
+            Network::None => "none".to_owned(),
+            Network::All => "all".to_owned(),
+            Network::Ports(ports) => {
+                let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+                format!("tcp {}", ports.join(" "))
+            }
+        },
+        memory: rules.memory,
+        cpu_seconds: rules.cpu_seconds,
+        processes: rules.processes,
+        missing: missing(rules).into_iter().map(str::to_owned).collect(),
     }
 }
 
@@ -62,7 +81,6 @@ pub fn missing(rules: &Rules) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Network;
     use super::*;
 
     fn rules(network: Network) -> Rules {
