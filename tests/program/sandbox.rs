@@ -537,13 +537,12 @@ fn the_journal_and_the_reports_say_what_was_enforced() {
     }
     let cell = Cell::new("echo fine");
     cell.run(Some("{network: [443], memory: 64MiB}")).expect_code(0);
-    let runs = cell.workspace.path().join("project/.ensemble/runs");
-    let run = std::fs::read_dir(runs)
-        .expect("runs")
+    let runs = std::fs::read_dir(cell.workspace.path().join("project/.ensemble/runs")).expect("runs");
+    let run = runs
         .flatten()
-        .next()
-        .expect("a run")
-        .path();
+        .map(|entry| entry.path())
+        .find(|path| path.is_dir())
+        .expect("a run");
     let records = records(&run.join("journal.jsonl"));
     let finished = records.iter().find(|record| record["event"] == "execution_finished");
     let said = &finished.expect("it finished")["data"]["sandboxes"];

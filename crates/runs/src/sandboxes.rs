@@ -1,10 +1,5 @@
 //! The sandboxes of an ensemble: rules with the paths of this machine.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "paths of rules are looked up before anything runs"
-)]
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -195,8 +195,9 @@ mod linux {
             let mut known = self.known();
             known.looked = Some(Instant::now());
             known.is_planned = false;
-            let children = tree::children(getpid().as_raw_pid());
-            known.own.retain(|pid, _| children.contains(pid));
+            let children = tree::children_of_first_thread(getpid().as_raw_pid());
+            // What another thread has started is not among them.
+            known.own.retain(|pid, has_ended| !*has_ended || children.contains(pid));
             let strays = children.into_iter().filter(|pid| known.is_stray(*pid));
             strays.filter(|pid| !is_gone(*pid)).count()
         }

@@ -65,6 +65,17 @@ pub(super) fn children(pid: i32) -> Vec<i32> {
     found
 }
 
+/// The children of the first thread of the process, to which the system gives orphans.
+pub(super) fn children_of_first_thread(pid: i32) -> Vec<i32> {
+    match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
+        Ok(text) => text
+            .split_ascii_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect(),
+        Err(_) => children_among_all(pid),
+    }
+}
+
 fn children_among_all(of: i32) -> Vec<i32> {
     let is_child = |pid: &i32| stat(*pid).is_some_and(|stat| stat.parent == of);
     all().filter(is_child).collect()

@@ -94,7 +94,7 @@ pub(super) fn is_for_every_program(path: &Path) -> bool {
             .canonicalize()
             .is_ok_and(|known| path.starts_with(known))
     };
-    FOR_EVERY_PROGRAM.iter().any(|known| real(&known))
+    FOR_EVERY_PROGRAM.iter().any(real)
 }
 
 /// Takes from this process the right to send signals to any process but those that it starts from now on. Returns whether

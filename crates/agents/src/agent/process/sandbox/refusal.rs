@@ -4,11 +4,6 @@
 //! these words beside the path. So a failure is one of the sandbox if stderr ends with such a line, and the path in it is
 //! one that the rules do not allow.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a path in a message is sought where the process ran"
-)]
-
 use std::path::{Component, Path, PathBuf};
 
 use ensemble_language::data::{Failure, FailureKind};
@@ -111,8 +106,8 @@ impl Sandbox {
         let is_plain = !text.is_empty() && !text.contains(['*', '\n']);
         let path = is_plain.then(|| resolved(&self.folder.join(path)))?;
         let is_within = |allowed: &[PathBuf]| allowed.iter().any(|allowed| path.starts_with(allowed));
-        let relative_word = !text.contains('/') && !path.exists() && !text.contains('.');
-        if relative_word || path.starts_with("/dev") || path.starts_with("/proc/self") || is_within(&self.rules.write) {
+        let is_any_word = !text.contains(['/', '.']) && !path.exists();
+        if is_any_word || path.starts_with("/dev") || path.starts_with("/proc/self") || is_within(&self.rules.write) {
             return None;
         }
         let readable = is_within(&self.rules.read) || is_system(&path);
@@ -202,8 +197,136 @@ fn paths_in(line: &str) -> impl Iterator<Item = &str> {
         parts
     });
     let words = line.split([' ', '\t', ':', ',', '(', ')']).rev();
-    quoted.chain(words).filter(|word| {
-        let is_name = word.contains('/') || word.contains('.') && !word.ends_with('.');
-        is_name && !REFUSALS.contains(word)
-    })
+    quoted
+        .chain(words)
+        .filter(|word| !word.is_empty() && !word.ends_with('.') && !REFUSALS.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::Rules;
+    use super::*;
+    use crate::agent::process::Invocation;
+
+    /// A sandbox in a folder with `in/`, which is readable, `out/`, which is writable, and `secret`, which is neither.
+    fn sandbox(network: Network) -> (tempfile::TempDir, Sandbox) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("it is there");
+        for name in ["in", "out"] {
+            fs::create_dir(root.join(name)).expect("made");
+            fs::write(root.join(name).join("a b"), "").expect("written");
+        }
+        fs::write(root.join("secret"), "").expect("written");
+        let rules = Rules {
+            read: vec![root.join("in")],
+            write: vec![root.join("out")],
+            network,
+            env: Vec::new(),
+            memory: Some(1 << 30),
+            cpu_seconds: None,
+            processes: 9,
+            best_effort: false,
+        };
+        let sandbox = Sandbox {
+            helper: Invocation {
+                program: "x".into(),
+                arguments: Vec::new(),
+            },
+            rules,
+            folder: root.clone(),
+            ensemble_folder: root,
+        };
+        (folder, sandbox)
+    }
+
+    fn explained(sandbox: &Sandbox, stderr: &str) -> Failure {
+        let failure = Failure::new(FailureKind::Exit, "the script ended with exit code 1");
+        sandbox.explained(failure, stderr)
+    }
+
+    #[test]
+    fn a_path_that_the_rules_do_not_allow_is_named_with_the_line_to_add() {
+        let (_folder, sandbox) = sandbox(Network::None);
+        let rows = [
+            ("cat: secret: Permission denied", Some("{read: [secret]}")),
+            ("cat: ./secret: Permission denied", Some("{read: [secret]}")),
+            ("cat: in/../secret: Permission denied", Some("{read: [secret]}")),
+            ("sh: 1: cannot create in/new: Permission denied", Some("{write: [in]}")),
+            (
+                "cp: cannot create regular file 'in/a b': Permission denied",
+                Some("{write: [\"in/a b\"]}"),
+            ),
+            (
+                "touch: cannot touch \u{2018}new/x\u{2019}: Permission denied",
+                Some("{write: [.]}"),
+            ),
+            (
+                "PermissionError: [Errno 13] Permission denied: 'in/x.txt'",
+                Some("{write: [in]}"),
+            ),
+            (
+                "Error: EACCES: permission denied, open '/etc/ssl/new.pem'",
+                Some("{write: [/etc/ssl]}"),
+            ),
+            ("open in/y: permission denied", Some("{write: [in]}")),
+            ("touch: out/x: Permission denied", None),
+            ("cat: in/nothing: No such file or directory", None),
+        ];
+        for (stderr, line) in rows {
+            let failure = explained(&sandbox, &format!("before\n{stderr}\nafter"));
+            match line {
+                Some(line) => {
+                    assert_eq!(failure.kind, FailureKind::Sandbox, "{stderr}");
+                    assert!(
+                        failure.error.contains(&format!("`sandbox: {line}`")),
+                        "{stderr}: {}",
+                        failure.error
+                    );
+                }
+                None => assert_eq!(failure.kind, FailureKind::Exit, "{stderr}: {}", failure.error),
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_without_a_path_is_a_hint() {
+        let (_folder, closed) = sandbox(Network::None);
+        let failure = explained(&closed, "socket: Operation not permitted");
+        assert_eq!(failure.kind, FailureKind::Exit);
+        assert!(
+            failure.error.contains("`sandbox: {network: true}`"),
+            "{}",
+            failure.error
+        );
+        let (_folder, open) = sandbox(Network::All);
+        let failure = explained(&open, "ptrace: Operation not permitted");
+        assert!(
+            failure.error.contains("in a sandbox") && !failure.error.contains("network"),
+            "{}",
+            failure.error
+        );
+        assert_eq!(
+            explained(&open, "no such luck").error,
+            "the script ended with exit code 1"
+        );
+    }
+
+    #[test]
+    fn a_limit_is_told_by_the_helper_or_by_the_program() {
+        let (_folder, sandbox) = sandbox(Network::None);
+        let failure = explained(&sandbox, "x\nensemble sandbox: it used 2 s\n");
+        assert_eq!(
+            (failure.kind, &*failure.error),
+            (FailureKind::Sandbox, "the sandbox: it used 2 s")
+        );
+        let failure = explained(&sandbox, "tail: memory exhausted");
+        assert_eq!(failure.kind, FailureKind::Sandbox);
+        let timeout = Failure::new(FailureKind::Timeout, "no end");
+        assert_eq!(
+            sandbox.explained(timeout, "ensemble sandbox: x").kind,
+            FailureKind::Timeout
+        );
+    }
 }
