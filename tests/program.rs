@@ -40,6 +40,7 @@ mod program {
     mod model_requests;
     mod models;
     mod parts;
+    mod private_files;
     mod providers;
     mod runs;
     mod sandbox;
@@ -50,6 +51,7 @@ mod program {
     mod stories;
     mod strays;
     mod sub_ensembles;
+    mod tool_files;
     mod tools;
     mod unwritten;
     mod validating;
