@@ -45,6 +45,7 @@ mod program {
     mod private_files;
     mod providers;
     mod runs;
+    mod sandbox;
     mod scripts;
     mod showing;
     mod shown_from_afar;
@@ -53,6 +54,7 @@ mod program {
     mod special_files;
     mod started_in;
     mod stories;
+    mod strays;
     mod sub_ensembles;
     mod tool_files;
     mod tools;

@@ -36,6 +36,7 @@ mod resume;
 mod run;
 mod runs;
 mod runtime;
+mod sandbox;
 mod short;
 mod shown;
 mod signals;
@@ -63,6 +64,9 @@ pub(crate) fn main() -> ExitCode {
     if watchdog::is_called() {
         watchdog::watch();
         return exit::code(exit::SUCCESS);
+    }
+    if let Some(code) = sandbox::helped() {
+        return exit::code(code);
     }
     #[cfg(unix)]
     signals::fail_at_the_largest_file();

@@ -5,6 +5,7 @@
 
 mod broken;
 mod inner;
+mod paths;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -240,6 +241,7 @@ impl Around for Folder<'_> {
         let agents = ensemble.agents.iter().enumerate().filter_map(of_agent);
         let named = agents.chain(ensemble.tools.iter().filter_map(of_tool));
         let named = named.chain(self.missing_attachments(ensemble));
+        let named = named.chain(paths::missing(ensemble, &self.places.ensemble_dir));
         named.chain(self.scripts_in_place_of_others(ensemble)).collect()
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::build_error::BuildError;
 use ensemble_agents::agent::input::Answers;
+use ensemble_agents::agent::process::sandbox::Sandbox;
 use ensemble_agents::agent::process::{Bounds, Environment, Watchdog};
 use ensemble_agents::agent::script::Places;
 use ensemble_agents::agent::sub_ensemble::Conversations;
@@ -16,9 +17,10 @@ use ensemble_agents::regular::{LARGEST_SCRIPT, read_text};
 use ensemble_core::operator::Operator;
 use ensemble_core::store::Durability;
 use ensemble_core::thread::LiveOutput;
+use ensemble_language::diagnostic::Code;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice, Setting};
-use ensemble_language::loader::codes::NOT_READY;
+use ensemble_language::loader::codes::{NO_SANDBOX, NOT_READY};
 use ensemble_language::source::Route;
 
 use crate::error::RunError;
@@ -104,16 +106,18 @@ pub(super) struct Unready {
     help: Option<String>,
     /// The key of the agent that is to blame; `None`: the one that says what it runs.
     key: Option<&'static str>,
+    code: Code,
 }
 
 impl Parts<'_> {
     /// What no child process may exceed, and the environment of one that is given these variables.
-    pub(crate) fn bounds(&self, env: &[(String, Setting)]) -> Result<Bounds, Unready> {
+    pub(crate) fn bounds(&self, env: &[(String, Setting)], sandbox: Option<Arc<Sandbox>>) -> Result<Bounds, Unready> {
         let secrets = self.shared.network.secrets().clone();
         Ok(Bounds {
             output_cap: OUTPUT_CAP,
             watchdog: self.shared.watchdog.clone(),
             environment: Environment::of_user(secrets).with(self.values(env)?),
+            sandbox,
         })
     }
 
@@ -204,6 +208,7 @@ impl Unready {
             message,
             help: None,
             key: None,
+            code: NOT_READY,
         }
     }
 
@@ -211,6 +216,15 @@ impl Unready {
     pub(crate) fn with_help(self, help: String) -> Self {
         Self {
             help: Some(help),
+            ..self
+        }
+    }
+
+    /// Because of its sandbox.
+    pub(crate) fn of_sandbox(self) -> Self {
+        Self {
+            key: Some("sandbox"),
+            code: NO_SANDBOX,
             ..self
         }
     }
@@ -235,7 +249,7 @@ impl Unready {
             AgentKind::Ensemble { .. } => "ensemble",
         };
         let mut finding = Finding::error(
-            NOT_READY,
+            self.code,
             route.key(self.key.unwrap_or(key)).value(),
             format!("{}: {}", agent.name, self.message),
         );

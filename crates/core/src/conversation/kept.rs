@@ -123,6 +123,7 @@ mod tests {
                 warnings: Vec::new(),
                 exchange: Vec::new(),
                 reused: false,
+                sandboxes: Box::default(),
             };
             apply(&mut state, Event::ExecutionFinished(finished));
             let Decision::FinishTurn(finished) = decide(&plan, &state) else {

@@ -303,6 +303,7 @@ impl Entry {
             warnings: Vec::new(),
             exchange: observed.exchange,
             reused: false,
+            sandboxes: Box::default(),
         }
     }
 
