@@ -10,11 +10,11 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::effects::{Effect, note};
-use super::sink::Sink;
+use super::sink::{Identity, Sink};
 
 /// The folder below which no link is followed.
 const BOUNDARY: &str = ".ensemble";
@@ -33,27 +33,6 @@ pub(super) struct Place {
 pub(super) struct Folder {
     file: File,
     path: PathBuf,
-}
-
-/// What tells a file or a folder from all others.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Identity(Stat);
-
-impl PartialEq for Identity {
-    fn eq(&self, other: &Self) -> bool {
-        (self.0.st_dev, self.0.st_ino) == (other.0.st_dev, other.0.st_ino)
-    }
-}
-
-impl Identity {
-    pub(super) fn of(file: &File) -> io::Result<Self> {
-        Ok(Self(fstat(file)?))
-    }
-
-    /// What is at that path, itself if it is a link; `None`: nothing, or nobody may look.
-    pub(super) fn at(path: &Path) -> Option<Self> {
-        statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(Self)
-    }
 }
 
 impl Place {

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::folder::{Folder, Identity, Place};
+use super::folder::{Folder, Place};
 use super::follow::{LOCK, driver, owner};
-use super::sink::Watched;
+use super::sink::{Identity, Watched};
 use ensemble_core::store::{Lease, RunId, StoreError};
 
 /// A lock that this process holds.

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, Stat, fstat, statat};
+
 use super::effects::{Effect, note};
-use super::folder::Identity;
 
 /// A file that is written.
 #[derive(Debug)]
@@ -47,6 +48,27 @@ impl Sink {
 
     pub(super) fn watched(&self) -> io::Result<Watched> {
         Watched::new(&self.file, &self.path)
+    }
+}
+
+/// What tells a file or a folder from all others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Identity(Stat);
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0.st_dev, self.0.st_ino) == (other.0.st_dev, other.0.st_ino)
+    }
+}
+
+impl Identity {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        Ok(Self(fstat(file)?))
+    }
+
+    /// What is at that path, itself if it is a link; `None`: nothing, or nobody may look.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(Self)
     }
 }
 
