@@ -289,9 +289,15 @@ fn a_result_alone_is_exact_for_a_program_and_spelt_out_at_a_terminal() {
     let quiet = ["run", "e.yaml", "-q"];
     assert_eq!(workspace.run(quiet).expect_code(0).stdout, format!("{result}\n"));
     // The log of a CI is read by the CI.
-    let mut command = workspace.command(quiet);
-    let outcome = finished(command.env("GITHUB_ACTIONS", "true"));
-    assert!(outcome.stdout.contains("##\\[y]"), "{:?}", outcome.stdout);
+    for (ci, value) in [
+        ("GITHUB_ACTIONS", "true"),
+        ("TF_BUILD", "True"),
+        ("TEAMCITY_VERSION", "2025.1"),
+    ] {
+        let mut command = workspace.command(quiet);
+        let outcome = finished(command.env(ci, value));
+        assert!(outcome.stdout.contains("##\\[y]"), "{ci}: {:?}", outcome.stdout);
+    }
     // A file is not.
     let file = std::fs::File::create(workspace.path().join("result.txt")).expect("a file");
     let mut command = workspace.command(quiet);
