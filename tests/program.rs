@@ -5,6 +5,7 @@ mod support;
 
 mod program {
     mod allowances;
+    mod asked_safely;
     mod at_the_terminal;
     mod bad_input;
     mod cache;
@@ -41,14 +42,18 @@ mod program {
     mod model_requests;
     mod models;
     mod parts;
+    mod private_files;
     mod providers;
     mod runs;
     mod scripts;
     mod showing;
+    mod shown_from_afar;
+    mod shown_safely;
     mod side_by_side;
     mod started_in;
     mod stories;
     mod sub_ensembles;
+    mod tool_files;
     mod tools;
     mod trust;
     mod trust_owners;

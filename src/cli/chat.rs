@@ -17,7 +17,7 @@ use super::surroundings::Surroundings;
 use super::{exit, given};
 use ensemble_core::conversation::RunEnded;
 use ensemble_language::data::Context;
-use ensemble_reports::report::{ConsoleWriter, Human};
+use ensemble_reports::report::{ConsoleWriter, Human, hanging};
 use ensemble_runs::{EnsembleRef, Prepared, Ready, RunOptions, Runs};
 
 /// The line that starts and ends a message of several lines.
@@ -121,7 +121,7 @@ impl ChatInput {
         }
         let ensemble = prepared.plan.ensemble();
         let what = match &ensemble.description {
-            Some(description) => format!("{}: {}", ensemble.name, description.trim()),
+            Some(description) => format!("{}: {}", ensemble.name, hanging(description)),
             None => ensemble.name.to_string(),
         };
         let simulated = match simulated {

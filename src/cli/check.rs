@@ -28,9 +28,10 @@ pub(super) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8,
         found: explore(&named.prepared.plan, budget),
     };
     let (outer, inner) = (explored(&outer), inner.iter().map(explored).collect::<Vec<_>>());
-    surroundings.print(&match args.output {
+    let text = match args.output {
         OutputForm::Human => all_human(&outer, &inner),
         OutputForm::Json => all_json(&outer, &inner),
-    });
+    };
+    surroundings.print_as(args.output, &text);
     Ok(exit::SUCCESS)
 }

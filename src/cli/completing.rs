@@ -17,6 +17,7 @@ use ensemble_core::conversation::Event;
 use ensemble_core::store::StoredRun;
 use ensemble_language::ensemble::{AgentKind, Ensemble};
 use ensemble_language::loader::{codes, load};
+use ensemble_language::shown::is_hidden;
 use ensemble_language::source::Source;
 use ensemble_runs::{Host, Project, Runs};
 
@@ -135,17 +136,25 @@ fn paths_for(typed: &OsStr, is_wanted: impl Fn(&Path) -> bool + Send + Sync + 's
         .filter(is_wanted)
         .current_dir(project().folder)
         .complete(typed)
+        .into_iter()
+        .filter(is_shown)
+        .collect()
 }
 
 fn beginning_with(typed: &OsStr, texts: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let fitting = texts.into_iter().filter(|text| text.starts_with(&*typed));
-    fitting.map(CompletionCandidate::new).collect()
+    fitting.map(CompletionCandidate::new).filter(is_shown).collect()
 }
 
 fn both(mut some: Vec<CompletionCandidate>, more: Vec<CompletionCandidate>) -> Vec<CompletionCandidate> {
     some.extend(more);
     some
+}
+
+/// The shell shows what it is given, and a name that steers a terminal is not given to it.
+fn is_shown(candidate: &CompletionCandidate) -> bool {
+    !candidate.get_value().to_string_lossy().contains(is_hidden)
 }
 
 /// The words of the line behind the name of the program.

@@ -139,7 +139,8 @@ impl Ending<'_> {
             self.surroundings.print_err(&note);
         }
         if self.showing.output == Output::Json {
-            self.surroundings.print(&RunResult(state).to_text());
+            let result = RunResult(state).to_text();
+            self.surroundings.print_as(Output::Json, &result);
         }
         exit::of_run(ended.completion_reason, state.interrupted(), self.fail_on_limit)
     }

@@ -4,8 +4,12 @@ use super::exit;
 use super::short::short_names;
 use ensemble_core::log::CommitError;
 use ensemble_core::store::{ReadError, RunId, StoreError};
-use ensemble_reports::report::{count, diagnostics};
+use ensemble_reports::report::door::Ink;
+use ensemble_reports::report::{count, diagnostics, hanging};
 use ensemble_runs::RunError;
+
+/// The word before an error.
+const BAD: Ink = Ink::of(anstyle::AnsiColor::Red.on_default().bold());
 
 /// An error of a command.
 #[derive(Debug, thiserror::Error)]
@@ -80,8 +84,10 @@ impl CliError {
         if let Self::Run(RunError::Invalid(findings)) = self {
             return diagnostics::human(findings, color);
         }
-        let (bold, reset) = if color { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
-        let mut text = format!("{bold}error{reset}: {self}\n");
+        let mut text = match color {
+            true => format!("{BAD}error{BAD:#}: {}\n", hanging(&self.to_string())),
+            false => format!("error: {}\n", hanging(&self.to_string())),
+        };
         if let Some(help) = self.help() {
             text.push_str(&format!("  help: {help}\n"));
         }

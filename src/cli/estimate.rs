@@ -43,10 +43,11 @@ pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Resu
         recorded: &shares,
         compared: recorded.is_some(),
     };
-    surroundings.print(&match args.output {
+    let text = match args.output {
         OutputForm::Human => told(&estimate, surroundings.streams.out_width()),
         OutputForm::Json => format!("{:#}\n", estimate_document(&estimate)),
-    });
+    };
+    surroundings.print_as(args.output, &text);
     Ok(exit::SUCCESS)
 }
 

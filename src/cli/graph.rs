@@ -12,12 +12,13 @@ use ensemble_runs::{EnsembleRef, RecordedRun};
 /// `ensemble graph`.
 pub(super) fn graph(args: &GraphArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let picture = gather(args, surroundings)?;
-    surroundings.print(&match args.output {
+    let text = match args.output {
         GraphFormat::Mermaid => mermaid(&picture),
         GraphFormat::Dot => dot(&picture),
         GraphFormat::Svg => svg(&picture),
         GraphFormat::Ascii => ascii(&picture),
-    });
+    };
+    surroundings.print_as(args.output, &text);
     Ok(exit::SUCCESS)
 }
 

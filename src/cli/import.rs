@@ -12,6 +12,7 @@ use ensemble_language::loader;
 use ensemble_language::loader::document::Document;
 use ensemble_language::source::Source;
 use ensemble_reports::report::diagnostics;
+use ensemble_reports::report::door::Spelling;
 use ensemble_runs::RunError;
 use ensemble_runs::project::read_source;
 
@@ -59,7 +60,8 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
                 .map_err(|error| CliError::usage(format!("cannot write {}: {error}", output.display())))?;
             surroundings.print(&format!("wrote {}\n", output.display()));
         }
-        None => surroundings.print(&imported.text),
+        // The text is written so that nothing in it steers a terminal.
+        None => surroundings.print_as(Spelling::Exact, &imported.text),
     }
     Ok(report(&imported, surroundings))
 }

@@ -10,6 +10,7 @@ use ensemble_language::diagnostic::Severity;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Input, InputSpec};
 use ensemble_language::loader::{Loaded, load};
 use ensemble_reports::report::count;
+use ensemble_reports::report::door::Spelling;
 use ensemble_runs::around::Folder;
 use ensemble_runs::prepare::examine;
 
@@ -27,7 +28,7 @@ pub(super) fn list(args: &ListArgs, surroundings: &Surroundings) -> Result<u8, C
     if args.is_json() {
         let ensembles: Vec<Value> = listed.iter().map(Listed::json).collect();
         let document = json!({"version": 1, "ensembles": ensembles});
-        surroundings.print(&format!("{document:#}\n"));
+        surroundings.print_as(Spelling::Json, &format!("{document:#}\n"));
         return Ok(exit::SUCCESS);
     }
     if listed.is_empty() {

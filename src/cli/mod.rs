@@ -27,6 +27,7 @@ mod lines;
 mod list;
 mod man;
 mod models;
+mod panics;
 mod picture;
 mod policy;
 mod replay;
@@ -37,6 +38,7 @@ mod runtime;
 mod short;
 mod shown;
 mod signals;
+mod spelling;
 mod streams;
 mod surroundings;
 mod terminal;
@@ -50,11 +52,13 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use args::{Cli, ColorChoice, Command};
+use ensemble_reports::report::door::all_ours;
 use error::CliError;
 use surroundings::Surroundings;
 
 /// The entry point of the program.
 pub(crate) fn main() -> ExitCode {
+    panics::show_safely();
     if watchdog::is_called() {
         watchdog::watch();
         return exit::code(exit::SUCCESS);
@@ -87,15 +91,18 @@ pub(crate) fn main() -> ExitCode {
 
 /// The end of a program that was asked for help or its version, or that was called in a wrong way.
 fn without_command(told: &clap::Error) -> ExitCode {
-    let printed = told.print();
+    let surroundings = Surroundings::capture(ColorChoice::Auto, false);
+    // An error repeats arguments. Its styles are ours only if no argument contains any.
+    let text = match std::env::args_os().any(|argument| argument.to_string_lossy().contains('\u{1b}')) {
+        true => told.to_string(),
+        false => all_ours(&told.render().ansi().to_string()),
+    };
     if told.use_stderr() {
+        surroundings.print_err(&text);
         return exit::code(exit::USAGE);
     }
-    let _is_noted = unwritten::noted(printed);
-    exit::code(unless_unwritten(
-        exit::SUCCESS,
-        &Surroundings::capture(ColorChoice::Auto, false),
-    ))
+    surroundings.print(&text);
+    exit::code(unless_unwritten(exit::SUCCESS, &surroundings))
 }
 
 /// The code, or that of an error if some output could not be written.
@@ -129,7 +136,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Models(command) => models::models(&command, surroundings),
         Command::Trust(args) => trust::trust(&args, surroundings),
         Command::Schema => {
-            surroundings.print(ensemble_language::loader::schema::SCHEMA);
+            surroundings.print_as(args::OutputForm::Json, ensemble_language::loader::schema::SCHEMA);
             Ok(exit::SUCCESS)
         }
         Command::Completions { shell } => {

@@ -23,6 +23,7 @@ use ensemble_language::ensemble::{
     AgentKind, Ensemble, ModelChoice, Profile, Provider as KnownProvider, Responses, SIMULATED, Strategy,
 };
 use ensemble_reports::report::count;
+use ensemble_reports::report::door::Ink;
 use ensemble_runs::config::config_profiles;
 use ensemble_runs::given::overrides;
 use ensemble_runs::prepare::profiles;
@@ -35,9 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The highest number of tokens of the reply.
 const MAX_TOKENS: u64 = 16;
 
-const GOOD: Style = AnsiColor::Green.on_default().bold();
-const BAD: Style = AnsiColor::Red.on_default().bold();
-const DIM: Style = Style::new().dimmed();
+const GOOD: Ink = Ink::of(AnsiColor::Green.on_default().bold());
+const BAD: Ink = Ink::of(AnsiColor::Red.on_default().bold());
+const DIM: Ink = Ink::of(Style::new().dimmed());
 
 /// `ensemble models …`.
 pub(super) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
@@ -68,7 +69,7 @@ pub(super) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Re
         OutputForm::Human => surroundings.print(&human(&answers)),
         OutputForm::Json => {
             let models: Vec<Value> = answers.iter().map(Answer::json).collect();
-            surroundings.print(&format!("{:#}\n", json!({"version": 1, "models": models})));
+            surroundings.print_as(args.output, &format!("{:#}\n", json!({"version": 1, "models": models})));
         }
     }
     let all_well = answers.iter().all(|answer| answer.result.is_ok());

@@ -53,7 +53,7 @@ pub(super) fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u
     let words = told(&replayed, args.showing.quiet);
     match args.showing.output {
         Output::Human => surroundings.print(&words),
-        Output::Json => surroundings.print(&document(&replayed.outcome, &replayed.state)),
+        Output::Json => surroundings.print_as(Output::Json, &document(&replayed.outcome, &replayed.state)),
         Output::Events => surroundings.print_err(&words),
     }
     Ok(match replayed.outcome {

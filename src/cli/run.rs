@@ -60,7 +60,7 @@ fn dry_run(ready: &Ready, args: &ShowingArgs, surroundings: &Surroundings) -> u8
         (Decision::End(ended), _) => format!("{}\n", serde_json::to_string(ended).unwrap_or_default()),
         (Decision::Perform | Decision::FinishTurn(_), _) => String::new(),
     };
-    surroundings.print(&text);
+    surroundings.print_as(args.output, &text);
     match &decision {
         Decision::End(ended) => {
             print_condition_error(ended, ready.prepared(), surroundings);

@@ -20,6 +20,7 @@ use super::surroundings::Surroundings;
 use ensemble_core::conversation::{ConversationState, Event};
 use ensemble_core::store::{Journal, RunId, RunStore, StoredRun};
 use ensemble_language::data::Context;
+use ensemble_reports::report::door::{Ink, Spelling};
 use ensemble_reports::story::Story;
 use ensemble_runs::Prepared;
 use ensemble_runs::files::{FileStore, read_journal};
@@ -43,7 +44,7 @@ pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result
 }
 
 /// The part of an id that is enough to name the run.
-const ENOUGH: anstyle::Style = anstyle::Style::new().bold();
+const ENOUGH: Ink = Ink::of(anstyle::Style::new().bold());
 
 /// The summary of a run.
 struct Brief {
@@ -66,7 +67,7 @@ async fn list(store: &dyn RunStore, as_json: bool, surroundings: &Surroundings) 
     }
     if as_json {
         let document = json!({"version": 1, "runs": briefs.iter().map(Brief::json).collect::<Vec<_>>()});
-        surroundings.print(&format!("{document:#}\n"));
+        surroundings.print_as(Spelling::Json, &format!("{document:#}\n"));
         return Ok(exit::SUCCESS);
     }
     if briefs.is_empty() {

@@ -8,6 +8,7 @@ use super::surroundings::Surroundings;
 use super::terminal::TerminalOperator;
 use ensemble_core::operator::{Operator, Unattended};
 use ensemble_core::thread::LiveOutput;
+use ensemble_reports::report::door::Spelling;
 use ensemble_reports::report::{self, ConsoleWriter, Events, Human, Reporter, Silent, Verbosity};
 
 /// The reporter, the receiver of live output and the operator of a run.
@@ -41,7 +42,7 @@ pub(super) fn showing_by(
     let mut live_output: Option<Arc<dyn LiveOutput>> = None;
     let reporter: Box<dyn Reporter + Send> = match args.output {
         Output::Json => Box::new(Silent),
-        Output::Events => Box::new(events.insert(Events::new(streams.out())).clone()),
+        Output::Events => Box::new(events.insert(Events::new(streams.out_as(Spelling::Json))).clone()),
         Output::Human => {
             let show = streams.err_is_terminal && !args.quiet;
             let showing = report::ConsoleOptions {
@@ -51,7 +52,9 @@ pub(super) fn showing_by(
                 out_width: streams.out_width(),
                 err_width: streams.err_width(),
             };
-            let console = ConsoleWriter::new(streams.out(), streams.err(), showing);
+            // What is printed alone is a result, which may go into a file or to another program.
+            let spelling = if args.quiet { Spelling::Exact } else { Spelling::Text };
+            let console = ConsoleWriter::new(streams.out_as(spelling), streams.err(), showing);
             asks_on = Some(console.clone());
             live_output = Some(Arc::new(console.clone()));
             Box::new(human(&console))

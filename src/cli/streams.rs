@@ -1,12 +1,20 @@
-//! Standard output and standard error, with colours only on a terminal.
+//! Standard output and standard error, with colours only on a terminal, and only through a door.
 
 use std::io::{IsTerminal, Write};
+use std::sync::LazyLock;
 
 use console::Term;
 
 use super::args::ColorChoice;
 use super::unwritten::Noted;
 use ensemble_reports::report::LineWidth;
+use ensemble_reports::report::door::{Door, Spelling, Stream};
+
+/// What has passed to standard output, through all doors.
+static OUT: LazyLock<Stream> = LazyLock::new(|| Stream::new(is_ci() && !is_file(&std::io::stdout())));
+
+/// What has passed to standard error, through all doors.
+static ERR: LazyLock<Stream> = LazyLock::new(|| Stream::new(is_ci() && !is_file(&std::io::stderr())));
 
 /// The properties of the standard streams.
 #[derive(Debug, Clone, Copy)]
@@ -41,19 +49,42 @@ impl Streams {
         }
     }
 
-    /// The stream for results.
-    pub(super) fn out(self) -> Box<dyn Write + Send> {
-        Box::new(Noted(anstream::AutoStream::new(std::io::stdout(), self.out)))
+    /// The stream for results for people.
+    pub(super) fn out(self) -> Door {
+        self.out_as(Spelling::Text)
+    }
+
+    /// The stream for results in a format. At a terminal nothing is exact.
+    pub(super) fn out_as(self, spelling: Spelling) -> Door {
+        match spelling {
+            Spelling::Exact if !self.out_is_terminal => Door::new(Noted(std::io::stdout()), &OUT, spelling),
+            Spelling::Exact => self.out(),
+            _ => {
+                let out = anstream::AutoStream::new(std::io::stdout(), self.out);
+                Door::new(Noted(out), &OUT, spelling)
+            }
+        }
     }
 
     /// The stream for everything else.
-    pub(super) fn err(self) -> Box<dyn Write + Send> {
-        Box::new(anstream::AutoStream::new(std::io::stderr(), self.err))
+    pub(super) fn err(self) -> Door {
+        let err = anstream::AutoStream::new(std::io::stderr(), self.err);
+        Door::new(err, &ERR, Spelling::Text)
     }
 
-    /// Standard error for codes that steer the terminal, also if it shows no colours.
-    pub(super) fn err_unchanged(self) -> Box<dyn Write + Send> {
-        Box::new(std::io::stderr())
+    /// The same with styles also where no colours are wanted, as long as the terminal knows styles.
+    pub(super) fn err_styled(self) -> Door {
+        match is_dumb() {
+            true => self.err(),
+            false => Door::new(std::io::stderr(), &ERR, Spelling::Text),
+        }
+    }
+
+    /// Writes a code that steers the terminal to standard error, also if it shows no colours. Only a text of the program
+    /// itself can be such a code.
+    pub(super) fn steer_err(self, code: &'static str) {
+        let mut err = std::io::stderr();
+        let _ = err.write_all(code.as_bytes()).and_then(|()| err.flush());
     }
 
     /// The width of lines on standard output.
@@ -86,11 +117,34 @@ fn width(is_terminal: bool, terminal: &Term) -> LineWidth {
 
 /// Resolves `Auto` with NO_COLOR, CLICOLOR and TERM.
 fn resolve(choice: anstream::ColorChoice) -> anstream::ColorChoice {
-    let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-        && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && !is_dumb();
     match choice {
         anstream::ColorChoice::Auto if wanted => anstream::ColorChoice::Always,
         anstream::ColorChoice::Auto => anstream::ColorChoice::Never,
         other => other,
     }
+}
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Whether a CI that takes lines of its log for commands runs the program: GitHub Actions, Azure Pipelines or TeamCity.
+fn is_ci() -> bool {
+    let is_true = |name: &str| std::env::var_os(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    is_true("GITHUB_ACTIONS") || is_true("TF_BUILD") || std::env::var_os("TEAMCITY_VERSION").is_some()
+}
+
+/// Whether the stream goes into a file, which is nobody's log.
+#[cfg(unix)]
+fn is_file(stream: &impl std::os::fd::AsFd) -> bool {
+    let opened = stream.as_fd().try_clone_to_owned().map(std::fs::File::from);
+    opened
+        .and_then(|file| file.metadata())
+        .is_ok_and(|about| about.is_file())
+}
+
+#[cfg(not(unix))]
+fn is_file<T>(_stream: &T) -> bool {
+    false
 }

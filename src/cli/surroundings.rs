@@ -10,6 +10,7 @@ use super::left_alone::note;
 use super::streams::Streams;
 use super::watchdog;
 use ensemble_core::operator::Operator;
+use ensemble_reports::report::door::Spelling;
 use ensemble_runs::{Host, Project, Runs};
 
 /// The variable that does what `--trust` does, for CI.
@@ -63,9 +64,14 @@ impl Surroundings {
         Runs::open(self.project.clone(), host)
     }
 
-    /// Prints a result.
+    /// Prints a result for people.
     pub(super) fn print(&self, text: &str) {
-        let mut out = self.streams.out();
+        self.print_as(Spelling::Text, text);
+    }
+
+    /// Prints a result in a format.
+    pub(super) fn print_as(&self, spelling: impl Into<Spelling>, text: &str) {
+        let mut out = self.streams.out_as(spelling.into());
         // An error is noted, and the program ends with it. If the pipe was closed, its reader needs no more output.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }

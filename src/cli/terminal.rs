@@ -11,12 +11,17 @@ use super::streams::Streams;
 use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionRequest, visible};
 use ensemble_core::runner::BoxFuture;
 use ensemble_reports::report::ConsoleWriter;
+use ensemble_reports::report::door::{Door, Ink};
 
 /// How often a request for permission is repeated after an answer that is not one of the choices.
 const ASKED_AT_MOST: usize = 3;
 
 /// The highest number of characters of a tool's arguments that are shown without being asked for.
-const SHOWN: usize = 2000;
+const SHOWN: usize = 2_000;
+
+/// The highest number of characters of a tool's arguments that are shown at all: a terminal forgets what it has shown long
+/// before.
+const READABLE: usize = 20_000;
 
 /// The choices when a tool needs permission.
 const CHOICES: [&str; 3] = ["yes", "no", "always in this run"];
@@ -24,11 +29,17 @@ const CHOICES: [&str; 3] = ["yes", "no", "always in this run"];
 /// The choices while the arguments are not shown: a call that nobody has seen whole cannot be permitted.
 const CHOICES_UNSEEN: [&str; 2] = ["view all of the arguments", "no"];
 
+/// The only choice if there is more than a person can read.
+const CHOICES_TOO_LONG: [&str; 1] = ["no"];
+
 /// Ends whatever style, character set and column the output before has left behind.
 const RESET: &str = "\u{1b}[0m\u{1b}(B\r";
 
 /// The style of a request for permission, which stands at the left margin; output of others is indented.
-const ASKING: Style = AnsiColor::Yellow.on_default().bold().invert();
+const ASKING: Ink = Ink::of(AnsiColor::Yellow.on_default().bold().invert());
+
+/// The same where no colours are wanted.
+const ASKING_WITHOUT_COLOUR: Ink = Ink::of(Style::new().invert());
 
 /// The prompt of an answer.
 const ANSWER: Prompt = Prompt {
@@ -65,21 +76,21 @@ impl TerminalOperator {
 
     /// Begins a line of its own, which nothing that was shown before can change.
     fn reset(&self) {
-        let mut err = self.streams.err_unchanged();
-        let _ = err.write_all(RESET.as_bytes()).and_then(|()| err.flush());
+        self.streams.steer_err(RESET);
     }
 
-    fn show(&self, agent: &str, prompt: &str, choices: &[&str], default: Option<&str>) {
+    /// Shows a question. Only its first row begins at the left margin.
+    fn show(&self, mut err: Door, agent: &str, prompt: &str, choices: &[&str], default: Option<&str>) {
         let width = self.streams.err_width();
-        let asks = format!("{agent} asks: {}", prompt.trim_end());
-        let mut text = format!("\n{}", width.block(&asks, 0));
+        let (first, others) = prompt.trim_end().split_once('\n').unwrap_or((prompt.trim_end(), ""));
+        let mut text = format!("\n{}", width.question(&format!("{agent} asks: {}\n", first.trim_end())));
+        text.push_str(&width.block(others, 2));
         for (at, choice) in (1..).zip(choices) {
-            text.push_str(&width.sentences(&format!("  {at}  {choice}\n")));
+            text.push_str(&width.question(&format!("  {at}  {}\n", visible(choice))));
         }
         if let Some(default) = default {
-            text.push_str(&format!("  (Enter: {default})\n"));
+            text.push_str(&format!("  (Enter: {})\n", visible(default)));
         }
-        let mut err = self.streams.err();
         // If the terminal cannot be written to, reading fails too and reports the end of the input.
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
@@ -92,7 +103,8 @@ impl TerminalOperator {
             None => asked.question.prompt.clone(),
         };
         let choices: Vec<&str> = asked.question.choices.iter().map(String::as_str).collect();
-        self.show(&asked.agent, &prompt, &choices, asked.default.as_deref());
+        let err = self.streams.err();
+        self.show(err, &visible(&asked.agent), &prompt, &choices, asked.default.as_deref());
         let line = async { self.lines.next(ANSWER).await.map_or(Answer::Nobody, Answer::Text) };
         match asked.timeout {
             None => line.await,
@@ -105,30 +117,62 @@ impl TerminalOperator {
         let _pause = QuestionPause::on(self.console.as_ref());
         let arguments = visible(&Value::Object(requested.arguments.clone()).to_string());
         let (tool, length) = (visible(&requested.tool), arguments.chars().count());
-        let (mut is_unseen, mut unclear) = (length > SHOWN, 0);
+        let (mut view, mut unclear) = (View::of(length), 0);
         self.reset();
         while unclear < ASKED_AT_MOST {
-            let (prompt, choices) = if is_unseen {
-                let prompt = format!("may the tool `{tool}` be called? Its arguments have {length} characters");
-                (prompt, &CHOICES_UNSEEN[..])
-            } else {
-                (
+            let (prompt, choices) = match view {
+                View::Whole => (
                     format!("may the tool `{tool}` be called with {arguments}?"),
                     &CHOICES[..],
-                )
+                ),
+                View::Unseen => (
+                    format!("may the tool `{tool}` be called? Its arguments have {length} characters"),
+                    &CHOICES_UNSEEN[..],
+                ),
+                View::TooLong => (
+                    format!(
+                        "may the tool `{tool}` be called? Its arguments have {length} characters, which are too many to be \
+                         shown, and what is not shown cannot be permitted here; the option --allow-tool permits it"
+                    ),
+                    &CHOICES_TOO_LONG[..],
+                ),
             };
-            let agent = format!("{ASKING}permission{ASKING:#} {}", visible(&requested.agent));
-            self.show(&agent, &prompt, choices, None);
+            let asking = match self.streams.colors_on_stderr() {
+                true => ASKING,
+                false => ASKING_WITHOUT_COLOUR,
+            };
+            let agent = format!("{asking}permission{asking:#} {}", visible(&requested.agent));
+            self.show(self.streams.err_styled(), &agent, &prompt, choices, None);
             let Some(line) = self.lines.next(PERMISSION).await else {
                 return Decision::Nobody;
             };
-            match typed(&line, is_unseen) {
+            match typed(&line, view) {
                 Some(Typed::Decision(decision)) => return decision,
-                Some(Typed::ShowAll) => is_unseen = false,
+                Some(Typed::ShowAll) => view = View::Whole,
                 None => unclear += 1,
             }
         }
         Decision::Denied
+    }
+}
+
+/// How much of the arguments of a call is shown.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum View {
+    Whole,
+    Unseen,
+    TooLong,
+}
+
+impl View {
+    fn of(length: usize) -> Self {
+        if length > READABLE {
+            Self::TooLong
+        } else if length > SHOWN {
+            Self::Unseen
+        } else {
+            Self::Whole
+        }
     }
 }
 
@@ -140,13 +184,13 @@ enum Typed {
 }
 
 /// The meaning of an input line; `None`: it is not one of the choices.
-fn typed(line: &str, is_unseen: bool) -> Option<Typed> {
+fn typed(line: &str, view: View) -> Option<Typed> {
     let line = line.trim().to_lowercase();
-    Some(match (line.as_str(), is_unseen) {
-        ("v" | "view" | "view all of the arguments" | "1", true) => Typed::ShowAll,
-        ("n" | "no", _) | ("2", _) => Typed::Decision(Decision::Denied),
-        ("y" | "yes" | "1", false) => Typed::Decision(Decision::Once),
-        ("a" | "always" | "always in this run" | "3", false) => Typed::Decision(Decision::Always),
+    Some(match (line.as_str(), view) {
+        ("v" | "view" | "view all of the arguments" | "1", View::Unseen) => Typed::ShowAll,
+        ("n" | "no", _) | ("2", View::Whole | View::Unseen) | ("1", View::TooLong) => Typed::Decision(Decision::Denied),
+        ("y" | "yes" | "1", View::Whole) => Typed::Decision(Decision::Once),
+        ("a" | "always" | "always in this run" | "3", View::Whole) => Typed::Decision(Decision::Always),
         _ => return None,
     })
 }
@@ -201,7 +245,7 @@ mod tests {
             ("0", None),
             ("4", None),
         ] {
-            assert_eq!(typed(line, false), expected.map(Typed::Decision), "{line:?}");
+            assert_eq!(typed(line, View::Whole), expected.map(Typed::Decision), "{line:?}");
         }
         // What is not shown cannot be permitted.
         for (line, expected) in [
@@ -213,7 +257,17 @@ mod tests {
             ("always", None),
             ("3", None),
         ] {
-            assert_eq!(typed(line, true), expected, "{line:?}");
+            assert_eq!(typed(line, View::Unseen), expected, "{line:?}");
+        }
+        for line in ["y", "yes", "v", "always", "2", "3"] {
+            assert_eq!(typed(line, View::TooLong), None, "{line:?}");
+        }
+        for line in ["1", "no"] {
+            assert_eq!(
+                typed(line, View::TooLong),
+                Some(Typed::Decision(Decision::Denied)),
+                "{line:?}"
+            );
         }
     }
 }

@@ -16,6 +16,7 @@ use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::loader::explain::explanation;
 use ensemble_language::loader::{codes, load};
 use ensemble_reports::report::diagnostics::{ForPeople, Json};
+use ensemble_reports::report::door::Spelling;
 use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals, count};
 use ensemble_runs::around::Folder;
 use ensemble_runs::prepare::examine;
@@ -26,7 +27,7 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     let inputs = inputs(&args.paths, surroundings)?;
     let fails = |finding: &Diagnostic| policy.fails(finding);
     let form = form(args.output, &fails, surroundings);
-    let mut shown = Shown::new(&*form, surroundings);
+    let mut shown = Shown::new(&*form, args.output.into(), surroundings);
     in_order(
         inputs.len(),
         || None,
@@ -126,6 +127,7 @@ fn check<'s>(
 /// The report so far.
 struct Shown<'f> {
     form: &'f dyn Form,
+    spelling: Spelling,
     surroundings: &'f Surroundings,
     held: String,
     totals: Totals,
@@ -136,10 +138,11 @@ struct Shown<'f> {
 }
 
 impl<'f> Shown<'f> {
-    fn new(form: &'f dyn Form, surroundings: &'f Surroundings) -> Self {
-        surroundings.print(&form.begin());
+    fn new(form: &'f dyn Form, spelling: Spelling, surroundings: &'f Surroundings) -> Self {
+        surroundings.print_as(spelling, &form.begin());
         Self {
             form,
+            spelling,
             surroundings,
             held: String::new(),
             totals: Totals {
@@ -176,13 +179,15 @@ impl<'f> Shown<'f> {
         if self.form.is_held() {
             self.held.push_str(&checked.part);
         } else {
-            self.surroundings.print(&format!("{between}{}", checked.part));
+            self.surroundings
+                .print_as(self.spelling, &format!("{between}{}", checked.part));
         }
     }
 
     /// Completes the report, and returns whether any input has failed.
     fn end(&mut self) -> bool {
-        self.surroundings.print(&self.form.end(&self.totals, &self.held));
+        let end = self.form.end(&self.totals, &self.held);
+        self.surroundings.print_as(self.spelling, &end);
         self.totals.failed > 0
     }
 

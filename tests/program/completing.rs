@@ -138,3 +138,14 @@ fn every_shell_has_a_script_that_asks_the_program() {
     assert_eq!(code, "E021");
     assert!(!title.is_empty());
 }
+
+#[test]
+fn a_shell_is_offered_no_name_that_steers_its_terminal() {
+    let workspace = Workspace::new();
+    for name in ["good.yaml", "bad\u{1b}[2J.yaml", "bad\u{202e}.yaml"] {
+        workspace.write(name, "name: e\nagents: [{name: a, script: x}]\n");
+    }
+    let offered = offered(&workspace, &["run", ""]);
+    assert!(offered.contains(&"good.yaml".to_owned()), "{offered:?}");
+    assert!(!offered.iter().any(|name| name.contains("bad")), "{offered:?}");
+}

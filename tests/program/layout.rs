@@ -74,7 +74,7 @@ fn a_question_and_where_two_runs_part_are_broken_between_words_too() {
         assert_eq!(code, 0, "{shown:#?}");
         let shown = shown.join("\n");
         for part in [
-            "\nguest asks: one two three four five six\nseven eight nine ten eleven twelve\nthirteen?\n",
+            "\nguest asks: one two three four five six\n  seven eight nine ten eleven twelve\n  thirteen?\n",
             "\n  2  one two three four five six seven\n    eight nine ten eleven twelve\n    thirteen\n",
         ] {
             assert!(shown.contains(part), "{shown}");

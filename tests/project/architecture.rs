@@ -3,6 +3,7 @@
 mod circles;
 mod imports;
 mod sources;
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -146,6 +146,18 @@ impl Terminal {
         (code, self.text)
     }
 
+    /// The exit code, and all that was shown.
+    pub(crate) fn finish_whole(mut self) -> (u32, String) {
+        let code = self.end();
+        (code, String::from_utf8_lossy(&self.whole).into_owned())
+    }
+
+    /// The same, and the rows that a person sees who scrolls back to the beginning.
+    pub(crate) fn finish_with_rows(mut self) -> (u32, String, Vec<String>) {
+        let code = self.end();
+        (code, String::from_utf8_lossy(&self.whole).into_owned(), self.rows(500))
+    }
+
     /// The exit code, and the rows that a person sees who scrolls back to the beginning.
     pub(crate) fn finish_on_screen(mut self) -> (u32, Vec<String>) {
         let code = self.end();

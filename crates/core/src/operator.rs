@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensemble_language::data::{JsonMap, Question};
+pub use ensemble_language::shown::visible;
 use serde::{Deserialize, Serialize};
 
 use crate::runner::BoxFuture;
@@ -87,23 +88,6 @@ pub enum Decision {
     Nobody,
 }
 
-/// A text of somebody who is not trusted, for a person to read: characters that a terminal obeys, that cannot be seen, or
-/// that change the direction of the text are spelt out.
-pub fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        let is_hidden = matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}');
-        if character.is_control() || is_hidden {
-            shown.extend(character.escape_unicode());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
 /// An operator that never answers: questions wait, and calls that need permission are not made.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unattended;
@@ -115,18 +99,5 @@ impl Operator for Unattended {
 
     fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, Decision> {
         Box::pin(std::future::ready(Decision::Nobody))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::visible;
-
-    #[test]
-    fn what_a_terminal_would_obey_is_spelt_out() {
-        assert_eq!(
-            visible("a\u{1b}[2K\u{202e}b\u{9b}c\n\u{feff}é 日本"),
-            "a\\u{1b}[2K\\u{202e}b\\u{9b}c\\u{a}\\u{feff}é 日本"
-        );
     }
 }

@@ -7,6 +7,7 @@
 //! - [`loader::load`] parses a text and returns an [`ensemble::Ensemble`] and all findings.
 //! - [`check::check`] returns what is suspicious in an ensemble without errors.
 //! - [`plan::Plan`] is the ensemble as a graph with compiled conditions ([`condition::Condition`]).
+//! - [`shown`] makes texts of others safe to look at.
 //! - [`diagnostic::Finding`] is a problem at a route; [`diagnostic::Diagnostic`] is a problem at a position in the text.
 //!
 //! # Example
@@ -25,5 +26,6 @@ pub mod past;
 pub mod plan;
 #[cfg(any(test, feature = "random-ensembles"))]
 pub mod random_ensembles;
+pub mod shown;
 pub mod source;
 pub mod template;

@@ -6,7 +6,6 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,8 +23,8 @@ use rustyline::{Config, Context, Editor, Helper};
 use super::{Prompt, plain_line};
 use crate::cli::streams::Streams;
 
-/// Text that a terminal inserts from the clipboard is no longer marked.
-const PASTE_IS_NOT_MARKED: &str = "\x1b[?2004l";
+/// Text that a terminal inserts from the clipboard is no longer marked; the line ends.
+const PASTE_IS_NOT_MARKED: &str = "\x1b[?2004l\n";
 
 /// Text that a terminal inserts from the clipboard is marked, so that its line breaks do not end the line.
 const PASTE_IS_MARKED: &str = "\x1b[?2004h";
@@ -111,7 +110,8 @@ impl TerminalMode {
         if let Some(prompt) = again {
             let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(inside) = inside {
-                self.set(&inside, &format!("{PASTE_IS_MARKED}{}", prompt.text));
+                self.set(&inside, PASTE_IS_MARKED);
+                self.streams.steer_err(prompt.text);
             }
         }
         Waiting(self)
@@ -126,13 +126,12 @@ impl TerminalMode {
             return;
         }
         *self.inside.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
-        self.set(&self.outside, &format!("{PASTE_IS_NOT_MARKED}\n"));
+        self.set(&self.outside, PASTE_IS_NOT_MARKED);
     }
 
-    fn set(&self, mode: &Termios, text: &str) {
+    fn set(&self, mode: &Termios, code: &'static str) {
         let _ = tcsetattr(std::io::stdin().as_fd(), OptionalActions::Drain, mode);
-        let mut err = self.streams.err_unchanged();
-        let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+        self.streams.steer_err(code);
     }
 }
 

@@ -15,10 +15,11 @@ pub(super) async fn diff(args: &RunsDiffArgs, surroundings: &Surroundings) -> Re
     let compared = compare(a.side(), b.side());
     let latest = b.story.started.as_ref().map_or("", |started| &*started.run_id);
     let named = [a.named(&args.a), b.named(args.b.as_deref().unwrap_or(latest))];
-    surroundings.print(&match args.output {
+    let text = match args.output {
         OutputForm::Human => comparison(&compared, &named, surroundings.streams.out_width()),
         OutputForm::Json => format!("{:#}\n", comparison_document(&compared, &named)),
-    });
+    };
+    surroundings.print_as(args.output, &text);
     Ok(if compared.same { exit::SUCCESS } else { exit::DIFFERENT })
 }
 

@@ -12,6 +12,7 @@ use crate::cli::surroundings::Surroundings;
 use ensemble_core::conversation::{Event, Record, RunStarted};
 use ensemble_core::records::encode;
 use ensemble_core::store::{RunStore, StoredRun};
+use ensemble_reports::report::door::Door;
 use ensemble_reports::report::story::{Driver, StoryPrinter, document};
 use ensemble_reports::story::{Progress, Story};
 use ensemble_runs::Project;
@@ -38,7 +39,7 @@ pub(super) async fn show(
     printer.width = surroundings.streams.out_width();
     printer.given.clone_from(&args.run);
     let mut output = StoryOutput {
-        out: surroundings.streams.out(),
+        out: surroundings.streams.out_as(args.output.into()),
         form: args.output,
         printer,
         story: Story::default(),
@@ -91,7 +92,7 @@ async fn follow(run: &dyn StoredRun, output: &mut StoryOutput, project: &Project
 
 /// Prints records as they arrive.
 struct StoryOutput {
-    out: Box<dyn Write + Send>,
+    out: Door,
     form: Output,
     printer: StoryPrinter,
     story: Story,

@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rhai::{AST, Dynamic, Engine, EvalAltResult, Position, Scope};
 use serde_json::Value;
 
-pub use literal::{WrittenOutput, keys_of, latched_keys, written_outputs};
+pub use literal::{WrittenOutput, keys_of, latched_keys, type_of, written_outputs};
 pub use names::names;
 pub use variable::Variable;
 

@@ -3,9 +3,11 @@
 //! A large field of `data` may be stored in a file beside the journal. Then `"blobs":{"output":"<sha-256>"}` follows.
 //! The checksum is CRC-32 over the line's bytes before `,"crc"`, so that it can be checked without parsing.
 
+use std::borrow::Cow;
 use std::io;
 
 use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
+use ensemble_language::shown;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -64,6 +66,7 @@ pub fn encode_beside(record: &Record, buffer: &mut Vec<u8>, large: Option<&dyn L
     buffer.extend_from_slice(b"\",\"data\":");
     let data = buffer.len();
     encode_data(&record.event, buffer);
+    spell_out(buffer, data);
     if let Some(large) = large {
         let moved = take_out(large, record.event.name(), buffer, data)?;
         if !moved.is_empty() {
@@ -78,6 +81,17 @@ pub fn encode_beside(record: &Record, buffer: &mut Vec<u8>, large: Option<&dyn L
     }
     buffer.extend_from_slice(&tail);
     Ok(())
+}
+
+/// Spells out characters that a terminal obeys, for those who look at the journal or print it.
+fn spell_out(buffer: &mut Vec<u8>, from: usize) {
+    let Ok(text) = std::str::from_utf8(&buffer[from..]) else {
+        return;
+    };
+    if let Cow::Owned(spelt) = shown::json(text) {
+        buffer.truncate(from);
+        buffer.extend_from_slice(spelt.as_bytes());
+    }
 }
 
 fn number(buffer: &mut Vec<u8>, number: u64) {

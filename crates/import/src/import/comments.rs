@@ -1,6 +1,7 @@
 //! The comments of the old file, copied in their order.
 
 use super::draft::Remark;
+use super::odd::is_odd;
 use ensemble_language::loader::document::{Content, Document, Node};
 use ensemble_language::source::Span;
 
@@ -46,7 +47,7 @@ impl Comments {
                     .trim_start()
                     .starts_with("yaml-language-server:")
                 {
-                    let shown = words.chars().map(|c| if c.is_control() { ' ' } else { c });
+                    let shown = words.chars().map(|c| if is_odd(c) { ' ' } else { c });
                     list.push(Comment {
                         at: start + at,
                         text: shown.collect(),

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::odd::is_odd;
 use ensemble_language::loader::document::Entry;
 use ensemble_language::source::{Source, Span};
 
@@ -93,14 +94,7 @@ impl Remark {
 
 /// Removes characters that would end the comment, or that YAML does not allow.
 fn one_line(text: &str) -> String {
-    let plain = |c: char| {
-        !c.is_control()
-            && !matches!(
-                c,
-                '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
-            )
-    };
-    text.chars().map(|c| if plain(c) { c } else { ' ' }).collect()
+    text.chars().map(|c| if is_odd(c) { ' ' } else { c }).collect()
 }
 
 impl Map {

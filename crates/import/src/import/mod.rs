@@ -12,6 +12,7 @@ mod dependencies;
 mod draft;
 mod guard;
 mod names;
+mod odd;
 mod profiles;
 mod repair;
 #[cfg(test)]

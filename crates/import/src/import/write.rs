@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::comments::Comments;
 use super::draft::{Line, Lost, Map, Remark, Shape};
+use super::odd::is_odd;
 use ensemble_language::loader::document::Document;
 use ensemble_language::source::Span;
 
@@ -256,9 +257,10 @@ fn scalar_text(text: &str, in_list: bool) -> String {
     let mut quoted = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
-            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
-                quoted.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
+            c if is_odd(c) => match u32::from(c) {
+                number @ ..=0xffff => quoted.push_str(&format!("\\u{number:04x}")),
+                number => quoted.push_str(&format!("\\U{number:08x}")),
+            },
             c => quoted.push(c),
         }
     }
@@ -278,6 +280,7 @@ fn is_bare(text: &str) -> bool {
     starts
         && text.len() <= WIDEST
         && text.chars().all(inside)
+        && !text.contains(is_odd)
         && !text.contains(": ")
         && !text.ends_with([':', ' '])
         && !is_number
@@ -287,10 +290,8 @@ fn is_bare(text: &str) -> bool {
 /// Whether it is one long line that is more readable on several lines.
 fn is_folded(text: &str) -> bool {
     let body = text.strip_suffix('\n').unwrap_or(text);
-    let plain =
-        |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
     body.len() > WIDEST
-        && body.chars().all(plain)
+        && !body.contains(is_odd)
         && !body.starts_with([' ', '#'])
         && !body.ends_with(' ')
         && !body.contains("  ")
@@ -298,10 +299,7 @@ fn is_folded(text: &str) -> bool {
 
 /// Whether the string is more readable below its key, and can be written there unchanged.
 fn is_block(text: &str) -> bool {
-    let odd = |c: char| {
-        (c.is_control() && !matches!(c, '\n' | '\t'))
-            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
-    };
+    let odd = |c: char| is_odd(c) && !matches!(c, '\n' | '\t');
     let body = text.strip_suffix('\n').unwrap_or(text);
     body.contains('\n')
         && !body.ends_with('\n')

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
+use super::door::all_ours;
 use super::form::{CheckedFile, Form, Totals, listed, whole};
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::source::{Source, Span};
@@ -22,11 +23,16 @@ const COLUMNS: usize = 100;
 
 /// The form of rustc: message, place, the line with the marked part underlined, help.
 pub fn human(diagnostics: &[Diagnostic], color: bool) -> String {
-    let renderer = if color { Renderer::styled() } else { Renderer::plain() };
-    let renderer = renderer.term_width(COLUMNS);
+    let (plain, styled) = (Renderer::plain(), Renderer::styled());
+    let (plain, styled) = (plain.term_width(COLUMNS), styled.term_width(COLUMNS));
     let mut text = String::new();
     for diagnostic in diagnostics {
-        text.push_str(&one(diagnostic, &renderer));
+        let shown = one(diagnostic, &plain);
+        // The styles are ours only if the finding contains none.
+        text.push_str(&match color && !shown.contains('\u{1b}') {
+            true => all_ours(&one(diagnostic, &styled)),
+            false => shown,
+        });
         text.push_str("\n\n");
     }
     text

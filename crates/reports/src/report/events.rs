@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value, json};
 
 use super::Reporter;
+use super::door::Door;
 use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::records::encode;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
@@ -16,13 +17,13 @@ use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
 pub struct Events(Arc<Mutex<Lines>>);
 
 struct Lines {
-    out: Box<dyn Write + Send>,
+    out: Door,
     line: Vec<u8>,
 }
 
 impl Events {
     /// Creates a reporter that prints to this stream.
-    pub fn new(out: Box<dyn Write + Send>) -> Self {
+    pub fn new(out: Door) -> Self {
         Self(Arc::new(Mutex::new(Lines { out, line: Vec::new() })))
     }
 
@@ -61,8 +62,9 @@ impl LiveOutput for Events {
 fn live_line(source: &ExecutionRef, update: LiveUpdate<'_>) -> Value {
     let (kind, data) = match update {
         LiveUpdate::Text(text) => ("text", json!({ "text": text })),
+        LiveUpdate::Reasoning(text) => ("reasoning", json!({ "text": text })),
         LiveUpdate::ToolStarted(call) => ("tool_started", json!({ "call": call })),
-        LiveUpdate::ToolEnded(call) => ("tool_ended", json!({ "call": call })),
+        LiveUpdate::ToolEnded(call) => ("tool_ended", json!({ "call": call.described() })),
         LiveUpdate::Restarted => ("restarted", json!({})),
         LiveUpdate::Retrying { pause, error } => {
             let seconds = pause.as_secs_f64();

@@ -2,15 +2,16 @@
 
 use anstyle::{AnsiColor, Style};
 
+use super::door::Ink;
 use ensemble_core::conversation::AttemptFailed;
 use ensemble_language::data::Usage;
 
-pub(super) const NAME: Style = Style::new().bold();
-pub(super) const DIM: Style = Style::new().dimmed();
-pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
-pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-pub(super) const CAUTION: Style = AnsiColor::Yellow.on_default().bold();
-pub(super) const TURN: Style = AnsiColor::Cyan.on_default().bold();
+pub(super) const NAME: Ink = Ink::of(Style::new().bold());
+pub(super) const DIM: Ink = Ink::of(Style::new().dimmed());
+pub(super) const GOOD: Ink = Ink::of(AnsiColor::Green.on_default().bold());
+pub(super) const BAD: Ink = Ink::of(AnsiColor::Red.on_default().bold());
+pub(super) const CAUTION: Ink = Ink::of(AnsiColor::Yellow.on_default().bold());
+pub(super) const TURN: Ink = Ink::of(AnsiColor::Cyan.on_default().bold());
 
 /// A text, and whether it was shortened.
 #[derive(Debug, Default)]

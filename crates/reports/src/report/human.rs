@@ -15,11 +15,12 @@ use super::format::{BAD, CAUTION, DIM, NAME, TURN, count, duration, kind_of, ret
 use super::parts::{Parts, combined};
 use super::reasons::Reasons;
 use super::values::{self, output_text};
-use super::wrap::LineWidth;
+use super::wrap::{LineWidth, hanging};
 use ensemble_core::conversation::{
     AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, PartEnded, Record, RunEnded, TurnStarted,
 };
 use ensemble_language::data::Failure;
+use ensemble_language::shown::visible;
 
 /// The verbosity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -161,7 +162,11 @@ impl Human {
         self.show_pause(&part.agent, part.pause);
         for warning in &part.warnings {
             let (agent, key) = (&part.agent, &part.key);
-            self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {agent}[{key}]: {warning}\n"));
+            self.print_err(&format!(
+                "{CAUTION}warning{CAUTION:#}: {agent}[{}]: {}\n",
+                visible(key),
+                hanging(warning)
+            ));
         }
     }
 
@@ -175,7 +180,7 @@ impl Human {
         } else {
             self.print_finished(finished, shown, state);
         }
-        self.print_notes(finished);
+        self.print_notes(finished, shown);
         self.console.print_pending();
     }
 
@@ -184,7 +189,7 @@ impl Human {
             ExecutionEnd::Succeeded(output) => self.last_outputs.push(Arc::clone(output)),
             ExecutionEnd::Failed(failure) => {
                 let message = failure_text(failure);
-                self.print_err(&format!("{}: {message}\n", finished.agent));
+                self.print_err(&format!("{}: {}\n", finished.agent, hanging(&message)));
             }
         }
     }
@@ -233,7 +238,7 @@ impl Human {
     }
 
     /// The text on standard error about a finished execution.
-    fn print_notes(&self, finished: &ExecutionFinished) {
+    fn print_notes(&self, finished: &ExecutionFinished, shown: Shown) {
         let show_stderr = self.verbosity == Verbosity::Verbose && !finished.stderr.trim().is_empty();
         if show_stderr {
             // The text of the script, unchanged.
@@ -241,7 +246,9 @@ impl Human {
             let text = LineWidth::UNLIMITED.block(&text, INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
-        if let Some(text) = super::reasoning::text(finished).filter(|_| self.verbosity == Verbosity::Verbose) {
+        let was_shown = shown.reasoning && !shown.missed;
+        let reasoning = super::reasoning::text(finished).filter(|_| self.is_whole() && !was_shown);
+        if let Some(text) = reasoning {
             let text = LineWidth::UNLIMITED.block(&format!("reasoning:\n{text}"), INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
@@ -250,6 +257,7 @@ impl Human {
             self.print_err(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));
         }
         for warning in &finished.warnings {
+            let warning = hanging(warning);
             self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
         }
     }
@@ -304,7 +312,7 @@ impl Human {
             self.print(&text);
         }
         for warning in &ended.warnings {
-            self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));
+            self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {}\n", hanging(warning)));
         }
         let text = self.summary(ended, record, state);
         self.print_err(&text);
@@ -356,7 +364,7 @@ impl Reporter for Human {
             }
             Event::TurnFinished(finished) => {
                 for warning in &finished.warnings {
-                    self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {warning}\n"));
+                    self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {}\n", hanging(warning)));
                 }
             }
             Event::RunEnded(ended) => self.ended(ended, record, state),

@@ -5,6 +5,7 @@
 mod console;
 mod context_window;
 pub mod diagnostics;
+pub mod door;
 mod events;
 pub mod exploration;
 mod form;
@@ -34,4 +35,4 @@ pub use github::Github;
 pub use human::{Human, Verbosity};
 pub use junit::Junit;
 pub use sarif::{Rule, Sarif};
-pub use wrap::LineWidth;
+pub use wrap::{LineWidth, hanging};

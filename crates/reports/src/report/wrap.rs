@@ -6,6 +6,8 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::door::{Speller, spelt};
+
 /// The maximum line length, even on a wider terminal: long lines are hard to read.
 const MOST_COLUMNS: usize = 80;
 
@@ -31,6 +33,17 @@ impl LineWidth {
 
     /// Our own lines, which may begin with blanks; the later rows of a line are indented by two more columns.
     pub fn sentences(self, text: &str) -> String {
+        self.lines(text, false)
+    }
+
+    /// The same for a question that must not be mistaken: words that are too long for a row are broken too, because the
+    /// terminal would go on with them at the left margin.
+    pub fn question(self, text: &str) -> String {
+        self.lines(text, true)
+    }
+
+    fn lines(self, text: &str, breaks_words: bool) -> String {
+        let text = &spelt(text);
         if self.0.is_none() {
             return text.to_owned();
         }
@@ -39,6 +52,7 @@ impl LineWidth {
             let rest = line.trim_start_matches(' ');
             let mut wrapper = Wrapper::new(self, line.len() - rest.len());
             wrapper.kind = Kind::Sentence;
+            wrapper.breaks_words = breaks_words;
             wrapper.push(rest, &mut wrapped);
             wrapper.finish(&mut wrapped);
         }
@@ -47,6 +61,7 @@ impl LineWidth {
 
     /// A whole text from elsewhere; every line is indented by this number of columns and ends with a line break.
     pub fn block(self, text: &str, indent: usize) -> String {
+        let text = &spelt(text);
         if self.0.is_none() {
             let line = |line: &str| format!("{:indent$}{line}\n", "");
             return text.lines().map(line).collect();
@@ -91,6 +106,9 @@ pub(super) struct Wrapper {
     word: String,
     /// The marks that opened the current code block.
     fence: Option<String>,
+    speller: Speller,
+    /// Whether a word that is longer than a row is broken.
+    breaks_words: bool,
 }
 
 impl Wrapper {
@@ -105,11 +123,14 @@ impl Wrapper {
             blanks: String::new(),
             word: String::new(),
             fence: None,
+            speller: Speller::default(),
+            breaks_words: false,
         }
     }
 
     /// Adds a piece of the text, and writes all complete words.
     pub(super) fn push(&mut self, text: &str, out: &mut String) {
+        let text = &self.speller.spell(text);
         if self.width.0.is_none() {
             for line in text.split_inclusive('\n') {
                 self.write(line.trim_end_matches('\n'), out);
@@ -213,8 +234,24 @@ impl Wrapper {
             self.column += self.blanks.len();
         }
         self.blanks.clear();
+        if self.breaks_words && self.column + columns > most {
+            return self.write_broken(&word, most, out);
+        }
         out.push_str(&word);
         self.column += columns;
+    }
+
+    /// Writes a word that does not fit into a row.
+    fn write_broken(&mut self, word: &str, most: usize, out: &mut String) {
+        for character in word.chars() {
+            let columns = character.width().unwrap_or(0);
+            if self.column + columns > most {
+                out.push('\n');
+                self.begin_row(self.indent + self.hang, out);
+            }
+            out.push(character);
+            self.column += columns;
+        }
     }
 
     /// Determines the kind of the line from its first word.
@@ -266,6 +303,22 @@ fn may_part(word: &str, next: char) -> bool {
     let opens = "（［｛「『【〈《〔";
     let joins = last == '\u{200d}' || next.width() == Some(0) || closes.contains(next) || opens.contains(last);
     (is_wide(last) || is_wide(next)) && !joins
+}
+
+/// A text of several lines inside a line of our own: no other line begins at the left margin.
+pub fn hanging(text: &str) -> String {
+    let text = spelt(text);
+    let mut lines = text.trim_end().split('\n');
+    let mut hanging = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        let indent = if line.is_empty() || line.starts_with(' ') {
+            ""
+        } else {
+            "  "
+        };
+        hanging.push_str(&format!("\n{indent}{line}"));
+    }
+    hanging
 }
 
 /// The columns of a word on a terminal; colours need none.

@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, T
 
 use super::activity::Activity;
 use crate::report::wrap::cut;
+use ensemble_language::shown::visible;
 
 /// The time between two frames of the spinner.
 const TICK: Duration = Duration::from_millis(100);
@@ -128,7 +129,10 @@ impl Spinner {
 /// As much of the row as fits.
 fn fitting(row: &str) -> String {
     let columns = Term::stderr().size().1;
-    cut(row, usize::from(columns.saturating_sub(FREE + AROUND)).max(10))
+    cut(
+        &visible(row),
+        usize::from(columns.saturating_sub(FREE + AROUND)).max(10),
+    )
 }
 
 /// A terminal that does not pad a row with blanks.

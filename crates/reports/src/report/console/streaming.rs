@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use anstyle::Style;
-
 use super::{ConsoleState, Shown};
+use crate::report::format::{DIM, NAME};
 use crate::report::wrap::Wrapper;
 use ensemble_core::thread::{ExecutionRef, LiveUpdate, ToolCall};
-
-const NAME: Style = Style::new().bold();
-const DIM: Style = Style::new().dimmed();
 
 /// The indent of every row of a reply.
 const INDENT: usize = 4;
@@ -26,6 +22,10 @@ pub(super) struct StreamedReply {
     wrapper: Wrapper,
     /// Whether text of the last reply was written.
     has_text: bool,
+    /// The reasoning of the present reply is being written.
+    is_thinking: bool,
+    /// Whether any reasoning was written.
+    has_reasoning: bool,
 }
 
 impl ConsoleState {
@@ -45,6 +45,7 @@ impl ConsoleState {
         };
         match update {
             LiveUpdate::Text(text) => self.text(&mut reply, text),
+            LiveUpdate::Reasoning(text) => self.reasoning(&mut reply, text),
             LiveUpdate::ToolStarted(call) => {
                 let line = call_line(call, self.options.whole);
                 self.line(&mut reply, &format!("→ {line}"));
@@ -53,7 +54,7 @@ impl ConsoleState {
                 let line = result_line(call, self.options.whole);
                 self.line(&mut reply, &format!("← {line}"));
             }
-            LiveUpdate::Restarted if reply.is_text => {
+            LiveUpdate::Restarted if reply.is_text || reply.is_thinking => {
                 self.line(&mut reply, "(the reply was interrupted; requesting it again)")
             }
             LiveUpdate::Retrying { .. } => {}
@@ -75,6 +76,37 @@ impl ConsoleState {
         }
     }
 
+    /// Writes what a model thinks, dimmed and apart from its reply.
+    fn reasoning(&mut self, reply: &mut StreamedReply, text: &str) {
+        let text = match reply.is_thinking {
+            true => text,
+            false => text.trim_start(),
+        };
+        if text.is_empty() {
+            return;
+        }
+        if !reply.is_thinking {
+            self.begin(reply);
+            self.end_line(reply);
+            self.write_out(&format!("{:INDENT$}{DIM}reasoning:{DIM:#}\n", ""));
+            reply.is_thinking = true;
+            reply.has_reasoning = true;
+            reply.is_text = false;
+        }
+        let mut shown = String::with_capacity(text.len() + INDENT);
+        reply.wrapper.push(text, &mut shown);
+        self.write_out(&format!("{DIM}{shown}{DIM:#}"));
+    }
+
+    /// The reasoning ends where something else begins.
+    fn end_reasoning(&mut self, reply: &mut StreamedReply) {
+        if std::mem::take(&mut reply.is_thinking) {
+            let mut shown = String::new();
+            reply.wrapper.close_line(&mut shown);
+            self.write_out(&format!("{DIM}{shown}{DIM:#}{:INDENT$}{DIM}reply:{DIM:#}\n", ""));
+        }
+    }
+
     fn text(&mut self, reply: &mut StreamedReply, text: &str) {
         if reply.is_text {
             self.write(reply, text);
@@ -90,6 +122,7 @@ impl ConsoleState {
         }
         let buffered = std::mem::take(&mut reply.buffered);
         self.begin(reply);
+        self.end_reasoning(reply);
         reply.is_text = true;
         reply.has_text = true;
         self.write(reply, buffered.trim_start());
@@ -103,6 +136,7 @@ impl ConsoleState {
         }
         self.begin(reply);
         self.end_line(reply);
+        reply.is_thinking = false;
         let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
         self.write_out(&self.options.out_width.sentences(&line));
         reply.buffered.clear();
@@ -128,7 +162,7 @@ impl ConsoleState {
 
     fn write(&mut self, reply: &mut StreamedReply, text: &str) {
         let mut shown = String::with_capacity(text.len() + INDENT);
-        reply.wrapper.push(&visible_lines(text), &mut shown);
+        reply.wrapper.push(text, &mut shown);
         self.write_out(&shown);
     }
 
@@ -153,6 +187,7 @@ impl ConsoleState {
         Shown {
             title: true,
             text: reply.has_text,
+            reasoning: reply.has_reasoning,
             missed: false,
         }
     }
@@ -167,6 +202,8 @@ impl StreamedReply {
             is_text: false,
             wrapper,
             has_text: false,
+            is_thinking: false,
+            has_reasoning: false,
         }
     }
 }
@@ -175,21 +212,6 @@ impl StreamedReply {
 fn looks_like_data(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with('{') || text.starts_with("```")
-}
-
-/// The text of a model, which cannot steer the terminal: control characters, also those of the text direction, are spelt
-/// out, except line breaks and tabs.
-pub(crate) fn visible_lines(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\n' | '\t' => shown.push(character),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => shown.extend(character.escape_unicode()),
-            other if other.is_control() => shown.extend(other.escape_unicode()),
-            other => shown.push(other),
-        }
-    }
-    shown
 }
 
 /// `name {"city": "Paris"}`, on one line, shortened unless the full text is requested.
@@ -212,7 +234,7 @@ pub(crate) fn is_long(call: &ToolCall) -> bool {
 }
 
 fn on_one_line(text: &str, whole: bool) -> String {
-    let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let line = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
     if whole || text.chars().nth(MOST).is_none() {
         return line.collect();
     }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
+use crate::report::door::Door;
 use ensemble_core::thread::ToolEnd;
 
 #[derive(Clone, Default)]
@@ -32,7 +33,7 @@ fn console(live: bool) -> (ConsoleWriter, Buffer) {
         live,
         ..ConsoleOptions::default()
     };
-    let console = ConsoleWriter::new(Box::new(buffer.clone()), Box::new(buffer.clone()), options);
+    let console = ConsoleWriter::new(Door::alone(buffer.clone()), Door::alone(buffer.clone()), options);
     (console, buffer)
 }
 
@@ -54,6 +55,7 @@ fn receive(console: &ConsoleWriter, agent: &str, pieces: &[&str]) {
 const SHOWN: Shown = Shown {
     title: true,
     text: true,
+    reasoning: false,
     missed: false,
 };
 
@@ -76,7 +78,7 @@ fn a_reply_is_wrapped_while_it_arrives() {
         out_width: LineWidth::of_terminal(Some(24)),
         ..ConsoleOptions::default()
     };
-    let console = ConsoleWriter::new(Box::new(buffer.clone()), Box::new(buffer.clone()), options);
+    let console = ConsoleWriter::new(Door::alone(buffer.clone()), Door::alone(buffer.clone()), options);
     receive(&console, "a", &["one two thr", "ee four fi"]);
     assert_eq!(
         buffer.text(),

@@ -1,5 +1,7 @@
 //! DOT, for Graphviz.
 
+use crate::report::door::spelt;
+
 use super::{Arrow, Node, Picture, Shape};
 
 /// The graph. Feedback edges do not affect the layout, so they point back.
@@ -68,5 +70,6 @@ fn of_arrow(arrow: &Arrow) -> String {
 fn escaped(text: &str) -> String {
     let line = |c: char| if c.is_whitespace() { ' ' } else { c };
     let text: String = text.chars().map(line).collect();
-    text.replace('\\', "\\\\").replace('"', "\\\"")
+    // What the door would spell out is spelt out here, because a backslash has a meaning in DOT.
+    spelt(&text).replace('\\', "\\\\").replace('"', "\\\"")
 }

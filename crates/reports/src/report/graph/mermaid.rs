@@ -1,5 +1,7 @@
 //! Mermaid: a flowchart as text, which code hosting sites and editors draw.
 
+use crate::report::door::spelt;
+
 use super::{Arrow, Node, Picture, Shape};
 
 /// The flowchart, without a fence around it.
@@ -81,14 +83,14 @@ fn label(arrow: &Arrow) -> String {
 /// Escapes characters that would end the quotes, or would be read as an entity, as HTML or as Markdown.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    let line = |c: char| if c.is_whitespace() { ' ' } else { c };
+    for c in spelt(&text.chars().map(line).collect::<String>()).chars() {
         match c {
             '"' => escaped.push_str("#quot;"),
             '<' => escaped.push_str("#lt;"),
             '>' => escaped.push_str("#gt;"),
             '&' => escaped.push_str("#amp;"),
             '#' | '`' | '\\' => escaped.push_str(&format!("#{};", u32::from(c))),
-            c if c.is_whitespace() => escaped.push(' '),
             c => escaped.push(c),
         }
     }

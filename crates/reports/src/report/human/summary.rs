@@ -3,6 +3,7 @@
 use super::{Human, Verbosity};
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, count, duration, executions, used};
 use crate::report::story::{place, word};
+use crate::report::wrap::hanging;
 use ensemble_core::conversation::{
     CompletionReason, ConversationState, Record, RunEnded, Unfinished, UnfinishedReason,
 };
@@ -74,7 +75,7 @@ impl Human {
         let space = if quiet { "" } else { "\n" };
         let mut text = format!("{space}{style}{mark} {reason}{style:#}");
         if let Some(detail) = &ended.detail {
-            text.push_str(&format!(": {detail}"));
+            text.push_str(&format!(": {}", hanging(detail)));
         }
         let seconds = self.begun.map_or(0.0, |begun| (record.at - begun).as_seconds_f64());
         text.push_str(&format!(
@@ -90,7 +91,8 @@ impl Human {
         for not_run in &ended.not_run {
             text.push_str(&format!(
                 "  {DIM}{} never ran: {}{DIM:#}\n",
-                not_run.agent, not_run.reason
+                not_run.agent,
+                hanging(&not_run.reason)
             ));
         }
         text.push_str(&self.cost(state));

@@ -1,7 +1,7 @@
 //! The tools that a model has called.
 
 use super::INDENT;
-use crate::report::console::{call_line, result_line, visible_lines};
+use crate::report::console::{call_line, result_line};
 use crate::report::format::DIM;
 use crate::report::wrap::LineWidth;
 use ensemble_core::conversation::ExecutionFinished;
@@ -11,7 +11,7 @@ pub(super) fn used(finished: &ExecutionFinished, whole: bool, width: LineWidth) 
     let mut text = String::new();
     for iteration in &finished.exchange {
         if let Some(said) = iteration.beside_calls().filter(|_| whole) {
-            text.push_str(&width.block(&visible_lines(said.trim_end()), INDENT));
+            text.push_str(&width.block(said.trim_end(), INDENT));
         }
         for call in &iteration.tool_calls {
             let (called, ended) = (call_line(call, whole), result_line(call, whole));

@@ -3,6 +3,7 @@
 use chrono::Local;
 
 use super::next::Driver;
+use crate::report::door::Ink;
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count, duration, executions, used};
 use crate::report::parts::Parts;
 use crate::report::values::value_text;
@@ -47,7 +48,7 @@ pub(super) fn words(cause: &Interruption) -> String {
     }
 }
 
-pub(super) fn mark(reason: CompletionReason) -> (anstyle::Style, &'static str) {
+pub(super) fn mark(reason: CompletionReason) -> (Ink, &'static str) {
     match reason {
         CompletionReason::Completed => (GOOD, "✓"),
         reason if reason.is_limit() => (CAUTION, "■"),

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::lines::{INDENT, as_written, decision_line, given, mark, stopped, time, totals, under_way, words};
 use super::next::{Driver, next, quoted};
-use crate::report::console::{call_line, is_long, result_line, visible_lines};
+use crate::report::console::{call_line, is_long, result_line};
 use crate::report::context_window;
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, kind_of, retry};
 use crate::report::parts::{Parts, combined};
 use crate::report::reasons::Reasons;
 use crate::report::values::{self, output_text, value_text};
-use crate::report::wrap::LineWidth;
+use crate::report::wrap::{LineWidth, hanging};
 use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
 use ensemble_core::conversation::{CompletionReason, NotRun, RunStarted};
 use ensemble_core::conversation::{
@@ -80,7 +80,7 @@ impl StoryPrinter {
             }
             Event::ExecutionFinished(finished) => self.finished(finished, story),
             Event::InputRequested(asked) => self.question(asked),
-            Event::TurnFinished(_) => match story.turns().last() {
+            Event::TurnFinished(_) => match story.latest_turn() {
                 Some(turn) => self.closed(turn),
                 None => String::new(),
             },
@@ -94,7 +94,7 @@ impl StoryPrinter {
     pub fn close(&self, story: &Story, driver: Driver) -> String {
         let mut text = String::new();
         if story.progress() == Progress::Open {
-            let open = story.turns().last().filter(|turn| turn.finished_at.is_none());
+            let open = story.latest_turn().filter(|turn| turn.finished_at.is_none());
             if let Some(turn) = open {
                 text.push_str(&under_way(turn, driver));
             }
@@ -153,7 +153,7 @@ impl StoryPrinter {
     }
 
     fn finished(&mut self, finished: &ExecutionFinished, story: &Story) -> String {
-        let turn = story.turns().last();
+        let turn = story.latest_turn();
         let execution = turn.and_then(|turn| turn.executions.iter().find(|one| one.agent == finished.agent));
         let mut text = self.title(finished, execution.and_then(|execution| execution.usage));
         if let Some(execution) = execution {
@@ -193,7 +193,7 @@ impl StoryPrinter {
             text.push_str(&self.width.sentences(&line));
         }
         for warning in &finished.warnings {
-            let line = format!("    {CAUTION}warning{CAUTION:#}: {warning}\n");
+            let line = format!("    {CAUTION}warning{CAUTION:#}: {}\n", hanging(warning));
             text.push_str(&self.width.sentences(&line));
         }
         text
@@ -258,7 +258,7 @@ impl StoryPrinter {
         for (number, call) in execution.tool_calls.iter().enumerate() {
             let beside = execution.beside_calls.iter().filter(|(before, _)| *before == number);
             for (_, said) in beside.filter(|_| self.whole) {
-                text.push_str(&self.block(&visible_lines(said.trim_end())));
+                text.push_str(&self.block(said.trim_end()));
             }
             self.has_cut |= !self.whole && is_long(call);
             let (called, ended) = (call_line(call, self.whole), result_line(call, self.whole));
@@ -301,13 +301,13 @@ impl StoryPrinter {
         self.has_cut |= lines.has_cut;
         let mut text = lines.text;
         for warning in &turn.warnings {
-            text.push_str(&format!("  {CAUTION}warning{CAUTION:#}: {warning}\n"));
+            text.push_str(&format!("  {CAUTION}warning{CAUTION:#}: {}\n", hanging(warning)));
         }
         self.width.sentences(&text)
     }
 
     fn interrupted(&self, cause: &Interruption, record: &Record, story: &Story) -> String {
-        let open = story.turns().last().filter(|turn| turn.finished_at.is_none());
+        let open = story.latest_turn().filter(|turn| turn.finished_at.is_none());
         let stopped = open.map(stopped).unwrap_or_default();
         let cause = words(cause);
         format!("{stopped}\n{NAME}{cause}{NAME:#} {DIM}{}{DIM:#}\n", time(record))
@@ -315,7 +315,7 @@ impl StoryPrinter {
 
     fn ended(&mut self, ended: &RunEnded, story: &Story) -> String {
         let mut text = String::new();
-        if let Some(turn) = story.turns().last().filter(|turn| turn.finished_at.is_none()) {
+        if let Some(turn) = story.latest_turn().filter(|turn| turn.finished_at.is_none()) {
             text.push_str(&self.closed(turn));
         }
         let reason = ended.completion_reason;
@@ -327,7 +327,7 @@ impl StoryPrinter {
             .as_ref()
             .filter(|_| reason != CompletionReason::WaitingForInput);
         if let Some(detail) = detail {
-            line.push_str(&format!(": {detail}"));
+            line.push_str(&format!(": {}", hanging(detail)));
         }
         line.push('\n');
         text.push_str(&self.width.sentences(&line));

@@ -1,3 +1,4 @@
+use super::super::format::DIM;
 use super::*;
 
 fn narrow(columns: u16) -> LineWidth {
@@ -54,13 +55,23 @@ fn texts_are_broken_between_words_and_what_is_preformatted_is_not() {
         ),
         // Nor do colours.
         (
-            "\u{1b}[2mkey:\u{1b}[0m one two three four",
-            "  \u{1b}[2mkey:\u{1b}[0m one two three\n    four\n",
+            &format!("{DIM}key:{DIM:#} one two three four"),
+            &format!("  {DIM}key:{DIM:#} one two three\n    four\n"),
         ),
     ];
     for (text, expected) in table {
         assert_eq!(narrow(20).block(text, 2), expected, "{text:?}");
     }
+}
+
+#[test]
+fn a_question_leaves_no_row_to_the_terminal() {
+    let text = "  may `x` be called with a\u{a0}b-0123456789-0123456789-0123456789?\n  1  yes\n";
+    assert_eq!(
+        narrow(20).question(text),
+        "  may `x` be called\n    with\n    a\u{a0}b-0123456789-0\n    123456789-012345\n    6789?\n  1  yes\n"
+    );
+    assert_eq!(LineWidth::UNLIMITED.question(text), text);
 }
 
 #[test]

@@ -1,0 +1,45 @@
+//! Styles of our own.
+//!
+//! A style is written with a number that is drawn for each process. [`super::Door`] passes on only styles with this number, and
+//! removes it. Texts of others cannot contain a style that the door takes for ours.
+
+use std::fmt::{Display, Formatter, Result};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
+/// What our styles begin with.
+static MARK: LazyLock<String> = LazyLock::new(|| format!("\u{1b}[{};", RandomState::new().hash_one("style")));
+
+/// A style of our own; `{INK}` begins it, `{INK:#}` ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ink(anstyle::Style);
+
+impl Ink {
+    /// This style.
+    pub const fn of(style: anstyle::Style) -> Self {
+        Self(style)
+    }
+}
+
+impl Display for Ink {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let plain = match f.alternate() {
+            true => self.0.render_reset().to_string(),
+            false => self.0.render().to_string(),
+        };
+        f.write_str(&marked(&plain))
+    }
+}
+
+/// The text, whose styles are all our own: the caller knows that no other text contains any.
+pub(crate) fn marked(text: &str) -> String {
+    text.replace("\u{1b}[", &MARK)
+}
+
+/// If the text begins with a style of our own: the style with its number, and the same without it.
+pub(super) fn our_style(text: &str) -> Option<(&str, &str)> {
+    let rest = text.strip_prefix(MARK.as_str())?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && !matches!(c, ';' | ':'))?;
+    let style = rest[end..].starts_with('m').then(|| &rest[..=end])?;
+    Some((&text[..MARK.len() + style.len()], style))
+}

@@ -1,0 +1,40 @@
+//! Only a few files know the standard streams, so that no report goes round the door of `docs/security.md`.
+
+use std::collections::BTreeSet;
+
+use super::sources::files;
+
+const STREAMS: &str = "src/cli/streams.rs";
+const SPINNER: &str = "crates/reports/src/report/console/spinner.rs";
+
+/// What reaches a terminal or signs a text without the door, and the files that use it.
+const AROUND: [(&str, &[&str]); 9] = [
+    ("io::stdout(", &[STREAMS, "src/cli/unwritten.rs"]),
+    ("io::stderr(", &[STREAMS]),
+    ("Term::stdout(", &[STREAMS]),
+    ("Term::stderr(", &[STREAMS, SPINNER]),
+    ("ProgressDrawTarget::stderr(", &["src/cli/replay.rs"]),
+    ("ProgressDrawTarget::term_like(", &[SPINNER]),
+    ("Stdio::inherit(", &[]),
+    // Styles of a text that another crate has rendered.
+    (
+        "all_ours(",
+        &[
+            "src/cli/mod.rs",
+            "crates/reports/src/report/diagnostics.rs",
+            "crates/reports/src/report/door/mod.rs",
+        ],
+    ),
+    ("marked(&", &["crates/reports/src/report/door/ink.rs"]),
+];
+
+#[test]
+fn only_these_files_reach_a_stream_without_the_door() {
+    let files = files();
+    for (call, known) in AROUND {
+        let users = files.iter().filter(|file| file.text.contains(call));
+        let users: BTreeSet<String> = users.map(|file| file.name()).collect();
+        let known: BTreeSet<String> = known.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(users, known, "who calls `{call}…)`");
+    }
+}
