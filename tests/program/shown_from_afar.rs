@@ -62,7 +62,7 @@ fn what_a_server_of_models_says_is_spelt_out() {
         &["run", "e.yaml", "--output", "events", "--live"],
         &["runs", "show", "-v"],
         &["runs", "show", "--messages"],
-        &["models", "list", "e.yaml"],
+        &["models", "list", "--remote", "e.yaml"],
         &["models", "check", "e.yaml"],
     ] {
         let whole = is_safe(&workspace, arguments);

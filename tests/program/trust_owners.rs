@@ -1,6 +1,10 @@
 //! Files and folders of other users: they are not used. Only root can make such files, so these tests need root.
 
-#![expect(clippy::disallowed_methods, reason = "tests change owners of files")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests change owners of files, and say if they cannot"
+)]
 
 use std::process::Command;
 
