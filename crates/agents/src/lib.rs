@@ -5,6 +5,7 @@
 //! - [`agent::dialogue`] is the loop of requests and tool calls of one model; it needs no ensemble.
 //! - [`model::Model`] is a model with its retries and fallbacks; [`model::Provider`] is the trait of a provider.
 //! - [`sandbox::Script`] is a compiled Rhai script.
+//! - [`room`] lets child processes and connections wait that do not fit into the limits of this process.
 //!
 //! The feature `mcp` adds the tools of MCP servers; the feature `tokenizers` adds exact token counts for models of OpenAI.
 //!
@@ -16,4 +17,5 @@
 
 pub mod agent;
 pub mod model;
+pub mod room;
 pub mod sandbox;

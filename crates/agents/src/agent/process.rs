@@ -38,6 +38,7 @@ pub use self::tail::KEPT as STDERR_KEPT;
 use self::tail::Tail;
 pub use self::watchdog::{Watchdog, run_watchdog};
 use super::{Execution, Notes, Observation, Observed, output};
+use crate::room::{self, Place};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 
 #[cfg(not(unix))]
@@ -96,6 +97,7 @@ struct Running {
     stdin: ChildStdin,
     stdout: ChildStdout,
     stderr: ChildStderr,
+    place: Place,
 }
 
 /// Why the output is no longer read.
@@ -106,16 +108,22 @@ enum End {
 }
 
 async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
+    let place = room::place().await;
     let mut command = command(invocation, folder, execution);
     if execution.part.is_some() {
-        return start_beside(command, bounds, execution).await;
+        return start_beside(command, bounds, execution, place).await;
     }
     let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
-    Running::new(child, bounds, execution)
+    Running::of(child, bounds, &execution.notes, place)
 }
 
 /// Starts a part on another thread: many parts start at the same time, and the start of a process takes long.
-async fn start_beside(mut command: Command, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
+async fn start_beside(
+    mut command: Command,
+    bounds: &Bounds,
+    execution: &Execution,
+    place: Place,
+) -> io::Result<Running> {
     if let Some(watchdog) = &bounds.watchdog {
         watchdog.ensure_started();
     }
@@ -128,14 +136,14 @@ async fn start_beside(mut command: Command, bounds: &Bounds, execution: &Executi
             return None;
         }
         match command.spawn() {
-            Err(error) if fault::is_busy(&error) => return Some(command),
-            spawned => slot.started = Some(spawned.and_then(|child| Running::of(child, &of_thread, &notes))),
+            Err(error) if fault::is_busy(&error) || room::is_full(&error) => return Some((command, place)),
+            spawned => slot.started = Some(spawned.and_then(|child| Running::of(child, &of_thread, &notes, place))),
         }
         None
     });
-    if let Some(mut command) = busy.await.map_err(io::Error::other)? {
+    if let Some((mut command, place)) = busy.await.map_err(io::Error::other)? {
         let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
-        return Running::new(child, bounds, execution);
+        return Running::of(child, bounds, &execution.notes, place);
     }
     let started = starting.slot().started.take();
     started.unwrap_or_else(|| Err(io::Error::other("it was not started")))
@@ -185,17 +193,15 @@ fn command(invocation: &Invocation, folder: &Path, execution: &Execution) -> Com
 }
 
 impl Running {
-    fn new(child: Child, bounds: &Bounds, execution: &Execution) -> io::Result<Self> {
-        Self::of(child, bounds, &execution.notes)
-    }
-
-    fn of(mut child: Child, bounds: &Bounds, notes: &Notes) -> io::Result<Self> {
+    fn of(mut child: Child, bounds: &Bounds, notes: &Notes, place: Place) -> io::Result<Self> {
+        room::give_back_open_files(child.id());
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self {
                 group: Group::of(child, bounds.watchdog.clone(), notes),
                 stdin,
                 stdout,
                 stderr,
+                place,
             }),
             _ => Err(io::Error::other("it has no pipes")),
         }
@@ -208,6 +214,7 @@ impl Running {
             stdin,
             mut stdout,
             mut stderr,
+            place: _place,
         } = self;
         let mut stdout_buffer = StdoutBuffer::new(output_cap);
         let mut stderr_tail = Tail::new(&execution.notes);

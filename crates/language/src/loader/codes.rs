@@ -67,6 +67,7 @@ codes! {
     OPTION_OF_PROGRAM = "E051", "The `options` of a model profile have a key that the program itself sets.";
     NO_ATTACHMENT = "E057", "An attachment of an agent does not exist.";
     NOT_READY = "E060", "An agent cannot run on this machine.";
+    TEMPLATE_DEPTH = "E065", "A template is nested too deeply.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";

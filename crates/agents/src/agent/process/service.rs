@@ -16,6 +16,7 @@ use super::fault;
 use super::group::{self, Group};
 use super::{Invocation, RUN_ID, STDERR_KEPT, Watchdog};
 use crate::agent::Notes;
+use crate::room;
 
 /// The time limit for a service to end after its stdin was closed.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -70,6 +71,7 @@ pub(in crate::agent) async fn start(
     let failed = |error: io::Error| fault::not_started(invocation, setting.folder, &error).error;
     let spawned = group::spawn(&mut command, setting.watchdog.as_deref()).await;
     let mut child = spawned.map_err(failed)?;
+    room::give_back_open_files(child.id());
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let group = Group::of(child, setting.watchdog, setting.notes);
     let (Some(stdin), Some(stdout), Some(said)) = pipes else {

@@ -49,6 +49,7 @@ use super::quirks::Quirks;
 use super::{
     BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider, schema_in_words, source_of_reasoning,
 };
+use crate::room;
 use ensemble_language::ensemble::{self, Profile};
 
 /// The maximum size of an answer that is not a reply, in bytes.
@@ -180,6 +181,7 @@ impl Remote {
     }
 
     async fn ask(&self, mut request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
+        let _place = room::place().await;
         let dialect = dialect_of(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
         if let Some(schema) = &request.output_schema
