@@ -83,14 +83,16 @@ fn a_template_that_is_nested_too_deeply_is_an_error_with_a_place() {
     write_prompt(&workspace, "sound.yaml", "{{ input }}", "");
     let outcome = workspace.run(["validate", "--format", "json", "."]).expect_code(2);
     let found = outcome.json();
+    let findings = found["diagnostics"].as_array().expect("findings");
+    assert_eq!(findings.len(), deep.len(), "{found}");
     for (name, _) in &deep {
-        let file = found["files"].as_array().expect("files").iter().find(|file| {
-            let path = file["file"].as_str().unwrap_or_default();
-            path.ends_with(&format!("{name}.yaml"))
-        });
-        let finding = &file.unwrap_or_else(|| panic!("{name}: {found}"))["diagnostics"][0];
-        assert_eq!(finding["code"], "E065", "{name}: {finding}");
-        assert_eq!(finding["line"], 5, "{name}: {finding}");
+        let finding = findings.iter().find(|one| one["file"] == format!("./{name}.yaml"));
+        let finding = finding.unwrap_or_else(|| panic!("{name}: {found}"));
+        assert_eq!(
+            (&finding["code"], &finding["line"]),
+            (&json!("E065"), &json!(5)),
+            "{finding}"
+        );
     }
     for (name, _) in deep.iter().take(3) {
         let outcome = workspace.run(["run", &format!("{name}.yaml")]).expect_code(2);
@@ -130,7 +132,10 @@ fn a_value_cannot_contain_itself_or_grow_deep_in_a_template() {
         ),
         (grown.to_owned(), "nested too deeply"),
         (format!("{grown}{{{{ n.a }}}}"), "nested too deeply"),
-        ("{% set x = 1 %}{% set x = [x] %}".repeat(100), "nested too deeply"),
+        (
+            format!("{{% set x = 1 %}}{}", "{% set x = [x] %}".repeat(100)),
+            "nested too deeply",
+        ),
         ("{% import 'template' as x %}".to_owned(), "cannot include or extend"),
     ];
     for (prompt, error) in table {
@@ -147,7 +152,7 @@ fn assigned_values_and_their_errors_are_as_before() {
                   {% set a, b = 1, 2 %}{% set c %}c{% endset %}{{ n.all }}{{ a + b }}{{ c }}";
     let outcome = asking(prompt).run(["run", "a.yaml", "--output", "json"]).expect_code(0);
     assert_eq!(outcome.json()["completion_reason"], "completed");
-    let journal = asking(&format!("{prompt}{{{{ 1 / nothing }}}}"));
+    let journal = asking(&format!("{prompt}{{{{ 1 // 0 }}}}"));
     let column = prompt.len() - prompt.find('\n').expect("a second line") + 3;
     fails_with(&journal, &format!("(line 2, column {column})"));
 }
@@ -166,7 +171,7 @@ fn a_template_has_a_limit_of_memory_as_a_whole() {
         // One expression is.
         format!("{{% set a = 'x' * 9000000 %}}{{{{ a{} }}}}", " ~ a".repeat(150)),
         "{{ 'x' * 100000000000 }}".to_owned(),
-        "{{ 'x'|center(100000000000) }}".to_owned(),
+        "{{ '%1000000000d'|format(1) }}".to_owned(),
     ];
     for prompt in table {
         let workspace = asking(&prompt);
@@ -208,7 +213,7 @@ fn a_time_limit_ends_what_a_template_and_a_schema_compute() {
     write_prompt(&workspace, "a.yaml", LONG, "    timeout_seconds: 0.5\n");
     let begun = Instant::now();
     let failed = failure(workspace.run(["run", "a.yaml", "--output", "json"]));
-    assert_eq!(failed["failure_kind"], "timeout", "{failed}");
+    assert_eq!(failed["output_data"]["kind"], "timeout", "{failed}");
 
     // Each level is tried twice: 2 to the power of 40 times in all.
     let levels: String = (0..40)
@@ -226,7 +231,7 @@ fn a_time_limit_ends_what_a_template_and_a_schema_compute() {
         ),
     );
     let failed = failure(workspace.run(["run", "a.yaml", "--output", "json"]));
-    assert_eq!(failed["failure_kind"], "timeout", "{failed}");
+    assert_eq!(failed["output_data"]["kind"], "timeout", "{failed}");
     assert!(begun.elapsed() < Duration::from_secs(15));
 }
 
