@@ -133,9 +133,11 @@ impl Script {
         let (script, stop) = (Arc::clone(self), StopOnDrop::default());
         let flag = Arc::clone(&stop.0);
         let asked = move || flag.load(Ordering::Relaxed);
-        let names = Arc::clone(self);
-        let prepare = move || scope(&variables, &names.words, Variable::whole);
-        let run = move |scope| match asked() {
+        let prepare = move || {
+            let scope = scope(&variables, &script.words, Variable::whole);
+            (script, scope)
+        };
+        let run = move |(script, scope): (Arc<Self>, _)| match asked() {
             true => Err(ScriptFailure::Stopped),
             false => script.perform(scope, asked),
         };
