@@ -85,7 +85,7 @@ fn run(folder: &Path, plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>, how: Dura
     };
     let (took, ()) = time(|| {
         runtime.expect("a runtime").block_on(async {
-            let first = Event::RunStarted(started(plan));
+            let first = Event::RunStarted(Box::new(started(plan)));
             executor.commit(&mut state, first).await.expect("committed");
             executor.drive(&mut state).await.expect("driven");
         });

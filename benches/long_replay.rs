@@ -1,4 +1,4 @@
-//! Replay of a long record: time, and memory that does not grow with it.
+//! Replay of a long record: time, and memory that does not grow with it. And what it costs to show and to list the run.
 //!
 //! `cargo bench --bench long_replay`; lengths in executions may follow: `-- 10000 100000 1000000`. Each replay is the
 //! program itself in a process of its own. Beside it: what it costs to read the events and to fold them, in this process.
@@ -66,7 +66,7 @@ fn record(project: &Path, executions: u32) -> u64 {
         file.write_all(&line).expect("written");
         state.apply(&record);
     };
-    commit(&mut state, Event::RunStarted(started()));
+    commit(&mut state, Event::RunStarted(Box::new(started())));
     loop {
         match decide(&plan, &state) {
             Decision::StartTurn(turn) => commit(&mut state, Event::TurnStarted(turn)),
@@ -187,6 +187,8 @@ fn main() {
         let bytes = std::fs::metadata(project.path().join(".ensemble/runs").join(RUN).join("journal.jsonl"));
         let (took, peak) = program(project.path(), &["replay", RUN]);
         let (whole, whole_peak) = program(project.path(), &["replay", RUN, "--output", "json"]);
+        let (shown, shown_peak) = program(project.path(), &["runs", "show", RUN]);
+        let (listed, listed_peak) = program(project.path(), &["runs", "list"]);
         let (reading, both) = folded(project.path(), executions);
         let rate = |micros: f64| 1e6 / micros;
         say(&format!(
@@ -203,6 +205,15 @@ fn main() {
             whole.as_secs_f64(),
             events as f64 / whole.as_secs_f64()
         ));
+        // Of the time for reading the events alone, which is proportional to their number.
+        let ratio = |took: Duration| took.as_secs_f64() * 1e6 / events as f64 / reading;
+        for (what, took, peak) in [("runs show", shown, shown_peak), ("runs list", listed, listed_peak)] {
+            say(&format!(
+                "  {what}         {:>8.2} s, {:>9.2} x reading, peak {peak:>7.1} MiB",
+                took.as_secs_f64(),
+                ratio(took)
+            ));
+        }
         say(&format!(
             "  read {reading:.2} µs an event ({:.0}/s), fold {:.2} µs ({:.0}/s)",
             rate(reading),

@@ -13,7 +13,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use ensemble_agents::agent::llm::{LlmOptions, LlmRunner};
-use ensemble_agents::model::{Model, ModelRequest, Network, OnText, Provider, Remote};
+use ensemble_agents::model::{Model, ModelRequest, Network, OnPiece, Provider, Remote, ReplyPiece};
 use ensemble_core::runner::Runner;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
 use ensemble_language::ensemble::AgentKind;
@@ -88,10 +88,12 @@ async fn bare_stream(client: &reqwest::Client, server: SocketAddr, mut heard: im
 
 async fn our_call(remote: &Remote, server: SocketAddr) {
     let heard = AtomicU64::new(0);
-    let on_text: &OnText<'_> = &|piece: &str| {
-        heard.fetch_add(piece.len() as u64, Ordering::Relaxed);
+    let on_piece: &OnPiece<'_> = &|piece: ReplyPiece<'_>| {
+        if let ReplyPiece::Text(text) = piece {
+            heard.fetch_add(text.len() as u64, Ordering::Relaxed);
+        }
     };
-    let reply = remote.complete(request(server), on_text).await.expect("a reply");
+    let reply = remote.complete(request(server), on_piece).await.expect("a reply");
     assert_eq!(reply.text.len() as u64, heard.load(Ordering::Relaxed));
 }
 
@@ -132,7 +134,7 @@ fn lateness() {
         let heard = || bare.add(written.lock().expect("unpoisoned").elapsed().as_secs_f64() * 1e3);
         runtime.block_on(bare_stream(&client, server, heard));
         let heard = AtomicU64::new(0);
-        let on_text: &OnText<'_> = &|_: &str| {
+        let on_piece: &OnPiece<'_> = &|_: ReplyPiece<'_>| {
             let since = written.lock().expect("unpoisoned").elapsed();
             let figures = if heard.fetch_add(1, Ordering::Relaxed) == 0 {
                 &first
@@ -142,7 +144,7 @@ fn lateness() {
             figures.lock().expect("unpoisoned").add(since.as_secs_f64() * 1e3);
         };
         runtime
-            .block_on(remote.complete(request(server), on_text))
+            .block_on(remote.complete(request(server), on_piece))
             .expect("a reply");
     }
     let (first, late) = (

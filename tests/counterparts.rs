@@ -5,6 +5,7 @@ mod support;
 
 mod counterparts {
     mod editor;
+    mod fakellm;
     mod mcp;
     mod mock_providers;
 }

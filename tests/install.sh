@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what a test speaks to and what is not ours: `tests/install.sh editor`, `mcp` or `mock`, in the versions that
-# the folder's package-lock.json names, below the target folder. Where that cannot be done it says so and succeeds; the
-# tests that need it then say that they were skipped.
+# Installs what a test speaks to and what is not ours: `tests/install.sh editor`, `mcp`, `mock` or `fakellm`, in the
+# versions that the folder's package-lock.json or requirements.txt names, below the target folder. Where that cannot be
+# done it says so and succeeds; the tests that need it then say that they were skipped.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)/$1
 target=${CARGO_TARGET_DIR:-$here/../../target}/$1
@@ -10,6 +10,27 @@ skip() {
     echo "skipped: $1 is not installed: $2"
     exit 0
 }
+
+# Packages for Python, where the folder names them.
+if [ -f "$here/requirements.txt" ]; then
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || skip "$1" "there is no Python 3.11"
+    python3 -m pip --version >/dev/null 2>&1 || skip "$1" "there is no pip"
+    if cmp -s "$here/requirements.txt" "$target/requirements.txt"; then
+        echo "$1 is installed"
+        exit 0
+    fi
+    rm -rf "$target"
+    mkdir -p "$target" || skip "$1" "$target cannot be written"
+    # Each version is named with its digest, also those of what the server needs.
+    PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+        --target "$target/site" -r "$here/requirements.txt" || {
+        rm -rf "$target"
+        skip "$1" "pip install failed"
+    }
+    cp "$here/requirements.txt" "$target/"
+    echo "$1 is installed"
+    exit 0
+fi
 
 command -v node >/dev/null 2>&1 || skip "$1" "there is no node"
 command -v npm >/dev/null 2>&1 || skip "$1" "there is no npm"

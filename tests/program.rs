@@ -41,6 +41,7 @@ mod program {
     mod model_requests;
     mod models;
     mod parts;
+    mod private_files;
     mod providers;
     mod runs;
     mod scripts;
@@ -49,6 +50,7 @@ mod program {
     mod started_in;
     mod stories;
     mod sub_ensembles;
+    mod tool_files;
     mod tools;
     mod unwritten;
     mod validating;

@@ -125,7 +125,7 @@ pub(crate) fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
     };
     let (begun, busy) = (Instant::now(), processor_time());
     runtime.block_on(async {
-        let first = Event::RunStarted(started(plan));
+        let first = Event::RunStarted(Box::new(started(plan)));
         executor.commit(&mut state, first).await.expect("committed");
         executor.drive(&mut state).await.expect("driven");
     });

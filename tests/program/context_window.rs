@@ -1,5 +1,6 @@
 //! `context_window` through the binary: what a model is shown, and what is said of the rest.
 
+use crate::support::server::{Asked, Server, answer, says};
 use crate::support::{Outcome, Workspace};
 use serde_json::Value;
 
@@ -202,4 +203,54 @@ fn an_unknown_profile_that_sums_up_is_told() {
     workspace.write("talk.yaml", talker("{max_tokens: 50, strategy: {summarize: scrib}}"));
     let outcome = workspace.run(["validate", "talk.yaml"]).expect_code(0);
     assert!(outcome.stdout.contains("did you mean `scribe`?"), "{}", outcome.stdout);
+}
+
+/// The bytes of all messages of a request.
+fn size(asked: &Asked) -> usize {
+    let messages = asked.body["messages"].as_array().expect("messages");
+    let texts = messages
+        .iter()
+        .map(|message| message["content"].as_str().unwrap_or_default());
+    texts.map(str::len).sum()
+}
+
+#[test]
+fn what_a_model_has_accepted_is_remembered_for_its_profile() {
+    const MOST: usize = 1_000;
+    let server = Server::new(|_, asked: &Asked| match size(asked) > MOST {
+        true => answer("400 Bad Request", &[], "prompt is too long: 300 tokens > 250 maximum"),
+        false => says(&"word ".repeat(20)),
+    });
+    let workspace = Workspace::new();
+    let url = server.url();
+    workspace.write(
+        "a.yaml",
+        format!(
+            "name: long\nagents:\n  - {{name: one, model_profile: m, system_prompt: Be brief., prompt: 'question {{{{ execution }}}}', \
+             conversation: {{max_turns: 16, trigger: every_turn}}}}\n  - {{name: two, model_profile: m, prompt: 'question {{{{ \
+             execution }}}}', depends_on: [one], conversation: {{max_turns: 16, trigger: every_turn}}}}\nmodel_profiles:\n  m: \
+             {{provider: openai, model: x, base_url: '{url}', retry: {{max_attempts: 1}}}}\n"
+        ),
+    );
+    let result = workspace
+        .run(["run", "a.yaml", "--output", "json"])
+        .expect_code(0)
+        .json();
+    let asked = server.asked();
+    let refused = asked.iter().filter(|asked| size(asked) > MOST).count();
+    assert_eq!((refused, asked.len()), (1, 33), "{result:#}");
+    let warnings = result["warnings"].as_array().expect("warnings").clone();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    // The latest messages are sent, and what is left out is noted.
+    let last = &asked.last().expect("a request").body["messages"];
+    let last = last.as_array().expect("messages");
+    assert_eq!(last.last().expect("a message")["content"], "question 16");
+    assert!(last.len() >= 5, "{last:?}");
+    let shown = workspace
+        .run(["runs", "show", "--messages", "two"])
+        .expect_code(0)
+        .stdout;
+    assert!(shown.contains("context window: "), "{shown}");
+    workspace.run(["replay", "--last"]).expect_code(0);
+    assert_eq!(server.asked().len(), 33);
 }

@@ -379,3 +379,46 @@ fn verbose_shows_tool_calls_whole_at_a_terminal() {
         assert_eq!(text.contains("shortened"), !is_whole, "{text}");
     }
 }
+
+#[test]
+fn a_first_request_that_fails_is_shown_with_what_was_sent_and_the_failure() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: f\nagents:\n  - {name: one, model_profile: broken, system_prompt: Be., prompt: \"Say {{ input }}\", retry: \
+         {max_attempts: 2, delay_seconds: 0}, on_error: continue}\n  - {name: two, model_profile: broken, prompt: Say two., \
+         for_each: {in: [x], on_error: collect}, on_error: continue}\n  - {name: boss, model_profile: boss, prompt: Ask., tools: \
+         [ask]}\n  - {name: helper, model_profile: broken, prompt: \"{{ input }}\"}\ntools:\n  ask: {agent: helper}\n\
+         model_profiles:\n  broken: {provider: simulated, replies: [{error: no money}], retry: {max_attempts: 1}}\n  boss: \
+         {provider: simulated, replies: [{tool_calls: [{name: ask, arguments: {input: Is it so?}}]}, I see.]}\n",
+    );
+    workspace.run(["run", "a.yaml", "--input", "hi"]).expect_code(0);
+    let show = |agent: &str| {
+        workspace
+            .run(["runs", "show", "--messages", agent])
+            .expect_code(0)
+            .stdout
+    };
+    let sent = "  request 1\n    system\n      Be.\n    user\n      Say hi\n  failed (model): no money\n";
+    let one = show("one");
+    in_order(&one, &["one #1\n", sent, "one #1 · attempt 2\n", sent]);
+    in_order(
+        &show("two"),
+        &[
+            "two[0] #1\n  request 1\n    user\n      Say two.\n",
+            "  failed (model): no money\n",
+        ],
+    );
+    in_order(
+        &show("boss"),
+        &[
+            "boss #1 · inside the call of ask\n  request 1\n    user\n      Is it so?\n",
+            "  failed (as a tool): no money\n",
+        ],
+    );
+    let list = workspace
+        .run(["runs", "show", "--messages", "one", "--output", "json"])
+        .json();
+    assert_eq!(list[0]["iterations"][0]["messages"][0]["content"], "Say hi");
+    assert_eq!(list[0]["failure"]["error"], "no money");
+}

@@ -6,6 +6,7 @@ use super::model_replies::{streams, with_tool};
 use super::providers::{ensemble, response, run, run_in};
 use crate::support::Workspace;
 use crate::support::server::{Answer, Asked, Part, Server, answer, events, head, says};
+use crate::support::terminal::Terminal;
 
 /// A delta that calls `double`.
 fn call() -> Value {
@@ -218,4 +219,93 @@ fn another_model_gets_no_reasoning_of_the_first() {
     assert_eq!(message.get("reasoning_content"), None, "{message:#}");
     assert_eq!(message["tool_calls"][0].get("extra_content"), None, "{message:#}");
     assert_eq!(broken.asked()[1].body["messages"][1]["reasoning_content"], "Hm.");
+}
+
+#[test]
+fn reasoning_is_shown_while_it_arrives_and_the_reply_has_not_begun() {
+    let thought = |text: &str| {
+        format!(
+            "data: {}\n\n",
+            json!({"choices": [{"delta": {"reasoning_content": text}}]})
+        )
+    };
+    let endless = vec![
+        head("text/event-stream"),
+        Part::Bytes((thought("Hm, ") + &thought("a poem. And")).into_bytes()),
+        Part::Drip(b": still here\n\n".to_vec(), std::time::Duration::from_millis(20)),
+    ];
+    let server = Server::with(vec![endless]);
+    let workspace = Workspace::new();
+    workspace.write("one.yaml", ensemble(&server.url(), ""));
+    let mut terminal = Terminal::open(
+        &workspace,
+        &["run", "one.yaml", "-v"],
+        &[("OPENAI_API_KEY", "sk-other-key")],
+    );
+    terminal.wait_for("reasoning:");
+    terminal.wait_for("Hm,");
+    terminal.wait_for(" a poem.");
+    terminal.type_in("\u{3}");
+    assert_eq!(terminal.finish().0, 130);
+}
+
+#[test]
+fn a_terminal_shows_reasoning_once_dimmed_and_apart() {
+    let tagged = ["<thi", "nk>Hm, a ", "poem.\n</think>\n\nThe ", "sea."].map(|piece| json!({"content": piece}));
+    let apart = [
+        json!({"reasoning_content": "Hm, a "}),
+        json!({"reasoning_content": "poem."}),
+        json!({"content": "The sea."}),
+    ];
+    for deltas in [&tagged[..], &apart] {
+        let server = Server::with(vec![streams(deltas, "stop")]);
+        let workspace = Workspace::new();
+        workspace.write("one.yaml", ensemble(&server.url(), ""));
+        let environment = [("OPENAI_API_KEY", "sk-other-key")];
+        let shown = |arguments: &[&str]| {
+            let (code, text) = Terminal::open(&workspace, arguments, &environment).finish();
+            assert_eq!(code, 0, "{text}");
+            text
+        };
+        let text = shown(&["run", "one.yaml", "-v"]);
+        assert_eq!(text.matches("poem.").count(), 1, "{text}");
+        assert!(text.contains("\u{1b}[2mreasoning:"), "{text:?}");
+        assert!(text.contains("\u{1b}[2m    Hm, a"), "{text:?}");
+        let plain = Terminal::open(
+            &workspace,
+            &["run", "one.yaml", "-v"],
+            &[environment[0], ("NO_COLOR", "1")],
+        )
+        .finish()
+        .1;
+        let rows: Vec<&str> = plain.lines().map(str::trim_end).collect();
+        let expected = ["    reasoning:", "    Hm, a poem.", "    reply:", "    The sea."];
+        assert!(rows.windows(4).any(|four| four == expected), "{rows:#?}");
+        let silent = shown(&["run", "one.yaml"]);
+        assert!(!silent.contains("poem") && silent.contains("The sea."), "{silent}");
+
+        let arguments = ["run", "one.yaml", "--output", "events", "--live"];
+        let mut command = workspace.command(arguments);
+        command.env("OPENAI_API_KEY", "sk-other-key");
+        let events = crate::support::Running(command.spawn().expect("the program starts"))
+            .finish()
+            .expect_code(0);
+        let live = events
+            .stdout
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let live: Vec<Value> = live.filter(|line| line.get("live").is_some()).collect();
+        let texts = |kind: &str| -> String {
+            let lines = live.iter().filter(|line| line["live"] == kind);
+            lines.filter_map(|line| line["text"].as_str()).collect()
+        };
+        assert_eq!(
+            (texts("reasoning").trim(), texts("text").as_str()),
+            ("Hm, a poem.", "The sea.")
+        );
+        assert!(
+            live.iter().filter(|line| line["live"] == "reasoning").count() > 1,
+            "{live:#?}"
+        );
+    }
 }

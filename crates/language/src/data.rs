@@ -137,6 +137,22 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// All kinds.
+    pub const ALL: [Self; 12] = [
+        Self::Exit,
+        Self::Signal,
+        Self::Timeout,
+        Self::OutputTooLarge,
+        Self::Reported,
+        Self::Model,
+        Self::Refusal,
+        Self::MaxTokens,
+        Self::MaxIterations,
+        Self::Cancelled,
+        Self::Schema,
+        Self::Unavailable,
+    ];
+
     /// Whether another attempt at the same task may succeed. `corrected`: the agent has already sent the errors of its
     /// output back to its model, as often as it may.
     pub fn may_pass(self, corrected: bool) -> bool {

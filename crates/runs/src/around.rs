@@ -26,6 +26,7 @@ use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
 use ensemble_agents::sandbox::{self, ScriptError, WrittenOutput};
 use ensemble_language::check::{Around, OutputKeys, ScriptText};
+use ensemble_language::condition::Type;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Profile, Tool, ToolKind};
 use ensemble_language::loader::codes;
@@ -197,6 +198,10 @@ impl Around for Folder<'_> {
 
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
         Some(sandbox::keys_of(&self.written(ensemble, agent)?))
+    }
+
+    fn output_type(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Type> {
+        Some(sandbox::type_of(&self.written(ensemble, agent)?))
     }
 
     fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {

@@ -61,6 +61,8 @@ pub struct LivePiece {
 pub enum Piece {
     /// The next part of the model's text.
     Text(String),
+    /// The next part of what the model thinks before its reply.
+    Reasoning(String),
     /// A tool was started.
     ToolStarted(ToolCall),
     /// A tool has ended.
@@ -238,6 +240,7 @@ impl Piece {
     fn of(update: LiveUpdate<'_>) -> Self {
         match update {
             LiveUpdate::Text(text) => Self::Text(text.to_owned()),
+            LiveUpdate::Reasoning(text) => Self::Reasoning(text.to_owned()),
             LiveUpdate::ToolStarted(call) => Self::ToolStarted(call.clone()),
             LiveUpdate::ToolEnded(call) => Self::ToolEnded(call.clone()),
             LiveUpdate::Restarted => Self::Restarted,

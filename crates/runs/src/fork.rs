@@ -357,7 +357,7 @@ impl Runs {
         });
         // The new run begins now; the records that both runs have keep their times, which are earlier.
         records[0].at = self.host().now();
-        records[0].event = Event::RunStarted(first);
+        records[0].event = Event::RunStarted(Box::new(first));
         let opening = Opening::New {
             store: self.store_of(&prepared.root),
             records,

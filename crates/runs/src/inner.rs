@@ -162,7 +162,7 @@ impl InnerEnsemble {
     }
 
     fn started(&self, run: &dyn StoredRun, execution: &Execution, inputs: Context, context: Context) -> Event {
-        Event::RunStarted(RunStarted {
+        Event::RunStarted(Box::new(RunStarted {
             format: FORMAT,
             run_id: run.id().shared(),
             ensemble: self.prepared.plan.ensemble().name.clone(),
@@ -176,7 +176,7 @@ impl InnerEnsemble {
             simulated: self.agents.simulated.clone(),
             forked_from: None,
             program: PROGRAM.to_owned(),
-        })
+        }))
     }
 
     /// The inner run of this execution: the one that was interrupted, or a new one for an attempt that starts afresh.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::reply::output_of;
 use ensemble_agents::sandbox::WrittenOutput;
+use ensemble_language::condition::Type;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Reply, Simulated};
 
 /// The possible outputs of the agent; `None` where they may be any.
@@ -44,6 +45,10 @@ fn of_replies(profile: &Profile) -> Option<Vec<WrittenOutput>> {
 }
 
 fn of_texts<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<WrittenOutput> {
-    let entries = |text: &String| output_of(text).into_iter().map(|(key, value)| (key, value == true));
+    let entries = |text: &String| {
+        output_of(text)
+            .into_iter()
+            .map(|(key, value)| (key, Type::of_value(&value)))
+    };
     texts.map(|text| entries(text).collect()).collect()
 }

@@ -208,7 +208,7 @@ impl Runs {
         let first = Record {
             seq: 0,
             at: self.host.now(),
-            event: Event::RunStarted(started),
+            event: Event::RunStarted(Box::new(started)),
         };
         Ok(made.into_ready(Opening::New {
             store,

@@ -1,5 +1,7 @@
 //! `ensemble runs export`: writes a run as one document.
 
+use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::cli::args::{ExportFormat, RunsExportArgs};
@@ -32,10 +34,19 @@ pub(super) async fn export(
     };
     let path = surroundings.project.folder.join(path);
     let shown = surroundings.project.relative(&path);
-    std::fs::write(&path, &text)
+    write_private(&path, &text)
         .map_err(|error| CliError::usage(format!("cannot write {}: {error}", shown.display())))?;
     surroundings.print_err(&format!("wrote {}\n", shown.display()));
     Ok(exit::SUCCESS)
+}
+
+/// Writes a file with what was said. If it is new, only the user may read it.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(text.as_bytes())
 }
 
 fn written(format: ExportFormat, recorded: &RecordedRun) -> String {

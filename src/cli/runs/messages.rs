@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::cli::args::Output;
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::surroundings::Surroundings;
 use ensemble_core::store::StoredRun;
 use ensemble_reports::report::story::messages;
-use ensemble_reports::story::{ModelExchange, model_exchanges};
+use ensemble_reports::story::{FileRecords, ModelExchange, model_exchanges};
 use ensemble_runs::RecordedRun;
 
 /// Prints the exchanges that the filter `AGENT[@TURN]` selects; an empty filter selects all.
@@ -32,7 +34,7 @@ pub(super) async fn show(
     let text = match form {
         Output::Human if chosen.is_empty() => "the run has sent nothing to a model\n".to_owned(),
         Output::Human => messages(&chosen, &all, surroundings.streams.out_width()),
-        Output::Json => serde_json::to_string_pretty(&chosen).expect("exchanges have string keys") + "\n",
+        Output::Json => document(&chosen, &FileRecords::of(&recorded.journal.records)),
         Output::Events => {
             let message =
                 "--messages has the forms human and json; the events are those of `runs show --output events`";
@@ -41,6 +43,12 @@ pub(super) async fn show(
     };
     surroundings.print(&text);
     Ok(exit::SUCCESS)
+}
+
+/// The exchanges as JSON, a list.
+fn document(chosen: &[&ModelExchange], files: &FileRecords) -> String {
+    let list: Value = chosen.iter().map(|exchange| exchange.described(files)).collect();
+    format!("{list:#}\n")
 }
 
 /// The agent and the turn of the filter.

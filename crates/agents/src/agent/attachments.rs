@@ -114,20 +114,24 @@ impl Located {
             return Err("it is outside the project; a path from a template must be inside".to_owned());
         }
         let bytes = read_bounded(&path, left)?;
-        let mime_type =
-            mime_type(&bytes).ok_or("it is no image (png, jpeg, gif, webp), no PDF and no text in UTF-8")?;
-        let hex: String = sha2::Sha256::digest(&bytes)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        Ok(Attachment {
-            name: self.name.as_str().into(),
-            mime_type: mime_type.into(),
-            size: bytes.len() as u64,
-            sha256: hex.into(),
-            data: BASE64_STANDARD.encode(&bytes).into(),
-        })
+        of_bytes(&self.name, &bytes)
+            .ok_or_else(|| "it is no image (png, jpeg, gif, webp), no PDF and no text in UTF-8".to_owned())
     }
+}
+
+/// The bytes as a file with this name; `None` if no model takes them.
+pub(super) fn of_bytes(name: &str, bytes: &[u8]) -> Option<Attachment> {
+    let hex: String = sha2::Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Some(Attachment {
+        name: name.into(),
+        mime_type: mime_type(bytes)?.into(),
+        size: bytes.len() as u64,
+        sha256: hex.into(),
+        data: BASE64_STANDARD.encode(bytes).into(),
+    })
 }
 
 /// Reads the files.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::{BoxFuture, Execution, Notes};
-use crate::model::{ModelError, ModelReply, ModelRequest, OnText, Provider};
+use crate::model::{ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece};
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_language::data::{Context, JsonMap, Remaining};
 use ensemble_language::ensemble::{
@@ -59,16 +59,16 @@ impl Provider for Prepared {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        on_text: &'a OnText<'a>,
+        on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         self.asked.lock().unwrap().push(request);
         let says = self.says.lock().unwrap().pop_front().expect("a reply was prepared");
         Box::pin(async move {
             if let Ok(reply) = &says {
                 let (first, second) = reply.text.split_at(reply.text.len() / 2);
-                on_text(first);
+                on_piece(ReplyPiece::Text(first));
                 tokio::task::yield_now().await;
-                on_text(second);
+                on_piece(ReplyPiece::Text(second));
             }
             says
         })

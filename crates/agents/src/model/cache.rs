@@ -22,7 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::entry::{Entry, Problem, asked, differences};
-use super::{BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnText, Provider, schema_in_words};
+use super::{
+    BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece, schema_in_words, tool_files,
+};
 use ensemble_language::data::digest;
 use ensemble_language::ensemble::SIMULATED;
 
@@ -103,13 +105,16 @@ impl Cached {
         }
     }
 
-    async fn answer(&self, request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
+    async fn answer(&self, request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
         let mut warnings = Vec::new();
         let found = self.find(&request, &mut warnings);
-        let place = match (found, self.without_schema(&request)) {
+        let place = match (found, self.without_refused(&request)) {
             (Found::Reply(path, reply), _) | (Found::Nothing(_), Some((path, reply))) => {
                 self.used().insert(path);
-                on_text(&reply.text);
+                if let Some(reasoning) = &reply.reasoning {
+                    on_piece(ReplyPiece::Reasoning(&reasoning.to_text()));
+                }
+                on_piece(ReplyPiece::Text(&reply.text));
                 return Ok(ModelReply {
                     cached: true,
                     warnings,
@@ -123,7 +128,7 @@ impl Cached {
             (Found::Nothing(place), None) => place,
         };
         let entry = (asked(&request), request.request_number);
-        let mut reply = self.inner.complete(request, on_text).await?;
+        let mut reply = self.inner.complete(request, on_piece).await?;
         let entry = Entry::new(entry.0, entry.1, &reply);
         match entry.write(&place) {
             Ok(()) => drop(self.used().insert(place)),
@@ -164,22 +169,35 @@ impl Cached {
         fallback.unwrap_or_else(|| Found::Nothing(vacant.unwrap_or_default()))
     }
 
-    /// A provider that does not take the schema is asked again without it. That it does not, nobody can tell without
-    /// asking, so the cache alone looks for both.
+    /// A provider that does not take the schema, or files, is asked again without. That it does not, nobody can tell
+    /// without asking, so the cache alone looks for both.
+    fn without_refused(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
+        if !self.cache.only {
+            return None;
+        }
+        self.without_schema(request).or_else(|| {
+            let has_files = tool_files::has_any(&request.messages);
+            let in_words = has_files.then(|| tool_files::in_words(request.clone()))?;
+            self.reply_to(&in_words).or_else(|| self.without_schema(&in_words))
+        })
+    }
+
     fn without_schema(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
-        request.output_schema.as_ref().filter(|_| self.cache.only)?;
+        request.output_schema.as_ref()?;
         let in_words = schema_in_words(request.clone());
         // Earlier versions did not tell the model the schema in words.
         let untold = ModelRequest {
             output_schema: None,
             ..request.clone()
         };
-        [in_words, untold]
-            .iter()
-            .find_map(|request| match self.find(request, &mut Vec::new()) {
-                Found::Reply(path, reply) => Some((path, reply)),
-                Found::Nothing(_) => None,
-            })
+        [in_words, untold].iter().find_map(|request| self.reply_to(request))
+    }
+
+    fn reply_to(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
+        match self.find(request, &mut Vec::new()) {
+            Found::Reply(path, reply) => Some((path, reply)),
+            Found::Nothing(_) => None,
+        }
     }
 
     /// The error message for a missing reply, with the most similar request.
@@ -234,9 +252,9 @@ impl Provider for Cached {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        on_text: &'a OnText<'a>,
+        on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.answer(request, on_text))
+        Box::pin(self.answer(request, on_piece))
     }
 
     fn is_paced(&self) -> bool {

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::{
     LoadScript, ModelError, ModelErrorKind, ModelReply, ModelRequest, Network, ProfileError, Profiles, Provider,
-    Remote, Resolved, Simulator, ToolSpec, key_variable,
+    Remote, ReplyPiece, Resolved, Simulator, ToolSpec, key_variable,
     paced::Paced,
     profiles::{Link, exists},
-    schema_in_words, source_of_reasoning,
+    schema_in_words, source_of_reasoning, tool_files,
 };
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason};
 use ensemble_language::ensemble::{self, ModelChoice, Price, Profile, Retry};
@@ -165,6 +165,21 @@ impl Model {
     /// The profiles, in the order in which they are asked.
     pub fn profiles(&self) -> impl Iterator<Item = &Link> {
         self.links.iter().map(|(link, _)| link)
+    }
+
+    /// The estimated tokens that a request may have, if a longer one was refused as too long.
+    pub fn room(&self) -> Option<u64> {
+        self.links
+            .first()
+            .and_then(|(link, _)| self.network.room(&link.profile))
+    }
+
+    /// A request was refused as too long, and one of this number of estimated tokens was accepted. The next requests have
+    /// at most as many.
+    pub fn learn_room(&self, accepted: u64) {
+        if let Some((link, _)) = self.links.first() {
+            self.network.learn_room(&link.profile, accepted);
+        }
     }
 
     /// Asks until someone answers, or all have failed. `live_output` receives the reply as it arrives.
@@ -325,6 +340,7 @@ impl Query<'_> {
         let retry = retry(&link.profile);
         let mut attempt = 1;
         let mut in_words = self.network.refuses_schema(&link.profile);
+        let mut without_files = self.network.refuses_files(&link.profile);
         let pace = self.network.pace(&link.name, &link.profile);
         let mut successes = pace.successes();
         loop {
@@ -336,6 +352,11 @@ impl Query<'_> {
             let number = self.ask.requests_made + self.ask.made.fetch_add(1, Ordering::Relaxed) + 1;
             let request = request(self.ask, at, link, number);
             let request = if in_words { schema_in_words(request) } else { request };
+            let request = if without_files {
+                tool_files::in_words(request)
+            } else {
+                request
+            };
             let error = match once(link, provider, request, &self.replies).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
@@ -349,6 +370,14 @@ impl Query<'_> {
                 ));
                 self.network.schema_refused(&link.profile);
                 in_words = true;
+                continue;
+            }
+            if error.kind == ModelErrorKind::RefusedFiles && !without_files && tool_files::has_any(&self.ask.messages) {
+                self.warnings.push(tool_files::refused(&link.name, &error));
+                if tool_files::takes_none(&error) {
+                    self.network.files_refused(&link.profile);
+                }
+                without_files = true;
                 continue;
             }
             if error.kind == ModelErrorKind::RateLimited && provider.is_paced() {
@@ -429,11 +458,11 @@ async fn once(
     request: ModelRequest,
     replies: &ReplyForwarder<'_>,
 ) -> Result<ModelReply, ModelError> {
-    let on_text = |text: &str| replies.text(text);
+    let on_piece = |piece: ReplyPiece<'_>| replies.forward(piece);
     let Some(limit) = link.profile.timeout.filter(|_| !provider.is_paced()) else {
-        return provider.complete(request, &on_text).await;
+        return provider.complete(request, &on_piece).await;
     };
-    let timed = tokio::time::timeout(limit, provider.complete(request, &on_text)).await;
+    let timed = tokio::time::timeout(limit, provider.complete(request, &on_piece)).await;
     timed.unwrap_or_else(|_| {
         let seconds = limit.as_secs_f64();
         Err(ModelError::passing(format!("no reply within {seconds} s")))
@@ -445,6 +474,7 @@ struct ReplyForwarder<'a> {
     source: &'a ExecutionRef,
     live_output: &'a dyn LiveOutput,
     was_heard: AtomicBool,
+    has_reasoned: AtomicBool,
 }
 
 impl<'a> ReplyForwarder<'a> {
@@ -453,18 +483,23 @@ impl<'a> ReplyForwarder<'a> {
             source,
             live_output,
             was_heard: AtomicBool::new(false),
+            has_reasoned: AtomicBool::new(false),
         }
     }
 
-    fn text(&self, text: &str) {
-        self.was_heard.store(true, Ordering::Relaxed);
-        self.live_output.receive(self.source, LiveUpdate::Text(text));
+    fn forward(&self, piece: ReplyPiece<'_>) {
+        let (flag, update) = match piece {
+            ReplyPiece::Text(text) => (&self.was_heard, LiveUpdate::Text(text)),
+            ReplyPiece::Reasoning(text) => (&self.has_reasoned, LiveUpdate::Reasoning(text)),
+        };
+        flag.store(true, Ordering::Relaxed);
+        self.live_output.receive(self.source, update);
     }
 
     /// Marks the reply so far as void; returns whether any text was forwarded.
     fn restart(&self) -> bool {
         let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
-        if was_heard {
+        if self.has_reasoned.swap(false, Ordering::Relaxed) || was_heard {
             self.live_output.receive(self.source, LiveUpdate::Restarted);
         }
         was_heard

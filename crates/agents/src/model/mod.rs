@@ -14,6 +14,7 @@ mod quirks;
 mod remote;
 mod script;
 mod simulated;
+mod tool_files;
 
 pub use cache::Cache;
 pub use chain::{Model, ModelAnswer, ModelQuery};
@@ -34,17 +35,26 @@ use ensemble_language::ensemble::Profile;
 /// A future that can be stored.
 pub use ensemble_core::runner::BoxFuture;
 
-/// A callback that receives each piece of the text of a reply when it arrives.
-pub type OnText<'a> = dyn Fn(&str) + Send + Sync + 'a;
+/// A piece of a reply that is still arriving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyPiece<'a> {
+    /// The next part of the text.
+    Text(&'a str),
+    /// The next part of what the model thinks before its reply.
+    Reasoning(&'a str),
+}
+
+/// A callback that receives each piece of a reply when it arrives.
+pub type OnPiece<'a> = dyn Fn(ReplyPiece<'_>) + Send + Sync + 'a;
 
 /// A provider, which answers requests. There is one for each profile.
 pub trait Provider: Send + Sync {
-    /// Answers one request. If the provider streams, `on_text` receives each piece of the text when it arrives; the
-    /// reply still has the whole text. The caller enforces time limits by dropping the future.
+    /// Answers one request. If the provider streams, `on_piece` receives each piece of the text and of the reasoning when
+    /// it arrives; the reply still has the whole text. The caller enforces time limits by dropping the future.
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        on_text: &'a OnText<'a>,
+        on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>>;
 
     /// Does it keep the rate limit and the time limit of its profile itself?
@@ -146,6 +156,8 @@ pub enum ModelErrorKind {
     RefusedSchema,
     /// The model refused to answer, or a content filter stopped it.
     Refused,
+    /// The model takes no images or documents. Without those of tool results the request may succeed.
+    RefusedFiles,
     /// The request has more tokens than the context window of the model.
     ContextTooLong,
     /// The provider answers only so many requests, or so many tokens.
@@ -240,6 +252,11 @@ pub fn estimate_attachment(attachment: &Attachment) -> u64 {
         true => attachment.size.div_ceil(4),
         false => 1000,
     }
+}
+
+/// The estimate of the tokens of the files in the result of a call.
+pub fn estimate_files(call: &ToolCall) -> u64 {
+    call.attachments.iter().map(estimate_attachment).sum()
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ struct NetworkParts {
     quirks: Mutex<HashMap<String, Quirks>>,
     /// By name and target of the profile.
     paces: Mutex<HashMap<String, Arc<Pace>>>,
+    /// By address and model, the estimated tokens of the largest request that is known to fit.
+    rooms: Mutex<HashMap<String, u64>>,
 }
 
 impl Network {
@@ -48,6 +50,7 @@ impl Network {
             client: OnceCell::new(),
             quirks: Mutex::default(),
             paces: Mutex::default(),
+            rooms: Mutex::default(),
         }))
     }
 
@@ -80,6 +83,31 @@ impl Network {
     /// The model has refused an output schema.
     pub(super) fn schema_refused(&self, profile: &Profile) {
         self.quirks().entry(target(profile)).or_default().schema_in_words = true;
+    }
+
+    /// Are the files of tool results described to this model, because it was found to take none?
+    pub(super) fn refuses_files(&self, profile: &Profile) -> bool {
+        let quirks = self.quirks();
+        quirks.get(&target(profile)).is_some_and(|known| known.files_in_words)
+    }
+
+    /// The model takes no files.
+    pub(super) fn files_refused(&self, profile: &Profile) {
+        self.quirks().entry(target(profile)).or_default().files_in_words = true;
+    }
+
+    /// The estimated tokens that a request to this model may have, if it has refused a longer one.
+    pub(super) fn room(&self, profile: &Profile) -> Option<u64> {
+        self.rooms().get(&target(profile)).copied()
+    }
+
+    /// The model has refused a request as too long, and has accepted one of this number of estimated tokens.
+    pub(super) fn learn_room(&self, profile: &Profile, accepted: u64) {
+        self.rooms().insert(target(profile), accepted);
+    }
+
+    fn rooms(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.0.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The pace of all requests with this profile.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::pace::{GivenUp, Pace};
-use super::{BoxFuture, ModelError, ModelErrorKind, ModelReply, ModelRequest, OnText, Provider, estimate_tokens};
+use super::{BoxFuture, ModelError, ModelErrorKind, ModelReply, ModelRequest, OnPiece, Provider, estimate_tokens};
 
 /// A longer pause is not waited for by anybody, so it does not stop others.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -22,7 +22,7 @@ impl Paced {
         Self { inner, pace, pause }
     }
 
-    async fn answer(&self, request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
+    async fn answer(&self, request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
         let tokens = request
             .messages
             .iter()
@@ -34,7 +34,7 @@ impl Paced {
         })?;
         // The wait does not count.
         let limit = request.profile.timeout;
-        let answer = self.inner.complete(request, on_text);
+        let answer = self.inner.complete(request, on_piece);
         let answered = match limit {
             Some(limit) => tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
                 let seconds = limit.as_secs_f64();
@@ -59,9 +59,9 @@ impl Provider for Paced {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        on_text: &'a OnText<'a>,
+        on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.answer(request, on_text))
+        Box::pin(self.answer(request, on_piece))
     }
 
     fn is_paced(&self) -> bool {

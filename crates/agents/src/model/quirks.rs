@@ -50,6 +50,8 @@ pub(super) struct Quirks {
     without_marks: bool,
     /// The output schema is told in words, because the provider refuses it.
     pub(super) schema_in_words: bool,
+    /// The files of tool results are described, because the model takes no files.
+    pub(super) files_in_words: bool,
 }
 
 /// Which messages have the reasoning of the model.

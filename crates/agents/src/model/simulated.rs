@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::script::{describe, place};
-use super::{BoxFuture, LoadScript, ModelError, ModelReply, ModelRequest, OnText, Provider};
+use super::{BoxFuture, LoadScript, ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece};
 use crate::sandbox::{Script, ScriptFailure, Variable};
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::JsonMap;
@@ -44,7 +44,7 @@ impl Provider for Simulator {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        on_text: &'a OnText<'a>,
+        on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             let reply = match &self.0 {
@@ -53,7 +53,7 @@ impl Provider for Simulator {
                 How::Script(script) => scripted(script, &request).await?,
             };
             if !reply.text.is_empty() {
-                on_text(&reply.text);
+                on_piece(ReplyPiece::Text(&reply.text));
             }
             Ok(reply)
         })

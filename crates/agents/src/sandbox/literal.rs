@@ -5,15 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rhai::{AST, ASTNode, Dynamic, Expr, Map, Stmt};
+use rhai::{AST, ASTNode, Array, Dynamic, Expr, Map, Stmt};
+
+use ensemble_language::condition::{Fields, Range, Type};
 
 use super::{engine, workers};
 
 /// The key under which an output that is no map is stored.
 const RESPONSE: &str = "response";
 
-/// A possible output: its keys, and whether the value of each is written as `true`.
-pub type WrittenOutput = BTreeMap<String, bool>;
+/// A possible output: its keys, and what the value of each can be.
+pub type WrittenOutput = BTreeMap<String, Type>;
 
 /// The possible outputs of the script; `None` if they are unknown.
 pub fn written_outputs(text: &str) -> Option<Vec<WrittenOutput>> {
@@ -33,11 +35,18 @@ pub fn keys_of(outputs: &[WrittenOutput]) -> BTreeSet<String> {
     outputs.iter().flat_map(BTreeMap::keys).cloned().collect()
 }
 
+/// What an output can be that is one of these.
+pub fn type_of(outputs: &[WrittenOutput]) -> Type {
+    let one = |output: &WrittenOutput| Type::map(Fields::exactly(output.clone()));
+    outputs.iter().map(one).fold(Type::never(), Type::or)
+}
+
 /// The keys that are written only as `true`, and that other outputs do not have.
 pub fn latched_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
+    let written_true = Type::of_value(&true.into());
     let is_latched = |key: &String| {
         let mut written = outputs.iter().filter_map(|output| output.get(key));
-        written.all(|is_true| *is_true) && outputs.iter().any(|output| !output.contains_key(key))
+        written.all(|of| *of == written_true) && outputs.iter().any(|output| !output.contains_key(key))
     };
     keys_of(outputs).into_iter().filter(is_latched).collect()
 }
@@ -74,9 +83,7 @@ fn is_literal(expr: &Expr, outputs: &mut Vec<WrittenOutput>) -> bool {
     match expr {
         Expr::Map(entries, _) => {
             let entries = entries.0.iter();
-            let entry = |(key, value): &(rhai::Ident, Expr)| {
-                (key.as_str().to_owned(), matches!(value, Expr::BoolConstant(true, _)))
-            };
+            let entry = |(key, value): &(rhai::Ident, Expr)| (key.as_str().to_owned(), of_expr(value));
             outputs.push(entries.map(entry).collect());
             true
         }
@@ -91,24 +98,75 @@ fn is_literal(expr: &Expr, outputs: &mut Vec<WrittenOutput>) -> bool {
         | Expr::FloatConstant(..)
         | Expr::BoolConstant(..)
         | Expr::Array(..) => {
-            outputs.push(response());
+            // How a text becomes an output is not decided here.
+            let of = match expr {
+                Expr::StringConstant(..) | Expr::InterpolatedString(..) => Type::any(),
+                _ => of_expr(expr),
+            };
+            outputs.push(response(of));
             true
         }
         _ => false,
     }
 }
 
-fn response() -> WrittenOutput {
-    WrittenOutput::from([(RESPONSE.to_owned(), false)])
+fn response(of: Type) -> WrittenOutput {
+    WrittenOutput::from([(RESPONSE.to_owned(), of)])
+}
+
+/// What an expression gives, by its text.
+fn of_expr(expr: &Expr) -> Type {
+    match expr {
+        Expr::BoolConstant(value, _) => Type::of_value(&(*value).into()),
+        Expr::IntegerConstant(value, _) => Type::of_value(&(*value).into()),
+        Expr::FloatConstant(value, _) => Type::number(Range::between(**value, **value)),
+        Expr::StringConstant(text, _) => Type::one_of([text.as_str()]),
+        Expr::InterpolatedString(..) => Type::text(),
+        Expr::Unit(_) => Type::nothing(),
+        Expr::Array(items, _) => Type::list(items.iter().map(of_expr).fold(Type::never(), Type::or)),
+        Expr::Map(entries, _) => {
+            let entry = |(key, value): &(rhai::Ident, Expr)| (key.as_str().to_owned(), of_expr(value));
+            Type::map(Fields::exactly(entries.0.iter().map(entry)))
+        }
+        Expr::DynamicConstant(value, _) => of_dynamic(value),
+        Expr::And(..) | Expr::Or(..) => Type::boolean(),
+        _ => Type::any(),
+    }
+}
+
+fn of_dynamic(value: &Dynamic) -> Type {
+    if let Some(map) = value.read_lock::<Map>() {
+        let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), of_dynamic(value));
+        return Type::map(Fields::exactly(map.iter().map(entry)));
+    }
+    if let Some(items) = value.read_lock::<Array>() {
+        return Type::list(items.iter().map(of_dynamic).fold(Type::never(), Type::or));
+    }
+    if value.is_unit() {
+        return Type::nothing();
+    }
+    if let Ok(value) = value.as_bool() {
+        return Type::of_value(&value.into());
+    }
+    if let Ok(value) = value.as_int() {
+        return Type::of_value(&value.into());
+    }
+    if let Ok(value) = value.as_float() {
+        return Type::number(Range::between(value, value));
+    }
+    match value.as_immutable_string_ref() {
+        Ok(text) => Type::one_of([text.as_str()]),
+        Err(_) => Type::any(),
+    }
 }
 
 fn of_constant(value: &Dynamic) -> WrittenOutput {
     match value.read_lock::<Map>() {
         Some(map) => {
-            let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), value.as_bool() == Ok(true));
+            let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), of_dynamic(value));
             map.iter().map(entry).collect()
         }
-        None => response(),
+        None => response(of_dynamic(value)),
     }
 }
 

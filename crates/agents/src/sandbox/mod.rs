@@ -47,7 +47,7 @@ use serde_json::Value;
 
 use self::workers::Lost;
 
-pub use literal::{WrittenOutput, keys_of, latched_keys, written_outputs};
+pub use literal::{WrittenOutput, keys_of, latched_keys, type_of, written_outputs};
 pub use names::names;
 pub use variable::Variable;
 

@@ -39,7 +39,7 @@ pub struct Record {
 #[serde(tag = "event", content = "data", rename_all = "snake_case")]
 pub enum Event {
     /// The first event of every journal.
-    RunStarted(RunStarted),
+    RunStarted(Box<RunStarted>),
     /// Another process continues the run.
     RunResumed(RunResumed),
     /// A user message continues a conversation that had ended.

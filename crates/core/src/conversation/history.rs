@@ -53,22 +53,6 @@ impl History for HistoryList {
     fn field(&self, at: usize, name: &str) -> Option<Arc<Value>> {
         self.0.get(at)?.field(name)
     }
-
-    fn fields(&self) -> &'static [&'static str] {
-        &[
-            "turn_number",
-            "agent_name",
-            "execution",
-            "input_data",
-            "output_data",
-            "execution_time",
-            "timestamp",
-            "success",
-            "error",
-            "attempt",
-            "usage",
-        ]
-    }
 }
 
 impl HistoryEntry {

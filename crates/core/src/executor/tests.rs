@@ -63,7 +63,7 @@ impl Clock for Frozen {
 }
 
 pub(crate) fn started() -> Event {
-    Event::RunStarted(RunStarted {
+    Event::RunStarted(Box::new(RunStarted {
         format: 1,
         run_id: "r".into(),
         ensemble: "random".into(),
@@ -77,7 +77,7 @@ pub(crate) fn started() -> Event {
         simulated: Vec::new(),
         forked_from: None,
         program: String::new(),
-    })
+    }))
 }
 
 /// Goes on from `records` with `first`, on a store in memory; the final state and all records.

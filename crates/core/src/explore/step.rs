@@ -76,7 +76,7 @@ impl Position {
         let mut state = ConversationState::new(world.plan.clone());
         apply(
             &mut state,
-            Event::RunStarted(RunStarted {
+            Event::RunStarted(Box::new(RunStarted {
                 format: 1,
                 run_id: "".into(),
                 ensemble: world.plan.ensemble().name.clone(),
@@ -90,7 +90,7 @@ impl Position {
                 simulated: Vec::new(),
                 forked_from: None,
                 program: String::new(),
-            }),
+            })),
         );
         Self {
             state,

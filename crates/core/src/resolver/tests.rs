@@ -37,7 +37,7 @@ impl Driver {
             results: Vec::new(),
             waited: Waited::new(),
         };
-        driver.apply(Event::RunStarted(RunStarted {
+        driver.apply(Event::RunStarted(Box::new(RunStarted {
             format: 1,
             run_id: "r".into(),
             ensemble: "random".into(),
@@ -51,7 +51,7 @@ impl Driver {
             simulated: Vec::new(),
             forked_from: None,
             program: String::new(),
-        }));
+        })));
         driver
     }
 

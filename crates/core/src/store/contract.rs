@@ -30,7 +30,7 @@ pub async fn check(empty: impl Fn() -> Arc<dyn RunStore>) {
 /// A record with this number; the first record starts the run.
 pub fn record(seq: u64) -> Record {
     let event = match seq {
-        0 => Event::RunStarted(RunStarted {
+        0 => Event::RunStarted(Box::new(RunStarted {
             format: FORMAT,
             run_id: "r".into(),
             ensemble: "e".into(),
@@ -44,7 +44,7 @@ pub fn record(seq: u64) -> Record {
             simulated: Vec::new(),
             forked_from: None,
             program: String::new(),
-        }),
+        })),
         // Some records are large enough to be stored beside the log.
         _ => Event::MessageAdded(MessageAdded {
             text: "é".repeat(if seq.is_multiple_of(3) { 50_000 } else { 5 }).into(),

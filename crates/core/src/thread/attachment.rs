@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A file that is sent with a user message. The record contains its bytes, so nobody needs the file again.
+/// A file that is sent with a user message or with the result of a tool. The record contains its bytes, so nobody needs the file again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// The path, as the ensemble says it.
+    /// The path, as the ensemble says it; a name within the result of a tool.
     pub name: Arc<str>,
     /// `image/png`, `image/jpeg`, `image/gif`, `image/webp`, `application/pdf` or `text/plain`.
     pub mime_type: Arc<str>,

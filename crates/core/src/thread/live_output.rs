@@ -33,11 +33,13 @@ pub struct ExecutionRef {
 pub enum LiveUpdate<'a> {
     /// The next piece of the text of the model.
     Text(&'a str),
+    /// The next piece of what the model thinks before its reply.
+    Reasoning(&'a str),
     /// A tool call has started.
     ToolStarted(&'a ToolCall),
     /// A tool call has ended; the call has its result or error.
     ToolEnded(&'a ToolCall),
-    /// The text of the current reply is void: the model is asked again, and its new reply replaces the text.
+    /// The text and the reasoning of the current reply are void: the model is asked again, and its new reply replaces the text.
     Restarted,
     /// A request to the model failed and is repeated after a pause.
     Retrying {

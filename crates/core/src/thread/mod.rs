@@ -109,8 +109,12 @@ impl Message {
     pub fn described(&self) -> Value {
         let mut message = serde_json::json!(Self {
             attachments: Vec::new(),
+            tool_calls: Vec::new(),
             ..self.clone()
         });
+        if !self.tool_calls.is_empty() {
+            message["tool_calls"] = self.tool_calls.iter().map(ToolCall::described).collect();
+        }
         if !self.attachments.is_empty() {
             message["attachments"] = self.attachments.iter().map(Attachment::described).collect();
         }
@@ -318,6 +322,28 @@ impl Iteration {
         let reply = replies.find(|message| message.role == Role::Assistant)?;
         let text = reply.content.as_str();
         (!self.tool_calls.is_empty() && !text.trim().is_empty()).then_some(text)
+    }
+
+    /// The iteration as JSON, with the names, types and digests of files in place of their bytes.
+    pub fn described(&self) -> Value {
+        let mut iteration = serde_json::json!(Self {
+            messages: Vec::new(),
+            tool_calls: Vec::new(),
+            ..self.clone()
+        });
+        iteration["messages"] = self.messages.iter().map(Message::described).collect();
+        iteration["tool_calls"] = self.tool_calls.iter().map(ToolCall::described).collect();
+        iteration
+    }
+
+    /// All files in it.
+    pub fn attachments(&self) -> impl Iterator<Item = &Attachment> {
+        let called = self.tool_calls.iter();
+        let of_messages = self.messages.iter().flat_map(|message| {
+            let called = message.tool_calls.iter().flat_map(|call| &call.attachments);
+            message.attachments.iter().chain(called)
+        });
+        of_messages.chain(called.flat_map(|call| &call.attachments))
     }
 
     /// Its messages; the tool calls are part of the reply that makes them.

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
+use super::Attachment;
+
 /// A tool call of a model, with the result or the error once the call has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
@@ -16,6 +18,8 @@ pub struct ToolCall {
     pub end: Option<ToolEnd>,
     /// The duration in seconds.
     pub duration: f64,
+    /// The images and PDFs of the result.
+    pub attachments: Vec<Attachment>,
     /// Data of the provider that must be sent back with the call; it is not interpreted.
     pub signatures: Vec<String>,
 }
@@ -41,6 +45,7 @@ impl ToolCall {
             arguments,
             end: None,
             duration: 0.0,
+            attachments: Vec::new(),
             signatures: Vec::new(),
         }
     }
@@ -55,6 +60,18 @@ impl ToolCall {
         }
     }
 
+    /// The call as JSON, with the names, types and digests of its files in place of their bytes.
+    pub fn described(&self) -> Value {
+        let mut call = json!(Self {
+            attachments: Vec::new(),
+            ..self.clone()
+        });
+        if !self.attachments.is_empty() {
+            call["attachments"] = self.attachments.iter().map(Attachment::described).collect();
+        }
+        call
+    }
+
     /// The text that is sent to the model as the result.
     pub fn told(&self) -> String {
         match &self.end {
@@ -66,7 +83,7 @@ impl ToolCall {
     }
 }
 
-/// `{id, name, arguments, result | error, duration}`.
+/// `{id, name, arguments, result | error, duration, attachments}`.
 impl Serialize for ToolCall {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = Map::new();
@@ -80,6 +97,9 @@ impl Serialize for ToolCall {
         };
         if self.end.is_some() {
             map.insert("duration".into(), json!(self.duration));
+        }
+        if !self.attachments.is_empty() {
+            map.insert("attachments".into(), json!(self.attachments));
         }
         if !self.signatures.is_empty() {
             map.insert("signatures".into(), json!(self.signatures));
@@ -103,6 +123,8 @@ impl<'de> Deserialize<'de> for ToolCall {
             #[serde(default)]
             duration: f64,
             #[serde(default)]
+            attachments: Vec<Attachment>,
+            #[serde(default)]
             signatures: Vec<String>,
         }
         let fields = Fields::deserialize(deserializer)?;
@@ -113,6 +135,7 @@ impl<'de> Deserialize<'de> for ToolCall {
             arguments: fields.arguments,
             end: error.or(fields.result.map(ToolEnd::Result)),
             duration: fields.duration,
+            attachments: fields.attachments,
             signatures: fields.signatures,
         })
     }

@@ -35,11 +35,13 @@ mod too_late;
 mod tools;
 mod truths;
 mod turns;
+mod typed;
 mod unanswered;
 mod unread_inputs;
 
 use std::sync::Arc;
 
+use crate::condition::Type;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble, Profile};
 use crate::loader::codes;
@@ -58,6 +60,11 @@ pub trait Around {
     fn configured(&self) -> Option<&[(Arc<str>, Profile)]>;
     /// The top-level keys of each agent's output, if its script or its model defines them.
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys>;
+    /// What an agent's output can be, if its script or its model tells.
+    fn output_type(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Type> {
+        let _ = (ensemble, agent);
+        None
+    }
     /// The keys of an agent's output that its script or its model writes only as `true`, and not with every output.
     fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
         let _ = (ensemble, agent);
@@ -89,6 +96,8 @@ pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
     let outputs = &mut keys::Outputs::new(&graph, &ask);
     findings.extend(keys::check(&graph, outputs));
     findings.extend(templates::missing_keys(&graph, outputs));
+    let types = |agent: &Agent| around.output_type(ensemble, agent);
+    findings.extend(typed::check(&graph, &types));
     let latched = |agent: &Agent| around.latched_keys(ensemble, agent);
     findings.extend(fixed::check(&graph, outputs, &latched));
     let script = |script: &str| around.script(script);

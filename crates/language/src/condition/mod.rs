@@ -79,6 +79,8 @@ mod steady;
 #[cfg(test)]
 mod tests;
 mod truths;
+mod types;
+mod typing;
 mod value;
 
 use std::fmt;
@@ -104,6 +106,8 @@ pub use reading::{Keyed, Reading};
 pub use reads::KeyRead;
 pub use refusal::is_taken;
 pub use truths::{OutputOf, TruthRead};
+pub use types::{Fields, Range, Type};
+pub use typing::{Known, Misfit, Mistake};
 
 /// The maximum length of a string created by a condition, and of a condition itself.
 const STRING_LIMIT: usize = 1 << 20;
@@ -148,6 +152,21 @@ pub struct PartFacts {
     pub part: Arc<Value>,
 }
 
+/// The fields of an execution in the history.
+pub const HISTORY_FIELDS: &[&str] = &[
+    "turn_number",
+    "agent_name",
+    "execution",
+    "input_data",
+    "output_data",
+    "execution_time",
+    "timestamp",
+    "success",
+    "error",
+    "attempt",
+    "usage",
+];
+
 /// All executions so far, in the form for conditions.
 pub trait History: Send + Sync {
     /// The number of executions.
@@ -160,7 +179,9 @@ pub trait History: Send + Sync {
     /// field.
     fn field(&self, at: usize, name: &str) -> Option<Arc<Value>>;
     /// The names of all fields.
-    fn fields(&self) -> &'static [&'static str];
+    fn fields(&self) -> &'static [&'static str] {
+        HISTORY_FIELDS
+    }
 }
 
 /// The latest output of each agent.

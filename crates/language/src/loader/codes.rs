@@ -92,6 +92,8 @@ codes! {
     UNANSWERED = "W026", "In CI, nobody answers the question of an input agent.";
     LIST_TOO_EARLY = "W030", "A `for_each` reads the output of an agent on which its own agent does not depend.";
     IDLE_PARALLEL = "W034", "`max_parallel_tools` has no effect, because all tools of the agent are exclusive.";
+    NEVER_FITS = "W040", "A comparison has the same result for all values that can occur.";
+    MISFIT = "W041", "A condition does something with a value that values of its type do not allow.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";

@@ -65,6 +65,7 @@ struct ConsoleState {
 /// A part of a reply that arrived while a question was open.
 enum Deferred {
     Text(String),
+    Reasoning(String),
     ToolStarted(ToolCall),
     ToolEnded(ToolCall),
     Restarted,
@@ -83,6 +84,8 @@ pub struct Shown {
     pub title: bool,
     /// The text of its last reply.
     pub text: bool,
+    /// The reasoning of a model.
+    pub reasoning: bool,
     /// The tool calls and the texts beside them were not all shown.
     pub missed: bool,
 }
@@ -235,7 +238,8 @@ impl LiveOutput for ConsoleWriter {
         if state.activity.end_wait(&source.agent) {
             state.show_activity();
         }
-        if !state.options.live {
+        let is_for_details = matches!(update, LiveUpdate::Reasoning(_)) && !state.options.whole;
+        if !state.options.live || is_for_details {
             return;
         }
         if state.question_open {
@@ -329,6 +333,7 @@ impl From<LiveUpdate<'_>> for Deferred {
     fn from(update: LiveUpdate<'_>) -> Self {
         match update {
             LiveUpdate::Text(text) => Self::Text(text.to_owned()),
+            LiveUpdate::Reasoning(text) => Self::Reasoning(text.to_owned()),
             LiveUpdate::ToolStarted(call) => Self::ToolStarted(call.clone()),
             LiveUpdate::ToolEnded(call) => Self::ToolEnded(call.clone()),
             // A pause is shown at once; it is not deferred.
@@ -341,6 +346,7 @@ impl Deferred {
     fn as_update(&self) -> LiveUpdate<'_> {
         match self {
             Self::Text(text) => LiveUpdate::Text(text),
+            Self::Reasoning(text) => LiveUpdate::Reasoning(text),
             Self::ToolStarted(call) => LiveUpdate::ToolStarted(call),
             Self::ToolEnded(call) => LiveUpdate::ToolEnded(call),
             Self::Restarted => LiveUpdate::Restarted,

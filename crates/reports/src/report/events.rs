@@ -61,8 +61,9 @@ impl LiveOutput for Events {
 fn live_line(source: &ExecutionRef, update: LiveUpdate<'_>) -> Value {
     let (kind, data) = match update {
         LiveUpdate::Text(text) => ("text", json!({ "text": text })),
+        LiveUpdate::Reasoning(text) => ("reasoning", json!({ "text": text })),
         LiveUpdate::ToolStarted(call) => ("tool_started", json!({ "call": call })),
-        LiveUpdate::ToolEnded(call) => ("tool_ended", json!({ "call": call })),
+        LiveUpdate::ToolEnded(call) => ("tool_ended", json!({ "call": call.described() })),
         LiveUpdate::Restarted => ("restarted", json!({})),
         LiveUpdate::Retrying { pause, error } => {
             let seconds = pause.as_secs_f64();

@@ -175,7 +175,7 @@ impl Human {
         } else {
             self.print_finished(finished, shown, state);
         }
-        self.print_notes(finished);
+        self.print_notes(finished, shown);
         self.console.print_pending();
     }
 
@@ -233,7 +233,7 @@ impl Human {
     }
 
     /// The text on standard error about a finished execution.
-    fn print_notes(&self, finished: &ExecutionFinished) {
+    fn print_notes(&self, finished: &ExecutionFinished, shown: Shown) {
         let show_stderr = self.verbosity == Verbosity::Verbose && !finished.stderr.trim().is_empty();
         if show_stderr {
             // The text of the script, unchanged.
@@ -241,7 +241,9 @@ impl Human {
             let text = LineWidth::UNLIMITED.block(&text, INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
-        if let Some(text) = super::reasoning::text(finished).filter(|_| self.verbosity == Verbosity::Verbose) {
+        let was_shown = shown.reasoning && !shown.missed;
+        let reasoning = super::reasoning::text(finished).filter(|_| self.is_whole() && !was_shown);
+        if let Some(text) = reasoning {
             let text = LineWidth::UNLIMITED.block(&format!("reasoning:\n{text}"), INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }

@@ -4,25 +4,24 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use ensemble_core::conversation::{ConversationState, Event, ExecutionEnd, Record, ToolCallEnded, Within};
-use ensemble_core::thread::{Iteration, Message, ToolCall, ToolEnd};
+use ensemble_core::thread::{Attachment, Iteration, Message, ToolCall, ToolEnd};
 use ensemble_language::data::Failure;
 use ensemble_language::plan::Plan;
 
 /// The messages between an agent and its model in one attempt of an execution, of one of its parts, or of an agent that is
 /// used as a tool. An attempt that was cut short and went on is one with its successor.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ModelExchange {
     /// Where.
-    #[serde(flatten)]
     pub within: Within,
     /// The messages of earlier executions that were sent before these.
     pub remembered: Vec<Message>,
     /// The requests with their replies, and the calls of the replies.
     pub iterations: Vec<Iteration>,
     /// How the attempt ended.
-    #[serde(flatten)]
     pub end: ExchangeEnd,
 }
 
@@ -44,6 +43,75 @@ pub enum ExchangeEnd {
         /// The error that the calling model received.
         error: String,
     },
+}
+
+impl ModelExchange {
+    /// The exchange as JSON. Files have names, types, sizes and digests in place of their bytes, and the number of the
+    /// record that holds the bytes.
+    pub fn described(&self, files: &FileRecords) -> Value {
+        let mut document = json!(self.within);
+        document["remembered"] = self.remembered.iter().map(Message::described).collect();
+        document["iterations"] = self.iterations.iter().map(Iteration::described).collect();
+        if let (Value::Object(document), Value::Object(end)) = (&mut document, json!(self.end)) {
+            document.extend(end);
+        }
+        files.add_to(&mut document);
+        document
+    }
+}
+
+/// For each file, by its digest, the number of the first record that holds its bytes.
+#[derive(Debug, Default)]
+pub struct FileRecords(HashMap<Arc<str>, u64>);
+
+impl FileRecords {
+    /// The files of these records.
+    pub fn of(records: &[Record]) -> Self {
+        let mut found = Self::default();
+        for record in records {
+            let mut add = |file: &Attachment| {
+                found.0.entry(file.sha256.clone()).or_insert(record.seq);
+            };
+            let iterations = match &record.event {
+                Event::ReplyReceived(reply) => std::slice::from_ref(&reply.iteration),
+                Event::RequestStopped(request) => std::slice::from_ref(&request.iteration),
+                Event::AttemptFailed(failed) => &failed.exchange,
+                Event::PartEnded(part) => &part.exchange,
+                Event::ExecutionFinished(finished) => &finished.exchange,
+                Event::ToolCallEnded(ended) => {
+                    ended.call.attachments.iter().for_each(&mut add);
+                    &[]
+                }
+                _ => &[],
+            };
+            iterations.iter().flat_map(Iteration::attachments).for_each(add);
+        }
+        found
+    }
+
+    /// Adds the numbers to all files in the document.
+    fn add_to(&self, value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.add_to(item)),
+            Value::Object(map) => {
+                for file in map
+                    .get_mut("attachments")
+                    .and_then(Value::as_array_mut)
+                    .into_iter()
+                    .flatten()
+                {
+                    let record = file["sha256"].as_str().and_then(|digest| self.0.get(digest));
+                    if let (Some(record), Some(file)) = (record, file.as_object_mut()) {
+                        file.insert("record".to_owned(), json!(record));
+                    }
+                }
+                for key in ["remembered", "iterations", "messages", "tool_calls"] {
+                    map.get_mut(key).into_iter().for_each(|inner| self.add_to(inner));
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The exchanges with models in these records, in the order in which they began. The plan is that of the run.

@@ -24,7 +24,7 @@ impl Story {
         match &record.event {
             Event::RunStarted(started) => {
                 self.begun = Some(at);
-                self.started = Some(started.clone());
+                self.started = Some((**started).clone());
             }
             Event::RunResumed(_) => {
                 self.ended = false;

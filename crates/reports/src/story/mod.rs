@@ -29,7 +29,7 @@ use ensemble_language::data::{Context, Failure, Question, Request, Usage};
 
 pub use asked::Asked;
 pub use compare::{Comparison, ContextChange, Decision, Difference, Outcome, Parting, Side, Sides, compare};
-pub use exchanges::{ExchangeEnd, ModelExchange, model_exchanges};
+pub use exchanges::{ExchangeEnd, FileRecords, ModelExchange, model_exchanges};
 pub use paths::{Change, changes};
 pub use share::{Share, Shares, shares};
 
@@ -200,11 +200,16 @@ pub enum Progress {
 
 impl Story {
     /// The turns in order.
-    pub fn turns(&self) -> impl Iterator<Item = &Turn> {
+    pub fn turns(&self) -> impl DoubleEndedIterator<Item = &Turn> {
         self.events.iter().filter_map(|event| match event {
             StoryEvent::Turn(turn) => Some(&**turn),
             _ => None,
         })
+    }
+
+    /// The latest turn. It is found from the end: this is asked once for each record of a long run.
+    pub fn latest_turn(&self) -> Option<&Turn> {
+        self.turns().next_back()
     }
 
     /// All executions with their turns, in order of turn and declaration.

@@ -134,6 +134,15 @@ pub(super) fn create_private_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(path)
 }
 
+/// Makes a folder, and those around it that are missing, for the user alone.
+pub(super) fn create_private_folders(path: &Path) -> io::Result<()> {
+    let mut folders = fs::DirBuilder::new();
+    folders.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
+    folders.create(path)
+}
+
 #[cfg(not(unix))]
 pub(super) fn create_private_folder(path: &Path) -> io::Result<()> {
     fs::create_dir(path)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::blobs::create_private_folder;
+use super::blobs::{create_private_folder, create_private_folders, private};
 use super::follow::{Follower, driver};
 use super::read::open_journal;
 use super::write::JournalWriter;
@@ -66,7 +66,7 @@ impl FileStore {
     }
 
     fn make(&self, id: &RunId, ensemble: &str) -> Result<FileRun, StoreError> {
-        let made = fs::create_dir_all(&self.folder);
+        let made = create_private_folders(&self.folder);
         made.map_err(|source| failed("create the folder", &self.folder, source))?;
         let ignore = self.folder.join(".gitignore");
         if !ignore.exists() {
@@ -155,7 +155,12 @@ impl FileRun {
 
     fn keep(&self, ensemble: &str) -> Result<(), StoreError> {
         let path = self.copy();
-        fs::write(&path, ensemble).map_err(|source| failed("write", &path, source))
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        private(&mut options);
+        let file = options.open(&path);
+        let written = file.and_then(|mut file| file.write_all(ensemble.as_bytes()));
+        written.map_err(|source| failed("write", &path, source))
     }
 
     fn nested(&self, name: &str) -> Self {
@@ -237,7 +242,7 @@ impl StoredRun for FileRun {
     fn create_inside<'a>(&'a self, name: &'a str, ensemble: &'a str) -> Created<'a> {
         Box::pin(async move {
             let run = self.nested(name);
-            let made = fs::create_dir_all(&run.path);
+            let made = create_private_folders(&run.path);
             made.map_err(|source| failed("create the folder", &run.path, source))?;
             run.keep(ensemble)?;
             Ok(Arc::new(run) as Arc<dyn StoredRun>)

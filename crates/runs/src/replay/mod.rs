@@ -267,7 +267,7 @@ impl Deciding<'_> {
         let first = Record {
             seq: 0,
             at: self.host.now(),
-            event: Event::RunStarted(recordings.started.clone()),
+            event: Event::RunStarted(Box::new(recordings.started.clone())),
         };
         let mut stands = |record: &Record, state: &mut ConversationState| {
             state.apply(record);

@@ -81,7 +81,7 @@ impl Recordings {
             for_models,
             progress,
         };
-        Ok(Self::new(started, Box::new(turns)))
+        Ok(Self::new(*started, Box::new(turns)))
     }
 
     /// Gives the run the inputs that the ensemble declares, which may be others than it was started with.

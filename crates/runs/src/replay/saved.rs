@@ -106,7 +106,7 @@ fn records(mut saved: Saved) -> Vec<Record> {
         });
     let begun = entries.iter().find_map(Entry::timestamp).unwrap_or_default();
     let mut messages = saved.messages.iter().skip(1).cloned().collect::<VecDeque<_>>();
-    let mut events = vec![(begun, Event::RunStarted(run_started(saved)))];
+    let mut events = vec![(begun, Event::RunStarted(Box::new(run_started(saved))))];
     let mut executions = HashMap::new();
     let mut entries = entries.into_iter().peekable();
     while let Some(turn) = entries.peek().map(|entry| entry.turn_number) {

@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 
 use super::super::Notes;
 use super::call_ids::make_unique;
-use super::too_long::{again, shorter};
+use super::too_long::{again, beside_messages, shorter, tokens as tokens_of, within};
 use super::tools::Calling;
 use super::{Cause, Dialogue, Tools, WindowInput, WindowOutput};
-use crate::model::{ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_tokens};
+use crate::model::{
+    ModelAnswer, ModelQuery, ModelReply, ToolSpec, estimate_attachment, estimate_files, estimate_tokens,
+};
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{
     Attachment, ExecutionRef, Iteration, LiveOutput, Message, Role, StopReason, TASK, Thread, ToolCall,
@@ -259,16 +261,39 @@ impl Dialogue {
             tools: Arc::clone(specs),
             made: Arc::default(),
         };
-        let mut asked = self.answer(query(&messages), live_output, progress).await;
         let recent = self.window.as_ref().map_or(1, |window| window.min_recent_turns());
-        if let Some(shorter) = shorter(&messages, task.as_ref(), recent, fitted.dropped, &mut asked) {
+        let beside = beside_messages(system.as_deref(), specs);
+        let mut dropped = fitted.dropped;
+        if let Some(room) = self.model.room()
+            && let Some(shorter) = within(
+                room.saturating_sub(beside),
+                &messages,
+                task.as_ref(),
+                recent,
+                dropped.as_ref(),
+            )
+        {
+            progress.change(|exchange| exchange.noted(DROPPED, shorter.note.clone()));
+            messages = shorter.messages;
+            dropped = Some(shorter.note);
+        }
+        let mut asked = self.answer(query(&messages), live_output, progress).await;
+        if let Some((shorter, warning)) = shorter(&messages, task.as_ref(), recent, dropped.as_ref(), &mut asked) {
             progress.change(|exchange| exchange.noted(DROPPED, shorter.note));
-            progress.warn(shorter.warning);
+            progress.warn(warning);
             messages = shorter.messages;
             asked = again(asked, self.answer(query(&messages), live_output, progress).await);
+            if asked.result.is_ok() {
+                self.model.learn_room(beside + tokens_of(&messages));
+            }
         }
         let mut conversed = progress.lock();
-        conversed.warnings.extend(asked.warnings);
+        for warning in asked.warnings {
+            // The requests of one round tend to have the same trouble.
+            if !conversed.warnings.contains(&warning) {
+                conversed.warnings.push(warning);
+            }
+        }
         let reply = asked.result.map_err(Cause::from)?;
         let mut used = Usage::default();
         count(&reply, asked.price, system.as_deref(), &messages, &mut used);
@@ -546,7 +571,9 @@ fn tokens(reply: &ModelReply, system: Option<&str>, messages: &[Message]) -> Usa
             ..Usage::default()
         };
     }
-    let of_call = |call: &ToolCall| estimate_tokens(&call.arguments.to_string()) + estimate_tokens(&call.told());
+    let of_call = |call: &ToolCall| {
+        estimate_tokens(&call.arguments.to_string()) + estimate_tokens(&call.told()) + estimate_files(call)
+    };
     let read = messages.iter().map(|message| {
         let attached = message.attachments.iter().map(estimate_attachment).sum::<u64>();
         estimate_tokens(&message.content) + attached + message.tool_calls.iter().map(of_call).sum::<u64>()

@@ -102,7 +102,7 @@ impl LiveOutput for StreamOutput {
                 heard.reply.clear();
                 heard.ended.retain(|ended| ended.id != call.id);
             }
-            LiveUpdate::Retrying { .. } => {}
+            LiveUpdate::Reasoning(_) | LiveUpdate::Retrying { .. } => {}
         }
     }
 }

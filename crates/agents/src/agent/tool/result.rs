@@ -7,11 +7,27 @@ use serde_json::Value;
 use crate::agent::reply::checked;
 use crate::agent::schema::Schema;
 use crate::agent::{Observation, Observed};
-use ensemble_core::thread::ToolEnd;
+use ensemble_core::thread::{Attachment, ToolEnd};
 use ensemble_language::data::JsonMap;
 
 /// The key of an output that holds a plain text.
 const RESPONSE: &str = "response";
+
+/// The end of a tool call with the files of its result.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) end: ToolEnd,
+    pub(super) attachments: Vec<Attachment>,
+}
+
+impl From<ToolEnd> for Ended {
+    fn from(end: ToolEnd) -> Self {
+        Self {
+            end,
+            attachments: Vec::new(),
+        }
+    }
+}
 
 /// Converts the observation of a runner to the end of a tool call.
 pub(super) fn end_of(observed: Observed) -> ToolEnd {

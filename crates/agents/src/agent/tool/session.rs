@@ -10,7 +10,7 @@ use super::gate::Gate;
 use super::mcp::{Asking, Server, ServerTool};
 use super::names::Names;
 use super::permission::Permitted;
-use super::result::{capped, end_of, matched, timeout_message};
+use super::result::{Ended, capped, end_of, matched, timeout_message};
 use super::{ToolEntry, ToolRunner, ToolSettings, Toolset, agent, ensemble, script};
 use crate::agent::dialogue::{Admission, Tools};
 use crate::agent::schema::Schema;
@@ -143,10 +143,10 @@ impl<'a> ToolSession<'a> {
     }
 
     /// Performs a call. An error: it waits for the answer to this question.
-    async fn perform(&self, call: &ToolCall) -> Result<ToolEnd, Box<Question>> {
+    async fn perform(&self, call: &ToolCall) -> Result<Ended, Box<Question>> {
         let target = self.state().named.get(&call.name).cloned();
         let (Some(target), Value::Object(arguments)) = (target, &call.arguments) else {
-            return Ok(ToolEnd::Error(format!("there is no tool `{}`", call.name)));
+            return Ok(ToolEnd::Error(format!("there is no tool `{}`", call.name)).into());
         };
         let settings = target.settings();
         let shown = match &target {
@@ -160,7 +160,7 @@ impl<'a> ToolSession<'a> {
             .await;
         match permitted {
             Permitted::Yes => {}
-            Permitted::No(refused) => return Ok(ToolEnd::Error(refused)),
+            Permitted::No(refused) => return Ok(ToolEnd::Error(refused).into()),
             Permitted::Waits(question) => return Err(question),
         }
         self.execution.records.call_started(&call.id).await;
@@ -169,13 +169,13 @@ impl<'a> ToolSession<'a> {
             _ => None,
         };
         let limit = own.map_or(settings.timeout, |own| own.min(settings.timeout));
-        let end = match target {
+        let ended: Ended = match target {
             Target::Declared(_, tool_runner, output_schema) => match output_schema.map(Schema::compile).transpose() {
                 Ok(schema) => {
                     let end = self.run_declared(tool_runner, &shown, call, arguments, limit).await?;
-                    matched(end, "`output_schema`", schema.as_ref())
+                    matched(end, "`output_schema`", schema.as_ref()).into()
                 }
-                Err(error) => ToolEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")),
+                Err(error) => ToolEnd::Error(format!("the tool's `output_schema` cannot be used: {error}")).into(),
             },
             Target::Member(_, server, member) => {
                 let asking = Asking {
@@ -186,7 +186,10 @@ impl<'a> ToolSession<'a> {
                 server.call(&member, arguments.clone(), limit, &asking).await
             }
         };
-        Ok(capped(end, settings.max_result_bytes.get()))
+        Ok(Ended {
+            end: capped(ended.end, settings.max_result_bytes.get()),
+            ..ended
+        })
     }
 
     async fn run_declared(
@@ -256,7 +259,10 @@ impl Tools for ToolSession<'_> {
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
         Box::pin(async move {
             match self.perform(&call).await {
-                Ok(end) => call.ended(end, 0.0),
+                Ok(Ended { end, attachments }) => ToolCall {
+                    attachments,
+                    ..call.ended(end, 0.0)
+                },
                 Err(question) => {
                     self.state().waits_for.get_or_insert(*question);
                     call

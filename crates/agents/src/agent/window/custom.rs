@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{AgentWindow, Measured, WindowOutput, amount, describe, most};
+use crate::model::estimate_files;
 use crate::sandbox::{Script, Variable};
 use ensemble_core::thread::window::{Entry, Size, entries, selected};
 use ensemble_core::thread::{Attachment, Message, ToolCall};
@@ -64,7 +65,10 @@ impl AgentWindow {
     fn tokens_of(&self, entry: Entry, messages: &[Message]) -> u64 {
         match entry {
             Entry::Message(at) => self.counter.without_results(&messages[at]),
-            Entry::Result(at, call) => self.counter.text(&messages[at].tool_calls[call].told()),
+            Entry::Result(at, call) => {
+                let call = &messages[at].tool_calls[call];
+                self.counter.text(&call.told()) + estimate_files(call)
+            }
         }
     }
 }
@@ -86,7 +90,11 @@ fn shown(entry: Entry, messages: &[Message]) -> Value {
         }
         Entry::Result(at, call) => {
             let call = &messages[at].tool_calls[call];
-            json!({"role": "tool", "content": call.told(), "name": call.name, "tool_call_id": call.id})
+            let mut shown = json!({"role": "tool", "content": call.told(), "name": call.name, "tool_call_id": call.id});
+            if !call.attachments.is_empty() {
+                shown["attachments"] = call.attachments.iter().map(Attachment::described).collect();
+            }
+            shown
         }
     }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Mutex;
 
 use super::*;
-use crate::model::{Link, ModelError, ModelReply, ModelRequest, OnText, Provider};
+use crate::model::{Link, ModelError, ModelReply, ModelRequest, OnPiece, Provider};
 use ensemble_core::thread::{ExecutionRef, Role, ToolCall, ToolEnd};
 use ensemble_language::ensemble::Profile;
 
@@ -19,7 +19,7 @@ impl Provider for Scribe {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        _: &'a OnText<'a>,
+        _: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         self.asked.lock().unwrap().push(request);
         let says = self.says.clone();

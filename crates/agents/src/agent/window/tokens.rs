@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tiktoken_rs::{bpe_for_tokenizer, tokenizer};
 
-use crate::model::{estimate_attachment, estimate_tokens};
+use crate::model::{estimate_attachment, estimate_files, estimate_tokens};
 use ensemble_core::thread::{Message, ToolCall};
 
 /// Tokens that the format of a chat adds to each message of a model whose tokenizer is known.
@@ -75,7 +75,7 @@ impl TokenCounter {
 
     /// A tool result is a message of its own.
     fn message(&self, message: &Message) -> u64 {
-        let result = |call: &ToolCall| self.counted(&call.told());
+        let result = |call: &ToolCall| self.counted(&call.told()) + estimate_files(call);
         self.without_results(message) + message.tool_calls.iter().map(result).sum::<u64>()
     }
 

@@ -131,9 +131,9 @@ impl Entry {
         let mut text = serde_json::to_string_pretty(&file)?;
         text.push('\n');
         let folder = path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder)?;
+        create_private_folders(folder)?;
         let beside = path.with_extension(format!("{}.tmp", std::process::id()));
-        let mut written = std::fs::File::create(&beside)?;
+        let mut written = private_file().open(&beside)?;
         let end = written
             .write_all(text.as_bytes())
             .and_then(|()| std::fs::rename(&beside, path));
@@ -143,6 +143,24 @@ impl Entry {
         }
         end
     }
+}
+
+/// How a file is created that only the user may read: it holds what was said.
+fn private_file() -> std::fs::OpenOptions {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Creates the folder, and those around it that are missing, for the user alone.
+fn create_private_folders(path: &Path) -> io::Result<()> {
+    let mut folders = std::fs::DirBuilder::new();
+    folders.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
+    folders.create(path)
 }
 
 /// All of a request that its reply depends on, and nothing that is secret or changes by itself.

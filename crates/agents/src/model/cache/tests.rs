@@ -13,7 +13,7 @@ impl Provider for Counting {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        _: &'a OnText<'a>,
+        _: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         *self.0.lock().unwrap() += 1;
         let count = *self.0.lock().unwrap();

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::*;
-use crate::model::{BoxFuture, OnText};
+use crate::model::{BoxFuture, OnPiece, ReplyPiece};
 use ensemble_core::thread::NoLiveOutput;
 use ensemble_language::ensemble::{Backoff, Profile};
 
@@ -20,13 +20,13 @@ impl Provider for Fake {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        on_text: &'a OnText<'a>,
+        on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             tokio::time::sleep(self.delay).await;
             let number = request.request_number;
             let text = format!("{} {number}", request.profile.model);
-            on_text(&text);
+            on_piece(ReplyPiece::Text(&text));
             self.seen.lock().unwrap().push(request);
             match self.fails.iter().find(|(fails, _)| *fails == number) {
                 Some((_, retryable)) => Err(ModelError {

@@ -116,6 +116,7 @@ fn block(block: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), Repl
     reply.say(block["text"].as_str().unwrap_or_default())?;
     if matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking")) {
         let size = block.to_string().len();
+        reply.show_thought(block["thinking"].as_str().unwrap_or_default());
         reply.reasoning(size)?.block(Some(index), block.clone());
     }
     if block["type"] == "tool_use" {
@@ -130,6 +131,9 @@ fn block(block: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), Repl
 fn reasoned(delta: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
     for key in ["thinking", "signature"] {
         if let Some(piece) = delta[key].as_str() {
+            if key == "thinking" {
+                reply.show_thought(piece);
+            }
             reply.reasoning(piece.len())?.add(Some(index), &json!({ key: piece }));
         }
     }
@@ -190,7 +194,7 @@ fn messages(message: &Message) -> Vec<Value> {
         .collect();
     let result = |call: &ToolCall| {
         let is_error = !matches!(call.end, Some(ToolEnd::Result(_)));
-        json!({"type": "tool_result", "tool_use_id": call.id, "content": call.told(), "is_error": is_error})
+        json!({"type": "tool_result", "tool_use_id": call.id, "content": attached::anthropic_result(call), "is_error": is_error})
     };
     let results: Vec<Value> = message.tool_calls.iter().map(result).collect();
     vec![

@@ -7,12 +7,12 @@ use super::frames::MAX_EVENT_BYTES;
 use super::reasoning::PartialReasoning;
 use super::reply_error::ReplyError;
 use super::think_tags::ThinkTags;
-use crate::model::{ModelReply, OnText, Tokens};
+use crate::model::{ModelReply, OnPiece, ReplyPiece, Tokens};
 use ensemble_core::thread::StopReason;
 
 /// The reply so far.
 pub(super) struct Assembly<'h> {
-    on_text: &'h OnText<'h>,
+    on_piece: &'h OnPiece<'h>,
     text: String,
     tags: ThinkTags,
     calls: PartialCalls,
@@ -32,9 +32,9 @@ pub(super) struct Assembly<'h> {
 }
 
 impl<'h> Assembly<'h> {
-    pub(super) fn new(on_text: &'h OnText<'h>) -> Self {
+    pub(super) fn new(on_piece: &'h OnPiece<'h>) -> Self {
         Self {
-            on_text,
+            on_piece,
             text: String::new(),
             tags: ThinkTags::default(),
             calls: PartialCalls::default(),
@@ -56,6 +56,8 @@ impl<'h> Assembly<'h> {
         }
         self.grow(piece.len())?;
         let text = self.tags.split(piece, &mut self.reasoning.text);
+        let thought = self.tags.take_live();
+        self.show_thought(&thought);
         self.show(&text);
         Ok(())
     }
@@ -63,7 +65,14 @@ impl<'h> Assembly<'h> {
     fn show(&mut self, text: &str) {
         if !text.is_empty() {
             self.text.push_str(text);
-            (self.on_text)(text);
+            (self.on_piece)(ReplyPiece::Text(text));
+        }
+    }
+
+    /// Shows a piece of the reasoning while it arrives.
+    pub(super) fn show_thought(&self, piece: &str) {
+        if !piece.is_empty() {
+            (self.on_piece)(ReplyPiece::Reasoning(piece));
         }
     }
 
@@ -71,6 +80,7 @@ impl<'h> Assembly<'h> {
     pub(super) fn think(&mut self, piece: &str, key: Option<&'static str>) -> Result<(), ReplyError> {
         self.grow(piece.len())?;
         self.reasoning.text.push_str(piece);
+        self.show_thought(piece);
         self.reasoning.key = self.reasoning.key.or(key.filter(|_| !piece.is_empty()));
         Ok(())
     }
@@ -136,6 +146,8 @@ impl<'h> Assembly<'h> {
             return Err(ReplyError::Cut);
         };
         let rest = self.tags.end(stop_reason, &mut self.reasoning.text);
+        let thought = self.tags.take_live();
+        self.show_thought(&thought);
         self.show(&rest);
         let (tool_calls, cut_offs) = self.calls.finish(request_number, stop_reason);
         let cut_off = |name: String| {

@@ -1,9 +1,10 @@
 //! The secrets of a request: reading them from the environment, and removing them from all output.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::{Network, OnText};
+use crate::model::{Network, OnPiece, ReplyPiece};
 use ensemble_language::ensemble::{HeaderText, Profile, Provider};
 
 /// Shorter values (`none`, `ollama`) are not secrets, and replacing them would damage texts.
@@ -84,45 +85,74 @@ impl Credentials {
     }
 }
 
-/// Removes secrets from the text of a streamed reply. A possible beginning of a secret is held back until the next
+/// The places of what a filter holds back.
+const TEXT: usize = 0;
+const REASONING: usize = 1;
+
+/// Removes secrets from the pieces of a streamed reply. A possible beginning of a secret is held back until the next
 /// piece.
 pub(super) struct SecretFilter<'a> {
     credentials: &'a Credentials,
-    on_text: &'a OnText<'a>,
-    held: Mutex<String>,
+    on_piece: &'a OnPiece<'a>,
+    /// What is held back of the text, and of the reasoning.
+    held: Mutex<[String; 2]>,
+    /// The text has begun; reasoning after it is not shown while it arrives.
+    has_text: AtomicBool,
 }
 
 impl<'a> SecretFilter<'a> {
-    pub(super) fn new(credentials: &'a Credentials, on_text: &'a OnText<'a>) -> Self {
+    pub(super) fn new(credentials: &'a Credentials, on_piece: &'a OnPiece<'a>) -> Self {
         Self {
             credentials,
-            on_text,
+            on_piece,
             held: Mutex::default(),
+            has_text: AtomicBool::default(),
         }
     }
 
-    pub(super) fn push(&self, piece: &str) {
+    pub(super) fn push(&self, piece: ReplyPiece<'_>) {
         if self.credentials.secrets.is_empty() {
-            return (self.on_text)(piece);
+            return (self.on_piece)(piece);
+        }
+        let (at, piece) = match piece {
+            ReplyPiece::Text(text) => (TEXT, text),
+            ReplyPiece::Reasoning(text) => (REASONING, text),
+        };
+        match at {
+            TEXT if !self.has_text.swap(true, Ordering::Relaxed) => self.release(REASONING),
+            // What was released could be the beginning of a secret that goes on here.
+            REASONING if self.has_text.load(Ordering::Relaxed) => return,
+            _ => {}
         }
         let mut held = self.held();
+        let held = &mut held[at];
         held.push_str(piece);
-        let mut text = self.credentials.scrub(std::mem::take(&mut held));
+        let mut text = self.credentials.scrub(std::mem::take(held));
         *held = text.split_off(text.len() - self.credentials.begun_in(&text));
-        if !text.is_empty() {
-            (self.on_text)(&text);
-        }
+        self.send(at, &text);
     }
 
-    /// Sends the held text at the end of the reply.
+    /// Sends what is held back at the end of the reply.
     pub(super) fn end(&self) {
-        let held = std::mem::take(&mut *self.held());
-        if !held.is_empty() {
-            (self.on_text)(&held);
+        self.release(REASONING);
+        self.release(TEXT);
+    }
+
+    fn release(&self, at: usize) {
+        let held = std::mem::take(&mut self.held()[at]);
+        self.send(at, &held);
+    }
+
+    fn send(&self, at: usize, text: &str) {
+        if !text.is_empty() {
+            (self.on_piece)(match at {
+                TEXT => ReplyPiece::Text(text),
+                _ => ReplyPiece::Reasoning(text),
+            });
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, String> {
+    fn held(&self) -> MutexGuard<'_, [String; 2]> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -196,6 +226,12 @@ mod tests {
         assert_eq!(format!("{given:?} {:?}", network()), "Credentials Network");
     }
 
+    fn text_of(piece: ReplyPiece<'_>) -> &str {
+        match piece {
+            ReplyPiece::Text(text) | ReplyPiece::Reasoning(text) => text,
+        }
+    }
+
     #[test]
     fn a_secret_in_pieces_is_never_heard() {
         let openai = Provider::named("openai").expect("is known");
@@ -203,10 +239,10 @@ mod tests {
         let said = format!("It is {KEY} and sk-other, sk-{KEY}; s");
         for (first, second) in (0..=said.len()).flat_map(|one| (one..=said.len()).map(move |two| (one, two))) {
             let heard = Mutex::new(String::new());
-            let on_text = |piece: &str| heard.lock().expect("one thread").push_str(piece);
-            let filter = SecretFilter::new(&given, &on_text);
+            let on_piece = |piece: ReplyPiece<'_>| heard.lock().expect("one thread").push_str(text_of(piece));
+            let filter = SecretFilter::new(&given, &on_piece);
             for piece in [&said[..first], &said[first..second], &said[second..]] {
-                filter.push(piece);
+                filter.push(ReplyPiece::Text(piece));
             }
             filter.end();
             let expected = "It is [secret] and sk-other, sk-[secret]; s";
@@ -219,11 +255,34 @@ mod tests {
         let openai = Provider::named("openai").expect("is known");
         let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
         let pieces = Mutex::new(Vec::new());
-        let on_text = |piece: &str| pieces.lock().expect("one thread").push(piece.to_owned());
-        let filter = SecretFilter::new(&given, &on_text);
+        let on_piece = |piece: ReplyPiece<'_>| pieces.lock().expect("one thread").push(text_of(piece).to_owned());
+        let filter = SecretFilter::new(&given, &on_piece);
         ["one ", "two s", "k ", "three"]
             .iter()
-            .for_each(|piece| filter.push(piece));
+            .for_each(|piece| filter.push(ReplyPiece::Text(piece)));
         assert_eq!(*pieces.lock().expect("one thread"), ["one ", "two ", "sk ", "three"]);
+    }
+
+    #[test]
+    fn a_secret_in_the_reasoning_is_never_heard() {
+        let openai = Provider::named("openai").expect("is known");
+        let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
+        for at in 0..=KEY.len() {
+            let heard = Mutex::new(String::new());
+            let on_piece = |piece: ReplyPiece<'_>| heard.lock().expect("one thread").push_str(text_of(piece));
+            let filter = SecretFilter::new(&given, &on_piece);
+            let (first, second) = KEY.split_at(at);
+            filter.push(ReplyPiece::Reasoning(first));
+            filter.push(ReplyPiece::Reasoning(second));
+            filter.push(ReplyPiece::Reasoning(first));
+            filter.push(ReplyPiece::Text("; said"));
+            filter.push(ReplyPiece::Reasoning(second));
+            filter.end();
+            let heard = heard.lock().expect("one thread");
+            assert!(
+                heard.starts_with("[secret]") && heard.ends_with("; said"),
+                "{at}: {heard}"
+            );
+        }
     }
 }

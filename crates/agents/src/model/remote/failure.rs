@@ -200,15 +200,34 @@ fn kind_of(status: StatusCode, headers: &HeaderMap, body: &str, has_schema: bool
         // llama.cpp and others that report a request that is too long as an error of their own.
         500 => {
             let too_long = said_kind(&body.to_lowercase()).filter(|kind| *kind == ModelErrorKind::ContextTooLong);
-            return too_long.unwrap_or_default();
+            let files = complains_of_files(body).then_some(ModelErrorKind::RefusedFiles);
+            return too_long.or(files).unwrap_or_default();
         }
+        404 if complains_of_files(body) => return ModelErrorKind::RefusedFiles,
         _ => return ModelErrorKind::Failed,
     }
     match said_kind(&body.to_lowercase()) {
         Some(kind) => kind,
         None if has_schema && complains_of_schema(status, body) => ModelErrorKind::RefusedSchema,
+        None if complains_of_files(body) => ModelErrorKind::RefusedFiles,
         None => ModelErrorKind::Failed,
     }
+}
+
+/// Does the provider reject an image or a document? Its message contains one of these words then.
+fn complains_of_files(body: &str) -> bool {
+    const WORDS: [&str; 8] = [
+        "unknown variant",
+        "image",
+        "multimodal",
+        "modalit",
+        "vision",
+        "mmproj",
+        "inlinedata",
+        "inline_data",
+    ];
+    let body = body.to_lowercase();
+    WORDS.iter().any(|word| body.contains(word))
 }
 
 /// Does the provider reject the schema? Its message contains one of these words then.

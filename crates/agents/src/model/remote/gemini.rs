@@ -167,7 +167,8 @@ fn messages(message: &Message, needs_signatures: bool) -> Vec<Value> {
     if let Some(first) = first.filter(|_| needs_signatures && !is_signed) {
         first[SIGNATURE] = json!(UNSIGNED);
     }
-    let results: Vec<Value> = message.tool_calls.iter().map(result).collect();
+    let mut results: Vec<Value> = message.tool_calls.iter().map(result).collect();
+    results.extend(attached::gemini_results(&message.tool_calls));
     vec![
         json!({"role": role, "parts": parts}),
         json!({"role": "user", "parts": results}),

@@ -47,9 +47,11 @@ use self::frames::{Frames, Framing};
 use self::reply_error::ReplyError;
 use super::quirks::Quirks;
 use super::{
-    BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnText, Provider, schema_in_words, source_of_reasoning,
+    BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnPiece, Provider, ReplyPiece, schema_in_words,
+    source_of_reasoning, tool_files,
 };
 use crate::room;
+use ensemble_core::thread::Attachment;
 use ensemble_language::ensemble::{self, Profile};
 
 /// The maximum size of an answer that is not a reply, in bytes.
@@ -180,7 +182,7 @@ impl Remote {
         }
     }
 
-    async fn ask(&self, mut request: ModelRequest, on_text: &OnText<'_>) -> Result<ModelReply, ModelError> {
+    async fn ask(&self, mut request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
         let _place = room::place().await;
         let dialect = dialect_of(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
@@ -192,6 +194,8 @@ impl Remote {
         call_ids::fit(&mut request.messages, self.provider.dialect, &profile.model);
         let endpoint = self.endpoint(&profile, dialect)?;
         attached::check(self.provider.dialect, &request)?;
+        let takes = |file: &Attachment| attached::takes(self.provider.dialect, file);
+        let mut warnings = tool_files::fit(&mut request.messages, takes);
         let schema = request.output_schema.as_deref();
         let target = endpoint.target(self.provider, &profile, schema.is_some());
         let mut body = dialect.body(&request, schema);
@@ -207,16 +211,17 @@ impl Remote {
         let request_number = request.request_number;
         // The messages may be long, and the reply may be long in coming.
         drop(request);
-        let (mut response, warnings) = self.accepted(&body, &profile.model, &endpoint, &target).await?;
+        let (mut response, of_server) = self.accepted(&body, &profile.model, &endpoint, &target).await?;
+        warnings.extend(of_server);
         drop(body);
         let Some(framing) = framing(&response, dialect.framing()) else {
             let content_type = content_type(&response).unwrap_or_default();
             let start = beginning(&mut response).await;
             return Err(target.unexpected_content_type(&content_type, &start));
         };
-        let filter = SecretFilter::new(&endpoint.credentials, on_text);
-        let on_text = |piece: &str| filter.push(piece);
-        let mut reply = Assembly::new(&on_text);
+        let filter = SecretFilter::new(&endpoint.credentials, on_piece);
+        let on_piece = |piece: ReplyPiece<'_>| filter.push(piece);
+        let mut reply = Assembly::new(&on_piece);
         let read = read(response, framing, dialect, silence(&profile), &mut reply).await;
         filter.end();
         let reply = read.and_then(|()| reply.finish(request_number));
@@ -233,9 +238,9 @@ impl Provider for Remote {
     fn complete<'a>(
         &'a self,
         request: ModelRequest,
-        on_text: &'a OnText<'a>,
+        on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.ask(request, on_text))
+        Box::pin(self.ask(request, on_piece))
     }
 }
 

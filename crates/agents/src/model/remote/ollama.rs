@@ -104,7 +104,10 @@ fn messages(message: &Message) -> Vec<Value> {
     }
     let call = |call: &ToolCall| json!({"function": {"name": call.name, "arguments": call.arguments}});
     said["tool_calls"] = message.tool_calls.iter().map(call).collect();
-    let result = |call: &ToolCall| json!({"role": "tool", "tool_name": call.name, "content": call.told()});
+    let result = |call: &ToolCall| {
+        let said = json!({"role": "tool", "tool_name": call.name, "content": call.told()});
+        attached::with_images(said, &call.attachments)
+    };
     let results = message.tool_calls.iter().map(result);
     std::iter::once(said).chain(results).collect()
 }

@@ -155,10 +155,15 @@ fn content(content: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> 
 fn reasoning(said: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
     let text = |key: &'static str| Some((key, said[key].as_str().filter(|text| !text.is_empty())?));
     // Some servers say it under both keys.
-    if let Some((key, text)) = text("reasoning_content").or_else(|| text("reasoning")) {
+    let plain = text("reasoning_content").or_else(|| text("reasoning"));
+    if let Some((key, text)) = plain {
         reply.think(text, Some(key))?;
     }
     for detail in said["reasoning_details"].as_array().into_iter().flatten() {
+        if plain.is_none() {
+            let text = detail["text"].as_str().or(detail["summary"].as_str());
+            reply.show_thought(text.unwrap_or_default());
+        }
         let size = detail.to_string().len();
         reply.reasoning(size)?.add(detail["index"].as_u64(), detail);
     }
@@ -230,6 +235,7 @@ fn messages(message: &Message, with_reasoning: bool) -> Vec<Value> {
     add_reasoning(&mut said, message, with_reasoning);
     let mut all = vec![said];
     all.extend(message.tool_calls.iter().map(result));
+    all.extend(attached::openai_results(&message.tool_calls));
     all
 }
 

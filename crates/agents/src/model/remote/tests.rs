@@ -192,8 +192,12 @@ fn a_schema_is_said_in_each_providers_way() {
 fn reply(provider: &str, events: &[Value]) -> (Result<ModelReply, ReplyError>, Vec<String>) {
     let known = ensemble::Provider::named(provider).expect("is known");
     let heard = Mutex::new(Vec::new());
-    let on_text = |piece: &str| heard.lock().expect("unpoisoned").push(piece.to_owned());
-    let mut assembly = Assembly::new(&on_text);
+    let on_piece = |piece: ReplyPiece<'_>| {
+        if let ReplyPiece::Text(text) = piece {
+            heard.lock().expect("unpoisoned").push(text.to_owned());
+        }
+    };
+    let mut assembly = Assembly::new(&on_piece);
     let dialect = dialect_of(known.dialect);
     let taken = events.iter().try_for_each(|event| {
         let text = event.as_str().map_or_else(|| event.to_string(), str::to_owned);

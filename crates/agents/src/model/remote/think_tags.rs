@@ -11,6 +11,10 @@ pub(super) struct ThinkTags {
     place: Place,
     /// What cannot be decided yet, or the reasoning so far.
     held: String,
+    /// How much of the held reasoning was given out to be shown.
+    shown: usize,
+    /// The reasoning that was not given out yet.
+    live: String,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -53,13 +57,26 @@ impl ThinkTags {
     fn close(&mut self, from: usize, thought: &mut String) -> String {
         let from = self.held.floor_char_boundary(from);
         let Some(at) = self.held[from..].find(CLOSE) else {
+            let begun = (1..CLOSE.len()).rev().find(|len| self.held.ends_with(&CLOSE[..*len]));
+            self.reveal(self.held.len() - begun.unwrap_or_default());
             return String::new();
         };
+        self.reveal(from + at);
         let rest = self.held.split_off(from + at);
         thought.push_str(self.held.trim());
         self.held = rest[CLOSE.len()..].to_owned();
         self.place = Place::After;
         self.after()
+    }
+
+    /// The reasoning that has come since the last call, to be shown while it arrives.
+    pub(super) fn take_live(&mut self) -> String {
+        std::mem::take(&mut self.live)
+    }
+
+    fn reveal(&mut self, until: usize) {
+        self.live.push_str(&self.held[self.shown.min(until)..until]);
+        self.shown = self.shown.max(until);
     }
 
     fn after(&mut self) -> String {
@@ -95,11 +112,17 @@ mod tests {
 
     fn split(text: &str, size: usize, stop: StopReason) -> (String, String) {
         let (mut tags, mut thought, mut said) = (ThinkTags::default(), String::new(), String::new());
+        let mut live = String::new();
         let letters: Vec<char> = text.chars().collect();
         for piece in letters.chunks(size) {
             said.push_str(&tags.split(&piece.iter().collect::<String>(), &mut thought));
+            live.push_str(&tags.take_live());
         }
         said.push_str(&tags.end(stop, &mut thought));
+        assert!(
+            thought.is_empty() || live.trim() == thought,
+            "{text:?} by {size}: {live:?}"
+        );
         (thought, said)
     }
 

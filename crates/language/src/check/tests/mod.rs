@@ -12,6 +12,7 @@ mod joins;
 mod models;
 mod rounds;
 mod scripts;
+mod typed;
 
 use super::check;
 use crate::diagnostic::{Diagnostic, Finding};

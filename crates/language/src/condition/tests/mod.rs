@@ -4,6 +4,7 @@ mod meaning;
 mod properties;
 mod reading;
 mod refusals;
+mod typing;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -119,6 +120,7 @@ fn answer(text: &str, facts: &Facts) -> String {
 #[track_caller]
 fn check(rows: &[(&str, &str)]) {
     let facts = facts();
+    rows.iter().for_each(|(text, _)| typing::fits(text));
     let wrong: Vec<String> = rows
         .iter()
         .map(|(text, expected)| (text, expected, answer(text, &facts)))

@@ -6,6 +6,7 @@ use super::*;
 
 /// Whatever the text: no panic, and every place lies within it.
 fn survives(text: &str) {
+    typing::fits(text);
     let facts = facts();
     let span = match Condition::compile(text) {
         Err(error) => error.span,

@@ -26,6 +26,10 @@ pub(super) struct StreamedReply {
     wrapper: Wrapper,
     /// Whether text of the last reply was written.
     has_text: bool,
+    /// The reasoning of the present reply is being written.
+    is_thinking: bool,
+    /// Whether any reasoning was written.
+    has_reasoning: bool,
 }
 
 impl ConsoleState {
@@ -45,6 +49,7 @@ impl ConsoleState {
         };
         match update {
             LiveUpdate::Text(text) => self.text(&mut reply, text),
+            LiveUpdate::Reasoning(text) => self.reasoning(&mut reply, text),
             LiveUpdate::ToolStarted(call) => {
                 let line = call_line(call, self.options.whole);
                 self.line(&mut reply, &format!("→ {line}"));
@@ -53,7 +58,7 @@ impl ConsoleState {
                 let line = result_line(call, self.options.whole);
                 self.line(&mut reply, &format!("← {line}"));
             }
-            LiveUpdate::Restarted if reply.is_text => {
+            LiveUpdate::Restarted if reply.is_text || reply.is_thinking => {
                 self.line(&mut reply, "(the reply was interrupted; requesting it again)")
             }
             LiveUpdate::Retrying { .. } => {}
@@ -75,6 +80,37 @@ impl ConsoleState {
         }
     }
 
+    /// Writes what a model thinks, dimmed and apart from its reply.
+    fn reasoning(&mut self, reply: &mut StreamedReply, text: &str) {
+        let text = match reply.is_thinking {
+            true => text,
+            false => text.trim_start(),
+        };
+        if text.is_empty() {
+            return;
+        }
+        if !reply.is_thinking {
+            self.begin(reply);
+            self.end_line(reply);
+            self.write_out(&format!("{:INDENT$}{DIM}reasoning:{DIM:#}\n", ""));
+            reply.is_thinking = true;
+            reply.has_reasoning = true;
+            reply.is_text = false;
+        }
+        let mut shown = String::with_capacity(text.len() + INDENT);
+        reply.wrapper.push(&visible_lines(text), &mut shown);
+        self.write_out(&format!("{DIM}{shown}{DIM:#}"));
+    }
+
+    /// The reasoning ends where something else begins.
+    fn end_reasoning(&mut self, reply: &mut StreamedReply) {
+        if std::mem::take(&mut reply.is_thinking) {
+            let mut shown = String::new();
+            reply.wrapper.close_line(&mut shown);
+            self.write_out(&format!("{DIM}{shown}{DIM:#}{:INDENT$}{DIM}reply:{DIM:#}\n", ""));
+        }
+    }
+
     fn text(&mut self, reply: &mut StreamedReply, text: &str) {
         if reply.is_text {
             self.write(reply, text);
@@ -90,6 +126,7 @@ impl ConsoleState {
         }
         let buffered = std::mem::take(&mut reply.buffered);
         self.begin(reply);
+        self.end_reasoning(reply);
         reply.is_text = true;
         reply.has_text = true;
         self.write(reply, buffered.trim_start());
@@ -103,6 +140,7 @@ impl ConsoleState {
         }
         self.begin(reply);
         self.end_line(reply);
+        reply.is_thinking = false;
         let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
         self.write_out(&self.options.out_width.sentences(&line));
         reply.buffered.clear();
@@ -153,6 +191,7 @@ impl ConsoleState {
         Shown {
             title: true,
             text: reply.has_text,
+            reasoning: reply.has_reasoning,
             missed: false,
         }
     }
@@ -167,6 +206,8 @@ impl StreamedReply {
             is_text: false,
             wrapper,
             has_text: false,
+            is_thinking: false,
+            has_reasoning: false,
         }
     }
 }

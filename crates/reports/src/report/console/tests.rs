@@ -54,6 +54,7 @@ fn receive(console: &ConsoleWriter, agent: &str, pieces: &[&str]) {
 const SHOWN: Shown = Shown {
     title: true,
     text: true,
+    reasoning: false,
     missed: false,
 };
 

@@ -5,7 +5,7 @@ use crate::report::console::visible_lines;
 use crate::report::context_window;
 use crate::report::format::{count, kind_of};
 use crate::story::{ExchangeEnd, ModelExchange};
-use ensemble_core::thread::{Iteration, Message, Role, ToolCall, ToolEnd};
+use ensemble_core::thread::{Attachment, Iteration, Message, Role, ToolCall, ToolEnd};
 
 /// One entry of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,14 +187,18 @@ fn add_message(entries: &mut Vec<Entry>, message: &Message, which: &str) {
     if !has_only_calls {
         entries.push(said(&format!("{which}{role}"), visible(&message.content)));
     }
-    for file in &message.attachments {
+    add_files(entries, &message.attachments);
+    for call in &message.tool_calls {
+        add_call(entries, call);
+    }
+}
+
+fn add_files(entries: &mut Vec<Entry>, files: &[Attachment]) {
+    for file in files {
         entries.push(Entry::Note(visible(&format!(
             "file {} ({}, {} bytes)",
             file.name, file.mime_type, file.size
         ))));
-    }
-    for call in &message.tool_calls {
-        add_call(entries, call);
     }
 }
 
@@ -222,6 +226,7 @@ fn add_call(entries: &mut Vec<Entry>, call: &ToolCall) {
         },
         None => Entry::NotEnded(name),
     });
+    add_files(entries, &call.attachments);
 }
 
 /// The text with visible control characters; a line break of two characters is one.
@@ -233,7 +238,6 @@ fn visible(text: &str) -> String {
 mod tests {
     use super::*;
     use ensemble_core::conversation::Within;
-    use ensemble_core::thread::Attachment;
     use serde_json::{Value, json};
 
     fn noted(notes: &Value) -> Vec<Entry> {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::next::{Driver, next};
 use crate::story::{Attempt, AttemptEnd, Execution, Progress, Story, StoryEvent, Turn};
+use ensemble_core::thread::ToolCall;
 
 /// Version of the document.
 ///
@@ -101,7 +102,7 @@ fn execution(execution: &Execution) -> Value {
         "request": execution.request,
         "handles": execution.handles,
         "attempts": execution.attempts.iter().map(attempt).collect::<Vec<_>>(),
-        "tool_calls": execution.tool_calls,
+        "tool_calls": execution.tool_calls.iter().map(ToolCall::described).collect::<Vec<_>>(),
         "permissions": execution.permissions,
         "dropped": execution.dropped,
         "asked": execution.asked,

@@ -80,7 +80,7 @@ impl StoryPrinter {
             }
             Event::ExecutionFinished(finished) => self.finished(finished, story),
             Event::InputRequested(asked) => self.question(asked),
-            Event::TurnFinished(_) => match story.turns().last() {
+            Event::TurnFinished(_) => match story.latest_turn() {
                 Some(turn) => self.closed(turn),
                 None => String::new(),
             },
@@ -94,7 +94,7 @@ impl StoryPrinter {
     pub fn close(&self, story: &Story, driver: Driver) -> String {
         let mut text = String::new();
         if story.progress() == Progress::Open {
-            let open = story.turns().last().filter(|turn| turn.finished_at.is_none());
+            let open = story.latest_turn().filter(|turn| turn.finished_at.is_none());
             if let Some(turn) = open {
                 text.push_str(&under_way(turn, driver));
             }
@@ -153,7 +153,7 @@ impl StoryPrinter {
     }
 
     fn finished(&mut self, finished: &ExecutionFinished, story: &Story) -> String {
-        let turn = story.turns().last();
+        let turn = story.latest_turn();
         let execution = turn.and_then(|turn| turn.executions.iter().find(|one| one.agent == finished.agent));
         let mut text = self.title(finished, execution.and_then(|execution| execution.usage));
         if let Some(execution) = execution {
@@ -307,7 +307,7 @@ impl StoryPrinter {
     }
 
     fn interrupted(&self, cause: &Interruption, record: &Record, story: &Story) -> String {
-        let open = story.turns().last().filter(|turn| turn.finished_at.is_none());
+        let open = story.latest_turn().filter(|turn| turn.finished_at.is_none());
         let stopped = open.map(stopped).unwrap_or_default();
         let cause = words(cause);
         format!("{stopped}\n{NAME}{cause}{NAME:#} {DIM}{}{DIM:#}\n", time(record))
@@ -315,7 +315,7 @@ impl StoryPrinter {
 
     fn ended(&mut self, ended: &RunEnded, story: &Story) -> String {
         let mut text = String::new();
-        if let Some(turn) = story.turns().last().filter(|turn| turn.finished_at.is_none()) {
+        if let Some(turn) = story.latest_turn().filter(|turn| turn.finished_at.is_none()) {
             text.push_str(&self.closed(turn));
         }
         let reason = ended.completion_reason;

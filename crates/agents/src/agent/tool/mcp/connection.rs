@@ -22,6 +22,7 @@ use super::elicitation::{Asking, Calls};
 use super::{Address, ServerTool, content, fault, http, stdio};
 use crate::agent::process::Watchdog;
 use crate::agent::process::service::{Service, Stderr};
+use crate::agent::tool::result::Ended;
 use crate::agent::{Execution, Notes};
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::ToolEnd;
@@ -192,21 +193,22 @@ impl Connection {
         arguments: JsonMap,
         stopwatch: &Stopwatch,
         asking: &Asking<'_>,
-    ) -> ToolEnd {
+    ) -> Ended {
         let notes = &asking.execution.notes;
         let questions = self.calls.begin(stopwatch.clone());
         match questions.during(self.answer(tool, arguments), asking).await {
             Ok(ServerResult::CallToolResult(result)) => content::end_of(result, tool, notes),
             Ok(ServerResult::CustomResult(CustomResult(result))) => content::end_of_unknown(&result, tool, notes)
-                .unwrap_or_else(|| ToolEnd::Error("its answer is not what the protocol says".to_owned())),
+                .unwrap_or_else(|| ToolEnd::Error("its answer is not what the protocol says".to_owned()).into()),
             Ok(ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_)) => {
-                ToolEnd::Error("the server wants to go on in a way that is not supported here".to_owned())
+                ToolEnd::Error("the server wants to go on in a way that is not supported here".to_owned()).into()
             }
-            Ok(_) => ToolEnd::Error("its answer is not what the protocol says".to_owned()),
+            Ok(_) => ToolEnd::Error("its answer is not what the protocol says".to_owned()).into(),
             Err(error) => ToolEnd::Error(match fault::of_request(&error, &self.address) {
                 Some(error) => error,
                 None => self.lost("the server ended before it answered".to_owned()).await,
-            }),
+            })
+            .into(),
         }
     }
 

@@ -1,12 +1,14 @@
-//! The result of a tool call as text for a model: text content is unchanged, other content is described in words.
+//! The result of a tool call for a model: text content is unchanged, images and PDFs are files beside the text, and other
+//! content is described in words.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
 use super::ServerTool;
+use super::files::{Files, by_words, bytes};
 use crate::agent::Notes;
 use crate::agent::schema::Schema;
-use crate::agent::tool::result::matched;
+use crate::agent::tool::result::{Ended, matched};
 use ensemble_core::thread::ToolEnd;
 
 /// The parts of a server's answer that count.
@@ -14,33 +16,45 @@ struct Answer {
     is_error: bool,
     structured: Option<Value>,
     text: String,
+    files: Files,
 }
 
 /// Converts the answer of a server to the end of a call of this tool.
-pub(super) fn end_of(result: CallToolResult, tool: &ServerTool, notes: &Notes) -> ToolEnd {
-    let texts: Vec<String> = result.content.iter().map(text).collect();
+pub(super) fn end_of(result: CallToolResult, tool: &ServerTool, notes: &Notes) -> Ended {
+    let mut files = Files::default();
+    let texts: Vec<String> = result.content.iter().map(|block| text(block, &mut files)).collect();
     let answer = Answer {
         is_error: result.is_error == Some(true),
         structured: result.structured_content,
         text: texts.join("\n"),
+        files,
     };
-    answer.end(tool, notes)
+    answer.ended(tool, notes)
 }
 
 /// Converts an answer that the SDK cannot read, for example because it has content of a kind that is newer than the SDK;
 /// `None`: it is no answer to a call.
-pub(super) fn end_of_unknown(result: &Value, tool: &ServerTool, notes: &Notes) -> Option<ToolEnd> {
+pub(super) fn end_of_unknown(result: &Value, tool: &ServerTool, notes: &Notes) -> Option<Ended> {
     let content = result.get("content")?.as_array()?;
-    let texts: Vec<String> = content.iter().map(text_of_any).collect();
+    let mut files = Files::default();
+    let texts: Vec<String> = content.iter().map(|block| text_of_any(block, &mut files)).collect();
     let answer = Answer {
         is_error: result.get("isError") == Some(&Value::Bool(true)),
         structured: result.get("structuredContent").cloned(),
         text: texts.join("\n"),
+        files,
     };
-    Some(answer.end(tool, notes))
+    Some(answer.ended(tool, notes))
 }
 
 impl Answer {
+    fn ended(mut self, tool: &ServerTool, notes: &Notes) -> Ended {
+        Ended {
+            attachments: std::mem::take(&mut self.files.0),
+            end: self.end(tool, notes),
+        }
+    }
+
     /// Structured content is the result, if it matches the tool's schema; otherwise the text is.
     fn end(self, tool: &ServerTool, notes: &Notes) -> ToolEnd {
         match (self.is_error, self.structured) {
@@ -60,16 +74,16 @@ impl Answer {
     }
 }
 
-fn text(block: &ContentBlock) -> String {
+fn text(block: &ContentBlock, files: &mut Files) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),
-        ContentBlock::Image(image) => by_words("an image", Some(&image.mime_type), Some(bytes(&image.data))),
+        ContentBlock::Image(image) => files.take("an image", Some(&image.mime_type), &image.data),
         ContentBlock::Audio(audio) => by_words("a sound", Some(&audio.mime_type), Some(bytes(&audio.data))),
         ContentBlock::Resource(resource) => match &resource.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => format!("[{uri}]\n{text}"),
             ResourceContents::BlobResourceContents {
                 uri, mime_type, blob, ..
-            } => by_words(&format!("a resource at {uri}"), mime_type.as_deref(), Some(bytes(blob))),
+            } => files.take(&format!("a resource at {uri}"), mime_type.as_deref(), blob),
             _ => by_words("a resource of an unknown kind", None, None),
         },
         ContentBlock::ResourceLink(link) => {
@@ -87,9 +101,9 @@ fn text(block: &ContentBlock) -> String {
 }
 
 /// The text of a block that may be of any kind.
-fn text_of_any(block: &Value) -> String {
+fn text_of_any(block: &Value, files: &mut Files) -> String {
     match serde_json::from_value::<ContentBlock>(block.clone()) {
-        Ok(known) => text(&known),
+        Ok(known) => text(&known, files),
         Err(_) => described(block),
     }
 }
@@ -103,18 +117,6 @@ fn described(block: &Value) -> String {
     let encoded = word("data").or_else(|| word("blob")).map(bytes);
     let size = block.get("size").and_then(Value::as_u64);
     by_words(&what, word("mimeType"), encoded.or(size.map(|size| size as usize)))
-}
-
-/// Describes content that is not text.
-fn by_words(what: &str, mime_type: Option<&str>, bytes: Option<usize>) -> String {
-    let kind = mime_type.map(|kind| format!(", {kind}")).unwrap_or_default();
-    let size = bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
-    format!("[{what}{kind}{size}, which cannot be shown here]")
-}
-
-/// The length of Base64 data, which has four characters for three bytes.
-fn bytes(data: &str) -> usize {
-    data.trim_end_matches('=').len() * 3 / 4
 }
 
 #[cfg(test)]
@@ -133,8 +135,8 @@ mod tests {
         }
     }
 
-    fn read(end: ToolEnd) -> Result<Value, String> {
-        match end {
+    fn read(ended: Ended) -> Result<Value, String> {
+        match ended.end {
             ToolEnd::Result(value) => Ok(value),
             ToolEnd::Error(error) => Err(error),
         }

@@ -8,6 +8,7 @@ mod connection;
 mod content;
 mod elicitation;
 mod fault;
+mod files;
 mod form;
 mod http;
 mod stdio;
@@ -22,7 +23,7 @@ use tokio::time::Instant;
 
 use self::connection::Connection;
 pub(super) use self::elicitation::Asking;
-use super::result::timeout_message;
+use super::result::{Ended, timeout_message};
 use crate::agent::Execution;
 use crate::agent::process::Watchdog;
 use crate::agent::script::Places;
@@ -140,17 +141,17 @@ impl Server {
         arguments: JsonMap,
         limit: Duration,
         asking: &Asking<'_>,
-    ) -> ToolEnd {
+    ) -> Ended {
         let execution = asking.execution;
         let stopwatch = execution.stopwatch.inside();
         let connection = match self.connection(Instant::now() + limit, execution).await {
             Ok(connection) => connection,
-            Err(error) => return ToolEnd::Error(error),
+            Err(error) => return ToolEnd::Error(error).into(),
         };
         let call = connection.call(tool, arguments, &stopwatch, asking);
         let end = stopwatch.timeout(Some(limit), call).await;
         connection.pass_on(&execution.notes);
-        end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)))
+        end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)).into())
     }
 
     /// The connection. It is opened now if there is none or if it was lost.

@@ -9,7 +9,7 @@ use ensemble_core::thread::LiveOutput;
 struct Failing(ModelError);
 
 impl Provider for Failing {
-    fn complete<'a>(&'a self, _: ModelRequest, _: &'a OnText<'a>) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+    fn complete<'a>(&'a self, _: ModelRequest, _: &'a OnPiece<'a>) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(std::future::ready(Err(self.0.clone())))
     }
 }
