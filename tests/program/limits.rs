@@ -1,5 +1,10 @@
 //! Templates, schemas and Rhai scripts that somebody wrote to end the process, to fill its memory or to make it deaf.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at journals, measure time and start a shell"
+)]
+
 use std::time::{Duration, Instant};
 
 use serde_json::json;

@@ -61,7 +61,7 @@ pub(crate) fn give_back_open_files(child: Option<u32>) {
     if let (Some(before), Some(pid)) = (BEFORE.get(), child)
         && let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
     {
-        let _it_has_ended = rustix::process::prlimit(Some(pid), Resource::Nofile, before.clone());
+        let _it_has_ended = rustix::process::prlimit(Some(pid), Resource::Nofile, *before);
     }
     #[cfg(not(target_os = "linux"))]
     let _higher = child;
