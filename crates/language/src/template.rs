@@ -151,6 +151,10 @@ impl Template {
     /// Compiles the text.
     pub fn compile(text: &str) -> Result<Self, TemplateError> {
         let scan = admitted(text).map_err(Fault::into_error)?;
+        if !scan.assigned.is_empty() {
+            // What is no template must not become one by what is added.
+            parsed(text).map_err(Fault::into_error)?;
+        }
         let filtered = Filtered::new(text, &scan.assigned);
         let mut compiled = Compiled {
             environment: environment(),
