@@ -26,7 +26,7 @@ thread_local! {
 
 /// Why the rendering on this thread must stop.
 fn look() -> Option<&'static str> {
-    if ensemble_memory::used() > MEMORY_LIMIT {
+    if ensemble_memory::share::used() > MEMORY_LIMIT {
         return Some(TOO_MUCH);
     }
     let is_stopped = STOPPED.with_borrow(|stopped| stopped.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)));

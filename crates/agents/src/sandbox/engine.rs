@@ -61,7 +61,7 @@ pub(super) fn engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine 
         .set_max_array_size(ITEM_LIMIT)
         .set_max_map_size(ITEM_LIMIT)
         .on_progress(move |steps| {
-            if ensemble_memory::used() > MEMORY_LIMIT {
+            if ensemble_memory::share::used() > MEMORY_LIMIT {
                 return Some(Dynamic::TRUE);
             }
             (steps % STOP_STEPS == 1 && stop()).then_some(Dynamic::UNIT)

@@ -167,7 +167,7 @@ impl Workers {
             };
             let ended = unless_it_panics(|| {
                 let prepared = prepare();
-                ensemble_memory::limited(most_memory, lost, || run(prepared))
+                ensemble_memory::share::limited(most_memory, lost, || run(prepared))
             });
             let ended = ended.ok_or(Lost::Broken);
             let _nobody_waits = sender.take().map(|sender| sender.send(ended));
