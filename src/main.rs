@@ -2,9 +2,10 @@
 
 mod cli;
 
-/// Trees of small texts come and go with every file and every event.
+/// Trees of small texts come and go with every file and every event. What a script or a template takes is counted.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: ensemble_memory::share::Counted<mimalloc::MiMalloc> =
+    ensemble_memory::share::Counted(mimalloc::MiMalloc);
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -29,6 +29,7 @@ mod program {
     mod large_outputs;
     mod latest;
     mod layout;
+    mod limits;
     mod listing;
     mod live_events;
     mod lookback;

@@ -1,12 +1,14 @@
 //! The async runtime of the program: one thread, for one command.
 
 use super::error::CliError;
+use ensemble_agents::room;
 
 /// Waits for the future on a new runtime, which ends with the future.
 ///
 /// # Errors
 /// The runtime cannot be started, or the future returned an error.
 pub(super) fn block_on<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    room::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
     let result = runtime.block_on(future);

@@ -1,4 +1,6 @@
 //! Ctrl-C and SIGTERM: a signal cancels the run, and another one before the run has ended ends the process at once.
+//!
+//! Signals are received on a thread of their own: the second one ends the process whatever all other threads do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -48,35 +50,53 @@ impl Signals {
     }
 }
 
-/// Starts to listen for signals.
+/// Starts to listen for signals; they are heard when this returns.
 #[cfg(unix)]
 pub(super) fn listen() -> Signals {
-    use tokio::signal::unix::{SignalKind, signal};
     let (sender, received) = unbounded_channel();
-    let run = Arc::new(OnceLock::new());
-    let is_pending = Arc::new(AtomicBool::new(false));
     let signals = Signals {
         received,
-        is_pending: Arc::clone(&is_pending),
-        run: Arc::clone(&run),
+        is_pending: Arc::default(),
+        run: Arc::default(),
     };
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return signals;
-    };
-    tokio::spawn(async move {
-        loop {
-            let by = tokio::select! {
-                _ = interrupt.recv() => Canceller::Keyboard,
-                _ = terminate.recv() => Canceller::Signal,
-            };
-            if is_pending.swap(true, Ordering::Relaxed) {
-                leave(run.get(), &by);
-            }
-            let _ = sender.send(by);
+    fail_instead_of_dying();
+    let (is_pending, run) = (Arc::clone(&signals.is_pending), Arc::clone(&signals.run));
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let thread = std::thread::Builder::new().name("signals".into());
+    let started = thread.spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        if let Ok(runtime) = runtime {
+            runtime.block_on(hear(ready, |by| {
+                if is_pending.swap(true, Ordering::Relaxed) {
+                    leave(run.get(), &by);
+                }
+                let _nobody_listens = sender.send(by);
+            }));
         }
     });
+    if started.is_ok() {
+        let _ended_without = is_ready.recv();
+    }
     signals
+}
+
+/// Calls `heard` for each signal, for ever, and says when the first one would be heard.
+#[cfg(unix)]
+async fn hear(ready: std::sync::mpsc::Sender<()>, heard: impl Fn(Canceller)) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return;
+    };
+    let _nobody_waits = ready.send(());
+    drop(ready);
+    loop {
+        let by = tokio::select! {
+            _ = interrupt.recv() => Canceller::Keyboard,
+            _ = terminate.recv() => Canceller::Signal,
+        };
+        heard(by);
+    }
 }
 
 /// Makes a journal that must not grow any more (`ulimit -f`) a failed write, as on a full disk, and not a fatal signal.

@@ -6,6 +6,7 @@
 //! - [`model::Model`] is a model with its retries and fallbacks; [`model::Provider`] is the trait of a provider.
 //! - [`regular`] reads the files that a text names.
 //! - [`sandbox::Script`] is a compiled Rhai script.
+//! - [`room`] lets child processes and connections wait that do not fit into the limits of this process.
 //!
 //! The feature `mcp` adds the tools of MCP servers; the feature `tokenizers` adds exact token counts for models of OpenAI.
 //!
@@ -18,4 +19,5 @@
 pub mod agent;
 pub mod model;
 pub mod regular;
+pub mod room;
 pub mod sandbox;

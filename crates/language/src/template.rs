@@ -26,9 +26,12 @@
 //!
 //! **Invariant:** rendering copies only the texts that it prints, never the context or an output.
 
+mod kept;
 mod missing;
 mod paths;
+mod scan;
 mod view;
+mod watch;
 
 use std::fmt;
 use std::io;
@@ -37,8 +40,11 @@ use std::sync::{Arc, LazyLock};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::Value;
 
+use self::kept::Filtered;
 pub use self::missing::{Missed, MissingKey};
 pub use self::paths::{Path, printed};
+use self::scan::{DEPTH_LIMIT, Scan, scan};
+pub use self::watch::{Look, watched};
 pub use crate::data::output_text;
 use crate::data::{Context, JsonMap, Request};
 use crate::past::Past;
@@ -66,6 +72,11 @@ const FUEL: u64 = 1_000_000;
 
 /// The maximum number of bytes of one rendering: the same limit as for a script's output.
 const MAX_BYTES: usize = 10 * 1024 * 1024;
+
+const NO_OTHERS: &str = "a template cannot include or extend another";
+
+/// How MiniJinja's parser refuses brackets and blocks that are nested too deeply.
+const PARSER_LIMIT: &str = "template exceeds maximum recursion limits";
 
 /// The name of the template in its environment; without a file extension, nothing is escaped.
 const NAME: &str = "template";
@@ -104,10 +115,17 @@ pub struct Scope {
     pub missed: Missed,
 }
 
-/// A compiled template.
-pub struct Template {
+/// A compiled template. Clones share the compiled form.
+#[derive(Clone)]
+pub struct Template(Arc<Compiled>);
+
+struct Compiled {
     environment: Environment<'static>,
     text: Arc<str>,
+    /// What is rendered.
+    filtered: Filtered,
+    /// Rendering takes little time and memory, compared with what is printed.
+    is_light: bool,
     variables: Vec<String>,
     /// The paths that it prints plainly.
     printed: Vec<Path>,
@@ -132,67 +150,85 @@ pub struct TemplateError {
 impl Template {
     /// Compiles the text.
     pub fn compile(text: &str) -> Result<Self, TemplateError> {
-        let mut environment = environment();
-        environment
-            .add_template_owned(NAME, text.to_owned())
-            .map_err(|error| TemplateError::new(text, &error))?;
-        let variables = environment
-            .get_template(NAME)
-            .map(|template| undeclared(&environment, &template))
-            .unwrap_or_default();
-        let mut template = Self {
-            environment,
+        let scan = admitted(text).map_err(Fault::into_error)?;
+        if !scan.assigned.is_empty() {
+            // What is no template must not become one by what is added.
+            parsed(text).map_err(Fault::into_error)?;
+        }
+        let filtered = Filtered::new(text, &scan.assigned);
+        let mut compiled = Compiled {
+            environment: environment(),
             text: text.into(),
-            variables,
+            filtered,
+            is_light: scan.is_light,
+            variables: Vec::new(),
             printed: printed(text),
             constant: None,
         };
-        if is_constant(text) {
-            // A text that is too long is an error of the execution.
-            template.constant = template.render(&Scope::default()).ok();
+        let added = compiled
+            .environment
+            .add_template_owned(NAME, compiled.filtered.text.clone());
+        added.map_err(|error| compiled.error(&error))?;
+        compiled.variables = compiled
+            .environment
+            .get_template(NAME)
+            .map(|template| undeclared(&compiled.environment, &template))
+            .unwrap_or_default();
+        let template = Self(Arc::new(compiled));
+        if !is_constant(text) {
+            return Ok(template);
         }
-        Ok(template)
+        // A text that is too long is an error of the execution.
+        let constant = template.render(&Scope::default()).ok();
+        Ok(match Arc::try_unwrap(template.0) {
+            Ok(compiled) => Self(Arc::new(Compiled { constant, ..compiled })),
+            Err(shared) => Self(shared),
+        })
+    }
+
+    /// Whether rendering takes little time and memory, unless the values that are printed are large. Every other
+    /// template is rendered where it does not delay anything else, and under limits ([`watched`]).
+    pub fn is_light(&self) -> bool {
+        self.0.is_light
     }
 
     /// Whether the text uses any variable.
     pub fn uses_variables(&self) -> bool {
-        !self.variables.is_empty()
+        !self.0.variables.is_empty()
     }
 
     /// The variables that it may use, sorted, without functions of the template language.
     pub fn variables(&self) -> &[String] {
-        &self.variables
+        &self.0.variables
     }
 
     /// Renders the template. Keys that existing outputs do not have are printed as nothing and noted in `scope.missed`.
     pub fn render(&self, scope: &Scope) -> Result<String, TemplateError> {
-        if let Some(constant) = &self.constant {
+        let own = &self.0;
+        if let Some(constant) = &own.constant {
             return Ok(constant.clone());
         }
-        if let Some(name) = self.variables.iter().find(|name| !scope.knows(name)) {
-            return Err(self.unknown(name, &scope.listens_to));
-        }
+        own.check_names(scope)?;
         let mut out = Capped::default();
-        let template = self.environment.get_template(NAME);
+        let template = own.environment.get_template(NAME);
         template
             .and_then(|template| template.render_captured_to(view::root(scope), &mut out).map(drop))
-            .map_err(|error| TemplateError::new(&self.text, &error))?;
-        scope.missed.keep_printed_by(&self.printed);
+            .map_err(|error| own.error(&error))?;
+        scope.missed.keep_printed_by(&own.printed);
         Ok(String::from_utf8_lossy(&out.0).into_owned())
     }
 
     /// The value of a template that is exactly one `{{ expression }}`; of every other template its rendered text. Keys that
     /// are missing are noted as by [`Template::render`].
     pub fn value(&self, scope: &Scope) -> Result<Value, TemplateError> {
-        let Some(expression) = only_expression(&self.text) else {
+        let own = &self.0;
+        let Some(expression) = only_expression(&own.text) else {
             return self.render(scope).map(Value::String);
         };
-        if let Some(name) = self.variables.iter().find(|name| !scope.knows(name)) {
-            return Err(self.unknown(name, &scope.listens_to));
-        }
-        let compiled = self.environment.compile_expression(expression);
+        own.check_names(scope)?;
+        let compiled = own.environment.compile_expression(expression);
         let value = compiled.and_then(|compiled| compiled.eval(view::root(scope)));
-        let value = value.map_err(|error| TemplateError::new(&self.text, &error))?;
+        let value = value.map_err(|error| TemplateError::new(&own.text, &error))?;
         let value = view::to_json(&value);
         scope.missed.take();
         if value.is_null() {
@@ -201,10 +237,60 @@ impl Template {
         }
         Ok(value)
     }
+}
 
-    fn unknown(&self, name: &str, listens_to: &[Arc<str>]) -> TemplateError {
-        unknown(&self.text, name, listens_to)
+impl Compiled {
+    fn check_names(&self, scope: &Scope) -> Result<(), TemplateError> {
+        match self.variables.iter().find(|name| !scope.knows(name)) {
+            Some(name) => Err(unknown(&self.text, name, &scope.listens_to)),
+            None => Ok(()),
+        }
     }
+
+    /// The error at its place in the text as it was written.
+    fn error(&self, error: &minijinja::Error) -> TemplateError {
+        TemplateError::placed(&self.text, error, |span| self.filtered.original(span))
+    }
+}
+
+/// What is known of a template that may be parsed.
+fn admitted(text: &str) -> Result<Scan, Fault> {
+    let scan = match is_constant(text) {
+        true => Scan {
+            is_light: true,
+            ..Scan::default()
+        },
+        false => scan(text),
+    };
+    if let Some(place) = scan.too_deep {
+        return Err(Fault::Depth(TemplateError::at(text, too_deep(), Some(place))));
+    }
+    match scan.other_template {
+        Some(place) => Err(Fault::Syntax(TemplateError::at(
+            text,
+            NO_OTHERS.to_owned(),
+            Some(place),
+        ))),
+        None => Ok(scan),
+    }
+}
+
+/// Parses the text, if it may be parsed.
+fn parsed(text: &str) -> Result<minijinja::Template<'_, '_>, Fault> {
+    admitted(text)?;
+    ENVIRONMENT.template_from_str(text).map_err(|error| {
+        let told = TemplateError::new(text, &error);
+        match error.detail() {
+            Some(PARSER_LIMIT) => Fault::Depth(told),
+            _ => Fault::Syntax(told),
+        }
+    })
+}
+
+fn too_deep() -> String {
+    format!(
+        "the template is nested too deeply: at most {DEPTH_LIMIT} operators, of which 140 blocks and 70 brackets, may be in each other"
+    )
 }
 
 /// The first variable of a template that is not available to an agent with these dependencies; `None` does not check
@@ -216,9 +302,7 @@ pub fn check(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(), Fault> {
     if is_constant(text) {
         return Ok(());
     }
-    let template = ENVIRONMENT
-        .template_from_str(text)
-        .map_err(|error| Fault::Syntax(TemplateError::new(text, &error)))?;
+    let template = parsed(text)?;
     let Some(listens_to) = listens_to else {
         return Ok(());
     };
@@ -238,7 +322,7 @@ pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
     if is_constant(text) || !text.contains("inputs") {
         return Vec::new();
     }
-    let Ok(template) = ENVIRONMENT.template_from_str(text) else {
+    let Ok(template) = parsed(text) else {
         return Vec::new();
     };
     let paths = template.undeclared_variables(true).into_iter();
@@ -291,8 +375,7 @@ fn variables_of(text: &str) -> Vec<String> {
     if is_constant(text) {
         return Vec::new();
     }
-    let template = ENVIRONMENT.template_from_str(text);
-    template.map_or_else(|_| Vec::new(), |template| undeclared(&ENVIRONMENT, &template))
+    parsed(text).map_or_else(|_| Vec::new(), |template| undeclared(&ENVIRONMENT, &template))
 }
 
 /// The reason why a template cannot be rendered.
@@ -300,8 +383,18 @@ fn variables_of(text: &str) -> Vec<String> {
 pub enum Fault {
     /// The text is not a template.
     Syntax(TemplateError),
+    /// It is nested too deeply to be parsed.
+    Depth(TemplateError),
     /// It uses a variable that does not exist.
     Variable(TemplateError),
+}
+
+impl Fault {
+    fn into_error(self) -> TemplateError {
+        match self {
+            Self::Syntax(error) | Self::Depth(error) | Self::Variable(error) => error,
+        }
+    }
 }
 
 fn unknown(text: &str, name: &str, listens_to: &[Arc<str>]) -> TemplateError {
@@ -386,9 +479,12 @@ fn environment() -> Environment<'static> {
             // The data of the rendering notes it.
             let _nothing = state.lookup(view::PRINTED_NOTHING);
         }
+        watch::ask()?;
         minijinja::escape_formatter(out, state, value)
     });
     environment.add_filter("tojson", view::to_json_text);
+    environment.add_filter(kept::VARIABLE, kept::in_variable);
+    environment.add_filter(kept::MEMBER, kept::in_namespace);
     environment
 }
 
@@ -437,10 +533,16 @@ fn find_word(text: &str, word: &str) -> Option<usize> {
 
 impl TemplateError {
     fn new(text: &str, error: &minijinja::Error) -> Self {
+        Self::placed(text, error, |span| span)
+    }
+
+    /// The error at a place that `original` finds in this text.
+    fn placed(text: &str, error: &minijinja::Error, original: impl Fn(Span) -> Span) -> Self {
         let message = match (error.kind(), error.detail()) {
             (ErrorKind::OutOfFuel, _) => "the template needs too many steps".to_owned(),
             (ErrorKind::WriteFailure, _) => format!("the rendered text is longer than {MAX_BYTES} bytes"),
-            (ErrorKind::TemplateNotFound, _) => "a template cannot include or extend another".to_owned(),
+            (ErrorKind::TemplateNotFound, _) => NO_OTHERS.to_owned(),
+            (_, Some(PARSER_LIMIT)) => too_deep(),
             (_, Some(detail)) => detail.to_owned(),
             (kind, None) => kind.to_string(),
         };
@@ -450,6 +552,7 @@ impl TemplateError {
                 start: range.start,
                 end: range.end,
             })
+            .map(original)
             .filter(|span| text.get(span.start..span.end).is_some());
         let mut built = Self::at(text, message, span);
         if span.is_none()
@@ -474,7 +577,7 @@ impl TemplateError {
 
 impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Template").field(&self.text).finish()
+        f.debug_tuple("Template").field(&self.0.text).finish()
     }
 }
 

@@ -11,6 +11,7 @@ use sha2::Digest as _;
 use super::build_error::{BuildError, compile_template};
 use super::script::Places;
 use crate::regular;
+use crate::sandbox::apart;
 use ensemble_core::thread::Attachment;
 use ensemble_language::template::{Scope, Template};
 
@@ -52,7 +53,7 @@ impl Attachments {
 
     /// The files of an execution, in order; those of a template must be within the folder of the ensemble or the root
     /// of the project.
-    pub(super) fn located(&self, scope: &Scope) -> Result<Vec<Located>, String> {
+    pub(super) async fn located(&self, scope: &Scope) -> Result<Vec<Located>, String> {
         let places = self.places.as_ref().ok_or("attachments need an ensemble file")?;
         let mut files = Vec::new();
         for (at, (path, template)) in self.paths.iter().enumerate() {
@@ -60,8 +61,8 @@ impl Attachments {
                 files.push(Located::at(path, places, false));
                 continue;
             };
-            let value = template
-                .value(scope)
+            let value = apart::value(template, scope)
+                .await
                 .map_err(|error| format!("attachments[{at}]: {error}"))?;
             for path in named(&value).ok_or_else(|| format!("attachments[{at}]: {value} is no path"))? {
                 files.push(Located::at(&path, places, true));

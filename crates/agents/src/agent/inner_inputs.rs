@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Execution;
 use super::build_error::{BuildError, compile_template};
 use super::scope::{listens_to, scope, warn_of_missed};
+use super::{BoxFuture, Execution};
+use crate::sandbox::apart;
 use ensemble_language::data::{Context, JsonMap};
 use ensemble_language::ensemble::Agent;
-use ensemble_language::template::{Template, TemplateError};
+use ensemble_language::template::{Scope, Template, TemplateError};
 
 /// The compiled `prompt` and `inputs` of an agent that is an ensemble.
 pub struct InnerInputs {
@@ -47,11 +48,11 @@ impl InnerInputs {
     ///
     /// # Errors
     /// A template cannot be rendered; the message names it.
-    pub(super) fn render(&self, execution: &Execution) -> Result<(Arc<str>, Context), String> {
+    pub(super) async fn render(&self, execution: &Execution) -> Result<(Arc<str>, Context), String> {
         let scope = scope(execution, &self.listens_to);
         let input = match &self.prompt {
-            Some(prompt) => prompt
-                .render(&scope)
+            Some(prompt) => apart::rendered(prompt, &scope)
+                .await
                 .map_err(|error| format!("prompt: {error}"))?
                 .into(),
             None => execution.input.clone(),
@@ -61,6 +62,7 @@ impl InnerInputs {
         for (name, compiled) in &self.inputs {
             let value = compiled
                 .value(&scope)
+                .await
                 .map_err(|error| format!("inputs.{name}: {error}"))?;
             warn_of_missed(&scope, &format!("inputs.{name}"), execution);
             inputs.insert(name.clone(), Arc::new(value));
@@ -90,20 +92,26 @@ impl Compiled {
         })
     }
 
-    fn value(&self, scope: &ensemble_language::template::Scope) -> Result<Value, TemplateError> {
-        Ok(match self {
-            Self::Plain(value) => value.clone(),
-            Self::Text(template) => template.value(scope)?,
-            Self::List(items) => {
-                let items = items.iter().map(|item| item.value(scope));
-                Value::Array(items.collect::<Result<_, _>>()?)
-            }
-            Self::Map(entries) => {
-                let entries = entries
-                    .iter()
-                    .map(|(key, value)| Ok((key.clone(), value.value(scope)?)));
-                Value::Object(entries.collect::<Result<_, TemplateError>>()?)
-            }
+    fn value<'a>(&'a self, scope: &'a Scope) -> BoxFuture<'a, Result<Value, TemplateError>> {
+        Box::pin(async move {
+            Ok(match self {
+                Self::Plain(value) => value.clone(),
+                Self::Text(template) => apart::value(template, scope).await?,
+                Self::List(items) => {
+                    let mut values = Vec::with_capacity(items.len());
+                    for item in items {
+                        values.push(item.value(scope).await?);
+                    }
+                    Value::Array(values)
+                }
+                Self::Map(entries) => {
+                    let mut values = JsonMap::new();
+                    for (key, value) in entries {
+                        values.insert(key.clone(), value.value(scope).await?);
+                    }
+                    Value::Object(values)
+                }
+            })
         })
     }
 }

@@ -20,6 +20,7 @@ use super::reply::{object, without_last_newline};
 use super::scope::{listens_to, scope, warn_of_missed};
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{LoadScript, Model, ProfileError};
+use crate::sandbox::apart;
 use ensemble_core::operator::{Answer, Asked, Operator};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::Iteration;
@@ -97,7 +98,7 @@ impl InputRunner {
 
     async fn attempt(&self, execution: Execution) -> Observed {
         let scope = scope(&execution, &self.listens_to);
-        let prompt = match self.prompt.render(&scope) {
+        let prompt = match apart::rendered(&self.prompt, &scope).await {
             Ok(prompt) => prompt,
             Err(error) => return Observed::failure(FailureKind::Unavailable, format!("input.prompt: {error}")),
         };

@@ -26,10 +26,11 @@ use super::scope::{listens_to, scope, warn_of_missed};
 use super::script::Places;
 use super::{BoxFuture, Execution, Observation, Observed, Runner};
 use crate::model::{Link, Model};
+use crate::sandbox::apart;
 use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
 use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, Usage};
 use ensemble_language::ensemble::{Agent, Llm, Memory};
-use ensemble_language::template::{Template, TemplateError, task_text};
+use ensemble_language::template::{Scope, Template, TemplateError};
 
 /// Performs the executions of an LLM agent.
 pub struct LlmRunner {
@@ -155,13 +156,13 @@ impl LlmRunner {
 
     /// The task; its files are read only where it has not been sent yet.
     async fn task_with_attachments(&self, execution: &Execution, said: &Said) -> Result<Task, Failure> {
-        let task = self.task(execution)?;
+        let task = self.task(execution).await?;
         if self.attachments.is_empty() || said.due() != Due::Task {
             return Ok(task);
         }
         let failed = |error| Failure::new(FailureKind::Unavailable, error);
         let scope = scope(execution, &self.listens_to);
-        let files = self.attachments.located(&scope).map_err(failed)?;
+        let files = self.attachments.located(&scope).await.map_err(failed)?;
         warn_of_missed(&scope, "attachments", execution);
         drop(scope);
         Ok(Task {
@@ -170,22 +171,25 @@ impl LlmRunner {
         })
     }
 
-    fn task(&self, execution: &Execution) -> Result<Task, Failure> {
+    async fn task(&self, execution: &Execution) -> Result<Task, Failure> {
         let scope = scope(execution, &self.listens_to);
         let failed = |which: &'static str| {
             move |error: TemplateError| Failure::new(FailureKind::Unavailable, format!("{which}: {error}"))
         };
-        let render = |template: &Option<Template>| template.as_ref().map(|one| one.render(&scope)).transpose();
-        let own = render(&self.system_prompt).map_err(failed("system_prompt"))?;
+        let own = rendered(self.system_prompt.as_ref(), &scope).await;
+        let own = own.map_err(failed("system_prompt"))?;
         warn_of_missed(&scope, "system_prompt", execution);
-        let system = |of_profile: &Option<Template>| {
-            let of_profile = render(of_profile).map_err(failed("system_prompt of the model profile"))?;
+        let mut systems = Vec::with_capacity(self.profile_prompts.len());
+        for of_profile in &self.profile_prompts {
+            let of_profile = rendered(of_profile.as_ref(), &scope).await;
+            let of_profile = of_profile.map_err(failed("system_prompt of the model profile"))?;
             let parts: Vec<String> = of_profile.into_iter().chain(own.clone()).collect();
-            Ok(Some(parts.join("\n\n")).filter(|text| !text.trim().is_empty()))
-        };
-        let systems = self.profile_prompts.iter().map(system).collect::<Result<_, _>>()?;
+            systems.push(Some(parts.join("\n\n")).filter(|text| !text.trim().is_empty()));
+        }
         warn_of_missed(&scope, "system_prompt of the model profile", execution);
-        let user = task_text(self.prompt.as_ref(), &scope).map_err(failed("prompt"))?;
+        let user = apart::task(self.prompt.as_ref(), &scope)
+            .await
+            .map_err(failed("prompt"))?;
         warn_of_missed(&scope, "prompt", execution);
         Ok(Task {
             systems,
@@ -215,7 +219,7 @@ impl LlmRunner {
                     self.round(opening, &*tools, execution, said, spent).await?
                 }
             };
-            let (output, errors) = self.judged(&reply);
+            let (output, errors) = self.judged(&reply).await;
             if errors.is_empty() {
                 if self.triggers && quotes_requests(&reply) {
                     execution.notes.warn(QUOTED_REQUESTS);
@@ -254,12 +258,12 @@ impl LlmRunner {
     }
 
     /// The output of a reply, and how it differs from the schema.
-    fn judged(&self, reply: &str) -> (JsonMap, Vec<String>) {
+    async fn judged(&self, reply: &str) -> (JsonMap, Vec<String>) {
         let Some((schema, _)) = &self.schema else {
             return (output_of(reply), Vec::new());
         };
         let output = output_of_asked(reply);
-        let errors = schema.errors(&checked(&output));
+        let errors = schema.errors_apart(checked(&output)).await;
         (output, errors)
     }
 
@@ -370,6 +374,13 @@ fn failed(error: Cause) -> Failure {
         other => other.to_string(),
     };
     Failure::new(kind, error)
+}
+
+async fn rendered(template: Option<&Template>, scope: &Scope) -> Result<Option<String>, TemplateError> {
+    match template {
+        Some(template) => apart::rendered(template, scope).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 impl Runner for LlmRunner {

@@ -46,6 +46,7 @@ pub use self::tail::KEPT as STDERR_KEPT;
 use self::tail::Tail;
 pub use self::watchdog::{Watchdog, run_watchdog};
 use super::{Execution, Notes, Observation, Observed, output};
+use crate::room::{self, Place};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 
 #[cfg(not(unix))]
@@ -113,6 +114,8 @@ struct Running {
     stdin: Option<ChildStdin>,
     /// The output, until it has been read to its end.
     output: Option<(ChildStdout, ChildStderr)>,
+    /// Its place among the processes that fit, until it has ended.
+    _place: Place,
 }
 
 /// Why the output is no longer read.
@@ -132,12 +135,13 @@ async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, executio
             temporary: None,
         },
     };
+    let place = room::place().await;
     let mut command = command(&confined.invocation, folder, &bounds.environment, execution);
     let mut running = match execution.part {
-        Some(_) => start_beside(command, bounds, execution).await?,
+        Some(_) => start_beside(command, bounds, execution, place).await?,
         None => {
             let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
-            Running::new(child, bounds, execution)?
+            Running::new(child, bounds, execution, place)?
         }
     };
     if let Some(sandbox) = &bounds.sandbox {
@@ -148,7 +152,12 @@ async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, executio
 }
 
 /// Starts a part on another thread: many parts start at the same time, and the start of a process takes long.
-async fn start_beside(mut command: Command, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
+async fn start_beside(
+    mut command: Command,
+    bounds: &Bounds,
+    execution: &Execution,
+    place: Place,
+) -> io::Result<Running> {
     if let Some(watchdog) = &bounds.watchdog {
         watchdog.ensure_started();
     }
@@ -161,14 +170,17 @@ async fn start_beside(mut command: Command, bounds: &Bounds, execution: &Executi
             return None;
         }
         match group::spawn_once(&mut command) {
-            Err(error) if fault::is_busy(&error) => return Some(command),
-            spawned => slot.started = Some(spawned.and_then(|child| Running::of(child, &of_thread, &notes, agent))),
+            Err(error) if fault::is_busy(&error) || room::is_full(&error) => return Some((command, place)),
+            spawned => {
+                let running = spawned.and_then(|child| Running::of(child, &of_thread, &notes, agent, place));
+                slot.started = Some(running);
+            }
         }
         None
     });
-    if let Some(mut command) = busy.await.map_err(io::Error::other)? {
+    if let Some((mut command, place)) = busy.await.map_err(io::Error::other)? {
         let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
-        return Running::new(child, bounds, execution);
+        return Running::new(child, bounds, execution, place);
     }
     let started = starting.slot().started.take();
     started.unwrap_or_else(|| Err(io::Error::other("it was not started")))
@@ -219,17 +231,19 @@ fn command(invocation: &Invocation, folder: &Path, environment: &Environment, ex
 }
 
 impl Running {
-    fn new(started: Started, bounds: &Bounds, execution: &Execution) -> io::Result<Self> {
-        Self::of(started, bounds, &execution.notes, agent_of(execution))
+    fn new(started: Started, bounds: &Bounds, execution: &Execution, place: Place) -> io::Result<Self> {
+        Self::of(started, bounds, &execution.notes, agent_of(execution), place)
     }
 
-    fn of(mut started: Started, bounds: &Bounds, notes: &Notes, agent: String) -> io::Result<Self> {
+    fn of(mut started: Started, bounds: &Bounds, notes: &Notes, agent: String, place: Place) -> io::Result<Self> {
         let child = &mut started.child;
+        room::give_back_open_files(child.id());
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self {
                 group: Group::of(started, bounds.watchdog.clone(), notes, agent),
                 stdin: Some(stdin),
                 output: Some((stdout, stderr)),
+                _place: place,
             }),
             _ => Err(io::Error::other("it has no pipes")),
         }
@@ -237,7 +251,9 @@ impl Running {
 
     /// Serves the pipes until the child ends.
     async fn serve(mut self, execution: &Execution, output_cap: usize) -> Result<JsonMap, Unexplained> {
-        let Self { group, stdin, output } = &mut self;
+        let Self {
+            group, stdin, output, ..
+        } = &mut self;
         let (Some(stdin), Some((stdout, stderr))) = (stdin.take(), output) else {
             return Err(Unexplained::from(fault::without_pipes()));
         };

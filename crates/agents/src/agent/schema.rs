@@ -1,6 +1,14 @@
 //! `output_schema`: compiled once, and applied to every output.
+//!
+//! Some schemas take long: patterns, references, comparisons of all items. These, and large values, are checked on another
+//! thread.
+
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::Value;
+
+use crate::sandbox::apart;
 
 use ensemble_language::data::JsonMap;
 
@@ -10,16 +18,50 @@ const MOST: usize = 20;
 /// The maximum number of characters of one error, because it may quote long values.
 const LONGEST: usize = 300;
 
-/// A compiled JSON Schema.
-#[derive(Debug)]
-pub struct Schema(jsonschema::Validator);
+/// Keywords whose time is not proportional to the size of schema and value.
+const HEAVY: [&str; 8] = [
+    "$dynamicRef",
+    "$recursiveRef",
+    "$ref",
+    "contains",
+    "pattern",
+    "patternProperties",
+    "propertyNames",
+    "uniqueItems",
+];
+
+/// The maximum product of the sizes of a schema and of a value that is checked at once.
+const AT_ONCE: usize = 200_000;
+
+/// The size of a text that counts as one more value.
+const BLOCK: usize = 64;
+
+/// A compiled JSON Schema. Clones share the compiled form.
+#[derive(Debug, Clone)]
+pub struct Schema {
+    validator: Arc<jsonschema::Validator>,
+    /// The maximum size of a value that is checked at once.
+    at_once: usize,
+}
 
 impl Schema {
     /// Compiles the schema; the error is a message. A schema cannot refer to files or addresses.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         jsonschema::validator_for(schema)
-            .map(Self)
+            .map(|validator| Self::of(validator, schema))
             .map_err(|error| told(error.instance_path().as_str(), &error.to_string()))
+    }
+
+    fn of(validator: jsonschema::Validator, schema: &Value) -> Self {
+        let mut left = AT_ONCE;
+        let at_once = match take(schema, &mut left) && !is_heavy(schema) {
+            true => AT_ONCE / (AT_ONCE - left).max(1),
+            false => 0,
+        };
+        Self {
+            validator: Arc::new(validator),
+            at_once,
+        }
     }
 
     /// The same, and the `format` of texts is checked too.
@@ -27,7 +69,7 @@ impl Schema {
         jsonschema::options()
             .should_validate_formats(true)
             .build(schema)
-            .map(Self)
+            .map(|validator| Self::of(validator, schema))
             .map_err(|error| told(error.instance_path().as_str(), &error.to_string()))
     }
 
@@ -36,13 +78,53 @@ impl Schema {
         self.errors_of(&Value::Object(output.clone()))
     }
 
+    /// The same, on another thread if it may take long.
+    pub(in crate::agent) async fn errors_apart(&self, output: Cow<'_, JsonMap>) -> Vec<String> {
+        let value = Value::Object(output.into_owned());
+        if take(&value, &mut { self.at_once }) {
+            return self.errors_of(&value);
+        }
+        let schema = self.clone();
+        let errors = apart::perform(move || schema.errors_of(&value)).await;
+        errors.unwrap_or_else(|| vec!["the schema cannot be applied".to_owned()])
+    }
+
     /// Why the value does not match, as for an output.
     pub fn errors_of(&self, value: &Value) -> Vec<String> {
-        self.0
+        self.validator
             .iter_errors(value)
             .take(MOST)
             .map(|error| told(error.instance_path().as_str(), &error.to_string()))
             .collect()
+    }
+}
+
+/// Subtracts the size of the value; `false` if not enough is left. No more of the value is visited.
+fn take(value: &Value, left: &mut usize) -> bool {
+    let own = match value {
+        Value::String(text) => 1 + text.len() / BLOCK,
+        Value::Object(map) => 1 + map.keys().map(|key| key.len() / BLOCK).sum::<usize>(),
+        _ => 1,
+    };
+    let Some(rest) = left.checked_sub(own) else {
+        return false;
+    };
+    *left = rest;
+    match value {
+        Value::Array(items) => items.iter().all(|item| take(item, left)),
+        Value::Object(map) => map.values().all(|value| take(value, left)),
+        _ => true,
+    }
+}
+
+/// Whether the schema has a keyword that may take long.
+fn is_heavy(schema: &Value) -> bool {
+    match schema {
+        Value::Array(items) => items.iter().any(is_heavy),
+        Value::Object(map) => map
+            .iter()
+            .any(|(key, value)| HEAVY.contains(&key.as_str()) || is_heavy(value)),
+        _ => false,
     }
 }
 

@@ -1,5 +1,6 @@
 //! A runner whose outputs must match the agent's schema.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::reply::checked;
@@ -25,15 +26,16 @@ impl SchemaCheckedRunner {
         }
     }
 
-    fn check(&self, observation: Observation) -> Observation {
+    async fn check(&self, observation: Observation) -> Observation {
         let Ok(output) = &observation.result else {
             return observation;
         };
-        let errors = if self.is_reply {
-            self.schema.errors(&checked(output))
+        let output = if self.is_reply {
+            checked(output)
         } else {
-            self.schema.errors(output)
+            Cow::Borrowed(output)
         };
+        let errors = self.schema.errors_apart(output).await;
         if errors.is_empty() {
             return observation;
         }
@@ -49,7 +51,7 @@ impl Runner for SchemaCheckedRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
         Box::pin(async move {
             match self.inner.execute(execution).await {
-                Observed::Finished(observation) => Observed::Finished(self.check(observation)),
+                Observed::Finished(observation) => Observed::Finished(self.check(observation).await),
                 other => other,
             }
         })

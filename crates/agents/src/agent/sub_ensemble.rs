@@ -59,9 +59,9 @@ impl SubEnsembleRunner {
     }
 
     /// The input of the inner conversation, and what else it is given.
-    fn given(&self, execution: &Execution) -> Result<(Arc<str>, InnerGiven), String> {
+    async fn given(&self, execution: &Execution) -> Result<(Arc<str>, InnerGiven), String> {
         let (input, inputs) = match &self.inputs {
-            Some(inputs) => inputs.render(execution)?,
+            Some(inputs) => inputs.render(execution).await?,
             None => (execution.input.clone(), entries(&execution.parameters)),
         };
         let given = InnerGiven {
@@ -76,7 +76,7 @@ impl SubEnsembleRunner {
 impl Runner for SubEnsembleRunner {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, Observed> {
         Box::pin(async move {
-            let (input, given) = match self.given(&execution) {
+            let (input, given) = match self.given(&execution).await {
                 Ok(given) => given,
                 Err(error) => return Observed::failure(FailureKind::Unavailable, error),
             };

@@ -21,6 +21,10 @@ pub(super) const OPERATION_LIMIT: u64 = 50_000_000;
 pub(super) const CALL_LIMIT: usize = 64;
 /// Variables alive at once in one function.
 pub(super) const VARIABLE_LIMIT: usize = 1000;
+/// The memory of one run, in bytes, where the engine is asked: at each step.
+pub(super) const MEMORY_LIMIT: usize = 64 << 20;
+/// The memory of one run that a single step cannot exceed.
+pub(super) const MOST_MEMORY: usize = 128 << 20;
 /// The bytes of all texts of one value.
 const STRING_LIMIT: usize = 64 << 20;
 /// The items of one array or map, nested ones included.
@@ -47,7 +51,7 @@ static MODULES: LazyLock<Vec<Shared<Module>>> = LazyLock::new(|| {
     ]
 });
 
-/// An engine that ends a script when `stop` returns true.
+/// An engine that ends a script when `stop` returns true, and when the thread has too much memory.
 pub(super) fn engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine {
     let mut engine = unlimited();
     engine
@@ -56,7 +60,12 @@ pub(super) fn engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine 
         .set_max_string_size(STRING_LIMIT)
         .set_max_array_size(ITEM_LIMIT)
         .set_max_map_size(ITEM_LIMIT)
-        .on_progress(move |steps| (steps % STOP_STEPS == 1 && stop()).then_some(Dynamic::UNIT));
+        .on_progress(move |steps| {
+            if ensemble_memory::share::used() > MEMORY_LIMIT {
+                return Some(Dynamic::TRUE);
+            }
+            (steps % STOP_STEPS == 1 && stop()).then_some(Dynamic::UNIT)
+        });
     engine
 }
 

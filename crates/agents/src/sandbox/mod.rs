@@ -19,9 +19,10 @@
 //!
 //! Two things to know of the engine: it measures an array or a map whenever it changes, so building one item
 //! by item takes time quadratic in its size (10,000 items: a tenth of a second); and it does not measure what
-//! closures have captured, so a chain of closures, each holding the one before it, is bounded only by the
-//! number of operations.
+//! closures have captured, so a chain of closures, each holding the one before it, is bounded by the memory of the
+//! whole script. The stack of a worker thread is large enough to drop the longest chain.
 
+pub(crate) mod apart;
 mod budget;
 mod convert;
 mod engine;
@@ -43,6 +44,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rhai::{AST, Dynamic, Engine, EvalAltResult, Position, Scope};
 use serde_json::Value;
+
+use self::workers::Lost;
 
 pub use literal::{WrittenOutput, keys_of, latched_keys, type_of, written_outputs};
 pub use names::names;
@@ -130,21 +133,30 @@ impl Script {
         let (script, stop) = (Arc::clone(self), StopOnDrop::default());
         let flag = Arc::clone(&stop.0);
         let asked = move || flag.load(Ordering::Relaxed);
-        let ended = workers::perform(move || match asked() {
+        let prepare = move || {
+            let scope = scope(&variables, &script.words, Variable::whole);
+            (script, scope)
+        };
+        let run = move |(script, scope): (Arc<Self>, _)| match asked() {
             true => Err(ScriptFailure::Stopped),
-            false => script.perform(&variables, asked),
-        });
-        ended.await.unwrap_or_else(|| Err(broken()))
+            false => script.perform(scope, asked),
+        };
+        let ended = workers::perform_within(engine::MOST_MEMORY, prepare, run).await;
+        ended.unwrap_or_else(|lost| {
+            Err(match lost {
+                Lost::Memory => too_much_memory(Position::NONE),
+                Lost::Broken => broken(),
+            })
+        })
     }
 
     /// Runs the script on this thread, which needs a large stack. `stop` is called regularly and ends the script when
     /// it returns true.
-    fn perform<N: Name>(
+    fn perform(
         &self,
-        variables: &[(N, Variable)],
+        scope: Scope<'static>,
         stop: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Value, ScriptFailure> {
-        let scope = scope(variables, &self.words, Variable::whole);
         evaluate(&engine::engine(stop), &self.ast, scope).unwrap_or_else(|error| Err(explain(*error, Position::NONE)))
     }
 }
@@ -223,6 +235,7 @@ fn explain(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
     let own = error.take_position();
     let position = if own.is_none() { outer } else { own };
     match error {
+        EvalAltResult::ErrorTerminated(why, _) if !why.is_unit() => too_much_memory(position),
         EvalAltResult::ErrorTerminated(..) => ScriptFailure::Stopped,
         EvalAltResult::ErrorTooManyOperations(_) => {
             limit(format!("more than {} operations", engine::OPERATION_LIMIT), position)
@@ -237,6 +250,11 @@ fn explain(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
         EvalAltResult::ErrorRuntime(value, _) => ScriptFailure::Reported(ScriptError::at(thrown(value), position)),
         other => ScriptFailure::Reported(ScriptError::at(other.to_string(), position)),
     }
+}
+
+fn too_much_memory(position: Position) -> ScriptFailure {
+    let most = engine::MEMORY_LIMIT >> 20;
+    limit(format!("more than {most} MiB of memory"), position)
 }
 
 fn limit(what: String, position: Position) -> ScriptFailure {

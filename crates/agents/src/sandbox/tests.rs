@@ -46,7 +46,7 @@ fn stopped_by(
     stop: impl Fn() -> bool + Send + Sync + 'static,
 ) -> Result<Value, ScriptFailure> {
     let script = Arc::clone(script);
-    workers::wait(move || script.perform(&variables, stop)).expect("a thread")
+    workers::wait(move || script.perform(scope(&variables, &script.words, Variable::whole), stop)).expect("a thread")
 }
 
 fn message(text: &str) -> String {

@@ -4,12 +4,17 @@
 //! as soon as there is work. More threads are started only if a job waits for two checks of the monitor thread: many
 //! short scripts need few threads, and a long script delays the others only briefly. A thread without work for
 //! [`KEEP`] ends and frees its stack.
+//!
+//! A job can have a limit of memory. A thread whose job wants more at once is lost with what it holds
+//! (`ensemble_memory`), and at most [`LOST`] threads are: afterwards no job with a limit is begun.
 
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::mpsc;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -18,13 +23,15 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Stack of one thread, in bytes; memory is taken only as far as it is used.
-const STACK: usize = 256 << 20;
+const STACK: usize = 512 << 20;
 /// The stack of the monitor thread.
 const SMALL_STACK: usize = 128 << 10;
 /// The number of threads that are started without the monitor.
 const AT_ONCE: usize = 4;
 /// The maximum number of threads.
 const MOST: usize = 512;
+/// The maximum number of threads that are lost because of memory.
+const LOST: usize = 16;
 /// How long a thread is kept without work.
 const KEEP: Duration = Duration::from_secs(10);
 /// The interval of the checks of the monitor.
@@ -46,6 +53,26 @@ pub(super) fn wait<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) 
 /// Dropping the future does not stop what has begun: `run` has to look for itself.
 pub(super) async fn perform<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     WORKERS.perform(run).await
+}
+
+/// Why a job with a limit of memory has no result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// It wanted too much memory at once, or too many others have.
+    Memory,
+    /// It panicked, or there was no thread.
+    Broken,
+}
+
+/// Runs it on a thread with a large stack. What `prepare` returns does not count as memory of `run`.
+///
+/// Dropping the future does not stop what has begun: `run` has to look for itself.
+pub(super) async fn perform_within<P: 'static, T: Send + 'static>(
+    most_memory: usize,
+    prepare: impl FnOnce() -> P + Send + 'static,
+    run: impl FnOnce(P) -> T + Send + 'static,
+) -> Result<T, Lost> {
+    WORKERS.perform_within(most_memory, prepare, run).await
 }
 
 /// The priority of a job.
@@ -72,6 +99,8 @@ struct State {
     /// The number of threads that wait for work.
     idle: usize,
     watched: bool,
+    /// Threads that are lost because of memory.
+    lost: usize,
 }
 
 /// The thread that a submission must start.
@@ -91,6 +120,7 @@ impl Workers {
                 threads: 0,
                 idle: 0,
                 watched: false,
+                lost: 0,
             }),
             work: Condvar::new(),
         }
@@ -116,6 +146,47 @@ impl Workers {
         };
         self.submit(Box::new(job), Urgency::InTurn);
         receiver.await.ok().flatten()
+    }
+
+    async fn perform_within<P: 'static, T: Send + 'static>(
+        &'static self,
+        most_memory: usize,
+        prepare: impl FnOnce() -> P + Send + 'static,
+        run: impl FnOnce(P) -> T + Send + 'static,
+    ) -> Result<T, Lost> {
+        if self.state().lost >= LOST {
+            return Err(Lost::Memory);
+        }
+        let (sender, receiver) = oneshot::channel();
+        let job = move || {
+            let sender = Rc::new(Cell::new(Some(sender)));
+            let of_lost = Rc::clone(&sender);
+            let lost = move || {
+                self.lose();
+                let _nobody_waits = of_lost.take().map(|sender| sender.send(Err(Lost::Memory)));
+            };
+            let ended = unless_it_panics(|| {
+                let prepared = prepare();
+                ensemble_memory::share::limited(most_memory, lost, || run(prepared))
+            });
+            let ended = ended.ok_or(Lost::Broken);
+            let _nobody_waits = sender.take().map(|sender| sender.send(ended));
+        };
+        self.submit(Box::new(job), Urgency::InTurn);
+        receiver.await.unwrap_or(Err(Lost::Broken))
+    }
+
+    /// This thread does nothing any more.
+    fn lose(&'static self) {
+        let start = {
+            let mut state = self.state();
+            state.lost += 1;
+            state.threads -= 1;
+            state.replace_lost()
+        };
+        if start {
+            self.start_worker();
+        }
     }
 
     fn submit(&'static self, job: Job, urgency: Urgency) {
@@ -231,6 +302,13 @@ impl State {
         let more = late.min(self.threads.max(1)).min(MOST.saturating_sub(self.threads));
         self.threads += more;
         more
+    }
+
+    /// Whether a thread must be started for the jobs that wait, counted as if it were there.
+    fn replace_lost(&mut self) -> bool {
+        let is_needed = !self.queue.is_empty() && self.threads < AT_ONCE;
+        self.threads += usize::from(is_needed);
+        is_needed
     }
 
     /// One thread could not be started; the jobs are lost if there is none at all.

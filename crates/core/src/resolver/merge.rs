@@ -9,6 +9,9 @@ use crate::conversation::{AGENT_REQUESTS, ConversationState, OpenExecution, Open
 use ensemble_language::data::Request;
 use ensemble_language::plan::{AgentId, Plan};
 
+/// The maximum number of requests of one execution: each is kept, counted and recorded.
+const REQUEST_LIMIT: usize = 100;
+
 /// The decision that finishes a turn in which all executions have ended.
 pub(super) fn finish(plan: &Plan, state: &ConversationState, turn: &OpenTurn) -> TurnFinished {
     let mut finished = TurnFinished {
@@ -74,7 +77,13 @@ fn collect(
         warn("`agent_requests` was ignored: it is no list".to_owned());
         return;
     };
-    for request in requests {
+    if requests.len() > REQUEST_LIMIT {
+        warn(format!(
+            "`agent_requests` has {} requests, of which the first {REQUEST_LIMIT} are taken",
+            requests.len()
+        ));
+    }
+    for request in requests.iter().take(REQUEST_LIMIT) {
         match read(plan, state, turn, own_name, request) {
             Err(warning) => warn(warning),
             Ok((target, request)) => {

@@ -90,6 +90,7 @@ fn texts<'v>(value: &'v Value, route: Route, found: &mut Vec<(&'v str, Route)>) 
 fn finding(text: &str, route: Route, listens_to: Option<&[Arc<str>]>) -> Option<Finding> {
     let (code, error) = match template::check(text, listens_to).err()? {
         Fault::Syntax(error) => (codes::TEMPLATE, error),
+        Fault::Depth(error) => (codes::TEMPLATE_DEPTH, error),
         Fault::Variable(error) => (codes::TEMPLATE_NAME, error),
     };
     let span = error.span.unwrap_or(Span::new(0, text.len()));

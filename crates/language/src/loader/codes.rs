@@ -68,6 +68,7 @@ codes! {
     NO_ATTACHMENT = "E057", "An attachment of an agent does not exist.";
     NOT_READY = "E060", "An agent cannot run on this machine.";
     UNENCRYPTED = "E061", "A key would be sent over `http://` to another machine.";
+    TEMPLATE_DEPTH = "E065", "A template is nested too deeply.";
     BAD_SANDBOX = "E066", "A limit of a `sandbox` is not valid.";
     NO_SANDBOX = "E067", "A `sandbox` cannot be enforced on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";

@@ -37,6 +37,16 @@ impl Missed {
         std::mem::take(&mut self.lock().printed)
     }
 
+    /// Adds what was missed in another rendering.
+    pub fn add(&self, missed: Vec<MissingKey>) {
+        let mut noted = self.lock();
+        for key in missed {
+            if !noted.printed.contains(&key) {
+                noted.printed.push(key);
+            }
+        }
+    }
+
     /// A lookup that found nothing.
     pub(super) fn looked_up(&self, key: MissingKey) {
         self.lock().latest = Some(key);

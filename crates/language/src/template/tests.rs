@@ -318,3 +318,21 @@ fn one_expression_alone_gives_its_value() {
     let unknown = Template::compile("{{ wirter }}").and_then(|template| template.value(&scope()));
     assert!(unknown.is_err_and(|error| error.message.contains("unknown variable `wirter`")));
 }
+
+#[test]
+fn the_filter_of_assigned_values_cannot_be_left() {
+    let scope = scope();
+    for text in [
+        "{% set n = namespace() %}{% set n.a = n) or (n %}",
+        "{% set a = %}",
+        "{% set a = 1)|upper|d( %}",
+    ] {
+        assert!(Template::compile(text).is_err(), "{text}");
+        assert!(check(text, None).is_err(), "{text}");
+    }
+    let text = "{% set n = namespace(a=1) %}{% set n.a, b = [n.a, 2], 3, -%} {{ n.a }}{{ b }}";
+    assert_eq!(render(text, &scope), Ok("[1, 2]3".to_owned()));
+    let nested = "{% set n = namespace() %}{% set n.a = {'b': [n]} %}";
+    let error = render(nested, &scope).unwrap_err();
+    assert_eq!(error.message, "a namespace cannot be in a namespace");
+}

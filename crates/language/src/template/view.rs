@@ -17,6 +17,14 @@ pub(super) fn root(scope: &Scope) -> Seen {
     Seen::from_object(Root(scope.clone()))
 }
 
+/// Whether the value is a value of the run, which is JSON.
+pub(super) fn is_of_run(value: &Seen) -> bool {
+    value.downcast_object_ref::<View>().is_some()
+        || value.downcast_object_ref::<ContextView>().is_some()
+        || value.downcast_object_ref::<Outputs>().is_some()
+        || history::is_history(value)
+}
+
 /// The filter `tojson`, which also works for values that the template creates.
 pub(super) fn to_json_text(value: Seen) -> String {
     to_json(&value).to_string()

@@ -1,5 +1,6 @@
 //! The trait of tools, and the concurrent calls of one reply.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -101,7 +102,8 @@ impl Calling<'_> {
     }
 
     async fn one(&self, call: ToolCall) -> ToolCall {
-        let error = objection(self.specs, &call).or_else(|| self.unknown_fate(&call));
+        let error = objection(self.specs, &call).await;
+        let error = error.or_else(|| self.unknown_fate(&call));
         let _admission = match error {
             Some(_) => Admission::default(),
             None => self.tools.admit(&call).await,
@@ -142,7 +144,7 @@ impl Calling<'_> {
 }
 
 /// Why the call cannot be made, as an error for the model.
-fn objection(specs: &[ToolSpec], call: &ToolCall) -> Option<String> {
+async fn objection(specs: &[ToolSpec], call: &ToolCall) -> Option<String> {
     let Some(spec) = specs.iter().find(|spec| spec.name == call.name) else {
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
         return Some(format!(
@@ -154,7 +156,9 @@ fn objection(specs: &[ToolSpec], call: &ToolCall) -> Option<String> {
     let Value::Object(arguments) = &call.arguments else {
         return Some(format!("the arguments of `{}` must be a JSON object", call.name));
     };
-    let errors = Schema::compile(&spec.parameters).map(|schema| schema.errors(arguments));
-    let errors = errors.unwrap_or_else(|error| vec![format!("the tool's own schema cannot be used: {error}")]);
+    let errors = match Schema::compile(&spec.parameters) {
+        Ok(schema) => schema.errors_apart(Cow::Borrowed(arguments)).await,
+        Err(error) => vec![format!("the tool's own schema cannot be used: {error}")],
+    };
     (!errors.is_empty()).then(|| format!("the arguments of `{}` are wrong: {}", call.name, errors.join("; ")))
 }

@@ -15,7 +15,7 @@ use crate::agent::build_error::{BuildError, compile_template};
 use crate::agent::dialogue::{Cause, Dialogue, NoTools, RoundRequest};
 use crate::agent::scope::variables;
 use crate::model::describe;
-use crate::sandbox::{Script, ScriptFailure, Variable};
+use crate::sandbox::{Script, ScriptFailure, Variable, apart};
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, Question};
@@ -85,7 +85,7 @@ impl Responder {
                 if let Some(known) = remembered(&execution.thread, &asked) {
                     return Ok(Some(json!(known)));
                 }
-                let systems = systems(profile_prompts, scope)?;
+                let systems = systems(profile_prompts, scope).await?;
                 imagined(dialogue, systems, asked, execution, booked).await.map(Some)
             }
         }
@@ -161,13 +161,20 @@ async fn imagined(
     Ok(json!(text.trim()))
 }
 
-fn systems(profile_prompts: &[Option<Template>], scope: &Scope) -> Result<Vec<Option<String>>, Failure> {
-    let render = |template: &Option<Template>| template.as_ref().map(|one| one.render(scope)).transpose();
-    let rendered: Result<_, _> = profile_prompts.iter().map(render).collect();
-    rendered.map_err(|error| {
-        let error = format!("system_prompt of the model profile: {error}");
-        Failure::new(FailureKind::Unavailable, error)
-    })
+async fn systems(profile_prompts: &[Option<Template>], scope: &Scope) -> Result<Vec<Option<String>>, Failure> {
+    let mut systems = Vec::with_capacity(profile_prompts.len());
+    for prompt in profile_prompts {
+        let Some(template) = prompt else {
+            systems.push(None);
+            continue;
+        };
+        let rendered = apart::rendered(template, scope).await.map_err(|error| {
+            let error = format!("system_prompt of the model profile: {error}");
+            Failure::new(FailureKind::Unavailable, error)
+        });
+        systems.push(Some(rendered?));
+    }
+    Ok(systems)
 }
 
 /// The earlier answer of the model to the same question.

@@ -20,6 +20,7 @@ use super::strays::{self, Mark};
 use super::watchdog::Watchdog;
 use super::{fault, tree};
 use crate::agent::Notes;
+use crate::room;
 
 /// The number of retries, and the pause between them, if another process has the program file open for writing.
 const BUSY: (u32, Duration) = (50, Duration::from_millis(5));
@@ -32,16 +33,18 @@ pub(super) fn lead(command: &mut Command) {
     command.process_group(0).kill_on_drop(true);
 }
 
-/// Starts the watchdog if necessary, and then the command. If another process has the program file open for writing,
-/// the start is retried.
+/// Starts the watchdog if necessary, and then the command. If another process has the program file open for writing, or
+/// the system has no room for a process, the start is retried.
 pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) -> io::Result<Started> {
     if let Some(watchdog) = watchdog {
         watchdog.ensure_started();
     }
     let (mut tries, pause) = BUSY;
+    let mut full = 0;
     loop {
         match spawn_once(command) {
             Err(error) if fault::is_busy(&error) && tries > 0 => tries -= 1,
+            Err(error) if room::is_full(&error) && room::wait_for_room(&mut full).await => continue,
             spawned => return spawned,
         }
         tokio::time::sleep(pause).await;

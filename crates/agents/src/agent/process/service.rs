@@ -17,6 +17,7 @@ use super::group::{self, Group};
 use super::sandbox::{self, Sandbox};
 use super::{Environment, Invocation, RUN_ID, STDERR_KEPT, Watchdog};
 use crate::agent::Notes;
+use crate::room;
 
 /// The time limit for a service to end after its stdin was closed.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -82,6 +83,7 @@ pub(in crate::agent) async fn start(
     let spawned = group::spawn(&mut command, setting.watchdog.as_deref()).await;
     let mut started = spawned.map_err(failed)?;
     let child = &mut started.child;
+    room::give_back_open_files(child.id());
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let mut group = Group::of(started, setting.watchdog, setting.notes, String::new());
     if let Some(sandbox) = setting.sandbox {

@@ -50,6 +50,7 @@ use super::{
     BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnPiece, Provider, ReplyPiece, schema_in_words,
     source_of_reasoning, tool_files,
 };
+use crate::room;
 use ensemble_core::thread::Attachment;
 use ensemble_language::ensemble::{self, Profile};
 
@@ -186,6 +187,7 @@ impl Remote {
     }
 
     async fn ask(&self, mut request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
+        let _place = room::place().await;
         let dialect = dialect_of(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
         if let Some(schema) = &request.output_schema

@@ -106,6 +106,7 @@ fn who_stands_still_does_not_wait_for_the_watch() {
 
 fn state(threads: usize, idle: usize) -> State {
     State {
+        lost: 0,
         queue: VecDeque::new(),
         last: 0,
         threads,
@@ -148,4 +149,20 @@ fn jobs_are_lost_only_where_there_is_no_thread_at_all() {
     assert!(state.without_a_thread().is_empty());
     assert_eq!(state.without_a_thread().len(), 1);
     assert_eq!(state.threads, 0);
+}
+
+#[tokio::test]
+async fn a_thread_that_is_lost_is_replaced_until_too_many_are() {
+    let workers = workers();
+    // Nothing counts memory here, so the thread is told that it is lost.
+    for lost in 1..=LOST {
+        workers.state().threads += 1;
+        workers.lose();
+        assert_eq!(workers.state().lost, lost);
+        assert_eq!(workers.state().threads, 0);
+    }
+    let refused = workers.perform_within(1 << 20, || (), |()| 1).await;
+    assert_eq!(refused, Err(Lost::Memory));
+    workers.state().lost = 0;
+    assert_eq!(workers.perform_within(1 << 20, || 2, |two| two + 1).await, Ok(3));
 }

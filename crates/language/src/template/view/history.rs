@@ -9,6 +9,11 @@ use minijinja::{Error, State};
 use super::{Ground, View, call_map_method};
 use crate::past::Past;
 
+/// Whether the value is `history`, or an entry of it.
+pub(super) fn is_history(value: &Seen) -> bool {
+    value.downcast_object_ref::<HistoryView>().is_some() || value.downcast_object_ref::<EntryView>().is_some()
+}
+
 /// `history`.
 #[derive(Debug)]
 pub(super) struct HistoryView(pub(super) Past);

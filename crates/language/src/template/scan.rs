@@ -1,0 +1,329 @@
+//! What the tokens of a template tell before it is parsed: how deep it nests, where it sets variables, and whether
+//! rendering it takes little time and memory.
+//!
+//! The tokens are those of MiniJinja's own lexer, so this module sees each tag as the parser sees it.
+//!
+//! **Invariant:** the syntax tree of a template is never deeper than [`Scan::depth`] says. Each level of the tree takes
+//! an operator, an opening bracket or a word such as `not`, or is a block tag.
+
+use minijinja::machinery::{Token, tokenize};
+use minijinja::syntax::SyntaxConfig;
+
+use crate::source::Span;
+
+/// The maximum nesting depth of a template. MiniJinja's parser goes as deep as the text does, except in brackets and
+/// blocks, where its own limit is below this one.
+pub(super) const DEPTH_LIMIT: usize = 200;
+
+/// Words that make an expression deeper.
+const DEEPER: [&str; 7] = ["not", "and", "or", "if", "else", "is", "in"];
+
+/// Filters whose time and memory grow no faster than their operand.
+const LIGHT_FILTERS: [&str; 17] = [
+    "abs",
+    "capitalize",
+    "count",
+    "d",
+    "default",
+    "first",
+    "float",
+    "int",
+    "join",
+    "last",
+    "length",
+    "lower",
+    "round",
+    "title",
+    "tojson",
+    "trim",
+    "upper",
+];
+
+/// Tags that neither repeat anything nor keep a value.
+const LIGHT_TAGS: [&str; 4] = ["if", "elif", "else", "endif"];
+
+/// Tags that read other templates, of which there are none.
+const OTHER_TEMPLATES: [&str; 4] = ["extends", "from", "import", "include"];
+
+/// What is known of a template.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// At least the depth of the syntax tree.
+    pub(super) depth: usize,
+    /// The place where [`DEPTH_LIMIT`] is exceeded.
+    pub(super) too_deep: Option<Span>,
+    /// The first tag that reads another template.
+    pub(super) other_template: Option<Span>,
+    /// The values that tags assign to variables.
+    pub(super) assigned: Vec<Assigned>,
+    /// The template does nothing that takes much time or memory, unless the values that it prints are large.
+    pub(super) is_light: bool,
+}
+
+/// `VALUE` in `{% set NAME = VALUE %}`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Assigned {
+    /// The place of the value.
+    pub(super) value: Span,
+    /// The name has a dot: a value in a namespace.
+    pub(super) is_member: bool,
+}
+
+/// Reads the tokens of the text, as far as it is a template.
+pub(super) fn scan(text: &str) -> Scan {
+    let mut scan = Scan {
+        is_light: true,
+        ..Scan::default()
+    };
+    let mut blocks = Blocks::default();
+    let mut tag: Option<Tag> = None;
+    for (token, span) in tokenize(text, false, SyntaxConfig::default()).map_while(Result::ok) {
+        let place = Span::new(span.start_offset as usize, span.end_offset as usize);
+        match token {
+            Token::TemplateData(_) => {}
+            Token::VariableStart => tag = Some(Tag::new(false)),
+            Token::BlockStart => tag = Some(Tag::new(true)),
+            Token::VariableEnd | Token::BlockEnd => {
+                if let Some(tag) = tag.take() {
+                    tag.end(place.start, &mut blocks, &mut scan);
+                }
+            }
+            token => {
+                if let Some(tag) = &mut tag {
+                    tag.take(&token, place, &mut scan);
+                    scan.reach(blocks.depth + tag.depth.now(), place);
+                }
+            }
+        }
+    }
+    // A tag without an end is parsed, too, as far as it goes.
+    if let Some(tag) = tag {
+        tag.end(text.len(), &mut blocks, &mut scan);
+    }
+    scan
+}
+
+impl Scan {
+    fn reach(&mut self, depth: usize, place: Span) {
+        self.depth = self.depth.max(depth);
+        if depth > DEPTH_LIMIT && self.too_deep.is_none() {
+            self.too_deep = Some(place);
+        }
+    }
+}
+
+/// The blocks that are open, each with the number of its parts that are nested in each other: `elif` is an `if` in an
+/// `else`.
+#[derive(Default)]
+struct Blocks {
+    open: Vec<usize>,
+    depth: usize,
+}
+
+impl Blocks {
+    fn begin(&mut self) {
+        self.open.push(1);
+        self.depth += 1;
+    }
+
+    fn deepen(&mut self) {
+        if let Some(parts) = self.open.last_mut() {
+            *parts += 1;
+            self.depth += 1;
+        }
+    }
+
+    fn end(&mut self) {
+        self.depth -= self.open.pop().unwrap_or(0);
+    }
+}
+
+/// A tag that is being read.
+struct Tag {
+    is_block: bool,
+    /// The first word of a block tag.
+    word: Option<String>,
+    place: Option<Span>,
+    depth: Depth,
+    last: Last,
+    /// The end of the first `=` outside of brackets.
+    assigns_at: Option<usize>,
+    /// A dot was read before it.
+    has_dot: bool,
+}
+
+/// The token before, as far as it decides about the next one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Other,
+    Dot,
+    Pipe,
+    /// A name that, with an opening parenthesis after it, is a call of a function.
+    Function,
+}
+
+impl Tag {
+    fn new(is_block: bool) -> Self {
+        Self {
+            is_block,
+            word: None,
+            place: None,
+            depth: Depth::default(),
+            last: Last::Other,
+            assigns_at: None,
+            has_dot: false,
+        }
+    }
+
+    fn take(&mut self, token: &Token<'_>, place: Span, scan: &mut Scan) {
+        if self.is_block && self.word.is_none() {
+            self.place = Some(place);
+            self.word = Some(match token {
+                Token::Ident(word) => (*word).to_owned(),
+                _ => String::new(),
+            });
+            return;
+        }
+        self.depth.take(token);
+        let last = std::mem::replace(&mut self.last, Last::Other);
+        match token {
+            Token::Ident(name) => {
+                self.last = match last {
+                    Last::Dot if super::METHODS.contains(name) => Last::Other,
+                    _ if DEEPER.contains(name) => Last::Other,
+                    Last::Pipe => {
+                        scan.is_light &= LIGHT_FILTERS.contains(name);
+                        Last::Other
+                    }
+                    _ => Last::Function,
+                };
+            }
+            Token::ParenOpen => scan.is_light &= last != Last::Function,
+            Token::BracketClose | Token::ParenClose => self.last = Last::Function,
+            Token::Dot => {
+                self.last = Last::Dot;
+                self.has_dot |= self.assigns_at.is_none();
+            }
+            Token::Pipe => self.last = Last::Pipe,
+            Token::Plus | Token::Mul | Token::Pow | Token::Tilde => scan.is_light = false,
+            Token::Assign if self.assigns_at.is_none() && self.depth.is_outside() => {
+                self.assigns_at = Some(place.end);
+            }
+            _ => {}
+        }
+    }
+
+    /// The tag ends before `end`.
+    fn end(mut self, end: usize, blocks: &mut Blocks, scan: &mut Scan) {
+        let place = self.place.unwrap_or(Span::new(end, end));
+        let depth = self.depth.total();
+        if self.is_block {
+            self.end_block(end, place, blocks, scan);
+        }
+        scan.reach(blocks.depth + depth, place);
+    }
+
+    fn end_block(&self, end: usize, place: Span, blocks: &mut Blocks, scan: &mut Scan) {
+        let word = self.word.as_deref().unwrap_or_default();
+        scan.is_light &= LIGHT_TAGS.contains(&word);
+        if OTHER_TEMPLATES.contains(&word) && scan.other_template.is_none() {
+            scan.other_template = Some(place);
+        }
+        match (word, self.assigns_at) {
+            ("set", Some(at)) => scan.assigned.push(Assigned {
+                value: Span::new(at, end),
+                is_member: self.has_dot,
+            }),
+            ("do" | "else", _) => {}
+            ("elif", _) => blocks.deepen(),
+            (word, _) if word.starts_with("end") => blocks.end(),
+            (word, _) if OTHER_TEMPLATES.contains(&word) => {}
+            _ => blocks.begin(),
+        }
+    }
+}
+
+/// The depth of an expression. Operators outside of brackets make a chain, in which each is inside the next; what is
+/// between two commas is a chain of its own.
+#[derive(Default)]
+struct Depth {
+    /// The open brackets; the last one is the innermost.
+    outer: Vec<Level>,
+    level: Level,
+    /// The length of all open chains.
+    open: usize,
+}
+
+#[derive(Default)]
+struct Level {
+    /// The operators since the last comma.
+    chain: usize,
+    /// The deepest bracket since the last comma.
+    inner: usize,
+    /// The deepest part before the last comma.
+    before: usize,
+}
+
+impl Level {
+    fn next(&mut self) {
+        self.before = self.total();
+        self.chain = 0;
+        self.inner = 0;
+    }
+
+    fn total(&self) -> usize {
+        self.before.max(self.chain + self.inner)
+    }
+}
+
+impl Depth {
+    fn take(&mut self, token: &Token<'_>) {
+        match token {
+            Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => {
+                self.deepen();
+                self.outer.push(std::mem::take(&mut self.level));
+            }
+            Token::ParenClose | Token::BracketClose | Token::BraceClose => self.close(),
+            Token::Comma => {
+                self.open -= self.level.chain;
+                self.level.next();
+            }
+            Token::Ident(word) if !DEEPER.contains(word) => {}
+            Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_) => {}
+            _ => self.deepen(),
+        }
+    }
+
+    fn deepen(&mut self) {
+        self.level.chain += 1;
+        self.open += 1;
+    }
+
+    fn close(&mut self) {
+        if let Some(outer) = self.outer.pop() {
+            self.open -= self.level.chain;
+            let inner = std::mem::replace(&mut self.level, outer).total();
+            self.level.inner = self.level.inner.max(inner);
+        }
+    }
+
+    fn is_outside(&self) -> bool {
+        self.outer.is_empty()
+    }
+
+    /// The length of the chains in which the last token is.
+    fn now(&self) -> usize {
+        self.open
+    }
+
+    /// The depth of the whole, also if brackets are not closed.
+    fn total(&mut self) -> usize {
+        while !self.outer.is_empty() {
+            self.close();
+        }
+        self.level.total()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! Two files: an ensemble, and the Rhai script that all its agents run. They are separated by the first byte 1.
+#![no_main]
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use ensemble_agents::sandbox::{self, Script, Variable};
+use ensemble_language::check::{Around, OutputKeys, check_around};
+use ensemble_language::diagnostic::Finding;
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Profile};
+use ensemble_language::loader::load;
+use ensemble_language::source::Source;
+use libfuzzer_sys::fuzz_target;
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+
+/// How long a script may run.
+const TIME: Duration = Duration::from_millis(200);
+
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| Builder::new_current_thread().enable_time().build().expect("a runtime"));
+
+/// The script beside the ensemble.
+struct Beside<'a>(&'a str);
+
+impl Around for Beside<'_> {
+    fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
+        None
+    }
+    fn output_keys(&self, _: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
+        match &agent.kind {
+            AgentKind::Script { .. } => Some(sandbox::keys_of(&sandbox::written_outputs(self.0)?)),
+            _ => None,
+        }
+    }
+    fn files(&self, _: &Ensemble) -> Vec<Finding> {
+        Vec::new()
+    }
+}
+
+fuzz_target!(|text: &str| {
+    let (ensemble, script) = text.split_once('\u{1}').unwrap_or(("", text));
+    let loaded = load(&Source::new("fuzz.yaml", ensemble));
+    let mut findings = loaded.ensemble.map(|one| check_around(&one, &Beside(script))).unwrap_or_default();
+    findings.extend(loaded.findings);
+    let Ok(script) = Script::compile(script) else { return };
+    let variables = vec![("context", Variable::Json(Arc::new(json!({"a": [1, {"b": null}]}))))];
+    let ended = RUNTIME.block_on(async { tokio::time::timeout(TIME, script.run(variables)).await });
+    if let Ok(Ok(value)) = ended {
+        let written = value.to_string();
+        serde_json::from_str::<serde_json::Value>(&written).expect("what a script gives can be read again");
+    }
+});
