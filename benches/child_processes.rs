@@ -30,6 +30,7 @@ fn bounds() -> Bounds {
     Bounds {
         output_cap: DEFAULT_OUTPUT_CAP,
         watchdog: Some(Arc::new(watchdog)),
+        environment: ensemble_agents::agent::process::Environment::default(),
     }
 }
 
@@ -41,7 +42,7 @@ fn conversation(text: &str) -> Ran {
         project_root: folder.path().to_owned(),
     };
     let runners = plan.ids().map(|id| match &plan.agent(id).kind {
-        ensemble_language::ensemble::AgentKind::Script { script } => runner(script, &places, bounds()),
+        ensemble_language::ensemble::AgentKind::Script { script, .. } => runner(script, &places, bounds()),
         other => panic!("{other:?}"),
     });
     let ran = run(&plan, runners.collect());

@@ -81,6 +81,7 @@ fn run(folder: &Path, plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>, how: Dura
         clock: &Now,
         interruptions,
         timeout: None,
+        secrets: ensemble_core::secrets::Secrets::default(),
         around: None,
     };
     let (took, ()) = time(|| {

@@ -110,10 +110,11 @@ fn conversation(text: &str, script: &str) -> Ran {
         project_root: folder.path().to_owned(),
     };
     let runners = plan.ids().map(|id| match &plan.agent(id).kind {
-        AgentKind::Script { script } => {
+        AgentKind::Script { script, .. } => {
             let bounds = Bounds {
                 output_cap: DEFAULT_OUTPUT_CAP,
                 watchdog: None,
+                environment: ensemble_agents::agent::process::Environment::default(),
             };
             runner(script, &places, bounds)
         }

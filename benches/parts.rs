@@ -47,9 +47,10 @@ agents:
     let bounds = Bounds {
         output_cap: DEFAULT_OUTPUT_CAP,
         watchdog: Some(Arc::new(watchdog)),
+        environment: ensemble_agents::agent::process::Environment::default(),
     };
     let agent = &plan.ensemble().agents[0];
-    let (AgentKind::Script { script }, Some(spec)) = (&agent.kind, &agent.for_each) else {
+    let (AgentKind::Script { script, .. }, Some(spec)) = (&agent.kind, &agent.for_each) else {
         panic!("a script with parts");
     };
     let parts = ForEachRunner::new(agent, spec, runner(script, &places, bounds)).expect("a sound list");

@@ -31,7 +31,7 @@ pub use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionR
 pub use ensemble_core::store::{Durability, MemoryStore, RunId, RunStore};
 pub use ensemble_runs::{
     EnsembleRef, Host, LivePiece, Outcome, Piece, Project, Run, RunBuilder, RunError, RunEvent, RunEventKind,
-    RunEvents, RunOptions, Runs, run,
+    RunEvents, RunOptions, Runs, Trust, run,
 };
 
 /// Dialogues with one language model: streams of what is said, answers with types, tools from functions, threads that are

@@ -17,6 +17,7 @@ mod program {
     mod continuing;
     mod edited;
     mod edited_inputs;
+    mod environment;
     mod explain;
     mod foreseen;
     mod format_versions;
@@ -49,11 +50,14 @@ mod program {
     mod shown_from_afar;
     mod shown_safely;
     mod side_by_side;
+    mod special_files;
     mod started_in;
     mod stories;
     mod sub_ensembles;
     mod tool_files;
     mod tools;
+    mod trust;
+    mod trust_owners;
     mod unwritten;
     mod validating;
 }

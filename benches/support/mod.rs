@@ -121,6 +121,7 @@ pub(crate) fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
         clock: &SystemClock,
         interruptions,
         timeout: Some(Duration::from_secs(3600)),
+        secrets: ensemble_core::secrets::Secrets::default(),
         around: None,
     };
     let (begun, busy) = (Instant::now(), processor_time());

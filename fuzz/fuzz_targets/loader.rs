@@ -25,7 +25,7 @@ impl Around for Beside {
     }
     fn output_keys(&self, _: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
         match &agent.kind {
-            AgentKind::Script { script } => Some(BTreeSet::from([script.clone(), "score".to_owned()])),
+            AgentKind::Script { script, .. } => Some(BTreeSet::from([script.clone(), "score".to_owned()])),
             _ => None,
         }
     }

@@ -33,6 +33,10 @@ pub(super) struct Cli {
     /// Run as if the program had been started in this folder
     #[arg(short = 'C', global = true, value_name = "DIR")]
     pub folder: Option<PathBuf>,
+    /// Trust all files of the project for this command, as ENSEMBLE_TRUST=1 does: they say where keys and values of the
+    /// environment go
+    #[arg(long, global = true)]
+    pub trust: bool,
 }
 
 /// When to use colours.
@@ -85,6 +89,8 @@ pub(super) enum Command {
     /// Test the models of profiles, or list the models that providers offer
     #[command(subcommand)]
     Models(ModelsCommand),
+    /// Allow a file to use keys and values of the environment
+    Trust(TrustArgs),
     /// Print the JSON Schema of ensemble files, for editors
     Schema,
     /// Print a completion script for a shell
@@ -179,8 +185,36 @@ pub(super) enum RunsCommand {
 pub(super) enum ModelsCommand {
     /// Send a request for one word to every model, and report problems: no key, no server, unknown model
     Check(ModelsArgs),
-    /// List the models that each provider offers
-    List(ModelsArgs),
+    /// List the profiles with their models; with --remote, the models that each provider offers
+    List(ModelsListArgs),
+}
+
+/// `ensemble models list`.
+#[derive(Debug, Args)]
+pub(super) struct ModelsListArgs {
+    /// The selection of models.
+    #[command(flatten)]
+    pub models: ModelsArgs,
+    /// Ask each provider for its models; without this, no request is sent
+    #[arg(long)]
+    pub remote: bool,
+}
+
+/// `ensemble trust`.
+#[derive(Debug, Args)]
+pub(super) struct TrustArgs {
+    /// A configuration, a folder with one, or an ensemble; default: the configuration of the project
+    #[arg(value_name = "PATH", add = completing::ensembles())]
+    pub path: Option<String>,
+    /// Allow it without asking
+    #[arg(long, short)]
+    pub yes: bool,
+    /// List the files that are trusted
+    #[arg(long, conflicts_with_all = ["path", "yes", "remove"])]
+    pub list: bool,
+    /// Trust this file no longer
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["path", "yes"])]
+    pub remove: Option<PathBuf>,
 }
 
 /// The selection of models.

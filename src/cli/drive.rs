@@ -202,7 +202,8 @@ mod tests {
     fn a_limit_that_nobody_set_is_told_with_its_key() {
         let note = |limits: &str, reason| {
             let text = format!("name: e\nagents: [{{name: a, script: x}}]\n{limits}");
-            let prepared = prepare_text(Source::new("e.yaml", text), ".".into(), ".".into()).expect("it is sound");
+            let prepared = prepare_text(Source::new("e.yaml", text), "e.yaml".into(), ".".into(), ".".into())
+                .expect("it is sound");
             default_limit(reason, &prepared).unwrap_or_default()
         };
         let (turns, time) = (CompletionReason::MaxTotalTurns, CompletionReason::Timeout);

@@ -173,10 +173,15 @@ fn help(error: &RunError) -> Option<String> {
             [] => "its executions have no parts; write AGENT@TURN".to_owned(),
             keys => format!("its parts are {}", keys.join(", ")),
         },
+        RunError::Untrusted { path, .. } => format!(
+            "`ensemble trust {}` allows this until it changes; `--trust` allows it for one command",
+            path.display()
+        ),
+        RunError::Stranger(_) => "make it yours with `chown`, or use it as it is with `--trust`".to_owned(),
         RunError::AgentIsGone { .. } => "fork at an earlier turn, or keep the agent".to_owned(),
         RunError::NoEnsemble => "name it with --ensemble FILE".to_owned(),
         RunError::Commit(CommitError::Write { .. }) => {
-            "the run has stopped; its records are kept, and `ensemble resume` continues it once the folder can be written"
+            "the run has stopped; `ensemble resume` continues it from its records once they are in place and the folder can be written"
                 .to_owned()
         }
         RunError::Store(error) => return help_of_store(error),

@@ -43,6 +43,9 @@ The record of every run of a project.
 .TP
 .I .ensemble/config.yaml
 The project's model profiles; the user's are in \fIensemble/config.yaml\fR of the configuration folder.
+.TP
+.I ensemble/trust.json
+In the configuration folder: the files that are trusted, by \fBensemble trust\fR.
 "#;
 
 /// `ensemble man`.

@@ -14,6 +14,7 @@ mod error;
 mod estimate;
 mod exit;
 mod explain;
+#[cfg(debug_assertions)]
 mod fault;
 mod fork;
 mod given;
@@ -22,6 +23,7 @@ mod import;
 mod in_order;
 mod init;
 mod inputs;
+mod left_alone;
 mod lines;
 mod list;
 mod man;
@@ -41,6 +43,7 @@ mod spelling;
 mod streams;
 mod surroundings;
 mod terminal;
+mod trust;
 mod unwritten;
 mod validate;
 mod watchdog;
@@ -61,6 +64,8 @@ pub(crate) fn main() -> ExitCode {
         watchdog::watch();
         return exit::code(exit::SUCCESS);
     }
+    #[cfg(unix)]
+    signals::fail_at_the_largest_file();
     match completing::answer(Cli::command) {
         Ok(false) => {}
         Ok(true) if unwritten::first_error().is_some() => return exit::code(exit::FAILURE),
@@ -73,11 +78,10 @@ pub(crate) fn main() -> ExitCode {
         Err(told) => return without_command(&told),
     };
     let moved = cli.folder.as_deref().map_or(Ok(()), surroundings::enter);
-    let surroundings = Surroundings::capture(cli.color);
-    let code = match moved
-        .and_then(|()| fault::arm())
-        .and_then(|()| dispatch(cli.command, &surroundings))
-    {
+    let surroundings = Surroundings::capture(cli.color, cli.trust);
+    #[cfg(debug_assertions)]
+    let moved = moved.and_then(|()| fault::arm());
+    let code = match moved.and_then(|()| dispatch(cli.command, &surroundings)) {
         Ok(code) => code,
         Err(error) => {
             surroundings.print_err(&error.render(surroundings.colors_on_stderr()));
@@ -89,7 +93,7 @@ pub(crate) fn main() -> ExitCode {
 
 /// The end of a program that was asked for help or its version, or that was called in a wrong way.
 fn without_command(told: &clap::Error) -> ExitCode {
-    let surroundings = Surroundings::capture(ColorChoice::Auto);
+    let surroundings = Surroundings::capture(ColorChoice::Auto, false);
     // An error repeats arguments. Its styles are ours only if no argument contains any.
     let text = match std::env::args_os().any(|argument| argument.to_string_lossy().contains('\u{1b}')) {
         true => told.to_string(),
@@ -132,6 +136,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Estimate(args) => estimate::estimate(&args, surroundings),
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Models(command) => models::models(&command, surroundings),
+        Command::Trust(args) => trust::trust(&args, surroundings),
         Command::Schema => {
             surroundings.print_as(args::OutputForm::Json, ensemble_language::loader::schema::SCHEMA);
             Ok(exit::SUCCESS)

@@ -17,14 +17,17 @@ use super::surroundings::Surroundings;
 use ensemble_agents::model::{
     Link, ModelError, ModelRequest, Network, ProfileError, Profiles, Provider, Remote, key_variable,
 };
+use ensemble_core::operator::visible;
 use ensemble_core::thread::{Message, Role};
 use ensemble_language::ensemble::{
     AgentKind, Ensemble, ModelChoice, Profile, Provider as KnownProvider, Responses, SIMULATED, Strategy,
 };
 use ensemble_reports::report::count;
 use ensemble_reports::report::door::Ink;
+use ensemble_runs::config::config_profiles;
 use ensemble_runs::given::overrides;
-use ensemble_runs::prepare::{config_profiles, profiles};
+use ensemble_runs::prepare::profiles;
+use ensemble_runs::review::check_trust;
 use ensemble_runs::{EnsembleRef, Host};
 
 /// The time limit for a model whose profile has none.
@@ -39,8 +42,11 @@ const DIM: Ink = Ink::of(Style::new().dimmed());
 
 /// `ensemble models …`.
 pub(super) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let (ModelsCommand::Check(args) | ModelsCommand::List(args)) = command;
-    let named = named(args, surroundings)?;
+    let (args, sends) = match command {
+        ModelsCommand::Check(args) => (args, true),
+        ModelsCommand::List(args) => (&args.models, args.remote),
+    };
+    let named = named(args, sends, surroundings)?;
     if named.is_empty() {
         let what = match &args.ensemble {
             Some(file) => format!("no agent of {file} uses a model\n"),
@@ -53,10 +59,12 @@ pub(super) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Re
     }
     let network = Host::system().network();
     let asked = named.into_iter().map(|named| match command {
-        ModelsCommand::Check(_) => futures_util::future::Either::Left(check(named, &network)),
-        ModelsCommand::List(_) => futures_util::future::Either::Right(list(named, &network)),
+        ModelsCommand::Check(_) => Asking::Check(named),
+        ModelsCommand::List(_) if sends => Asking::List(named),
+        ModelsCommand::List(_) => Asking::Nobody(named),
     });
-    let answers = block_on(async { Ok(join_all(asked).await) })?;
+    let answers = asked.map(|asking| asking.answer(&network));
+    let answers = block_on(async { Ok(join_all(answers).await) })?;
     match args.output {
         OutputForm::Human => surroundings.print(&human(&answers)),
         OutputForm::Json => {
@@ -66,6 +74,31 @@ pub(super) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Re
     }
     let all_well = answers.iter().all(|answer| answer.result.is_ok());
     Ok(if all_well { exit::SUCCESS } else { exit::FAILURE })
+}
+
+/// What is asked of a profile's provider.
+enum Asking {
+    /// A word.
+    Check(Named),
+    /// Its models.
+    List(Named),
+    /// Nothing.
+    Nobody(Named),
+}
+
+impl Asking {
+    async fn answer(self, network: &Network) -> Answer {
+        match self {
+            Self::Check(named) => check(named, network).await,
+            Self::List(named) => list(named, network).await,
+            Self::Nobody(named) => Answer {
+                name: named.name,
+                profile: named.link.as_ref().ok().map(|link| link.profile.clone()),
+                seconds: 0.0,
+                result: named.link.map(|_| Found::Written),
+            },
+        }
+    }
 }
 
 /// A profile to test, or the reason why it cannot be tested.
@@ -85,6 +118,8 @@ struct Answer {
 
 /// The finding of a test.
 enum Found {
+    /// Nothing was asked.
+    Written,
     /// Nothing was sent, because the model is the built-in simulated one.
     Simulated,
     /// The model answers.
@@ -94,11 +129,14 @@ enum Found {
 }
 
 /// The profiles that a file uses, including fallbacks; without a file, those of the configuration.
-fn named(args: &ModelsArgs, surroundings: &Surroundings) -> Result<Vec<Named>, CliError> {
+fn named(args: &ModelsArgs, sends: bool, surroundings: &Surroundings) -> Result<Vec<Named>, CliError> {
     let overrides = overrides(&args.model)?;
     let (choices, profiles) = match &args.ensemble {
         Some(file) => {
             let prepared = surroundings.runs().prepare(&EnsembleRef::file(&**file))?;
+            if sends {
+                check_trust(&prepared, &overrides, &surroundings.project)?;
+            }
             let ensemble = prepared.plan.ensemble();
             (
                 choices(ensemble),
@@ -108,9 +146,10 @@ fn named(args: &ModelsArgs, surroundings: &Surroundings) -> Result<Vec<Named>, C
         None => {
             let mut profiles = Profiles::new(overrides);
             let mut choices = Vec::new();
-            for (path, there) in config_profiles(&surroundings.project.folder, &surroundings.project)? {
-                choices.extend(there.iter().map(|(name, _)| ModelChoice::Profile(name.clone())));
-                profiles = profiles.with_place(surroundings.project.relative(&path).display().to_string(), there);
+            for config in config_profiles(&surroundings.project.folder, &surroundings.project)? {
+                let named = config.profiles.iter();
+                choices.extend(named.map(|(name, _)| ModelChoice::Profile(name.clone())));
+                profiles = config.add_to(profiles, &surroundings.project);
             }
             (choices, profiles)
         }
@@ -282,10 +321,25 @@ impl Answer {
             None => "no key is sent".to_owned(),
         };
         match &self.result {
+            Ok(Found::Written) => self.written(),
             Ok(Found::Simulated) => "simulated: no request was sent".to_owned(),
             Ok(Found::Answers) => format!("answered in {:.1} s, {key}", self.seconds),
             Ok(Found::Models(models)) => format!("{}, {key}", count(models.len() as u64, "model")),
             Err(message) => message.clone(),
+        }
+    }
+
+    /// Where a request would go, and with which key.
+    fn written(&self) -> String {
+        let profile = self.profile.as_ref();
+        let provider = profile.and_then(|profile| KnownProvider::named(&profile.provider));
+        let (Some(profile), Some(provider)) = (profile, provider) else {
+            return "simulated".to_owned();
+        };
+        let address = visible(profile.base_url.as_deref().unwrap_or(provider.base_url));
+        match self.key() {
+            Some(name) => format!("{address}, with the key in {name}"),
+            None => format!("{address}, without a key"),
         }
     }
 

@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 use super::args::ColorChoice;
 use super::error::CliError;
+use super::left_alone::note;
 use super::streams::Streams;
 use super::watchdog;
 use ensemble_core::operator::Operator;
 use ensemble_reports::report::door::Spelling;
 use ensemble_runs::{Host, Project, Runs};
+
+/// The variable that does what `--trust` does, for CI.
+const TRUST: &str = "ENSEMBLE_TRUST";
 
 /// Makes this the folder of the process, as if the program had been started there.
 pub(super) fn enter(folder: &Path) -> Result<(), CliError> {
@@ -28,11 +32,22 @@ pub(super) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Reads the environment.
-    pub(super) fn capture(color: ColorChoice) -> Self {
+    /// Reads the environment. With `trusts_all`, every file of the project is trusted.
+    pub(super) fn capture(color: ColorChoice, trusts_all: bool) -> Self {
+        let streams = Streams::capture(color);
+        let project = Project::of_process();
+        let trusts_all = trusts_all || std::env::var_os(TRUST).is_some_and(|value| value == "1");
+        let err = streams;
+        let trust = project
+            .trust
+            .clone()
+            .or_everything(trusts_all)
+            .telling(move |left_alone| {
+                let _it_was_tried = err.err().write_all(note(left_alone).as_bytes());
+            });
         Self {
-            project: Project::of_process(),
-            streams: Streams::capture(color),
+            project: project.trusting(trust),
+            streams,
         }
     }
 

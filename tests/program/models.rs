@@ -110,10 +110,16 @@ fn models_are_listed() {
         ),
     );
     let told = workspace.run(["models", "list"]).expect_code(0).stdout;
+    assert!(
+        told.contains(&format!("main  openai/one  {}, without a key\n", server.url())),
+        "{told}"
+    );
+    assert!(server.asked().is_empty(), "nothing is sent without being asked for");
+    let told = workspace.run(["models", "list", "--remote"]).expect_code(0).stdout;
     assert!(told.contains("2 models, no key is sent\n    one\n    two\n"), "{told}");
     assert_eq!(server.asked()[0].line(), "GET /v1/models");
     let json = workspace
-        .run(["models", "list", "--format", "json"])
+        .run(["models", "list", "--remote", "--format", "json"])
         .expect_code(0)
         .json();
     assert_eq!(json["models"][0]["models"], json!(["one", "two"]));

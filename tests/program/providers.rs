@@ -314,7 +314,7 @@ fn ollama_answers_by_an_override() {
     let workspace = Workspace::new();
     workspace.write(
         "one.yaml",
-        ensemble("http://elsewhere.invalid", ", api_key_env: OTHER_KEY"),
+        ensemble("https://elsewhere.invalid", ", api_key_env: OTHER_KEY"),
     );
     let with = |model: &str| {
         let mut command = workspace.command(["run", "one.yaml", "--output", "json", "--model", model]);

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use crate::support::{Outcome, Running, Workspace};
 
 /// Each command with words that make it print something to standard output.
-const PRINTS: [&[&str]; 47] = [
+const PRINTS: [&[&str]; 48] = [
     &["run", "a.yaml"],
     &["run", "a.yaml", "--output", "json"],
     &["run", "a.yaml", "--output", "events"],
@@ -50,6 +50,7 @@ const PRINTS: [&[&str]; 47] = [
     &["runs", "export", "--last", "--format", "html"],
     &["runs", "prune", "--keep", "0", "--dry-run"],
     &["models", "check", "a.yaml"],
+    &["trust", "a.yaml"],
     &["schema"],
     &["completions", "bash"],
     &["man"],

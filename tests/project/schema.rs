@@ -96,6 +96,7 @@ const BEYOND: &[(&str, &str)] = &[
     ("E046", "a name is compared with the names of the inputs"),
     ("E041 E042 E043 E044", "a condition or a template is a text"),
     ("E047 E048", "a script or another ensemble is a file of its own"),
+    ("E061", "two keys together make an address unfit"),
     ("E057", "an attachment is a file of its own"),
     ("E049", "a name is compared with the names of variables and agents"),
     ("E060 E070", "it is known when the ensemble runs"),
@@ -244,7 +245,7 @@ fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
         (tool("{mcp: {command: sh, headers: {A: b}}}"), false),
         (tool("{mcp: {command: []}}"), false),
         (
-            tool("{mcp: {url: 'http://x/mcp', headers: {A: {env: B, prefix: 'Bearer '}}}}"),
+            tool("{mcp: {url: 'https://x/mcp', headers: {A: {env: B, prefix: 'Bearer '}}}}"),
             true,
         ),
         (tool("{mcp: {url: 'http://x', cwd: y}}"), false),

@@ -85,6 +85,8 @@ impl Workspace {
             .env("XDG_CONFIG_HOME", self.path().join("home/.config"))
             .env("LANG", "C.UTF-8")
             .env("TZ", "UTC")
+            // The files of most tests are those of somebody who trusts them.
+            .env("ENSEMBLE_TRUST", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -109,6 +111,17 @@ impl Workspace {
     /// Starts the program.
     pub(crate) fn spawn<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Running {
         Running(self.command(arguments).spawn().expect("the program starts"))
+    }
+
+    /// The program as somebody starts it who trusts no file, with these variables.
+    pub(crate) fn wary<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+        variables: &[(&str, &str)],
+    ) -> Outcome {
+        let mut command = self.command(arguments);
+        command.env_remove("ENSEMBLE_TRUST").envs(variables.iter().copied());
+        Running(command.spawn().expect("the program starts")).finish()
     }
 
     /// The folders of all runs, the oldest first.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ensemble_agents::agent::process::Bounds;
+use ensemble_agents::agent::process::{Bounds, Environment};
 use ensemble_agents::agent::script::{Places, runner};
 use ensemble_agents::agent::{Execution, Observed};
 
@@ -16,6 +16,7 @@ fn main() {
     let bounds = Bounds {
         output_cap: 1 << 20,
         watchdog: None,
+        environment: Environment::default(),
     };
     let greeter = runner("greet.rhai", &places, bounds);
     let execution = Execution {

@@ -27,6 +27,7 @@ pub mod records;
 pub mod reporter;
 pub mod resolver;
 pub mod runner;
+pub mod secrets;
 pub mod stopwatch;
 pub mod store;
 pub mod thread;

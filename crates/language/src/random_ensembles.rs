@@ -64,7 +64,10 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
         move |(dependencies, max_turns, every_turn, triggers)| Agent {
             name: format!("a{at}").into(),
             description: None,
-            kind: AgentKind::Script { script: "x".into() },
+            kind: AgentKind::Script {
+                script: "x".into(),
+                env: Vec::new(),
+            },
             config: serde_json::Map::new(),
             dependencies,
             for_each: None,

@@ -22,6 +22,8 @@ use ensemble_language::loader;
 use crate::error::RunError;
 use crate::parts::{OpenInner, Parts, Shared, Unready};
 use crate::prepare::{Prepared, profiles};
+use crate::review::check_trust;
+use crate::secrets::learn;
 use crate::tools::toolset_of;
 
 /// Runners in declaration order, and whose model is simulated.
@@ -43,8 +45,10 @@ type Made = (Arc<dyn Runner>, bool);
 /// # Errors
 /// All agents that cannot run, each at its place in the file.
 pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInner) -> Result<ReadyAgents, RunError> {
+    check_trust(prepared, &shared.overrides, &shared.project)?;
     let ensemble = prepared.plan.ensemble();
     let profiles = profiles(ensemble, &prepared.folder, shared.overrides.clone(), &shared.project)?;
+    learn(ensemble, &profiles, &shared.host, shared.network.secrets());
     let maker = Maker {
         parts: Parts {
             prepared,
@@ -108,7 +112,7 @@ impl Maker<'_> {
     fn runner(&self, agent: &Agent) -> Result<Made, Unready> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
-            AgentKind::Script { script } => (script::runner(script, &parts.places, parts.bounds()), false),
+            AgentKind::Script { script, env } => (script::runner(script, &parts.places, parts.bounds(env)?), false),
             AgentKind::Llm(llm) => {
                 let model = parts.connect(&llm.model)?;
                 let window = parts.window(llm, &model)?;

@@ -3,11 +3,6 @@
 //! A folder is looked at once for all of its files. What is remembered of single scripts is bounded, so that memory
 //! does not grow with the number of files.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this room looks at the files beside an ensemble"
-)]
-
 mod broken;
 mod inner;
 
@@ -18,12 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::inner::Nesting;
+use crate::config::written_profiles;
 use crate::error::RunError;
 use crate::outputs;
-use crate::prepare::{config_profiles, folder_of};
+use crate::prepare::folder_of;
 use crate::project::Project;
 use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
+use ensemble_agents::regular;
 use ensemble_agents::sandbox::{self, ScriptError, WrittenOutput};
 use ensemble_language::check::{Around, OutputKeys, ScriptText};
 use ensemble_language::condition::Type;
@@ -61,11 +58,8 @@ impl<'s> Folder<'s> {
     /// The folder in which the file stands.
     pub fn around(file: &Path, project: &'s Project) -> Self {
         let folder = folder_of(file, project);
-        let (configured, fault) = match config_profiles(&folder, project) {
-            Ok(found) => {
-                let profiles = found.into_iter().flat_map(|(_, profiles)| profiles);
-                (Some(profiles.collect()), None)
-            }
+        let (configured, fault) = match written_profiles(&folder, project) {
+            Ok(profiles) => (Some(profiles), None),
             Err(fault) => (None, Some(fault)),
         };
         let project_root = project.project_root(&folder);
@@ -134,7 +128,7 @@ impl<'s> Folder<'s> {
     /// The possible outputs of the agent, if they are known.
     fn written(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
         match &agent.kind {
-            AgentKind::Script { script } => match self.resolved(script).ok()? {
+            AgentKind::Script { script, .. } => match self.resolved(script).ok()? {
                 Resolved::Rhai(path) => self.outputs_of(&path),
                 Resolved::Process(_) => None,
             },
@@ -237,7 +231,7 @@ impl Around for Folder<'_> {
         let of_agent = |(at, agent): (usize, &Agent)| {
             let route = Agent::route(at);
             match &agent.kind {
-                AgentKind::Script { script } => self.script(script, route.key("script").value()),
+                AgentKind::Script { script, .. } => self.script(script, route.key("script").value()),
                 AgentKind::Ensemble { ensemble, .. } => self.ensemble(ensemble, route.key("ensemble").value()),
                 AgentKind::Llm(_) | AgentKind::Input(_) => None,
             }
@@ -256,9 +250,7 @@ fn unavailable(unavailable: Unavailable, at: At) -> Option<Finding> {
 
 /// The text of a script that is not too large.
 fn text_of(path: &Path) -> Option<String> {
-    let data = std::fs::metadata(path).ok()?;
-    let is_small = data.len() <= LARGEST;
-    is_small.then(|| std::fs::read_to_string(path).ok()).flatten()
+    regular::read_text(path, LARGEST).ok()
 }
 
 fn given(file: &Path) -> PathBuf {
@@ -274,7 +266,7 @@ fn can_be_started(resolved: Resolved) -> Result<Resolved, Unavailable> {
         return Ok(resolved);
     }
     let mut start = [0; 256];
-    let read = std::fs::File::open(&invocation.program).and_then(|mut file| file.read(&mut start));
+    let read = regular::open(&invocation.program).and_then(|mut file| file.read(&mut start));
     let Ok(length) = read else {
         // It may be run and not read.
         return Ok(resolved);

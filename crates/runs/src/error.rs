@@ -8,6 +8,7 @@ use ensemble_core::store::{ReadError, RunId, StoreError};
 use ensemble_language::diagnostic::Diagnostic;
 
 use crate::inputs::WrongInput;
+use crate::owner::Stranger;
 
 /// Why the run layer did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,17 @@ pub enum RunError {
     /// An ensemble, or a file beside it, has errors.
     #[error("{}", listed(.0))]
     Invalid(Vec<Diagnostic>),
+    /// An ensemble that is not trusted would use keys or values of the environment.
+    #[error("{} is not trusted, and it would do this:{}", path.display(), lines.iter().map(|line| format!("\n    {line}")).collect::<String>())]
+    Untrusted {
+        /// The file.
+        path: PathBuf,
+        /// What it would do, a line for each thing.
+        lines: Vec<String>,
+    },
+    /// A file or a folder belongs to somebody else.
+    #[error("{} belongs to {}, not to you", .0.path.display(), .0.owner)]
+    Stranger(Stranger),
     /// The store of runs.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -126,6 +126,7 @@ impl InnerEnsemble {
             clock: &self.shared.host,
             interruptions,
             timeout: Some(self.prepared.plan.ensemble().limits.timeout),
+            secrets: self.shared.network.secrets().clone(),
             around: Some(execution.stopwatch.clone()),
         };
         let first = if is_new {

@@ -1,24 +1,23 @@
 //! What the agents of one ensemble are made of: profiles, places of scripts, and what all agents of a run share.
 
-#![expect(clippy::disallowed_methods, reason = "scripts that an ensemble names are read here")]
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_agents::agent::build_error::BuildError;
 use ensemble_agents::agent::input::Answers;
-use ensemble_agents::agent::process::{Bounds, Watchdog};
+use ensemble_agents::agent::process::{Bounds, Environment, Watchdog};
 use ensemble_agents::agent::script::Places;
 use ensemble_agents::agent::sub_ensemble::Conversations;
 use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_agents::agent::window::{AgentWindow, WindowResources, of_model, room};
 use ensemble_agents::model::{Cache, Model, Network, Override, ProfileError, Profiles};
+use ensemble_agents::regular::{LARGEST_SCRIPT, read_text};
 use ensemble_core::operator::Operator;
 use ensemble_core::store::Durability;
 use ensemble_core::thread::LiveOutput;
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice};
+use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice, Setting};
 use ensemble_language::loader::codes::NOT_READY;
 use ensemble_language::source::Route;
 
@@ -108,12 +107,36 @@ pub(super) struct Unready {
 }
 
 impl Parts<'_> {
-    /// What no child process may exceed.
-    pub(crate) fn bounds(&self) -> Bounds {
-        Bounds {
+    /// What no child process may exceed, and the environment of one that is given these variables.
+    pub(crate) fn bounds(&self, env: &[(String, Setting)]) -> Result<Bounds, Unready> {
+        let secrets = self.shared.network.secrets().clone();
+        Ok(Bounds {
             output_cap: OUTPUT_CAP,
             watchdog: self.shared.watchdog.clone(),
+            environment: Environment::of_user(secrets).with(self.values(env)?),
+        })
+    }
+
+    /// The values of these settings. A variable that is only passed on and not set is left out.
+    pub(crate) fn values(&self, settings: &[(String, Setting)]) -> Result<Vec<(String, String)>, Unready> {
+        let host = &self.shared.host;
+        let mut values = Vec::new();
+        for (name, setting) in settings {
+            let value = match setting {
+                Setting::Text(text) => Some(text.clone()),
+                Setting::Passed => host.variable(name),
+                Setting::FromEnvironment { variable, prefix } => match host.variable(variable) {
+                    Some(value) => Some(format!("{prefix}{value}")),
+                    None => {
+                        let message = format!("the environment variable `{variable}` is not set, or is no text");
+                        let help = format!("set it for this run: {variable}=… ensemble run …");
+                        return Err(Unready::new(message).with_help(help));
+                    }
+                },
+            };
+            values.extend(value.map(|value| (name.clone(), value)));
         }
+        Ok(values)
     }
 
     /// The model of that choice, with its fallbacks.
@@ -162,7 +185,7 @@ impl Parts<'_> {
             ];
             let found = places.iter().find(|place| place.is_file());
             let path = found.ok_or_else(|| format!("there is no such file; looked for {}", listed(&places, &root)))?;
-            std::fs::read_to_string(path).map_err(|error| error.to_string())
+            read_text(path, LARGEST_SCRIPT).map_err(|error| error.to_string())
         }
     }
 }

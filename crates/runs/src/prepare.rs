@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::config::config_profiles;
 use crate::error::RunError;
 use crate::project::Project;
 use ensemble_agents::model::{Override, Profiles};
 use ensemble_core::conversation::RunEnded;
 use ensemble_language::check::{self, Around};
 use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
-use ensemble_language::ensemble::{Agent, Ensemble, Profile};
+use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
 use ensemble_language::loader::{self, Loaded};
 use ensemble_language::plan::Plan;
@@ -27,6 +28,8 @@ pub struct Prepared {
     pub loaded: Loaded,
     /// Its plan.
     pub plan: Arc<Plan>,
+    /// Its file, absolute; a text without a file has a path at which there is none.
+    pub file: PathBuf,
     /// The folder its file stands in.
     pub folder: PathBuf,
     /// The project's root.
@@ -61,11 +64,12 @@ pub fn prepare(path: &Path, project: &Project) -> Result<Prepared, RunError> {
     let source = project.read(path)?;
     let folder = folder_of(path, project);
     let root = project.project_root(&folder);
-    prepare_text(source, folder, root)
+    let absolute = project.folder.join(path);
+    prepare_text(source, absolute.canonicalize().unwrap_or(absolute), folder, root)
 }
 
-/// Makes a text ready to run as if it stood in `folder`.
-pub fn prepare_text(source: Source, folder: PathBuf, root: PathBuf) -> Result<Prepared, RunError> {
+/// Makes a text ready to run as if it were that file, and stood in `folder`.
+pub fn prepare_text(source: Source, file: PathBuf, folder: PathBuf, root: PathBuf) -> Result<Prepared, RunError> {
     let mut loaded = loader::load(&source);
     let ensemble = loaded.ensemble.take().map(Arc::new);
     let mut findings = ensemble.as_deref().map(check::check);
@@ -92,6 +96,7 @@ pub fn prepare_text(source: Source, folder: PathBuf, root: PathBuf) -> Result<Pr
             source,
             loaded,
             plan,
+            file,
             folder,
             root,
             warnings,
@@ -115,25 +120,10 @@ pub fn profiles(
     project: &Project,
 ) -> Result<Profiles, RunError> {
     let mut profiles = Profiles::new(overrides).with_place("the ensemble file", ensemble.model_profiles.clone());
-    for (path, profiles_there) in config_profiles(folder, project)? {
-        profiles = profiles.with_place(project.relative(&path).display().to_string(), profiles_there);
+    for config in config_profiles(folder, project)? {
+        profiles = config.add_to(profiles, project);
     }
     Ok(profiles)
-}
-
-/// A configuration file and the profiles in it.
-type ConfigProfiles = (PathBuf, Vec<(Arc<str>, Profile)>);
-
-/// The profiles of the project's and of the user's configuration.
-pub fn config_profiles(folder: &Path, project: &Project) -> Result<Vec<ConfigProfiles>, RunError> {
-    let user = project.user_config.clone().filter(|path| path.is_file());
-    let mut found = Vec::new();
-    for path in project.project_config(folder).into_iter().chain(user) {
-        let source = project.read(&project.relative(&path))?;
-        let profiles = loader::profiles(&source).map_err(RunError::Invalid)?;
-        found.push((path, profiles));
-    }
-    Ok(found)
 }
 
 impl Prepared {

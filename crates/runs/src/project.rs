@@ -6,6 +6,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::error::RunError;
+use crate::owner::upward;
+use crate::trust::Trust;
 use ensemble_language::diagnostic::did_you_mean;
 use ensemble_language::loader::MAX_BYTES;
 use ensemble_language::source::Source;
@@ -17,19 +19,32 @@ pub struct Project {
     pub folder: PathBuf,
     /// The user's `ensemble/config.yaml`, if there is a place for it.
     pub user_config: Option<PathBuf>,
+    /// The user's home folder: a search upward goes no further.
+    pub home: Option<PathBuf>,
+    /// Which files of the project may use keys and values of the environment.
+    pub trust: Trust,
 }
 
 impl Project {
-    /// As seen from `folder`, without a configuration of the user.
+    /// As seen from `folder`, without a configuration of the user. No file is trusted: see [`Self::trusting`].
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
             user_config: None,
+            home: None,
+            trust: Trust::nothing(),
         }
     }
 
+    /// With this trust in the files of the project.
+    #[must_use]
+    pub fn trusting(self, trust: Trust) -> Self {
+        Self { trust, ..self }
+    }
+
     /// As the process sees it: from its folder, with the configuration that its environment names
-    /// (`$XDG_CONFIG_HOME/ensemble/config.yaml`, else `~/.config/ensemble/config.yaml`).
+    /// (`$XDG_CONFIG_HOME/ensemble/config.yaml`, else `~/.config/ensemble/config.yaml`), and with what the user has trusted
+    /// (`trust.json` beside it).
     pub fn of_process() -> Self {
         let home = std::env::var_os("HOME")
             .filter(|home| !home.is_empty())
@@ -37,10 +52,13 @@ impl Project {
         let config = std::env::var_os("XDG_CONFIG_HOME")
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
-            .or_else(|| home.map(|home| home.join(".config")));
+            .or_else(|| home.as_ref().map(|home| home.join(".config")))
+            .map(|config| config.join("ensemble"));
         Self {
             folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
-            user_config: config.map(|config| config.join("ensemble").join("config.yaml")),
+            user_config: config.as_ref().map(|config| config.join("config.yaml")),
+            home: home.map(|home| home.canonicalize().unwrap_or(home)),
+            trust: config.map_or_else(Trust::nothing, |config| Trust::kept_in(config.join("trust.json"))),
         }
     }
 
@@ -144,20 +162,30 @@ impl Project {
 
     /// The nearest folder upward from `folder` that holds `.ensemble/`, else the caller's folder.
     pub fn project_root(&self, folder: &Path) -> PathBuf {
-        let absolute = self.folder.join(folder);
-        let absolute = absolute.canonicalize().unwrap_or(absolute);
-        let found = absolute.ancestors().find(|folder| folder.join(".ensemble").is_dir());
-        found.unwrap_or(&self.folder).to_owned()
+        let is_root = |folder: &PathBuf| {
+            let own = folder.join(".ensemble");
+            own.is_dir() && !self.trust.is_strange(&own)
+        };
+        let found = self.upward(folder).into_iter().find(is_root);
+        found.unwrap_or_else(|| self.folder.clone())
     }
 
     /// The nearest `.ensemble/config.yaml` upward from `folder`.
     pub fn project_config(&self, folder: &Path) -> Option<PathBuf> {
+        let is_usable = |place: &PathBuf| {
+            let folder = place.parent().unwrap_or(place);
+            place.is_file() && !self.trust.is_strange(folder) && !self.trust.is_strange(place)
+        };
+        let folders = self.upward(folder).into_iter();
+        let mut places = folders.map(|folder| folder.join(".ensemble").join("config.yaml"));
+        places.find(is_usable)
+    }
+
+    /// The folder and those above it that belong to the project, or may.
+    fn upward(&self, folder: &Path) -> Vec<PathBuf> {
         let absolute = self.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
-        let mut places = absolute
-            .ancestors()
-            .map(|folder| folder.join(".ensemble").join("config.yaml"));
-        places.find(|place| place.is_file())
+        upward(&absolute, self.home.as_deref())
     }
 }
 

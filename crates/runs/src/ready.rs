@@ -8,11 +8,12 @@ use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
 use ensemble_core::executor::Clock;
-use ensemble_core::log::FORMAT;
+use ensemble_core::log::{CommitError, FORMAT, RunLog};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::resolver::{Decision, decide};
 use ensemble_core::runner::Runner;
+use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
 use ensemble_language::data::{Context, digest};
 use ensemble_language::diagnostic::Diagnostic;
@@ -38,6 +39,7 @@ pub struct Ready {
     agents: ReadyAgents,
     desk: Desk,
     hub: Hub,
+    secrets: Secrets,
     outermost: Outermost,
     reporters: Vec<Box<dyn Reporter + Send>>,
     durability: Durability,
@@ -113,12 +115,13 @@ impl Making<'_> {
             .operator()
             .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
         let watchdog = host.watchdog().map(|command| Arc::new(Watchdog::new(command.clone())));
+        let network = host.network();
         let shared = Shared {
             answers: Arc::new(options.answers),
             permissions: Arc::new(
                 ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).denying(options.denied_tools),
             ),
-            servers: Arc::new(Servers::new(watchdog.clone())),
+            servers: Arc::new(Servers::new(watchdog.clone(), network.secrets().clone())),
             operator,
             live_output: Arc::new(HubLiveOutput {
                 hub: hub.clone(),
@@ -132,7 +135,7 @@ impl Making<'_> {
             durability: options.durability,
             cache: given::cache(options.cache.as_ref(), project)?,
             watchdog,
-            network: host.network(),
+            network,
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;
@@ -179,6 +182,7 @@ impl Made {
             agents: self.agents,
             desk: self.desk,
             hub: self.shared.hub,
+            secrets: self.shared.network.secrets().clone(),
             outermost: self.outermost,
             reporters: self.reporters,
             durability: self.shared.durability,
@@ -250,12 +254,24 @@ impl Ready {
         let (stored, lease, log, state, first) = match self.opening {
             Opening::New { store, records, then } => {
                 let stored = created(&*store, &self.host, self.prepared.source.text()).await?;
-                let lease = stored.lease().await?;
-                let mut log = stored.log(LogEnd::NEW, self.durability).await?;
+                let records: Vec<Record> = (0..)
+                    .zip(records)
+                    .map(|(seq, record)| {
+                        let mut record = numbered(record, seq, stored.id());
+                        record.event = self.secrets.strike_event(record.event);
+                        record
+                    })
+                    .collect();
+                let (lease, log) = match recorded(&*stored, self.durability, &records).await {
+                    Ok(opened) => opened,
+                    Err(error) => {
+                        // A run that could not begin is none.
+                        let _ = stored.remove().await;
+                        return Err(error);
+                    }
+                };
                 let mut state = ConversationState::new(self.prepared.plan.clone());
                 for (seq, record) in (0..).zip(records) {
-                    let record = numbered(record, seq, stored.id());
-                    log.append(&record).await?;
                     state.apply(&record);
                     if seq == 0 {
                         // The others were told when they happened.
@@ -294,9 +310,31 @@ impl Ready {
             reporters,
             desk: self.desk,
             hub: self.hub,
+            secrets: self.secrets,
             host: self.host,
         }))
     }
+}
+
+/// The lease and the log of a new run, with its first records.
+async fn recorded(
+    stored: &dyn StoredRun,
+    durability: Durability,
+    records: &[Record],
+) -> Result<(Box<dyn Lease>, Box<dyn RunLog>), RunError> {
+    let lease = stored.lease().await?;
+    let mut log = stored.log(LogEnd::NEW, durability).await?;
+    for record in records {
+        log.append(record).await.map_err(|error| match error {
+            CommitError::Write { place, source } => RunError::Store(StoreError::Unavailable {
+                action: "write the journal",
+                place,
+                source,
+            }),
+            other => other.into(),
+        })?;
+    }
+    Ok((lease, log))
 }
 
 /// The record with its number and its run's id.

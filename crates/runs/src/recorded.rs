@@ -132,12 +132,17 @@ pub async fn recorded_ensemble(
     project: &Project,
 ) -> Result<Prepared, RunError> {
     let source = match run.folder() {
-        Some(folder) => project.read(&project.relative(&folder.join("ensemble.yaml")))?,
+        Some(folder) => {
+            let name = project.relative(&folder.join("ensemble.yaml")).display().to_string();
+            Source::new(name, run.ensemble().await?)
+        }
         None => Source::new(&*started.ensemble, run.ensemble().await?),
     };
-    let stands_in = Path::new(&started.ensemble_file).parent().unwrap_or(Path::new("."));
+    let file = Path::new(&started.ensemble_file);
+    let stands_in = file.parent().unwrap_or(Path::new("."));
     let stands_in = stands_in.canonicalize().unwrap_or_else(|_| stands_in.to_owned());
-    prepare_text(source, stands_in, started.project_root.as_str().into())
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    prepare_text(source, file, stands_in, started.project_root.as_str().into())
 }
 
 /// The ensemble in the file that a run was started from, if the file still says the same.

@@ -9,6 +9,7 @@ use ensemble_core::log::{CommitError, RunLog};
 use ensemble_core::operator::{Answer, Asked, Decision, PermissionRequest};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::Runner;
+use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Lease, RunId, StoredRun};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -67,6 +68,8 @@ pub(crate) struct Driven {
     pub(crate) reporters: Vec<Box<dyn Reporter + Send>>,
     pub(crate) desk: Desk,
     pub(crate) hub: Hub,
+    /// What no event may tell.
+    pub(crate) secrets: Secrets,
     pub(crate) host: Host,
 }
 
@@ -278,6 +281,7 @@ impl Driven {
             clock: &self.host,
             interruptions: channels.interrupted,
             timeout: Some(self.prepared.plan.ensemble().limits.timeout),
+            secrets: self.secrets.clone(),
             around: None,
         };
         if let Some(first) = self.first.take() {

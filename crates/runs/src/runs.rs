@@ -163,7 +163,8 @@ impl Runs {
             EnsembleRef::Text(text) => {
                 let folder = self.project.folder.clone();
                 let root = self.project.project_root(&folder);
-                prepare_text(Source::new("ensemble", text.as_str()), folder, root)
+                let file = folder.join("ensemble");
+                prepare_text(Source::new("ensemble", text.as_str()), file, folder, root)
             }
         }
     }

@@ -9,7 +9,7 @@ use ensemble_agents::agent::tool::{ToolRunner, Toolset};
 use ensemble_core::runner::Runner;
 use serde_json::Value;
 
-use ensemble_language::ensemble::{Agent, AgentKind, Llm, McpServer, Permission, Setting, Tool, ToolKind};
+use ensemble_language::ensemble::{Agent, AgentKind, Llm, McpServer, Permission, Tool, ToolKind};
 
 use crate::parts::{OpenInner, Parts, Unready};
 
@@ -89,8 +89,8 @@ fn tool_runner(tool: &Tool, parts: &Parts<'_>, open: &OpenInner, made: &MakeAgen
         takes: None,
     };
     Ok(match &tool.kind {
-        ToolKind::Script { script, .. } => {
-            let runner = script::runner(script, &parts.places, parts.bounds());
+        ToolKind::Script { script, env, .. } => {
+            let runner = script::runner(script, &parts.places, parts.bounds(env)?);
             plain(ToolRunner::Script(runner))
         }
         ToolKind::Agent { agent, .. } => {
@@ -123,12 +123,6 @@ fn tool_runner(tool: &Tool, parts: &Parts<'_>, open: &OpenInner, made: &MakeAgen
 
 /// The server's address, with what the environment adds.
 fn address(server: &McpServer, parts: &Parts<'_>) -> Result<Address, Unready> {
-    let settings = |settings: &[(String, Setting)]| -> Result<Vec<(String, String)>, Unready> {
-        settings
-            .iter()
-            .map(|(name, setting)| Ok((name.clone(), value(setting, parts)?)))
-            .collect()
-    };
     Ok(match server {
         McpServer::Command { command, env, cwd } => Address::Child {
             command: command.clone(),
@@ -137,24 +131,11 @@ fn address(server: &McpServer, parts: &Parts<'_>) -> Result<Address, Unready> {
                 Some(cwd) => parts.prepared.root.join(cwd),
                 None => parts.prepared.root.clone(),
             },
-            env: settings(env)?,
+            env: parts.values(env)?,
         },
         McpServer::Url { url, headers } => Address::Http {
             url: url.clone(),
-            headers: settings(headers)?,
+            headers: parts.values(headers)?,
         },
     })
-}
-
-fn value(setting: &Setting, parts: &Parts<'_>) -> Result<String, Unready> {
-    match setting {
-        Setting::Text(text) => Ok(text.clone()),
-        Setting::FromEnvironment { variable, prefix } => match parts.shared.host.variable(variable) {
-            Some(value) => Ok(format!("{prefix}{value}")),
-            None => Err(Unready::new(format!(
-                "the environment variable `{variable}` is not set, or is no text"
-            ))
-            .with_help(format!("set it for this run: {variable}=… ensemble run …"))),
-        },
-    }
 }

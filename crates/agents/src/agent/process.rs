@@ -10,6 +10,7 @@
     reason = "this module starts programs and finds those that were left running"
 )]
 
+mod environment;
 mod fault;
 mod group;
 mod leftovers;
@@ -32,6 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
+pub use self::environment::{Environment, is_small};
 use self::group::Group;
 pub use self::leftovers::kill_leftovers;
 pub use self::tail::KEPT as STDERR_KEPT;
@@ -65,18 +67,21 @@ pub struct Bounds {
     pub output_cap: usize,
     /// The watchdog that kills the process if the run is killed; `None`: the process continues to run.
     pub watchdog: Option<Arc<Watchdog>>,
+    /// The environment of the process.
+    pub environment: Environment,
 }
 
 /// Runs the program in `folder`, within the bounds, and reads its output.
 ///
 /// Dropping the future kills the program and all of its process group at once.
 pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> Observed {
-    Observed::Finished(Observation {
+    let observed = Observed::Finished(Observation {
         parts: Vec::new(),
         result: perform(invocation, folder, bounds, execution).await,
         usage: None,
         exchange: Vec::new(),
-    })
+    });
+    bounds.environment.struck(observed)
 }
 
 async fn perform(
@@ -106,7 +111,7 @@ enum End {
 }
 
 async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
-    let mut command = command(invocation, folder, execution);
+    let mut command = command(invocation, folder, &bounds.environment, execution);
     if execution.part.is_some() {
         return start_beside(command, bounds, execution).await;
     }
@@ -166,8 +171,9 @@ impl Drop for Starting {
     }
 }
 
-fn command(invocation: &Invocation, folder: &Path, execution: &Execution) -> Command {
+fn command(invocation: &Invocation, folder: &Path, environment: &Environment, execution: &Execution) -> Command {
     let mut command = Command::new(&invocation.program);
+    environment.apply(&mut command);
     command
         .args(&invocation.arguments)
         .current_dir(folder)

@@ -21,10 +21,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::entry::{Entry, Problem, asked, differences};
+use serde_json::Value;
+
+use self::entry::{Entry, Problem, differences};
 use super::{
     BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece, schema_in_words, tool_files,
 };
+use ensemble_core::secrets::Secrets;
 use ensemble_language::data::digest;
 use ensemble_language::ensemble::SIMULATED;
 
@@ -35,6 +38,8 @@ const NAME: usize = 16;
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
+    /// Below this folder nothing is written through links.
+    root: PathBuf,
     only: bool,
 }
 
@@ -46,7 +51,11 @@ impl Cache {
     pub fn filled(folder: PathBuf) -> io::Result<Self> {
         match std::fs::read_dir(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(Self { folder, only: false }),
+            _ => Ok(Self {
+                root: folder.clone(),
+                folder,
+                only: false,
+            }),
         }
     }
 
@@ -56,7 +65,11 @@ impl Cache {
     /// The folder does not exist.
     pub fn only(folder: PathBuf) -> io::Result<Self> {
         std::fs::read_dir(&folder)?;
-        Ok(Self { folder, only: true })
+        Ok(Self {
+            root: folder.clone(),
+            folder,
+            only: true,
+        })
     }
 
     /// The cache for the agents of the inner ensemble of this agent.
@@ -64,6 +77,7 @@ impl Cache {
     pub fn within(&self, agent: &str) -> Self {
         Self {
             folder: self.folder.join(file_name(agent)),
+            root: self.root.clone(),
             only: self.only,
         }
     }
@@ -73,9 +87,10 @@ impl Model {
     /// Adds a cache in front of the providers, except simulated ones, which have no cost.
     #[must_use]
     pub fn cached(mut self, cache: &Cache) -> Self {
+        let secrets = self.network().secrets().clone();
         let links = self.links.iter_mut();
         for (_, provider) in links.filter(|(link, _)| *link.profile.provider != *SIMULATED) {
-            *provider = Arc::new(Cached::new(Arc::clone(provider), cache.clone()));
+            *provider = Arc::new(Cached::new(Arc::clone(provider), cache.clone(), secrets.clone()));
         }
         self
     }
@@ -85,6 +100,7 @@ impl Model {
 struct Cached {
     inner: Arc<dyn Provider>,
     cache: Cache,
+    secrets: Secrets,
     /// The entries that were already used.
     used: Mutex<HashSet<PathBuf>>,
 }
@@ -97,10 +113,11 @@ enum Found {
 }
 
 impl Cached {
-    fn new(inner: Arc<dyn Provider>, cache: Cache) -> Self {
+    fn new(inner: Arc<dyn Provider>, cache: Cache, secrets: Secrets) -> Self {
         Self {
             inner,
             cache,
+            secrets,
             used: Mutex::default(),
         }
     }
@@ -127,10 +144,10 @@ impl Cached {
             }
             (Found::Nothing(place), None) => place,
         };
-        let entry = (asked(&request), request.request_number);
+        let entry = (self.asked(&request), request.request_number);
         let mut reply = self.inner.complete(request, on_piece).await?;
         let entry = Entry::new(entry.0, entry.1, &reply);
-        match entry.write(&place) {
+        match entry.write(&place, &self.cache.root) {
             Ok(()) => drop(self.used().insert(place)),
             Err(error) => warnings.push(format!("{} cannot be written: {error}", place.display())),
         }
@@ -139,7 +156,7 @@ impl Cached {
     }
 
     fn find(&self, request: &ModelRequest, warnings: &mut Vec<String>) -> Found {
-        let key = digest(&asked(request).to_string());
+        let key = digest(&self.asked(request).to_string());
         let used = self.used();
         let mut fallback = None;
         let mut vacant = None;
@@ -207,7 +224,7 @@ impl Cached {
             "the cache has no reply to request {} of `{}`",
             request.request_number, request.agent_name
         );
-        let asked = asked(request);
+        let asked = self.asked(request);
         let entries = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
         let compared = entries.filter_map(|file| {
             let entry = Entry::read(&file.path()).ok()?;
@@ -237,6 +254,13 @@ impl Cached {
                 )
             }
         }
+    }
+
+    /// All of a request that its reply depends on, without secrets.
+    fn asked(&self, request: &ModelRequest) -> Value {
+        let mut asked = entry::asked(request);
+        self.secrets.strike_value(&mut asked);
+        asked
     }
 
     fn folder(&self, request: &ModelRequest) -> PathBuf {

@@ -10,6 +10,7 @@ use tokio::sync::OnceCell;
 
 use super::pace::Pace;
 use super::quirks::Quirks;
+use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::Profile;
 
 /// Reads an environment variable; nothing if it is not set.
@@ -26,6 +27,7 @@ struct NetworkParts {
     environment: Box<Environment>,
     now: Box<dyn Fn() -> DateTime<Utc> + Send + Sync>,
     chance: Box<dyn Fn() -> f64 + Send + Sync>,
+    secrets: Secrets,
     client: OnceCell<Result<reqwest::Client, String>>,
     /// By address and model.
     quirks: Mutex<HashMap<String, Quirks>>,
@@ -47,11 +49,17 @@ impl Network {
             environment: Box::new(environment),
             now: Box::new(now),
             chance: Box::new(chance),
+            secrets: Secrets::default(),
             client: OnceCell::new(),
             quirks: Mutex::default(),
             paces: Mutex::default(),
             rooms: Mutex::default(),
         }))
+    }
+
+    /// What no reply may tell: the keys and values that requests send, and all else that the owner has put there.
+    pub fn secrets(&self) -> &Secrets {
+        &self.0.secrets
     }
 
     /// The variable's value, unless it is blank.

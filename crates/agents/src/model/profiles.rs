@@ -12,6 +12,8 @@ use ensemble_language::ensemble::{ModelChoice, Profile, Provider, SIMULATED, pro
 pub struct Profiles {
     overrides: Vec<Override>,
     places: Vec<Place>,
+    /// Names of profiles that are written in a place that is not trusted.
+    untrusted: Vec<(Arc<str>, String)>,
 }
 
 /// A source of profiles.
@@ -67,6 +69,14 @@ pub enum ProfileError {
         /// Where profiles were looked for.
         places: Vec<String>,
     },
+    /// Only a source that is not trusted contains the profile.
+    #[error("model profile `{name}` of {place} is left alone, because that file is not trusted")]
+    Untrusted {
+        /// As written.
+        name: Arc<str>,
+        /// The source.
+        place: String,
+    },
     /// The name is not a model.
     #[error("`{name}` names no model: expected `PROVIDER/MODEL`, such as `ollama/llama3.2:1b`, or `simulated`")]
     Name {
@@ -115,6 +125,9 @@ impl ProfileError {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are {}", provider_names().collect::<Vec<_>>().join(", ")),
             }),
+            Self::Untrusted { place, .. } => Some(format!(
+                "`ensemble trust {place}` shows what the file does, and asks for trust"
+            )),
             Self::Script { .. } | Self::Name { .. } => None,
         }
     }
@@ -132,7 +145,7 @@ impl Profiles {
     pub fn new(overrides: Vec<Override>) -> Self {
         Self {
             overrides,
-            places: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -141,6 +154,14 @@ impl Profiles {
     pub fn with_place(mut self, name: impl Into<String>, profiles: Vec<(Arc<str>, Profile)>) -> Self {
         let name = name.into();
         self.places.push(Place { name, profiles });
+        self
+    }
+
+    /// Says which profiles of a place are left alone, because the place is not trusted.
+    #[must_use]
+    pub fn with_untrusted(mut self, place: &str, names: impl IntoIterator<Item = Arc<str>>) -> Self {
+        self.untrusted
+            .extend(names.into_iter().map(|name| (name, place.to_owned())));
         self
     }
 
@@ -186,20 +207,24 @@ impl Profiles {
     fn named(&self, name: &Arc<str>, fallback_of: Option<Arc<str>>) -> Result<Link, ProfileError> {
         let written = self.profiles().find(|(known, _)| known == name);
         let profile = written.map(|(_, profile)| profile.clone()).or_else(|| built_in(name));
-        self.overridden(Arc::clone(name), profile)
-            .ok_or_else(|| ProfileError::Unknown {
-                name: Arc::clone(name),
-                fallback_of,
-                suggestion: self.similar(name),
-                places: self.places.iter().map(|place| place.name.clone()).collect(),
-            })
+        if let Some(link) = self.overridden(Arc::clone(name), profile) {
+            return Ok(link);
+        }
+        if let Some((name, place)) = self.untrusted.iter().find(|(known, _)| known == name) {
+            let (name, place) = (Arc::clone(name), place.clone());
+            return Err(ProfileError::Untrusted { name, place });
+        }
+        Err(ProfileError::Unknown {
+            name: Arc::clone(name),
+            fallback_of,
+            suggestion: self.similar(name),
+            places: self.places.iter().map(|place| place.name.clone()).collect(),
+        })
     }
 
     /// The profile as the overrides leave it; `None` where there is neither a profile nor an override.
     fn overridden(&self, name: Arc<str>, profile: Option<Profile>) -> Option<Link> {
-        let exact = self.overrides.iter().rev().find(|over| over.profile == name);
-        let over = exact.or_else(|| self.overrides.iter().rev().find(|over| &*over.profile == "*"));
-        let profile = match (over, profile) {
+        let profile = match (Override::of(&self.overrides, &name), profile) {
             (None, profile) => profile?,
             (Some(over), profile) => over.apply(profile.unwrap_or_default()),
         };
@@ -207,6 +232,11 @@ impl Profiles {
             name,
             profile: Arc::new(profile),
         })
+    }
+
+    /// All profiles that are written somewhere.
+    pub fn written(&self) -> impl Iterator<Item = &Profile> {
+        self.profiles().map(|(_, profile)| profile)
     }
 
     fn profiles(&self) -> impl Iterator<Item = &(Arc<str>, Profile)> {
@@ -219,6 +249,20 @@ impl Profiles {
 }
 
 impl Override {
+    /// The profile of that name as these overrides leave it.
+    pub fn all_applied(overrides: &[Self], name: &str, profile: Profile) -> Profile {
+        match Self::of(overrides, name) {
+            Some(over) => over.apply(profile),
+            None => profile,
+        }
+    }
+
+    /// The override that counts for the name.
+    fn of<'o>(overrides: &'o [Self], name: &str) -> Option<&'o Self> {
+        let exact = overrides.iter().rev().find(|over| &*over.profile == name);
+        exact.or_else(|| overrides.iter().rev().find(|over| &*over.profile == "*"))
+    }
+
     fn apply(&self, profile: Profile) -> Profile {
         let stays = profile.provider == self.provider;
         Profile {

@@ -10,6 +10,7 @@ mod exchange;
 mod given;
 mod history;
 mod interruption;
+mod kept;
 mod latest;
 mod outcome;
 mod part;

@@ -29,6 +29,7 @@ use crate::log::{CommitError, RunLog, SyncPoint};
 use crate::reporter::Reporter;
 use crate::resolver::{Decision, decide};
 use crate::runner::Runner;
+use crate::secrets::Secrets;
 use crate::stopwatch::Stopwatch;
 
 pub use attempt::execution;
@@ -53,6 +54,8 @@ pub struct Executor<'a> {
     pub interruptions: UnboundedReceiver<Interruption>,
     /// The time limit of the run from now on; `None`: no limit. The time of questions to a person does not count.
     pub timeout: Option<Duration>,
+    /// What no event may tell.
+    pub secrets: Secrets,
     /// For a run inside another run: the stopwatch of the execution that contains it.
     pub around: Option<Stopwatch>,
 }
@@ -127,7 +130,7 @@ impl Executor<'_> {
         let record = Record {
             seq: state.next_seq(),
             at: self.clock.now(),
-            event,
+            event: self.secrets.strike_event(event),
         };
         async move {
             self.log.append(&record).await?;

@@ -83,6 +83,7 @@ async fn a_record_is_in_the_log_before_its_runner_goes_on() {
         clock: &Frozen,
         interruptions,
         timeout: None,
+        secrets: crate::secrets::Secrets::default(),
         around: None,
     };
     executor
@@ -144,6 +145,7 @@ async fn a_request_that_is_stopped_beside_a_script_that_was_killed_is_recorded()
         clock: &Frozen,
         interruptions,
         timeout: None,
+        secrets: crate::secrets::Secrets::default(),
         around: None,
     };
     executor

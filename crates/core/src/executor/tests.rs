@@ -114,6 +114,7 @@ pub(crate) fn drive(
             clock: &Frozen,
             interruptions,
             timeout: None,
+            secrets: crate::secrets::Secrets::default(),
             around: None,
         };
         let first = executor.commit(&mut state, first).await;

@@ -11,6 +11,7 @@ mod circle;
 mod config;
 mod constant;
 mod edges;
+mod environment;
 mod fixed;
 mod for_each;
 mod graph;
@@ -131,6 +132,7 @@ fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
         profiles::unused,
         templates::check,
         tools::check,
+        environment::check,
         responses::check,
         for_each::check,
     ];

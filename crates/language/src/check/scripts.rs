@@ -66,7 +66,7 @@ fn of_agents<'e>(graph: &Graph<'e>, script: &dyn Fn(&str) -> Option<Arc<ScriptTe
     let mut by_name: BTreeMap<(&str, bool), Vec<usize>> = BTreeMap::new();
     for at in 0..graph.len() {
         match &graph.agent(at).kind {
-            AgentKind::Script { script } => by_name.entry((script.as_str(), false)).or_default().push(at),
+            AgentKind::Script { script, .. } => by_name.entry((script.as_str(), false)).or_default().push(at),
             AgentKind::Input(input) => {
                 if let Some(Responses::Script(script)) = &input.responses {
                     by_name.entry((script.as_str(), true)).or_default().push(at);

@@ -61,7 +61,7 @@ fn texts(
     let mut models = Vec::new();
     for agent in &graph.ensemble.agents {
         match &agent.kind {
-            AgentKind::Script { script } => scripts.push(script.as_str()),
+            AgentKind::Script { script, .. } => scripts.push(script.as_str()),
             AgentKind::Llm(llm) => match &llm.model {
                 ModelChoice::Profile(name) => models.push(&**name),
                 ModelChoice::Model { .. } => {}

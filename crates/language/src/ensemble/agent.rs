@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ContextWindow, ForEach, ToolUse};
+use super::{ContextWindow, ForEach, Setting, ToolUse};
 use crate::data::JsonMap;
 use crate::source::Route;
 
@@ -45,6 +45,8 @@ pub enum AgentKind {
     Script {
         /// A path or a command line.
         script: String,
+        /// Variables of its environment beside those of the user.
+        env: Vec<(String, Setting)>,
     },
     /// A language model.
     Llm(Llm),

@@ -3,6 +3,7 @@
 //! These types contain no positions. Code that must refer to the text uses a [`Route`](crate::source::Route), which the
 //! `route` methods return. Each default is defined once, beside its field.
 
+mod address;
 mod agent;
 mod compare;
 mod context_window;
@@ -13,6 +14,7 @@ mod profile;
 mod provider;
 mod tool;
 
+pub use address::{is_own_address, is_private, key_variables};
 pub use agent::{
     Agent, AgentKind, Backoff, Conversation, Declared, Dependency, Ending, InputSpec, Llm, Memory, ModelChoice,
     OnError, OnResume, Responses, Retry, Trigger, WaitFor,

@@ -39,6 +39,8 @@ pub enum ToolKind {
         script: String,
         /// JSON Schema of the arguments, an object.
         parameters: Value,
+        /// Variables of its environment beside those of the user.
+        env: Vec<(String, Setting)>,
     },
     /// Another agent of the ensemble.
     Agent {
@@ -65,7 +67,7 @@ pub enum McpServer {
     Command {
         /// The program and its arguments.
         command: CommandLine,
-        /// Environment variables in addition to those of the program.
+        /// Variables of its environment beside those that every program needs.
         env: Vec<(String, Setting)>,
         /// The working folder, relative to the project root; `None`: the project root.
         cwd: Option<String>,
@@ -93,6 +95,8 @@ pub enum CommandLine {
 pub enum Setting {
     /// As written.
     Text(String),
+    /// The value of the user's variable of the same name, if it is set.
+    Passed,
     /// A value from the environment, so that the file does not contain it.
     FromEnvironment {
         /// The name of the variable.

@@ -23,8 +23,9 @@ const CHOOSERS: [(&str, &str); 5] = [
 ];
 
 /// The keys that only agents of these types have.
-const OF_SOME_KINDS: [(&str, &[&str]); 9] = [
+const OF_SOME_KINDS: [(&str, &[&str]); 10] = [
     ("for_each", &["script", "llm", "ensemble"]),
+    ("env", &["script"]),
     ("prompt", &["llm", "ensemble"]),
     ("system_prompt", &["llm"]),
     ("attachments", &["llm"]),

@@ -89,6 +89,7 @@ impl Section {
                 "description",
                 "type",
                 "script",
+                "env",
                 "model_profile",
                 "model",
                 "input",
@@ -116,6 +117,7 @@ impl Section {
                 "description",
                 "type",
                 "script",
+                "env",
                 "model_profile",
                 "model",
                 "input",
@@ -205,6 +207,7 @@ impl Section {
             Self::Tool => &[
                 "description",
                 "script",
+                "env",
                 "agent",
                 "ensemble",
                 "mcp",

@@ -14,6 +14,7 @@ use ensemble_core::log::{CommitError, Divergence};
 use ensemble_core::reporter::{Reporter, Silent};
 use ensemble_core::resolver::{Readiness, readiness};
 use ensemble_core::runner::Runner;
+use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{RunReader, StoredRun};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -286,6 +287,7 @@ impl Deciding<'_> {
                 clock: self.host,
                 interruptions,
                 timeout: None,
+                secrets: Secrets::default(),
                 around: None,
             };
             let said: Option<MessageAdded> = message.take();

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::fault;
 use super::group::{self, Group};
-use super::{Invocation, RUN_ID, STDERR_KEPT, Watchdog};
+use super::{Environment, Invocation, RUN_ID, STDERR_KEPT, Watchdog};
 use crate::agent::Notes;
 
 /// The time limit for a service to end after its stdin was closed.
@@ -39,8 +39,8 @@ pub(in crate::agent) struct Stderr(Arc<Mutex<Vec<u8>>>);
 pub(in crate::agent) struct ServiceSettings<'a> {
     /// The working folder.
     pub folder: &'a Path,
-    /// Additional environment variables.
-    pub env: &'a [(String, String)],
+    /// The environment.
+    pub environment: &'a Environment,
     /// The id of the run. It marks the process so that `resume` can find it.
     pub run_id: &'a str,
     /// The watchdog that kills the process if this process is killed.
@@ -58,10 +58,10 @@ pub(in crate::agent) async fn start(
     setting: ServiceSettings<'_>,
 ) -> Result<(Service, ChildStdin, ChildStdout), String> {
     let mut command = Command::new(&invocation.program);
+    setting.environment.apply(&mut command);
     command
         .args(&invocation.arguments)
         .current_dir(setting.folder)
-        .envs(setting.env.iter().map(|(name, value)| (name, value)))
         .env(RUN_ID, setting.run_id)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

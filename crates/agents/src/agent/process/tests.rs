@@ -72,6 +72,7 @@ pub(in crate::agent) fn unwatched(output_cap: usize) -> Bounds {
     Bounds {
         output_cap,
         watchdog: None,
+        environment: Environment::default(),
     }
 }
 

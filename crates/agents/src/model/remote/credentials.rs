@@ -5,19 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::model::{Network, OnPiece, ReplyPiece};
+use ensemble_core::secrets::STRUCK_OUT;
 use ensemble_language::ensemble::{HeaderText, Profile, Provider};
-
-/// Shorter values (`none`, `ollama`) are not secrets, and replacing them would damage texts.
-const SHORTEST_SECRET: usize = 8;
-
-/// The replacement of a secret.
-const STRUCK_OUT: &str = "[secret]";
 
 /// The key and the headers of a profile.
 pub(super) struct Credentials {
     pub(super) key: Option<String>,
     pub(super) headers: Vec<(String, String)>,
     secrets: Vec<String>,
+    /// Does a header have a value of the environment?
+    has_values: bool,
 }
 
 /// The environment variable of the key; `None` if no key is sent.
@@ -31,11 +28,10 @@ pub fn key_variable<'p>(profile: &'p Profile, provider: &Provider) -> Option<&'p
 impl Credentials {
     /// Reads the credentials from the environment. The error names the missing variable.
     pub(super) fn gather(profile: &Profile, provider: &Provider, network: &Network) -> Result<Self, String> {
-        let mut secrets = Vec::new();
-        let mut secret = |name: &str, what: &str| {
+        let secret = |name: &str, what: &str| {
             let value = network.variable(name);
             let value = value.ok_or_else(|| format!("{what}: set the environment variable {name}"))?;
-            secrets.push(value.clone());
+            network.secrets().learn(&value);
             Ok::<_, String>(value)
         };
         let key = key_variable(profile, provider)
@@ -49,16 +45,18 @@ impl Credentials {
             Ok::<_, String>((name.clone(), value))
         };
         let headers = profile.headers.iter().map(header).collect::<Result<_, _>>()?;
-        secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
-        // `Bearer …` and the like: the word that follows is the secret.
-        let words: Vec<String> = secrets
-            .iter()
-            .filter_map(|secret| secret.split_once(' '))
-            .map(|(_, rest)| rest.trim().to_owned())
-            .filter(|rest| rest.len() >= SHORTEST_SECRET)
-            .collect();
-        secrets.extend(words);
-        Ok(Self { key, headers, secrets })
+        let is_value = |(_, text): &(String, HeaderText)| matches!(text, HeaderText::Env(_));
+        Ok(Self {
+            key,
+            headers,
+            secrets: network.secrets().values(),
+            has_values: profile.headers.iter().any(is_value),
+        })
+    }
+
+    /// Does a request contain a key or a value of the environment?
+    pub(super) fn are_sent(&self) -> bool {
+        self.key.is_some() || self.has_values
     }
 
     /// Replaces all secrets in the text.

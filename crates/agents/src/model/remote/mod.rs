@@ -117,10 +117,14 @@ impl Remote {
 
     fn endpoint(&self, profile: &Profile, dialect: &dyn Dialect) -> Result<Endpoint, ModelError> {
         let credentials = Credentials::gather(profile, self.provider, &self.network).map_err(ModelError::fatal)?;
-        Ok(Endpoint {
-            address: Address::of(profile, self.provider, dialect, &self.network),
-            credentials,
-        })
+        let address = Address::of(profile, self.provider, dialect, &self.network);
+        if credentials.are_sent() && !ensemble::is_private(&address.base) {
+            return Err(ModelError::fatal(format!(
+                "no request was sent to {}: everybody on the way can read a key that is sent over `http://`; write `https://…`",
+                address.base
+            )));
+        }
+        Ok(Endpoint { address, credentials })
     }
 
     /// Sends a request and gives the answer if it is a success.
@@ -398,6 +402,8 @@ fn without_secrets(mut reply: ModelReply, credentials: &Credentials) -> ModelRep
     }
     for call in &mut reply.tool_calls {
         scrub(&mut call.arguments, credentials);
+        call.id = credentials.scrub(std::mem::take(&mut call.id));
+        call.name = credentials.scrub(std::mem::take(&mut call.name));
     }
     reply
 }

@@ -69,6 +69,38 @@ fn tools_that_never_run_side_by_side() {
 }
 
 #[test]
+fn an_environment_that_no_script_reads() {
+    let warning = |place: &str| {
+        vec![format!(
+            "W036 {place} `env` has no effect: a Rhai script reads no environment"
+        )]
+    };
+    for (agents, expected) in [
+        ("- {name: a, script: a.rhai, env: [A]}", warning("3:29")),
+        ("- {name: a, script: a.rhai, env: []}", vec![]),
+        ("- {name: a, script: a.py, env: [A]}", vec![]),
+        (
+            "- {name: a, script: a.rhai, env: [A]}\n- {name: b, script: b.py, env: [A]}",
+            vec![],
+        ),
+        (
+            "- {name: a, script: a.rhai, env: [A]}\n- {name: b, script: b.py, env: [B]}",
+            warning("3:29"),
+        ),
+        (
+            "- {name: a, model: xai/n, tools: [t]}\ntools: {t: {script: t.rhai, parameters: {type: object}, env: {A: b}}}",
+            warning("4:57"),
+        ),
+    ] {
+        let found: Vec<String> = shown(agents)
+            .into_iter()
+            .filter(|one| one.starts_with("W036"))
+            .collect();
+        assert_eq!(found, expected, "{agents}");
+    }
+}
+
+#[test]
 fn tools_that_lead_back_and_tools_that_nobody_uses() {
     let tools = "tools: {a: {agent: a}, b: {agent: b}, c: {agent: c}}\n";
     let llm = |name: &str, tools: &str| format!("- {{name: {name}, model: xai/n, tools: [{tools}]}}\n");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::tool::Tools;
+use super::tool::{self, Tools};
 use super::{Names, context_window, dependency, for_each, input, inputs, limits, reference, remote};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
@@ -136,6 +136,7 @@ pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, fi
     fields.read("attachments", findings, attachments);
     fields.read("inputs", findings, inputs::given);
     fields.read("tools", findings, |at, findings| tools.uses(at, findings));
+    fields.read("env", findings, tool::env);
     for key in ["max_iterations", "max_parallel_tools"] {
         fields.read(key, findings, count);
     }
@@ -195,11 +196,20 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
             "this key is only allowed for agents with an `ensemble`; the inputs of the run are declared at the top of the file",
         ));
     }
+    if chosen.len() == 1 && *kind != Kind::Script && fields.get("env").is_some() {
+        let message = format!("`env` is not allowed for an agent of type {}", kind.word());
+        let finding = Finding::error(codes::NOT_FOR_KIND, fields.at.route().key("env").as_key(), message);
+        findings.push(finding.help("this key is only allowed for agents with a `script`"));
+    }
     let at = fields.get(key)?;
     match kind {
-        Kind::Script => reference(&at, findings).map(|script| AgentKind::Script {
-            script: script.to_string(),
-        }),
+        Kind::Script => {
+            let env = fields.read("env", findings, tool::env).unwrap_or_default();
+            reference(&at, findings).map(|script| AgentKind::Script {
+                script: script.to_string(),
+                env,
+            })
+        }
         Kind::Ensemble => {
             let prompt = fields.read("prompt", findings, text);
             let inputs = match fields.get("inputs") {

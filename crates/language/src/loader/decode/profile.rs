@@ -7,7 +7,7 @@ use super::options::options;
 use super::{limits, reference, remote};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{CalledTool, Profile, RateLimit, Reply, Simulated};
+use crate::ensemble::{CalledTool, HeaderText, Profile, RateLimit, Reply, Simulated};
 use crate::loader::document::{Content, Document, ScalarValue};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{
@@ -85,7 +85,18 @@ fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
         without_prompt_cache: fields.read("prompt_cache", findings, flag) == Some(false),
         simulated: answers,
     };
+    if let (Some(at), Some(url)) = (fields.get("base_url"), &profile.base_url)
+        && sends_a_value(&profile)
+    {
+        remote::check_private(&at, url, findings);
+    }
     (provider.is_some() && model.is_some() && (profile.simulated.is_some() || !simulated)).then_some(profile)
+}
+
+/// Does a request contain a key or a value of the environment?
+fn sends_a_value(profile: &Profile) -> bool {
+    let is_value = |(_, header): &(String, HeaderText)| matches!(header, HeaderText::Env(_));
+    profile.api_key_env.is_some() || profile.headers.iter().any(is_value)
 }
 
 fn rate_limit(at: &Cursor<'_>, findings: &mut Findings) -> Option<RateLimit> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::reference;
 use crate::diagnostic::{Finding, did_you_mean};
-use crate::ensemble::{HeaderText, Price, Provider, SIMULATED, provider_names};
+use crate::ensemble::{HeaderText, Price, Provider, SIMULATED, is_private, provider_names};
 use crate::loader::codes;
 use crate::loader::document::Content;
 use crate::loader::findings::Findings;
@@ -87,6 +87,20 @@ fn has_secret_parameter(url: &str) -> bool {
         .split('&')
         .filter_map(|pair| Some(pair.split_once('=')?.0.to_ascii_lowercase()));
     names.any(|name| SECRET_PARAMETERS.iter().any(|secret| name.ends_with(secret)))
+}
+
+/// Reports an address that everybody on the way can read, where a key is sent to it.
+pub(super) fn check_private(at: &Cursor<'_>, url: &str, findings: &mut Findings) {
+    if is_private(url) {
+        return;
+    }
+    let message = "a key is sent to this address, and everybody on the way to it can read `http://`";
+    let finding = Finding::error(codes::UNENCRYPTED, at.value(), message);
+    findings.push(
+        finding.help(
+            "write `https://…`; `http://` with a key is only for this machine, such as `http://localhost:8000/v1`",
+        ),
+    );
 }
 
 /// A map from names of headers to strings or to `{env: NAME}`.

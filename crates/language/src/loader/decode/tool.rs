@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::remote::environment_variable;
+use super::remote::{check_private, environment_variable};
 use super::{Names, reference};
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
@@ -92,6 +92,14 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
     )?;
     let at = fields.get(key)?;
     if key == "mcp" {
+        if let Some(given) = fields.get("env") {
+            let finding = Finding::error(
+                codes::NOT_FOR_KIND,
+                given.key(),
+                "`env` is not allowed for a tool with `mcp`",
+            );
+            findings.push(finding.help("write it under `mcp`"));
+        }
         let of_server = [("parameters", "arguments"), ("output_schema", "results")];
         for (key, what) in of_server {
             if let Some(given) = fields.get(key) {
@@ -101,6 +109,14 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
             }
         }
         return mcp(&at, findings).map(ToolKind::Mcp);
+    }
+    if let Some(given) = fields.get("env").filter(|_| key != "script") {
+        let finding = Finding::error(
+            codes::NOT_FOR_KIND,
+            given.key(),
+            format!("`env` is not allowed for a tool with `{key}`"),
+        );
+        findings.push(finding.help("this key is only allowed for tools with a `script`"));
     }
     let parameters = fields.read("parameters", findings, parameters);
     let named = reference(&at, findings);
@@ -115,6 +131,7 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
             Some(ToolKind::Script {
                 script: named?.to_string(),
                 parameters: parameters?,
+                env: fields.read("env", findings, env).unwrap_or_default(),
             })
         }
         "agent" => {
@@ -172,13 +189,15 @@ fn mcp(at: &Cursor<'_>, findings: &mut Findings) -> Option<McpServer> {
     }
     let given = fields.get(key)?;
     if key == "url" {
-        let headers = fields.read("headers", findings, settings);
-        return Some(McpServer::Url {
-            url: url(&given, findings)?,
-            headers: headers.unwrap_or_default(),
-        });
+        let headers = fields.read("headers", findings, settings).unwrap_or_default();
+        let url = url(&given, findings)?;
+        let is_value = |(_, setting): &(String, Setting)| matches!(setting, Setting::FromEnvironment { .. });
+        if headers.iter().any(is_value) {
+            check_private(&given, &url, findings);
+        }
+        return Some(McpServer::Url { url, headers });
     }
-    let env = fields.read("env", findings, settings);
+    let env = fields.read("env", findings, env);
     let cwd = fields.read("cwd", findings, filled_text);
     Some(McpServer::Command {
         command: command(&given, findings)?,
@@ -209,6 +228,24 @@ fn command(at: &Cursor<'_>, findings: &mut Findings) -> Option<CommandLine> {
         return words.into_iter().collect::<Option<Vec<_>>>().map(CommandLine::Words);
     }
     reference(at, findings).map(|command| CommandLine::Text(command.to_string()))
+}
+
+/// Variables of an environment: the names of the user's, or a map from names to strings or the sources of strings.
+pub(super) fn env(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(String, Setting)>> {
+    if let Content::Sequence(_) = at.node.content {
+        let items = at.items("a list of names", findings)?;
+        let names = items.iter().map(|item| environment_variable("env", item, findings));
+        let names: Vec<_> = names.collect();
+        return names.into_iter().map(|name| Some((name?, Setting::Passed))).collect();
+    }
+    let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
+    for (name, entry) in at.entries("a list of names, or a map from names to strings", findings)? {
+        if !is_name(name) {
+            let message = format!("{} is not the name of an environment variable", quoted(name));
+            findings.push(Finding::error(codes::BAD_NAME, entry.key(), message).help("for example, write `LOG_LEVEL`"));
+        }
+    }
+    settings(at, findings)
 }
 
 /// A map from names to strings, or to the sources of strings.

@@ -89,6 +89,12 @@ fn agents() {
             "script: x\nprompt: y",
             &["E025 7:5 `prompt` is not allowed for an agent of type script"],
         ),
+        ("script: x\nenv: [A, B]", &[]),
+        ("script: x\nenv: {A: b, C: {env: D, prefix: e}}", &[]),
+        (
+            "model: xai/b\nenv: [A]",
+            &["E025 7:5 `env` is not allowed for an agent of type llm"],
+        ),
         (
             "input: q\nprompt: y",
             &["E025 7:5 `prompt` is not allowed for an agent of type input"],

@@ -19,6 +19,26 @@ fn model_profiles() {
             &["E036 2:45 this `base_url` contains credentials"],
         ),
         (
+            "{provider: openai, model: x, base_url: 'http://gpu:1/v1', api_key_env: K}",
+            &["E061 2:45 a key is sent to this address"],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'http://gpu:1/v1', headers: {X: {env: K}}}",
+            &["E061 2:45 a key is sent to this address"],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'http://gpu:1/v1', headers: {X: k}}",
+            &[],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'http://[::1]:1/v1', api_key_env: K}",
+            &[],
+        ),
+        (
+            "{provider: openai, model: x, base_url: 'https://gpu:1/v1', api_key_env: K}",
+            &[],
+        ),
+        (
             "{provider: openai, model: x, headers: {authorization: k}}",
             &["E037 2:45 the header `authorization` contains a key"],
         ),
@@ -195,6 +215,34 @@ fn tools() {
             "{mcp: {command: x, env: {A: {env: sk-1}}}}",
             &["E017 3:35 `env` is not the name of an environment variable"],
         ),
+        ("{mcp: {command: x, env: [A, B]}}", &[]),
+        (
+            "{mcp: {command: x, env: [sk-1, B]}}",
+            &["E017 3:31 `env` is not the name of an environment variable"],
+        ),
+        (
+            "{mcp: {command: x, env: {A=B: c}}}",
+            &["E017 3:31 'A=B' is not the name of an environment variable"],
+        ),
+        (
+            "{mcp: {command: x, env: A}}",
+            &["E014 3:30 expected a list of names, or a map"],
+        ),
+        (
+            "{mcp: {command: x}, env: [A]}",
+            &["E025 3:26 `env` is not allowed for a tool with `mcp`"],
+        ),
+        (
+            "{agent: other, env: [A]}",
+            &["E025 3:21 `env` is not allowed for a tool with `agent`"],
+        ),
+        ("{script: x, parameters: {type: object}, env: {A: b, C: {env: D}}}", &[]),
+        (
+            "{mcp: {url: 'http://gpu:1/mcp', headers: {A: {env: B}}}}",
+            &["E061 3:18 a key is sent to this address"],
+        ),
+        ("{mcp: {url: 'http://gpu:1/mcp', headers: {A: b}}}", &[]),
+        ("{mcp: {url: 'http://127.0.0.1:1/mcp', headers: {A: {env: B}}}}", &[]),
         (
             "{mcp: {command: x, env: {A: {prefix: y}}}}",
             &["E013 3:34 `env` is missing"],

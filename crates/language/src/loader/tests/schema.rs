@@ -135,7 +135,7 @@ fn bases() -> Vec<Base> {
         base("tool", json!({"ensemble": "inner"}), tool),
         base("tool", json!({}), tool),
         base("mcp", json!({"command": ["sh"]}), mcp),
-        base("mcp", json!({"url": "http://x"}), mcp),
+        base("mcp", json!({"url": "https://x"}), mcp),
         base("mcp", json!({}), mcp),
         base("setting", json!({"env": "X"}), |it| {
             mcp(json!({"command": ["sh"], "env": {"A": it}}))

@@ -139,7 +139,7 @@ fn the_whole_language_is_read() {
     assert_eq!(it.limits.max_total_tokens, Some(100_000));
 
     let collector = &it.agents[0];
-    assert!(matches!(&collector.kind, AgentKind::Script { script } if script == "collect.py"));
+    assert!(matches!(&collector.kind, AgentKind::Script { script, .. } if script == "collect.py"));
     let config = json!({"deep": {"list": [1, 2.5, null, true, "on", "on"]}});
     assert_eq!(serde_json::Value::Object(collector.config.clone()), config);
     assert_eq!(collector.timeout, Some(Duration::from_millis(1500)));

@@ -27,6 +27,7 @@ use super::result::{Ended, timeout_message};
 use crate::agent::Execution;
 use crate::agent::process::Watchdog;
 use crate::agent::script::Places;
+use ensemble_core::secrets::Secrets;
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::CommandLine;
@@ -61,6 +62,7 @@ pub enum Address {
 #[derive(Default)]
 pub struct Servers {
     watchdog: Option<Arc<Watchdog>>,
+    secrets: Secrets,
     known: Mutex<HashMap<Address, Arc<Server>>>,
 }
 
@@ -68,6 +70,7 @@ pub struct Servers {
 pub struct Server {
     address: Address,
     watchdog: Option<Arc<Watchdog>>,
+    secrets: Secrets,
     state: tokio::sync::Mutex<State>,
 }
 
@@ -95,9 +98,11 @@ pub(super) struct ServerTool {
 
 impl Servers {
     /// No servers. The watchdog kills servers that are child processes if this process is killed.
-    pub fn new(watchdog: Option<Arc<Watchdog>>) -> Self {
+    /// Nothing that a server says tells the secrets.
+    pub fn new(watchdog: Option<Arc<Watchdog>>, secrets: Secrets) -> Self {
         Self {
             watchdog,
+            secrets,
             known: Mutex::default(),
         }
     }
@@ -108,6 +113,7 @@ impl Servers {
         let new = || Server {
             address: address.clone(),
             watchdog: self.watchdog.clone(),
+            secrets: self.secrets.clone(),
             state: tokio::sync::Mutex::default(),
         };
         Arc::clone(known.entry(address.clone()).or_insert_with(|| Arc::new(new())))
@@ -128,10 +134,11 @@ impl Server {
     /// The current tool list of the server. The server is started if it is not running.
     pub(super) async fn tools(&self, limit: Duration, execution: &Execution) -> Result<Arc<[Arc<ServerTool>]>, String> {
         let deadline = Instant::now() + limit;
-        let connection = self.connection(deadline, execution).await?;
+        let struck = |error: String| self.secrets.strike(error).into_owned();
+        let connection = self.connection(deadline, execution).await.map_err(struck)?;
         let listed = connection.tools(deadline).await;
         connection.pass_on(&execution.notes);
-        listed
+        listed.map_err(struck)
     }
 
     /// Calls a tool of the server, which may ask questions. Dropping the future sends a cancellation to the server.
@@ -146,12 +153,23 @@ impl Server {
         let stopwatch = execution.stopwatch.inside();
         let connection = match self.connection(Instant::now() + limit, execution).await {
             Ok(connection) => connection,
-            Err(error) => return ToolEnd::Error(error).into(),
+            Err(error) => return self.struck(ToolEnd::Error(error).into()),
         };
         let call = connection.call(tool, arguments, &stopwatch, asking);
         let end = stopwatch.timeout(Some(limit), call).await;
         connection.pass_on(&execution.notes);
-        end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)).into())
+        self.struck(end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)).into()))
+    }
+
+    fn struck(&self, ended: Ended) -> Ended {
+        let end = match ended.end {
+            ToolEnd::Result(mut value) => {
+                self.secrets.strike_value(&mut value);
+                ToolEnd::Result(value)
+            }
+            ToolEnd::Error(error) => ToolEnd::Error(self.secrets.strike(error).into_owned()),
+        };
+        Ended { end, ..ended }
     }
 
     /// The connection. It is opened now if there is none or if it was lost.

@@ -12,9 +12,10 @@ use tokio::process::{ChildStdin, ChildStdout};
 
 use super::Address;
 use crate::agent::Execution;
-use crate::agent::process::Watchdog;
 use crate::agent::process::service::{self, Service, ServiceSettings};
+use crate::agent::process::{Environment, Watchdog};
 use crate::agent::script::{Resolved, resolve, resolve_words};
+use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::CommandLine;
 
 /// The maximum size of a message of a server, in bytes: 16 MiB.
@@ -46,9 +47,10 @@ pub(super) async fn start(
         Resolved::Process(invocation) => invocation,
         Resolved::Rhai(_) => return Err("a Rhai script cannot be a server".to_owned()),
     };
+    let environment = Environment::small(Secrets::default()).with(env.iter().cloned());
     let setting = ServiceSettings {
         folder,
-        env,
+        environment: &environment,
         run_id: &execution.run_id,
         watchdog,
         notes: &execution.notes,

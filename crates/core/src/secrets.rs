@@ -1,0 +1,251 @@
+//! Values that nobody may see: keys, and other values of the environment that a run sends somewhere.
+//!
+//! A run has one set. What performs an execution strikes them out of what it says, and the executor strikes them out of
+//! every event once more before the event is appended.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use serde_json::{Map, Value};
+
+use crate::conversation::Event;
+
+/// Shorter values (`none`, `ollama`) are no secrets, and to replace them would damage texts.
+pub const SHORTEST: usize = 8;
+
+/// The replacement of a secret.
+pub const STRUCK_OUT: &str = "[secret]";
+
+/// The keys of an event whose values are texts and data of agents, models, tools and people. The others are names and
+/// numbers by which events belong together.
+const FREE: [&str; 20] = [
+    "input",
+    "context",
+    "inputs",
+    "text",
+    "set",
+    "output",
+    "stderr",
+    "warnings",
+    "detail",
+    "prompt",
+    "choices",
+    "result",
+    "error",
+    "content",
+    "arguments",
+    "reasoning",
+    "metadata",
+    "message",
+    "values",
+    "description",
+];
+
+/// The secrets of a run, and the variables of the environment that child processes do not inherit. Clones share both.
+#[derive(Clone, Default)]
+pub struct Secrets(Arc<RwLock<Known>>);
+
+#[derive(Default)]
+struct Known {
+    variables: BTreeSet<String>,
+    /// The longest first: one may contain another.
+    values: Vec<String>,
+}
+
+impl Secrets {
+    /// Withholds the variable from child processes that do not list it.
+    pub fn withhold(&self, variable: &str) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.variables.insert(variable.to_owned());
+    }
+
+    /// Strikes out the value from now on, unless it is short. Of a value such as `Bearer …`, also the words after the first.
+    pub fn learn(&self, value: &str) {
+        let value = value.trim();
+        let after = value.split_once(' ').map(|(_, rest)| rest.trim());
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        for text in std::iter::once(value).chain(after) {
+            if text.len() >= SHORTEST && known.values.iter().all(|old| old != text) {
+                known.values.push(text.to_owned());
+            }
+        }
+        known.values.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    }
+
+    /// The variables that are withheld.
+    pub fn variables(&self) -> BTreeSet<String> {
+        self.known().variables.clone()
+    }
+
+    /// The secrets, the longest first.
+    pub fn values(&self) -> Vec<String> {
+        self.known().values.clone()
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The text without secrets.
+    pub fn strike<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
+        self.known().strike(text.into())
+    }
+
+    /// Strikes the secrets out of all texts and keys of the value.
+    pub fn strike_value(&self, value: &mut Value) {
+        self.known().strike_value(value);
+    }
+
+    /// Strikes the secrets out of all texts and keys of the map.
+    pub fn strike_map(&self, map: &mut Map<String, Value>) {
+        self.known().strike_map(map);
+    }
+
+    /// The event without secrets in what agents, models, tools and people have said.
+    pub fn strike_event(&self, event: Event) -> Event {
+        let known = self.known();
+        if known.values.is_empty() {
+            return event;
+        }
+        let Ok(text) = serde_json::to_string(&event) else {
+            return event;
+        };
+        if !known.occur_in_json(&text) {
+            return event;
+        }
+        let mut document: Value = serde_json::from_str(&text).unwrap_or_default();
+        match document.get_mut("data") {
+            Some(data) if matches!(event, Event::ContextSet(_)) => known.strike_value(data),
+            Some(data) => known.strike_free(data),
+            None => {}
+        }
+        serde_json::from_value(document).unwrap_or(event)
+    }
+}
+
+impl Known {
+    fn strike<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
+        self.values
+            .iter()
+            .fold(text, |text, secret| match text.contains(secret.as_str()) {
+                true => Cow::Owned(text.replace(secret.as_str(), STRUCK_OUT)),
+                false => text,
+            })
+    }
+
+    /// Does the text, which is JSON, contain a secret, as it is or as JSON writes it?
+    fn occur_in_json(&self, text: &str) -> bool {
+        self.values.iter().any(|secret| {
+            let quoted = Value::from(secret.as_str()).to_string();
+            text.contains(&quoted[1..quoted.len() - 1])
+        })
+    }
+
+    fn strike_value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(struck) = self.strike(Cow::Borrowed(text)) {
+                    *text = struck;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.strike_value(item)),
+            Value::Object(map) => self.strike_map(map),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn strike_map(&self, map: &mut Map<String, Value>) {
+        if map
+            .keys()
+            .any(|key| self.values.iter().any(|secret| key.contains(secret.as_str())))
+        {
+            let entries = std::mem::take(map).into_iter();
+            *map = entries
+                .map(|(key, value)| (self.strike(Cow::Owned(key)).into_owned(), value))
+                .collect();
+        }
+        map.values_mut().for_each(|value| self.strike_value(value));
+    }
+
+    /// Strikes the secrets out of the values that are free.
+    fn strike_free(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => map
+                .iter_mut()
+                .for_each(|(key, value)| match FREE.contains(&key.as_str()) {
+                    true => self.strike_value(value),
+                    false => self.strike_free(value),
+                }),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.strike_free(item)),
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+/// Does not show the secrets.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secrets")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn secrets() -> Secrets {
+        let secrets = Secrets::default();
+        for value in [
+            "none",
+            " sk-0123456789\n",
+            "Bearer other-9876543210",
+            "quo\"ted\\secret",
+            "sk-0123456789-longer",
+        ] {
+            secrets.learn(value);
+        }
+        secrets
+    }
+
+    #[test]
+    fn secrets_are_struck_out_of_texts_and_keys() {
+        let rows = [
+            ("none", "none"),
+            ("a sk-0123456789, sk-0123456789-longer.", "a [secret], [secret]."),
+            ("Bearer other-9876543210 other-9876543210", "[secret] [secret]"),
+            ("quo\"ted\\secret", "[secret]"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(secrets().strike(text), expected);
+        }
+        let mut value = json!({"sk-0123456789": ["x", {"y": "a sk-0123456789"}], "n": 1});
+        secrets().strike_value(&mut value);
+        assert_eq!(value, json!({"[secret]": ["x", {"y": "a [secret]"}], "n": 1}));
+        assert_eq!(format!("{:?}", secrets()), "Secrets");
+    }
+
+    #[test]
+    fn an_event_keeps_the_names_by_which_it_belongs_to_others() {
+        let event = |agent: &str, said: &str| -> Event {
+            let event = json!({"event": "execution_finished", "data": {
+                "turn": 1, "agent": agent, "execution": 1, "attempt": 1, "execution_time": 0.5, "stderr": said, "warnings": [said],
+                "output": {"name": said, said: [said]},
+                "exchange": [{"number": 1, "messages": [{"role": "user", "content": said}],
+                    "tool_calls": [{"id": "c", "name": "t", "arguments": {"a": said}, "result": said, "duration": 0.0}]}],
+            }});
+            serde_json::from_value(event).expect("an event")
+        };
+        for secret in ["sk-0123456789", "quo\"ted\\secret"] {
+            let struck = secrets().strike_event(event("sk-0123456789", secret));
+            assert_eq!(struck, event("sk-0123456789", "[secret]"));
+        }
+        let plain = event("a", "nothing to see");
+        assert_eq!(secrets().strike_event(plain.clone()), plain);
+        let set = |text: &str| Event::ContextSet([(text.into(), Arc::new(json!(text)))].into_iter().collect());
+        assert_eq!(secrets().strike_event(set("sk-0123456789")), set("[secret]"));
+    }
+}

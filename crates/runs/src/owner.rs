@@ -1,0 +1,115 @@
+//! Whose files are used: those of the user and of the system, and none of anybody else.
+
+#![expect(clippy::disallowed_methods, reason = "owners of files are looked up here")]
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The owner of a file who is neither the user nor the system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stranger {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// The owner, as a name where the system has one, with the number.
+    pub owner: String,
+}
+
+/// The user of this process.
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Whether the user or the system owns it.
+fn is_own(metadata: &Metadata) -> bool {
+    metadata.uid() == user() || metadata.uid() == 0
+}
+
+/// The owner of the file or folder, if it is there and belongs to somebody else.
+pub(crate) fn stranger(path: &Path) -> Option<Stranger> {
+    let metadata = std::fs::metadata(path).ok().filter(|metadata| !is_own(metadata))?;
+    Some(Stranger {
+        path: path.to_owned(),
+        owner: name_of(metadata.uid()),
+    })
+}
+
+/// Does the file belong to the user or the system, in a folder that does too, and can nobody else write to them?
+pub(crate) fn is_private(path: &Path) -> bool {
+    let is_private =
+        |path: &Path| std::fs::metadata(path).is_ok_and(|metadata| is_own(&metadata) && metadata.mode() & 0o002 == 0);
+    is_private(path) && path.parent().is_none_or(is_private)
+}
+
+/// The folder and those above it in which a search may look: up to the root of the repository, to `home`, to the border
+/// of the file system, or to a folder of somebody else.
+pub(crate) fn upward(folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    let mut folders = vec![folder.to_owned()];
+    let mut here = folder;
+    while let Some(parent) = here.parent() {
+        if here.join(".git").symlink_metadata().is_ok() || Some(here) == home {
+            break;
+        }
+        let (Ok(below), Ok(above)) = (std::fs::metadata(here), std::fs::metadata(parent)) else {
+            break;
+        };
+        if below.dev() != above.dev() || !is_own(&above) {
+            break;
+        }
+        folders.push(parent.to_owned());
+        here = parent;
+    }
+    folders
+}
+
+fn name_of(uid: u32) -> String {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number == uid.to_string()).then(|| name.to_owned())
+    });
+    match name {
+        Some(name) => format!("the user {name} ({uid})"),
+        None => format!("the user {uid}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_search_ends_at_the_repository_and_at_home() {
+        let root = tempfile::tempdir().expect("a folder");
+        let root = root.path().canonicalize().expect("it is there");
+        let inner = root.join("home/repository/part/deep");
+        std::fs::create_dir_all(&inner).expect("folders can be made");
+        let home = root.join("home");
+        let last = |home: Option<&Path>| upward(&inner, home).pop().expect("the folder itself");
+        assert_eq!(last(Some(&home)), home);
+        assert_ne!(last(None), home);
+        std::fs::create_dir(root.join("home/repository/.git")).expect("a folder");
+        assert_eq!(last(Some(&home)), root.join("home/repository"));
+        // A worktree and a submodule have a file in its place.
+        std::fs::write(root.join("home/repository/part/.git"), "gitdir: x").expect("a file");
+        assert_eq!(last(Some(&home)), root.join("home/repository/part"));
+        assert_eq!(upward(&inner, None)[0], inner);
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_is_not_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().expect("a folder");
+        let file = root.path().join("config.yaml");
+        std::fs::write(&file, "").expect("a file");
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("modes can be set");
+        };
+        for (of_folder, of_file, expected) in [(0o755, 0o644, true), (0o755, 0o646, false), (0o777, 0o644, false)] {
+            mode(root.path(), of_folder);
+            mode(&file, of_file);
+            assert_eq!(is_private(&file), expected, "{of_folder:o} {of_file:o}");
+        }
+    }
+}
