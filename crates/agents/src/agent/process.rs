@@ -15,6 +15,7 @@ mod fault;
 mod grace;
 mod group;
 mod leftovers;
+mod members;
 mod payload;
 mod pipe;
 pub mod sandbox;

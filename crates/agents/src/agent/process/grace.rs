@@ -8,10 +8,10 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Signal, kill_process_group};
 use tokio::process::Child;
 
-use super::group::GroupMembers;
+use super::members::{GroupMembers, has_ended};
 
 /// The time between the two signals.
 const GRACE: Duration = Duration::from_millis(500);
@@ -46,12 +46,6 @@ static ADDED: Condvar = Condvar::new();
 
 fn queue() -> MutexGuard<'static, Queue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Has the leader ended, whether or not it was waited for?
-pub(super) fn has_ended(leader: Pid) -> bool {
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    !matches!(waitid(WaitId::Pid(leader), look), Ok(None))
 }
 
 /// Tells the group to end, and kills it after a moment. Without a thread that waits it is killed at once.

@@ -11,14 +11,15 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use tokio::process::{Child, Command};
 
+use super::fault;
 use super::grace::{self, Ending};
+use super::members::{GroupMembers, has_ended};
 use super::sandbox::TemporaryFolder;
 use super::strays::{self, Mark};
 use super::watchdog::Watchdog;
-use super::{fault, tree};
 use crate::agent::Notes;
 use crate::room;
 
@@ -81,14 +82,6 @@ pub(super) struct Group {
     agent: String,
     /// What must be there until the group has ended.
     held: Vec<Box<dyn Any + Send + Sync>>,
-}
-
-/// The process group, until it is killed.
-#[derive(Default)]
-pub(super) struct GroupMembers {
-    leader: Option<Pid>,
-    watchdog: Option<Arc<Watchdog>>,
-    mark: Option<Mark>,
 }
 
 impl Group {
@@ -170,54 +163,10 @@ impl Group {
     }
 }
 
-impl GroupMembers {
-    /// Kills the group if its leader has ended but is not reaped yet, so that the number of the group is still valid.
-    ///
-    /// `Child::wait` reaps the child only after the reactor has reported its end. If the reactor runs on this thread,
-    /// the child has ended before this check, so the number cannot belong to another process. Otherwise the leader may
-    /// end between this check and the reaping. Then the number is free for a moment, which does no harm because the
-    /// kernel assigns numbers in sequence.
-    fn kill_if_leaderless(&mut self) {
-        if let Some(leader) = self.leader
-            && grace::has_ended(leader)
-        {
-            self.kill_without_leader();
-        }
-    }
-
-    /// The leader, until the group is killed.
-    pub(super) fn leader(&self) -> Option<Pid> {
-        self.leader
-    }
-
-    /// Kills the group of a leader that has ended: nothing is below it any more.
-    fn kill_without_leader(&mut self) {
-        if let Some(leader) = self.leader.take() {
-            let _nobody_left = kill_process_group(leader, Signal::KILL);
-            if let Some(watchdog) = self.watchdog.take() {
-                watchdog.forget(leader);
-            }
-        }
-    }
-
-    /// Kills the group, and everything below its leader.
-    pub(super) fn kill(&mut self) {
-        if let Some(leader) = self.leader.take() {
-            // First those that have left the group, while they can still be found below the leader.
-            tree::kill_descendants(leader.as_raw_pid());
-            // An error means that nobody is left.
-            let _nobody_left = kill_process_group(leader, Signal::KILL);
-            if let Some(watchdog) = self.watchdog.take() {
-                watchdog.forget(leader);
-            }
-        }
-    }
-}
-
 impl Drop for Group {
     fn drop(&mut self) {
         let is_watched = self.members.watchdog.is_some();
-        let is_alive = self.members.leader.is_some_and(|leader| !grace::has_ended(leader));
+        let is_alive = self.members.leader.is_some_and(|leader| !has_ended(leader));
         if is_watched
             && is_alive
             && let Some(child) = self.child.take()
@@ -231,11 +180,5 @@ impl Drop for Group {
         } else {
             self.members.kill();
         }
-    }
-}
-
-impl Drop for GroupMembers {
-    fn drop(&mut self) {
-        self.kill();
     }
 }

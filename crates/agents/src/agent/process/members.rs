@@ -1,0 +1,73 @@
+//! The members of a process group, until they are killed.
+
+use std::sync::Arc;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::strays::Mark;
+use super::tree;
+use super::watchdog::Watchdog;
+
+/// The process group, until it is killed.
+#[derive(Default)]
+pub(super) struct GroupMembers {
+    pub(super) leader: Option<Pid>,
+    pub(super) watchdog: Option<Arc<Watchdog>>,
+    pub(super) mark: Option<Mark>,
+}
+
+impl GroupMembers {
+    /// Kills the group if its leader has ended but is not reaped yet, so that the number of the group is still valid.
+    ///
+    /// `Child::wait` reaps the child only after the reactor has reported its end. If the reactor runs on this thread,
+    /// the child has ended before this check, so the number cannot belong to another process. Otherwise the leader may
+    /// end between this check and the reaping. Then the number is free for a moment, which does no harm because the
+    /// kernel assigns numbers in sequence.
+    pub(super) fn kill_if_leaderless(&mut self) {
+        if let Some(leader) = self.leader
+            && has_ended(leader)
+        {
+            self.kill_without_leader();
+        }
+    }
+
+    /// The leader, until the group is killed.
+    pub(super) fn leader(&self) -> Option<Pid> {
+        self.leader
+    }
+
+    /// Kills the group of a leader that has ended: nothing is below it any more.
+    fn kill_without_leader(&mut self) {
+        if let Some(leader) = self.leader.take() {
+            let _nobody_left = kill_process_group(leader, Signal::KILL);
+            if let Some(watchdog) = self.watchdog.take() {
+                watchdog.forget(leader);
+            }
+        }
+    }
+
+    /// Kills the group, and everything below its leader.
+    pub(super) fn kill(&mut self) {
+        if let Some(leader) = self.leader.take() {
+            // First those that have left the group, while they can still be found below the leader.
+            tree::kill_descendants(leader.as_raw_pid());
+            // An error means that nobody is left.
+            let _nobody_left = kill_process_group(leader, Signal::KILL);
+            if let Some(watchdog) = self.watchdog.take() {
+                watchdog.forget(leader);
+            }
+        }
+    }
+}
+
+/// Has the leader ended, whether or not it was waited for?
+pub(super) fn has_ended(leader: Pid) -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    !matches!(waitid(WaitId::Pid(leader), look), Ok(None))
+}
+
+impl Drop for GroupMembers {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
