@@ -31,6 +31,7 @@ fn bounds() -> Bounds {
         output_cap: DEFAULT_OUTPUT_CAP,
         watchdog: Some(Arc::new(watchdog)),
         environment: ensemble_agents::agent::process::Environment::default(),
+        sandbox: None,
     }
 }
 

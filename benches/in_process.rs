@@ -115,6 +115,7 @@ fn conversation(text: &str, script: &str) -> Ran {
                 output_cap: DEFAULT_OUTPUT_CAP,
                 watchdog: None,
                 environment: ensemble_agents::agent::process::Environment::default(),
+                sandbox: None,
             };
             runner(script, &places, bounds)
         }

@@ -109,6 +109,7 @@ fn perform(state: &mut ConversationState, commit: &mut impl FnMut(&mut Conversat
             warnings: Vec::new(),
             exchange: Vec::new(),
             reused: false,
+            sandboxes: Box::default(),
         };
         commit(state, Event::ExecutionFinished(finished));
     }

@@ -48,6 +48,7 @@ agents:
         output_cap: DEFAULT_OUTPUT_CAP,
         watchdog: Some(Arc::new(watchdog)),
         environment: ensemble_agents::agent::process::Environment::default(),
+        sandbox: None,
     };
     let agent = &plan.ensemble().agents[0];
     let (AgentKind::Script { script, .. }, Some(spec)) = (&agent.kind, &agent.for_each) else {

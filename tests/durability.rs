@@ -7,6 +7,10 @@ mod durability {
     mod crash;
     mod faults;
     mod interruptions;
+    mod links;
+    mod odd_machines;
+    mod power;
+    mod replaced;
     mod tool_loops;
     mod watchdog;
 }

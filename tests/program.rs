@@ -45,13 +45,16 @@ mod program {
     mod private_files;
     mod providers;
     mod runs;
+    mod sandbox;
     mod scripts;
     mod showing;
     mod shown_from_afar;
     mod shown_safely;
     mod side_by_side;
+    mod special_files;
     mod started_in;
     mod stories;
+    mod strays;
     mod sub_ensembles;
     mod tool_files;
     mod tools;

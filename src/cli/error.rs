@@ -181,7 +181,7 @@ fn help(error: &RunError) -> Option<String> {
         RunError::AgentIsGone { .. } => "fork at an earlier turn, or keep the agent".to_owned(),
         RunError::NoEnsemble => "name it with --ensemble FILE".to_owned(),
         RunError::Commit(CommitError::Write { .. }) => {
-            "the run has stopped; its records are kept, and `ensemble resume` continues it once the folder can be written"
+            "the run has stopped; `ensemble resume` continues it from its records once they are in place and the folder can be written"
                 .to_owned()
         }
         RunError::Store(error) => return help_of_store(error),

@@ -14,6 +14,7 @@ mod error;
 mod estimate;
 mod exit;
 mod explain;
+#[cfg(debug_assertions)]
 mod fault;
 mod fork;
 mod given;
@@ -35,6 +36,7 @@ mod resume;
 mod run;
 mod runs;
 mod runtime;
+mod sandbox;
 mod short;
 mod shown;
 mod signals;
@@ -63,6 +65,11 @@ pub(crate) fn main() -> ExitCode {
         watchdog::watch();
         return exit::code(exit::SUCCESS);
     }
+    if let Some(code) = sandbox::helped() {
+        return exit::code(code);
+    }
+    #[cfg(unix)]
+    signals::fail_at_the_largest_file();
     match completing::answer(Cli::command) {
         Ok(false) => {}
         Ok(true) if unwritten::first_error().is_some() => return exit::code(exit::FAILURE),
@@ -76,10 +83,9 @@ pub(crate) fn main() -> ExitCode {
     };
     let moved = cli.folder.as_deref().map_or(Ok(()), surroundings::enter);
     let surroundings = Surroundings::capture(cli.color, cli.trust);
-    let code = match moved
-        .and_then(|()| fault::arm())
-        .and_then(|()| dispatch(cli.command, &surroundings))
-    {
+    #[cfg(debug_assertions)]
+    let moved = moved.and_then(|()| fault::arm());
+    let code = match moved.and_then(|()| dispatch(cli.command, &surroundings)) {
         Ok(code) => code,
         Err(error) => {
             surroundings.print_err(&error.render(surroundings.colors_on_stderr()));

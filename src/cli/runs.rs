@@ -6,6 +6,7 @@ mod messages;
 mod prune;
 mod show;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::{DateTime, Local, Utc};
@@ -237,7 +238,20 @@ async fn remove(
     if last {
         found.push(store.latest().await?);
     }
+    let project = &surroundings.project;
+    let files = FileStore::of(&project.project_root(&project.folder));
     for run in runs {
+        // A slash at its end would follow the link.
+        let given: PathBuf = Path::new(run).components().collect();
+        let given = match given.components().count() {
+            1 if project.folder.join(&given).is_symlink() => project.folder.join(given),
+            1 => given,
+            _ => project.folder.join(given),
+        };
+        if files.remove_link(&given)? {
+            surroundings.print_err(&format!("deleted {run}, which was a symbolic link\n"));
+            continue;
+        }
         found.push(store.find(run).await?);
     }
     for run in found {

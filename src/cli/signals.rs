@@ -64,7 +64,6 @@ pub(super) fn listen() -> Signals {
     else {
         return signals;
     };
-    fail_instead_of_dying();
     tokio::spawn(async move {
         loop {
             let by = tokio::select! {
@@ -86,6 +85,20 @@ fn fail_instead_of_dying() {
     use tokio::signal::unix::{SignalKind, signal};
     // It is enough that a handler was installed once.
     let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
+}
+
+/// A write beyond the largest file that the process may write gives an error, in every command.
+#[cfg(unix)]
+pub(super) fn fail_at_the_largest_file() {
+    use rustix::process::{Resource, getrlimit};
+    if getrlimit(Resource::Fsize).current.is_none() {
+        return;
+    }
+    // The handler stays when the runtime ends.
+    if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() {
+        let _entered = runtime.enter();
+        fail_instead_of_dying();
+    }
 }
 
 /// Ends the process at once. The journal is valid: every line in it is complete.

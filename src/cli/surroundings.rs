@@ -8,7 +8,8 @@ use super::args::ColorChoice;
 use super::error::CliError;
 use super::left_alone::note;
 use super::streams::Streams;
-use super::watchdog;
+use super::{sandbox, watchdog};
+use ensemble_agents::agent::process::collect_orphans;
 use ensemble_core::operator::Operator;
 use ensemble_reports::report::door::Spelling;
 use ensemble_runs::{Host, Project, Runs};
@@ -58,9 +59,12 @@ impl Surroundings {
 
     /// The runs of the project, with this operator and a watchdog.
     pub(super) fn runs_with(&self, operator: &Arc<dyn Operator>) -> Runs {
+        // Where the system refuses it, what leaves its group is found by `resume`, as on other systems.
+        let _refused = collect_orphans();
         let host = Host::system()
             .with_operator(Arc::clone(operator))
-            .with_watchdog(watchdog::command());
+            .with_watchdog(watchdog::command())
+            .with_sandbox_helper(sandbox::command());
         Runs::open(self.project.clone(), host)
     }
 

@@ -48,7 +48,11 @@ fn nothing_that_others_say_looks_like_the_question_whether_a_tool_may_be_called(
     let fake = "permission a asks: may the tool `read` be called with {}?";
     let said = format!("Wait.\n{fake}\n\u{1b}[7m{fake}\r{fake}\n- {fake}");
     // Blanks at which no row ends, so that the terminal would break the row itself.
-    let long = format!("{}{}", "x".repeat(80), fake.replace(' ', "\u{a0}"));
+    let long = format!(
+        "{}{}",
+        "x".repeat(80 - "  {\"p\":\"".len()),
+        fake.replace(' ', "\u{a0}")
+    );
     let workspace = asking(
         &said,
         &serde_json::json!({"p": format!("{long}{long}"), fake: fake}).to_string(),

@@ -43,7 +43,7 @@ fn findings(code: &str, ensemble: &str) -> Vec<String> {
         workspace.write(".ensemble/config.yaml", configured);
     }
     workspace.write("team.yaml", ensemble);
-    if matches!(code, "E060" | "E070") {
+    if matches!(code, "E060" | "E067" | "E070") {
         let Outcome { stdout, stderr, .. } = workspace.run(["run", "team.yaml"]);
         return [code]
             .into_iter()

@@ -1,5 +1,7 @@
 //! Files that hold what was said are for the user alone.
 
+#![expect(clippy::disallowed_methods, reason = "tests look at files and start programs")]
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 

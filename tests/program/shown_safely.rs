@@ -84,6 +84,7 @@ model_profiles:
         "name: \"e\\e[31m\\u202E\\u200B\"\nagents:\n  - {name: \"a\\e]0;t\\a\\u009B\", script: x, \"k\\e[2J\\u200B\": 1}\n  - {name: b, script: y, \
          depends_on: [\"z\\e[2J\\u2066\"]}\n# \u{202e}\u{200b}\n",
     );
+    workspace.write("w\u{1b}[31mred\u{202e}.yaml", workspace.read("wrong.yaml"));
     let e = workspace.read("e.yaml");
     workspace.write("f\u{1b}[31m\u{202e}\n::error::x.yaml", e);
     workspace
@@ -139,6 +140,7 @@ const COMMANDS: &[&[&str]] = &[
     &["rerun", "RUN", "--from", "x\u{1b}[2J\u{202e}"],
     &["fork", "no\u{1b}[2J", "--at-turn", "1"],
     &["validate", "e.yaml", "wrong.yaml"],
+    &["validate", "w\u{1b}[31mred\u{202e}.yaml"],
     &["validate", "wrong.yaml", "--output", "json"],
     &["validate", "wrong.yaml", "--output", "github"],
     &["validate", "wrong.yaml", "--output", "sarif"],
@@ -287,9 +289,15 @@ fn a_result_alone_is_exact_for_a_program_and_spelt_out_at_a_terminal() {
     let quiet = ["run", "e.yaml", "-q"];
     assert_eq!(workspace.run(quiet).expect_code(0).stdout, format!("{result}\n"));
     // The log of a CI is read by the CI.
-    let mut command = workspace.command(quiet);
-    let outcome = finished(command.env("GITHUB_ACTIONS", "true"));
-    assert!(outcome.stdout.contains("##\\[y]"), "{:?}", outcome.stdout);
+    for (ci, value) in [
+        ("GITHUB_ACTIONS", "true"),
+        ("TF_BUILD", "True"),
+        ("TEAMCITY_VERSION", "2025.1"),
+    ] {
+        let mut command = workspace.command(quiet);
+        let outcome = finished(command.env(ci, value));
+        assert!(outcome.stdout.contains("##\\[y]"), "{ci}: {:?}", outcome.stdout);
+    }
     // A file is not.
     let file = std::fs::File::create(workspace.path().join("result.txt")).expect("a file");
     let mut command = workspace.command(quiet);
@@ -354,6 +362,7 @@ fn at_a_terminal_no_error_about_the_command_line_or_a_file_steers_it() {
         &["\u{1b}[31mred\u{9b}2J\n::error::x"],
         &["run", "no\u{1b}[31mred\u{202e}"],
         &["validate", "wrong.yaml"],
+        &["validate", "w\u{1b}[31mred\u{202e}.yaml"],
         &["validate", "f\u{1b}[31m\u{202e}\n::error::x.yaml", "-C", "."],
         &["runs", "show", "\u{1b}[31mred"],
     ] {
@@ -362,7 +371,7 @@ fn at_a_terminal_no_error_about_the_command_line_or_a_file_steers_it() {
             assert!(!text.contains(theirs), "{arguments:?}: {theirs:?} in {text:?}");
         }
         assert!(
-            text.contains("\u{1b}[1m") || arguments[0] != "validate",
+            text.contains("\u{1b}[1m") || !arguments.contains(&"wrong.yaml"),
             "colours of our own: {text:?}"
         );
     }

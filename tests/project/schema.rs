@@ -99,7 +99,7 @@ const BEYOND: &[(&str, &str)] = &[
     ("E061", "two keys together make an address unfit"),
     ("E057", "an attachment is a file of its own"),
     ("E049", "a name is compared with the names of variables and agents"),
-    ("E060 E070", "it is known when the ensemble runs"),
+    ("E060 E067 E070", "it is known when the ensemble runs"),
     ("W H", "what is warned of is not wrong"),
 ];
 

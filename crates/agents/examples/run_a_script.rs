@@ -17,6 +17,7 @@ fn main() {
         output_cap: 1 << 20,
         watchdog: None,
         environment: Environment::default(),
+        sandbox: None,
     };
     let greeter = runner("greet.rhai", &places, bounds);
     let execution = Execution {

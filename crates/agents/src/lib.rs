@@ -4,6 +4,7 @@
 //!   [`agent::script`], [`agent::llm`], [`agent::input`] and [`agent::sub_ensemble`].
 //! - [`agent::dialogue`] is the loop of requests and tool calls of one model; it needs no ensemble.
 //! - [`model::Model`] is a model with its retries and fallbacks; [`model::Provider`] is the trait of a provider.
+//! - [`regular`] reads the files that a text names.
 //! - [`sandbox::Script`] is a compiled Rhai script.
 //!
 //! The feature `mcp` adds the tools of MCP servers; the feature `tokenizers` adds exact token counts for models of OpenAI.
@@ -16,4 +17,5 @@
 
 pub mod agent;
 pub mod model;
+pub mod regular;
 pub mod sandbox;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use crate::conversation::{Interruption, PartEnded};
+use crate::conversation::{EnforcedSandbox, Interruption, PartEnded};
 use crate::stopwatch::Stopwatch;
 use crate::thread::{Iteration, Thread};
 use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Question, Remaining, Request, Usage};
@@ -154,6 +154,8 @@ pub struct Left {
     pub stderr: String,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+    /// What was enforced for processes with a sandbox, each sandbox once.
+    pub sandboxes: Vec<EnforcedSandbox>,
     /// LLM: the request under way when the runner was stopped: the messages that were new to the model, and what was used
     /// since the last record.
     pub stopped: Option<(Iteration, Usage)>,
@@ -184,6 +186,14 @@ impl Notes {
     /// Adds a warning for the user.
     pub fn warn(&self, warning: impl Into<String>) {
         self.lock().warnings.push(warning.into());
+    }
+
+    /// Keeps what was enforced for a process.
+    pub fn enforced(&self, sandbox: EnforcedSandbox) {
+        let known = &mut self.lock().sandboxes;
+        if !known.contains(&sandbox) {
+            known.push(sandbox);
+        }
     }
 
     /// Adds usage.

@@ -134,6 +134,8 @@ pub enum FailureKind {
     Schema,
     /// The program could not be started.
     Unavailable,
+    /// The sandbox of the process refused something, ended it at a limit, or could not be set up.
+    Sandbox,
 }
 
 impl FailureKind {

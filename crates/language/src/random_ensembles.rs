@@ -71,6 +71,7 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
             config: serde_json::Map::new(),
             dependencies,
             for_each: None,
+            sandbox: None,
             conversation: Conversation {
                 max_turns: NonZeroU32::new(max_turns).expect("at least 1"),
                 state_key: None,

@@ -68,7 +68,7 @@ pub(crate) async fn front_end() -> Result<Vec<String>, RunError> {
     let said = state
         .history()
         .last()
-        .map(|entry| entry.output_data["response"].to_string());
+        .map(|entry| entry.output_data()["response"].to_string());
     shown.push(format!("resumed, the editor said {}", said.unwrap_or_default()));
     Ok(shown)
 }

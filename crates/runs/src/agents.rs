@@ -23,6 +23,7 @@ use crate::error::RunError;
 use crate::parts::{OpenInner, Parts, Shared, Unready};
 use crate::prepare::{Prepared, profiles};
 use crate::review::check_trust;
+use crate::sandboxes::sandbox;
 use crate::secrets::learn;
 use crate::tools::toolset_of;
 
@@ -112,7 +113,10 @@ impl Maker<'_> {
     fn runner(&self, agent: &Agent) -> Result<Made, Unready> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
-            AgentKind::Script { script, env } => (script::runner(script, &parts.places, parts.bounds(env)?), false),
+            AgentKind::Script { script, env } => {
+                let bounds = parts.bounds(env, sandbox(agent.sandbox.as_deref(), parts)?)?;
+                (script::runner(script, &parts.places, bounds), false)
+            }
             AgentKind::Llm(llm) => {
                 let model = parts.connect(&llm.model)?;
                 let window = parts.window(llm, &model)?;

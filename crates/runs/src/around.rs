@@ -3,13 +3,9 @@
 //! A folder is looked at once for all of its files. What is remembered of single scripts is bounded, so that memory
 //! does not grow with the number of files.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this room looks at the files beside an ensemble"
-)]
-
 mod broken;
 mod inner;
+mod paths;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -25,6 +21,7 @@ use crate::prepare::folder_of;
 use crate::project::Project;
 use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
+use ensemble_agents::regular;
 use ensemble_agents::sandbox::{self, ScriptError, WrittenOutput};
 use ensemble_language::check::{Around, OutputKeys, ScriptText};
 use ensemble_language::condition::Type;
@@ -244,6 +241,7 @@ impl Around for Folder<'_> {
         let agents = ensemble.agents.iter().enumerate().filter_map(of_agent);
         let named = agents.chain(ensemble.tools.iter().filter_map(of_tool));
         let named = named.chain(self.missing_attachments(ensemble));
+        let named = named.chain(paths::missing(ensemble, &self.places.ensemble_dir));
         named.chain(self.scripts_in_place_of_others(ensemble)).collect()
     }
 }
@@ -254,9 +252,7 @@ fn unavailable(unavailable: Unavailable, at: At) -> Option<Finding> {
 
 /// The text of a script that is not too large.
 fn text_of(path: &Path) -> Option<String> {
-    let data = std::fs::metadata(path).ok()?;
-    let is_small = data.len() <= LARGEST;
-    is_small.then(|| std::fs::read_to_string(path).ok()).flatten()
+    regular::read_text(path, LARGEST).ok()
 }
 
 fn given(file: &Path) -> PathBuf {
@@ -272,7 +268,7 @@ fn can_be_started(resolved: Resolved) -> Result<Resolved, Unavailable> {
         return Ok(resolved);
     }
     let mut start = [0; 256];
-    let read = std::fs::File::open(&invocation.program).and_then(|mut file| file.read(&mut start));
+    let read = regular::open(&invocation.program).and_then(|mut file| file.read(&mut start));
     let Ok(length) = read else {
         // It may be run and not read.
         return Ok(resolved);

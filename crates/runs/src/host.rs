@@ -23,6 +23,7 @@ pub struct Host {
     now: Arc<Now>,
     random: Arc<Random>,
     watchdog: Option<Invocation>,
+    sandbox_helper: Option<Invocation>,
     operator: Attendance,
 }
 
@@ -49,6 +50,7 @@ impl Host {
             now: Arc::new(|| SystemTime::now().into()),
             random: Arc::new(fastrand::f64),
             watchdog: None,
+            sandbox_helper: None,
             operator: Attendance::Handle,
         }
     }
@@ -90,6 +92,17 @@ impl Host {
         }
     }
 
+    /// Starts processes that have a `sandbox` through this command. It has to call
+    /// [`run_sandbox_helper`](ensemble_agents::agent::process::sandbox::run_sandbox_helper) with the arguments that follow
+    /// its own. Without it an ensemble with a `sandbox` does not run.
+    #[must_use]
+    pub fn with_sandbox_helper(self, command: Option<Invocation>) -> Self {
+        Self {
+            sandbox_helper: command,
+            ..self
+        }
+    }
+
     /// Asks this operator, and not the holder of a run's handle.
     #[must_use]
     pub fn with_operator(self, operator: Arc<dyn Operator>) -> Self {
@@ -125,6 +138,10 @@ impl Host {
 
     pub(crate) fn watchdog(&self) -> Option<&Invocation> {
         self.watchdog.as_ref()
+    }
+
+    pub(crate) fn sandbox_helper(&self) -> Option<&Invocation> {
+        self.sandbox_helper.as_ref()
     }
 
     /// The operator; `None`: whoever holds the run's handle.

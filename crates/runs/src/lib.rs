@@ -47,6 +47,7 @@ mod reused;
 pub mod review;
 mod run;
 mod runs;
+mod sandboxes;
 mod secrets;
 mod simple;
 mod tools;

@@ -1,12 +1,11 @@
 //! What the agents of one ensemble are made of: profiles, places of scripts, and what all agents of a run share.
 
-#![expect(clippy::disallowed_methods, reason = "scripts that an ensemble names are read here")]
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_agents::agent::build_error::BuildError;
 use ensemble_agents::agent::input::Answers;
+use ensemble_agents::agent::process::sandbox::Sandbox;
 use ensemble_agents::agent::process::{Bounds, Environment, Watchdog};
 use ensemble_agents::agent::script::Places;
 use ensemble_agents::agent::sub_ensemble::Conversations;
@@ -14,12 +13,14 @@ use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_agents::agent::window::{AgentWindow, WindowResources, of_model, room};
 use ensemble_agents::model::{Cache, Model, Network, Override, ProfileError, Profiles};
+use ensemble_agents::regular::{LARGEST_SCRIPT, read_text};
 use ensemble_core::operator::Operator;
 use ensemble_core::store::Durability;
 use ensemble_core::thread::LiveOutput;
+use ensemble_language::diagnostic::Code;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice, Setting};
-use ensemble_language::loader::codes::NOT_READY;
+use ensemble_language::loader::codes::{NO_SANDBOX, NOT_READY};
 use ensemble_language::source::Route;
 
 use crate::error::RunError;
@@ -105,16 +106,18 @@ pub(super) struct Unready {
     help: Option<String>,
     /// The key of the agent that is to blame; `None`: the one that says what it runs.
     key: Option<&'static str>,
+    code: Code,
 }
 
 impl Parts<'_> {
     /// What no child process may exceed, and the environment of one that is given these variables.
-    pub(crate) fn bounds(&self, env: &[(String, Setting)]) -> Result<Bounds, Unready> {
+    pub(crate) fn bounds(&self, env: &[(String, Setting)], sandbox: Option<Arc<Sandbox>>) -> Result<Bounds, Unready> {
         let secrets = self.shared.network.secrets().clone();
         Ok(Bounds {
             output_cap: OUTPUT_CAP,
             watchdog: self.shared.watchdog.clone(),
             environment: Environment::of_user(secrets).with(self.values(env)?),
+            sandbox,
         })
     }
 
@@ -186,7 +189,7 @@ impl Parts<'_> {
             ];
             let found = places.iter().find(|place| place.is_file());
             let path = found.ok_or_else(|| format!("there is no such file; looked for {}", listed(&places, &root)))?;
-            std::fs::read_to_string(path).map_err(|error| error.to_string())
+            read_text(path, LARGEST_SCRIPT).map_err(|error| error.to_string())
         }
     }
 }
@@ -205,6 +208,7 @@ impl Unready {
             message,
             help: None,
             key: None,
+            code: NOT_READY,
         }
     }
 
@@ -212,6 +216,15 @@ impl Unready {
     pub(crate) fn with_help(self, help: String) -> Self {
         Self {
             help: Some(help),
+            ..self
+        }
+    }
+
+    /// Because of its sandbox.
+    pub(crate) fn of_sandbox(self) -> Self {
+        Self {
+            key: Some("sandbox"),
+            code: NO_SANDBOX,
             ..self
         }
     }
@@ -236,7 +249,7 @@ impl Unready {
             AgentKind::Ensemble { .. } => "ensemble",
         };
         let mut finding = Finding::error(
-            NOT_READY,
+            self.code,
             route.key(self.key.unwrap_or(key)).value(),
             format!("{}: {}", agent.name, self.message),
         );

@@ -8,7 +8,7 @@ use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
 use ensemble_core::executor::Clock;
-use ensemble_core::log::FORMAT;
+use ensemble_core::log::{CommitError, FORMAT, RunLog};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::resolver::{Decision, decide};
@@ -254,13 +254,24 @@ impl Ready {
         let (stored, lease, log, state, first) = match self.opening {
             Opening::New { store, records, then } => {
                 let stored = created(&*store, &self.host, self.prepared.source.text()).await?;
-                let lease = stored.lease().await?;
-                let mut log = stored.log(LogEnd::NEW, self.durability).await?;
+                let records: Vec<Record> = (0..)
+                    .zip(records)
+                    .map(|(seq, record)| {
+                        let mut record = numbered(record, seq, stored.id());
+                        record.event = self.secrets.strike_event(record.event);
+                        record
+                    })
+                    .collect();
+                let (lease, log) = match recorded(&*stored, self.durability, &records).await {
+                    Ok(opened) => opened,
+                    Err(error) => {
+                        // A run that could not begin is none.
+                        let _ = stored.remove().await;
+                        return Err(error);
+                    }
+                };
                 let mut state = ConversationState::new(self.prepared.plan.clone());
                 for (seq, record) in (0..).zip(records) {
-                    let mut record = numbered(record, seq, stored.id());
-                    record.event = self.secrets.strike_event(record.event);
-                    log.append(&record).await?;
                     state.apply(&record);
                     if seq == 0 {
                         // The others were told when they happened.
@@ -303,6 +314,27 @@ impl Ready {
             host: self.host,
         }))
     }
+}
+
+/// The lease and the log of a new run, with its first records.
+async fn recorded(
+    stored: &dyn StoredRun,
+    durability: Durability,
+    records: &[Record],
+) -> Result<(Box<dyn Lease>, Box<dyn RunLog>), RunError> {
+    let lease = stored.lease().await?;
+    let mut log = stored.log(LogEnd::NEW, durability).await?;
+    for record in records {
+        log.append(record).await.map_err(|error| match error {
+            CommitError::Write { place, source } => RunError::Store(StoreError::Unavailable {
+                action: "write the journal",
+                place,
+                source,
+            }),
+            other => other.into(),
+        })?;
+    }
+    Ok((lease, log))
 }
 
 /// The record with its number and its run's id.

@@ -132,7 +132,10 @@ pub async fn recorded_ensemble(
     project: &Project,
 ) -> Result<Prepared, RunError> {
     let source = match run.folder() {
-        Some(folder) => project.read(&project.relative(&folder.join("ensemble.yaml")))?,
+        Some(folder) => {
+            let name = project.relative(&folder.join("ensemble.yaml")).display().to_string();
+            Source::new(name, run.ensemble().await?)
+        }
         None => Source::new(&*started.ensemble, run.ensemble().await?),
     };
     let file = Path::new(&started.ensemble_file);

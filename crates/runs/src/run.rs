@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ensemble_agents::agent::process::settle;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{Canceller, ConversationState, Event, Interruption, MessageAdded, Record, RunEnded};
 use ensemble_core::executor::Executor;
@@ -263,6 +264,7 @@ impl Driven {
             leg.send_replace(Leg::Failed(error.to_string()));
         }
         self.servers.close().await;
+        settle().await;
         drop(self.leases);
         self.hub.close();
         (self.state, result)

@@ -157,7 +157,7 @@ impl Outcome {
         entries
             .filter(|entry| entry.success())
             .last()
-            .map(|entry| entry.output_data.clone())
+            .map(|entry| entry.output_data())
     }
 
     /// The text of an agent's latest output: its `response`.
@@ -168,12 +168,9 @@ impl Outcome {
     /// What the last agent said: the text of its output, or the output as JSON.
     pub fn last_text(&self) -> Option<String> {
         let last = self.state.history().filter(|entry| entry.success()).last()?;
-        let text = last
-            .output_data
-            .get("response")
-            .and_then(Value::as_str)
-            .map(str::to_owned);
-        Some(text.unwrap_or_else(|| last.output_data.to_string()))
+        let output = last.output_data();
+        let text = output.get("response").and_then(Value::as_str).map(str::to_owned);
+        Some(text.unwrap_or_else(|| output.to_string()))
     }
 
     /// A value of the context with which the run ended.

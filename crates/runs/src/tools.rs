@@ -12,6 +12,7 @@ use serde_json::Value;
 use ensemble_language::ensemble::{Agent, AgentKind, Llm, McpServer, Permission, Tool, ToolKind};
 
 use crate::parts::{OpenInner, Parts, Unready};
+use crate::sandboxes::sandbox;
 
 /// What an agent's model may call, and whether a simulated model takes part in it unseen.
 pub(crate) struct AgentTools {
@@ -89,8 +90,14 @@ fn tool_runner(tool: &Tool, parts: &Parts<'_>, open: &OpenInner, made: &MakeAgen
         takes: None,
     };
     Ok(match &tool.kind {
-        ToolKind::Script { script, env, .. } => {
-            let runner = script::runner(script, &parts.places, parts.bounds(env)?);
+        ToolKind::Script {
+            script,
+            env,
+            sandbox: given,
+            ..
+        } => {
+            let bounds = parts.bounds(env, sandbox(given.as_deref(), parts)?)?;
+            let runner = script::runner(script, &parts.places, bounds);
             plain(ToolRunner::Script(runner))
         }
         ToolKind::Agent { agent, .. } => {
@@ -124,7 +131,13 @@ fn tool_runner(tool: &Tool, parts: &Parts<'_>, open: &OpenInner, made: &MakeAgen
 /// The server's address, with what the environment adds.
 fn address(server: &McpServer, parts: &Parts<'_>) -> Result<Address, Unready> {
     Ok(match server {
-        McpServer::Command { command, env, cwd } => Address::Child {
+        McpServer::Command {
+            command,
+            env,
+            cwd,
+            sandbox: given,
+        } => Address::Child {
+            sandbox: sandbox(given.as_deref(), parts)?,
             command: command.clone(),
             places: parts.places.clone(),
             folder: match cwd {

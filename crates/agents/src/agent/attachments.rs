@@ -1,8 +1,5 @@
 //! `attachments` of an LLM agent: files that are sent with its prompt.
 
-#![expect(clippy::disallowed_methods, reason = "files that an agent names are read here")]
-
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +10,7 @@ use sha2::Digest as _;
 
 use super::build_error::{BuildError, compile_template};
 use super::script::Places;
+use crate::regular;
 use ensemble_core::thread::Attachment;
 use ensemble_language::template::{Scope, Template};
 
@@ -152,12 +150,8 @@ pub(super) fn read(files: &[Located]) -> Result<Vec<Attachment>, String> {
 
 fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| error.to_string();
-    // A pipe would block when it is opened.
-    if !path.metadata().map_err(failed)?.is_file() {
-        return Err("it is not a regular file".to_owned());
-    }
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
+    let file = regular::open(path).map_err(failed)?;
     file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() as u64 > most {
         true => Err(format!(

@@ -12,14 +12,18 @@
 
 mod environment;
 mod fault;
+mod grace;
 mod group;
 mod leftovers;
 mod payload;
 mod pipe;
+pub mod sandbox;
 pub(in crate::agent) mod service;
+mod strays;
 mod tail;
 #[cfg(test)]
 pub(in crate::agent) mod tests;
+mod tree;
 mod watchdog;
 
 use std::convert::Infallible;
@@ -31,11 +35,13 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 pub use self::environment::{Environment, is_small};
-use self::group::Group;
+use self::group::{Group, Started};
 pub use self::leftovers::kill_leftovers;
+use self::sandbox::{Confined, Sandbox};
+pub use self::strays::collect_orphans;
 pub use self::tail::KEPT as STDERR_KEPT;
 use self::tail::Tail;
 pub use self::watchdog::{Watchdog, run_watchdog};
@@ -69,6 +75,8 @@ pub struct Bounds {
     pub watchdog: Option<Arc<Watchdog>>,
     /// The environment of the process.
     pub environment: Environment,
+    /// What the process may reach; `None`: all that the user may.
+    pub sandbox: Option<Arc<Sandbox>>,
 }
 
 /// Runs the program in `folder`, within the bounds, and reads its output.
@@ -92,15 +100,19 @@ async fn perform(
 ) -> Result<JsonMap, Failure> {
     let started = start(invocation, folder, bounds, execution).await;
     let running = started.map_err(|error| fault::not_started(invocation, folder, &error))?;
-    running.serve(execution, bounds.output_cap).await
+    let served = running.serve(execution, bounds.output_cap).await;
+    served.map_err(|unexplained| match &bounds.sandbox {
+        Some(sandbox) => sandbox.explained(unexplained.failure, &unexplained.stderr),
+        None => unexplained.failure,
+    })
 }
 
 /// A process with its pipes.
 struct Running {
     group: Group,
-    stdin: ChildStdin,
-    stdout: ChildStdout,
-    stderr: ChildStderr,
+    stdin: Option<ChildStdin>,
+    /// The output, until it has been read to its end.
+    output: Option<(ChildStdout, ChildStderr)>,
 }
 
 /// Why the output is no longer read.
@@ -111,12 +123,28 @@ enum End {
 }
 
 async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
-    let mut command = command(invocation, folder, &bounds.environment, execution);
-    if execution.part.is_some() {
-        return start_beside(command, bounds, execution).await;
+    // A process of an earlier attempt may still have its last moment.
+    grace::settled(Some(&agent_of(execution))).await;
+    let confined = match &bounds.sandbox {
+        Some(sandbox) => sandbox.with_env(bounds.environment.names()).confine(invocation)?,
+        None => Confined {
+            invocation: invocation.clone(),
+            temporary: None,
+        },
+    };
+    let mut command = command(&confined.invocation, folder, &bounds.environment, execution);
+    let mut running = match execution.part {
+        Some(_) => start_beside(command, bounds, execution).await?,
+        None => {
+            let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
+            Running::new(child, bounds, execution)?
+        }
+    };
+    if let Some(sandbox) = &bounds.sandbox {
+        execution.notes.enforced(sandbox::enforced(&sandbox.rules));
     }
-    let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
-    Running::new(child, bounds, execution)
+    running.group.keep(confined.temporary);
+    Ok(running)
 }
 
 /// Starts a part on another thread: many parts start at the same time, and the start of a process takes long.
@@ -126,15 +154,15 @@ async fn start_beside(mut command: Command, bounds: &Bounds, execution: &Executi
     }
     let starting = Starting::default();
     let (slot, of_thread) = (starting.0.clone(), bounds.clone());
-    let notes = execution.notes.clone();
+    let (notes, agent) = (execution.notes.clone(), agent_of(execution));
     let busy = tokio::task::spawn_blocking(move || {
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_dropped {
             return None;
         }
-        match command.spawn() {
+        match group::spawn_once(&mut command) {
             Err(error) if fault::is_busy(&error) => return Some(command),
-            spawned => slot.started = Some(spawned.and_then(|child| Running::of(child, &of_thread, &notes))),
+            spawned => slot.started = Some(spawned.and_then(|child| Running::of(child, &of_thread, &notes, agent))),
         }
         None
     });
@@ -191,41 +219,39 @@ fn command(invocation: &Invocation, folder: &Path, environment: &Environment, ex
 }
 
 impl Running {
-    fn new(child: Child, bounds: &Bounds, execution: &Execution) -> io::Result<Self> {
-        Self::of(child, bounds, &execution.notes)
+    fn new(started: Started, bounds: &Bounds, execution: &Execution) -> io::Result<Self> {
+        Self::of(started, bounds, &execution.notes, agent_of(execution))
     }
 
-    fn of(mut child: Child, bounds: &Bounds, notes: &Notes) -> io::Result<Self> {
+    fn of(mut started: Started, bounds: &Bounds, notes: &Notes, agent: String) -> io::Result<Self> {
+        let child = &mut started.child;
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self {
-                group: Group::of(child, bounds.watchdog.clone(), notes),
-                stdin,
-                stdout,
-                stderr,
+                group: Group::of(started, bounds.watchdog.clone(), notes, agent),
+                stdin: Some(stdin),
+                output: Some((stdout, stderr)),
             }),
             _ => Err(io::Error::other("it has no pipes")),
         }
     }
 
     /// Serves the pipes until the child ends.
-    async fn serve(self, execution: &Execution, output_cap: usize) -> Result<JsonMap, Failure> {
-        let Self {
-            mut group,
-            stdin,
-            mut stdout,
-            mut stderr,
-        } = self;
+    async fn serve(mut self, execution: &Execution, output_cap: usize) -> Result<JsonMap, Unexplained> {
+        let Self { group, stdin, output } = &mut self;
+        let (Some(stdin), Some((stdout, stderr))) = (stdin.take(), output) else {
+            return Err(Unexplained::from(fault::without_pipes()));
+        };
         let mut stdout_buffer = StdoutBuffer::new(output_cap);
         let mut stderr_tail = Tail::new(&execution.notes);
 
         let pipes = async {
-            tokio::join!(payload::write(stdin, execution), stderr_tail.follow(&mut stderr));
+            tokio::join!(payload::write(stdin, execution), stderr_tail.follow(stderr));
             pending::<Infallible>().await
         };
         let at_terminal = group.stopped_at_terminal();
         let end = tokio::select! {
             status = group.end() => End::Exited(status),
-            () = stdout_buffer.read_until_too_large(&mut stdout) => End::TooLarge,
+            () = stdout_buffer.read_until_too_large(stdout) => End::TooLarge,
             () = at_terminal => End::AtTerminal,
             never = pipes => match never {},
         };
@@ -234,16 +260,56 @@ impl Running {
             End::AtTerminal => {
                 group.kill();
                 let _killed = group.end().await;
-                return Err(fault::stopped_at_terminal());
+                return Err(Unexplained::from(fault::stopped_at_terminal()));
             }
             End::TooLarge => {
                 group.kill();
                 group.end().await
             }
         };
-        pipe::drain(&stdout, |bytes| stdout_buffer.extend(bytes));
-        pipe::drain(&stderr, |bytes| stderr_tail.extend(bytes));
-        result_of(status, &stdout_buffer, &stderr_tail.text(), execution)
+        pipe::drain(stdout, |bytes| stdout_buffer.extend(bytes));
+        pipe::drain(stderr, |bytes| stderr_tail.extend(bytes));
+        let stderr = stderr_tail.text();
+        result_of(status, &stdout_buffer, &stderr, execution).map_err(|failure| Unexplained {
+            failure,
+            stderr: stderr.to_string(),
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // What a process says in its last moment must not end it.
+        if let Some(output) = self.output.take() {
+            self.group.hold(output);
+        }
+    }
+}
+
+/// The agent of a run, for processes that follow each other.
+fn agent_of(execution: &Execution) -> String {
+    format!("{}/{}", execution.run_id, execution.agent_name)
+}
+
+/// Waits until every process has ended that was told to end, and kills what has left its group. Called at the end of a
+/// run, when nothing of it runs any more.
+pub async fn settle() {
+    grace::settled(None).await;
+    strays::kill_strays().await;
+}
+
+/// A failure, with what a sandbox may explain it by.
+struct Unexplained {
+    failure: Failure,
+    stderr: String,
+}
+
+impl From<Failure> for Unexplained {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            stderr: String::new(),
+        }
     }
 }
 

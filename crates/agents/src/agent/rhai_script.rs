@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::scope::variables;
 use super::{Execution, Observation, Observed, output};
+use crate::regular::{LARGEST_SCRIPT, read_text};
 use crate::sandbox::{Script, ScriptError, ScriptFailure};
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 
@@ -109,7 +110,7 @@ impl Compiled {
             return Ok(Arc::clone(&known.script));
         }
         let now = SystemTime::now();
-        let text = fs::read_to_string(path).map_err(|error| unreadable(name, &error))?;
+        let text = read_text(path, LARGEST_SCRIPT).map_err(|error| unreadable(name, &error))?;
         let script = Script::compile(&text);
         let script = script.map_err(|error| Failure::new(FailureKind::Unavailable, placed(name, &error)))?;
         *last = Some(Known {

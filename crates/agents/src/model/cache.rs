@@ -38,6 +38,8 @@ const NAME: usize = 16;
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
+    /// Below this folder nothing is written through links.
+    root: PathBuf,
     only: bool,
 }
 
@@ -49,7 +51,11 @@ impl Cache {
     pub fn filled(folder: PathBuf) -> io::Result<Self> {
         match std::fs::read_dir(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(Self { folder, only: false }),
+            _ => Ok(Self {
+                root: folder.clone(),
+                folder,
+                only: false,
+            }),
         }
     }
 
@@ -59,7 +65,11 @@ impl Cache {
     /// The folder does not exist.
     pub fn only(folder: PathBuf) -> io::Result<Self> {
         std::fs::read_dir(&folder)?;
-        Ok(Self { folder, only: true })
+        Ok(Self {
+            root: folder.clone(),
+            folder,
+            only: true,
+        })
     }
 
     /// The cache for the agents of the inner ensemble of this agent.
@@ -67,6 +77,7 @@ impl Cache {
     pub fn within(&self, agent: &str) -> Self {
         Self {
             folder: self.folder.join(file_name(agent)),
+            root: self.root.clone(),
             only: self.only,
         }
     }
@@ -136,7 +147,7 @@ impl Cached {
         let entry = (self.asked(&request), request.request_number);
         let mut reply = self.inner.complete(request, on_piece).await?;
         let entry = Entry::new(entry.0, entry.1, &reply);
-        match entry.write(&place) {
+        match entry.write(&place, &self.cache.root) {
             Ok(()) => drop(self.used().insert(place)),
             Err(error) => warnings.push(format!("{} cannot be written: {error}", place.display())),
         }

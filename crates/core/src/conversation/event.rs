@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::CompletionReason;
 use super::end::ExecutionEnd;
+use super::enforced::EnforcedSandbox;
 use super::exchange::{Exchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
 use super::interruption::Interruption;
 use super::part::PartEnded;
@@ -271,6 +272,9 @@ pub struct ExecutionFinished {
     /// The result was copied from the run of which this run is a fork, and nothing was executed.
     #[serde(skip_serializing_if = "is_false")]
     pub reused: bool,
+    /// What was enforced for the processes of the last attempt that have a sandbox, each sandbox once.
+    #[serde(skip_serializing_if = "<[EnforcedSandbox]>::is_empty")]
+    pub sandboxes: Box<[EnforcedSandbox]>,
 }
 
 /// The form in which an [`ExecutionFinished`] is read: every key that may be absent has its default.
@@ -292,6 +296,8 @@ struct ExecutionFinishedFields {
     exchange: Vec<Iteration>,
     #[serde(default)]
     reused: bool,
+    #[serde(default)]
+    sandboxes: Box<[EnforcedSandbox]>,
 }
 
 impl From<ExecutionFinishedFields> for ExecutionFinished {
@@ -308,6 +314,7 @@ impl From<ExecutionFinishedFields> for ExecutionFinished {
             warnings: read.warnings,
             exchange: read.exchange,
             reused: read.reused,
+            sandboxes: read.sandboxes,
         }
     }
 }

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
+use super::kept::KeptOutput;
 use crate::thread::StopReason;
 use ensemble_language::condition::History;
 use ensemble_language::data::{Failure, Request, Usage};
@@ -26,7 +27,7 @@ pub struct HistoryEntry {
     /// The digest of the run's input at that time.
     pub input_digest: Arc<str>,
     /// The output; `{error, kind}` after a failure.
-    pub output_data: Arc<Value>,
+    pub(super) output: KeptOutput,
     /// The failure; `None` after a success.
     pub failure: Option<Failure>,
     /// The number of the last attempt.
@@ -56,6 +57,12 @@ impl History for HistoryList {
 }
 
 impl HistoryEntry {
+    /// The output; `{error, kind}` after a failure. Of an old output with very many values, this reads the text that is
+    /// kept in its place.
+    pub fn output_data(&self) -> Arc<Value> {
+        self.output.value()
+    }
+
     /// Whether the execution succeeded.
     pub fn success(&self) -> bool {
         self.failure.is_none()
@@ -76,7 +83,7 @@ impl HistoryEntry {
 
     fn field(&self, name: &str) -> Option<Arc<Value>> {
         let value = match name {
-            "output_data" => return Some(self.output_data.clone()),
+            "output_data" => return Some(self.output_data()),
             "turn_number" => json!(self.turn_number),
             "agent_name" => json!(self.agent_name),
             "execution" => json!(self.execution),
@@ -101,7 +108,7 @@ impl serde::Serialize for HistoryEntry {
         map.serialize_entry("turn_number", &self.turn_number)?;
         map.serialize_entry("agent_name", &self.agent_name)?;
         map.serialize_entry("input_data", &self.input_data())?;
-        map.serialize_entry("output_data", &self.output_data)?;
+        map.serialize_entry("output_data", &self.output)?;
         map.serialize_entry("execution_time", &self.execution_time)?;
         map.serialize_entry("timestamp", &self.timestamp)?;
         map.serialize_entry("success", &self.success())?;

@@ -5,11 +5,13 @@
 
 mod counts;
 mod end;
+mod enforced;
 mod event;
 mod exchange;
 mod given;
 mod history;
 mod interruption;
+mod kept;
 mod latest;
 mod outcome;
 mod part;
@@ -22,6 +24,7 @@ mod unfinished;
 mod within;
 
 pub use end::ExecutionEnd;
+pub use enforced::EnforcedSandbox;
 pub use event::{
     AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted, FailedExecution, ForkedFrom,
     InputRequested, MessageAdded, NotRun, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted, Start,

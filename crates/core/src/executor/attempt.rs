@@ -130,5 +130,6 @@ pub(super) fn finished(
         warnings: left.warnings,
         exchange: observation.exchange,
         reused: false,
+        sandboxes: left.sandboxes.into(),
     }
 }

@@ -223,6 +223,7 @@ fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Optio
         warnings: Vec::new(),
         exchange: Vec::new(),
         reused: false,
+        sandboxes: Box::default(),
     })
 }
 

@@ -139,6 +139,7 @@ impl Driver {
             warnings: Vec::new(),
             exchange: Vec::new(),
             reused: false,
+            sandboxes: Box::default(),
         }));
     }
 }

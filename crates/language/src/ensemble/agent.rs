@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ContextWindow, ForEach, Setting, ToolUse};
+use super::{ContextWindow, ForEach, Sandbox, Setting, ToolUse};
 use crate::data::JsonMap;
 use crate::source::Route;
 
@@ -36,6 +36,8 @@ pub struct Agent {
     pub retry: Retry,
     /// Whether a failure of the agent makes the run fail.
     pub on_error: OnError,
+    /// Scripts: what its process may reach; `None`: all that the user may.
+    pub sandbox: Option<Arc<Sandbox>>,
 }
 
 /// The four kinds of agent.

@@ -12,6 +12,7 @@ mod input;
 mod limits;
 mod profile;
 mod provider;
+mod sandbox;
 mod tool;
 
 pub use address::{is_own_address, is_private, key_variables};
@@ -25,6 +26,7 @@ pub use input::Input;
 pub use limits::Limits;
 pub use profile::{CalledTool, HeaderText, Price, Profile, RateLimit, Reply, Simulated};
 pub use provider::{Dialect, PROVIDERS, Provider, SIMULATED, provider_names};
+pub use sandbox::{NetworkAccess, Sandbox};
 pub use tool::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
 
 use std::sync::Arc;

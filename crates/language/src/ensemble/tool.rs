@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::Sandbox;
 use crate::source::Route;
 
 /// `tools.<name>`.
@@ -41,6 +42,8 @@ pub enum ToolKind {
         parameters: Value,
         /// Variables of its environment beside those of the user.
         env: Vec<(String, Setting)>,
+        /// What its process may reach; `None`: all that the user may.
+        sandbox: Option<Arc<Sandbox>>,
     },
     /// Another agent of the ensemble.
     Agent {
@@ -71,6 +74,8 @@ pub enum McpServer {
         env: Vec<(String, Setting)>,
         /// The working folder, relative to the project root; `None`: the project root.
         cwd: Option<String>,
+        /// What its process may reach; `None`: all that the user may.
+        sandbox: Option<Arc<Sandbox>>,
     },
     /// A server, over HTTP.
     Url {

@@ -68,6 +68,8 @@ codes! {
     NO_ATTACHMENT = "E057", "An attachment of an agent does not exist.";
     NOT_READY = "E060", "An agent cannot run on this machine.";
     UNENCRYPTED = "E061", "A key would be sent over `http://` to another machine.";
+    BAD_SANDBOX = "E066", "A limit of a `sandbox` is not valid.";
+    NO_SANDBOX = "E067", "A `sandbox` cannot be enforced on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";
@@ -93,6 +95,7 @@ codes! {
     LIST_TOO_EARLY = "W030", "A `for_each` reads the output of an agent on which its own agent does not depend.";
     IDLE_PARALLEL = "W034", "`max_parallel_tools` has no effect, because all tools of the agent are exclusive.";
     IDLE_ENV = "W036", "The `env` of a Rhai script has no effect.";
+    SANDBOX_PATH = "W039", "A path of a `sandbox` does not exist.";
     NEVER_FITS = "W040", "A comparison has the same result for all values that can occur.";
     MISFIT = "W041", "A condition does something with a value that values of its type do not allow.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";

@@ -23,7 +23,7 @@ const CHOOSERS: [(&str, &str); 5] = [
 ];
 
 /// The keys that only agents of these types have.
-const OF_SOME_KINDS: [(&str, &[&str]); 10] = [
+const OF_SOME_KINDS: [(&str, &[&str]); 11] = [
     ("for_each", &["script", "llm", "ensemble"]),
     ("env", &["script"]),
     ("prompt", &["llm", "ensemble"]),
@@ -34,6 +34,7 @@ const OF_SOME_KINDS: [(&str, &[&str]); 10] = [
     ("max_iterations", &["llm"]),
     ("max_parallel_tools", &["llm"]),
     ("context_window", &["llm"]),
+    ("sandbox", &["script"]),
 ];
 
 /// The tree, with the defaults in every agent; `None` if that makes it too large.
@@ -45,6 +46,12 @@ pub(super) fn spread(root: &Arc<Node>, findings: &mut Findings) -> Option<Arc<No
         return Some(root.clone());
     };
     let mut added = root.weight;
+    let sandbox = defaults.iter().find(|entry| *entry.key == *"sandbox");
+    let tools = root.get("tools").zip(sandbox);
+    let tools = tools.and_then(|(tools, sandbox)| Some((tools, with_sandbox_of_tools(tools, sandbox)?)));
+    if let Some((own, tools)) = &tools {
+        added += tools.weight.saturating_sub(own.weight);
+    }
     let mut whole = Vec::with_capacity(items.len());
     for item in items {
         let agent = with_defaults(item, defaults);
@@ -58,6 +65,10 @@ pub(super) fn spread(root: &Arc<Node>, findings: &mut Findings) -> Option<Arc<No
         whole.push(agent);
     }
     let entries = entries(root).iter().map(|entry| match &*entry.key {
+        "tools" => Entry {
+            value: tools.as_ref().map_or(&entry.value, |(_, tools)| tools).clone(),
+            ..entry.clone()
+        },
         "agents" => Entry {
             value: rebuilt(agents, Content::Sequence(std::mem::take(&mut whole))),
             ..entry.clone()
@@ -112,6 +123,40 @@ fn with_defaults(agent: &Arc<Node>, defaults: &[Entry]) -> Arc<Node> {
         }
     }
     rebuilt(agent, Content::Mapping(entries))
+}
+
+/// The tools, with the default sandbox where a child process performs them.
+fn with_sandbox_of_tools(tools: &Node, sandbox: &Entry) -> Option<Arc<Node>> {
+    let with_sandbox = |node: &Arc<Node>| {
+        let mut own = entries(node).to_vec();
+        match own.iter_mut().find(|entry| *entry.key == *sandbox.key) {
+            Some(entry) => entry.value = merged(&entry.value, &sandbox.value),
+            None => own.push(sandbox.clone()),
+        }
+        rebuilt(node, Content::Mapping(own))
+    };
+    let of_tool = |tool: &Arc<Node>| match tool.get("mcp") {
+        Some(server) if server.get("command").is_some() => {
+            let own = entries(tool).iter().map(|entry| match &*entry.key {
+                "mcp" => Entry {
+                    value: with_sandbox(&entry.value),
+                    ..entry.clone()
+                },
+                _ => entry.clone(),
+            });
+            rebuilt(tool, Content::Mapping(own.collect()))
+        }
+        None if tool.get("script").is_some() => with_sandbox(tool),
+        _ => tool.clone(),
+    };
+    let Content::Mapping(all) = &tools.content else {
+        return None;
+    };
+    let all = all.iter().map(|entry| Entry {
+        value: of_tool(&entry.value),
+        ..entry.clone()
+    });
+    Some(rebuilt(tools, Content::Mapping(all.collect())))
 }
 
 /// `parameters` is another spelling of `config`.

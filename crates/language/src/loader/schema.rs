@@ -44,6 +44,7 @@ mod tests {
             Section::Cost => "cost",
             Section::RateLimit => "rate_limit",
             Section::Header => "header",
+            Section::Sandbox => "sandbox",
         };
         Some(&schema["$defs"][name])
     }

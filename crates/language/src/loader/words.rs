@@ -16,6 +16,7 @@ pub(super) enum Section {
     ForEach,
     Combine,
     Retry,
+    Sandbox,
     Input,
     Responses,
     ContextWindow,
@@ -34,7 +35,7 @@ pub(super) enum Section {
 
 impl Section {
     /// All parts.
-    pub(super) const ALL: [Self; 23] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::Ensemble,
         Self::Agent,
         Self::Defaults,
@@ -45,6 +46,7 @@ impl Section {
         Self::Limits,
         Self::Profile,
         Self::Retry,
+        Self::Sandbox,
         Self::Input,
         Self::Responses,
         Self::ContextWindow,
@@ -112,6 +114,7 @@ impl Section {
                 "timeout_seconds",
                 "retry",
                 "on_error",
+                "sandbox",
             ],
             Self::Defaults => &[
                 "description",
@@ -138,6 +141,7 @@ impl Section {
                 "timeout_seconds",
                 "retry",
                 "on_error",
+                "sandbox",
             ],
             Self::Dependency => &[
                 "agent_name",
@@ -170,6 +174,16 @@ impl Section {
             ],
             Self::Combine => &["best", "first", "majority", "quorum"],
             Self::Retry => &["max_attempts", "delay_seconds", "backoff"],
+            Self::Sandbox => &[
+                "read",
+                "write",
+                "network",
+                "env",
+                "memory",
+                "cpu_seconds",
+                "processes",
+                "best_effort",
+            ],
             Self::Input => &["prompt", "choices", "default", "timeout_seconds", "responses"],
             Self::Responses => &["script", "model_profile"],
             Self::ContextWindow => &[
@@ -218,8 +232,9 @@ impl Section {
                 "output_schema",
                 "exclusive",
                 "repeatable",
+                "sandbox",
             ],
-            Self::Mcp => &["command", "env", "cwd", "url", "headers"],
+            Self::Mcp => &["command", "env", "cwd", "sandbox", "url", "headers"],
             Self::Setting => &["env", "prefix"],
             Self::RateLimit => &["requests_per_minute", "tokens_per_minute", "concurrent"],
             Self::Cost => &["input_per_million", "cached_per_million", "output_per_million"],
@@ -240,6 +255,7 @@ impl Section {
             Self::ForEach => "`for_each`",
             Self::Combine => "`combine`",
             Self::Retry => "`retry`",
+            Self::Sandbox => "`sandbox`",
             Self::Input => "`input`",
             Self::Responses => "`responses`",
             Self::ContextWindow => "`context_window`",

@@ -246,6 +246,11 @@ impl Human {
             let text = LineWidth::UNLIMITED.block(&text, INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
+        let is_verbose = self.verbosity == Verbosity::Verbose;
+        for sandbox in finished.sandboxes.iter().filter(|_| is_verbose) {
+            self.console
+                .print_err(&format!("{DIM}{:INDENT$}sandbox: {sandbox}{DIM:#}\n", ""));
+        }
         let was_shown = shown.reasoning && !shown.missed;
         let reasoning = super::reasoning::text(finished).filter(|_| self.is_whole() && !was_shown);
         if let Some(text) = reasoning {

@@ -2,29 +2,37 @@
 //!
 //! **Invariant:** a file in `blobs/` is whole, and was on the disk before the record that names it was written.
 
-#![expect(clippy::disallowed_methods, reason = "this room keeps what belongs to the journal")]
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::sync::{Mutex, PoisonError};
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-
+use super::folder::{Folder, Place};
 use ensemble_core::records::LargeFields;
+use rustix::fs::Mode;
 use sha2::Digest;
 
+/// The folder beside the journal.
+const FOLDER: &str = "blobs";
+
 /// The files beside one journal.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Blobs {
-    folder: PathBuf,
+    /// The folder of the journal.
+    place: Place,
     /// Is every file to be on the disk before it is named?
     synced: bool,
+    /// Those that this process has stored.
+    stored: Mutex<HashSet<String>>,
 }
 
 impl Blobs {
-    /// Those beside the journal at `journal`.
-    pub(super) fn beside(journal: &Path) -> Self {
+    /// Those beside the journal in this folder.
+    pub(super) fn in_folder(place: Place) -> Self {
         Self {
-            folder: journal.with_file_name("blobs"),
+            place,
             synced: true,
+            stored: Mutex::default(),
         }
     }
 
@@ -36,27 +44,26 @@ impl Blobs {
 }
 
 impl LargeFields for Blobs {
-    /// Stores the bytes, unless they are there, and gives their name.
+    /// Stores the bytes, unless this process has stored them, and gives their name. A file that was there before may be what a
+    /// power failure has left of it.
     fn put(&self, bytes: &[u8]) -> io::Result<String> {
         let name = name_of(bytes);
-        let path = self.folder.join(&name);
-        if path.is_file() {
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        if stored.contains(&name) {
             return Ok(name);
         }
-        if !self.folder.is_dir() {
-            create_private_folder(&self.folder)?;
-            self.sync_folder(self.folder.parent())?;
-        }
+        let folder = self.folder()?;
         // Under its own name it is whole, whatever becomes of us meanwhile.
-        let unfinished = self.folder.join(format!("{name}.part"));
+        let unfinished = format!("{name}.part");
         let written = self
-            .write(&unfinished, bytes)
-            .and_then(|()| fs::rename(&unfinished, &path));
+            .write(&folder, &unfinished, bytes)
+            .and_then(|()| folder.rename(&unfinished, &name));
         if let Err(error) = written {
-            let _ = fs::remove_file(&unfinished);
+            let _ = folder.remove_file(&unfinished);
             return Err(error);
         }
-        self.sync_folder(Some(&self.folder))?;
+        self.sync(&folder)?;
+        stored.insert(name.clone());
         Ok(name)
     }
 
@@ -66,8 +73,13 @@ impl LargeFields for Blobs {
         if !is_name {
             return Err(format!("`{name}` is no SHA-256"));
         }
-        let path = self.folder.join(name);
-        let bytes = fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let place = self.place.join(FOLDER);
+        let path = place.path().join(name);
+        let mut bytes = Vec::new();
+        let read = place
+            .open()
+            .and_then(|folder| folder.read(name)?.read_to_end(&mut bytes));
+        read.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         if name_of(&bytes) != name {
             return Err(format!(
                 "{} is damaged: its content does not match its name",
@@ -79,20 +91,26 @@ impl LargeFields for Blobs {
 }
 
 impl Blobs {
-    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        private(&mut options);
-        let mut file = options.open(path)?;
-        file.write_all(bytes)?;
-        if self.synced { file.sync_data() } else { Ok(()) }
+    /// The folder, which is made if it is missing.
+    fn folder(&self) -> io::Result<Folder> {
+        let outer = self.place.open()?;
+        let name = OsStr::new(FOLDER);
+        match outer.make(name, Mode::RWXU) {
+            Ok(()) => self.sync(&outer)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        outer.inside(name)
     }
 
-    fn sync_folder(&self, folder: Option<&Path>) -> io::Result<()> {
-        match folder {
-            Some(folder) if self.synced => sync_folder(folder),
-            _ => Ok(()),
-        }
+    fn write(&self, folder: &Folder, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let file = folder.create_anew(name)?;
+        file.write_all(bytes)?;
+        if self.synced { file.sync() } else { Ok(()) }
+    }
+
+    fn sync(&self, folder: &Folder) -> io::Result<()> {
+        if self.synced { folder.sync() } else { Ok(()) }
     }
 }
 
@@ -103,47 +121,4 @@ fn name_of(bytes: &[u8]) -> String {
         write!(name, "{byte:02x}").expect("memory can be written");
     }
     name
-}
-
-/// Makes sure that a folder's entries are on the disk.
-#[cfg(unix)]
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-/// Elsewhere folders cannot be synced.
-#[cfg(not(unix))]
-pub(super) fn sync_folder(_folder: &Path) -> io::Result<()> {
-    Ok(())
-}
-
-/// Only the user may read what agents said.
-#[cfg(unix)]
-pub(super) fn private(options: &mut OpenOptions) {
-    use std::os::unix::fs::OpenOptionsExt;
-    options.mode(0o600);
-}
-
-#[cfg(not(unix))]
-pub(super) fn private(_options: &mut OpenOptions) {}
-
-/// Makes a folder that only the user may look into.
-#[cfg(unix)]
-pub(super) fn create_private_folder(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().mode(0o700).create(path)
-}
-
-/// Makes a folder, and those around it that are missing, for the user alone.
-pub(super) fn create_private_folders(path: &Path) -> io::Result<()> {
-    let mut folders = fs::DirBuilder::new();
-    folders.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
-    folders.create(path)
-}
-
-#[cfg(not(unix))]
-pub(super) fn create_private_folder(path: &Path) -> io::Result<()> {
-    fs::create_dir(path)
 }

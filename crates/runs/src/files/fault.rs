@@ -1,12 +1,16 @@
 //! Faults on purpose: the process kills itself at a chosen append, as a test of what a crash may take.
 //!
+//! Builds for tests only: elsewhere no process has a fault.
+//!
 //! Appends are counted over all journals of the process, those of inner conversations included.
 
+#[cfg(debug_assertions)]
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// At which append the process kills itself, and at which point of it.
+#[cfg_attr(not(debug_assertions), expect(dead_code, reason = "only tests have faults"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     point: FaultPoint,
@@ -15,6 +19,7 @@ pub struct Fault {
 }
 
 /// A point of an append.
+#[cfg_attr(not(debug_assertions), expect(dead_code, reason = "only tests have faults"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultPoint {
     /// Nothing of the record is written.
@@ -30,6 +35,7 @@ pub(super) enum FaultPoint {
 static ARMED: OnceLock<Fault> = OnceLock::new();
 static APPENDS: AtomicU64 = AtomicU64::new(0);
 
+#[cfg(debug_assertions)]
 impl Fault {
     /// From now on the process has this fault.
     pub fn arm(self) {
@@ -38,6 +44,7 @@ impl Fault {
     }
 }
 
+#[cfg(debug_assertions)]
 /// `torn:17`: in the middle of the 17th append.
 impl FromStr for Fault {
     type Err = String;

@@ -5,11 +5,12 @@
 
 #![expect(clippy::disallowed_methods, reason = "this room reads the journal")]
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::blobs::Blobs;
+use super::folder::Place;
+use super::write::JOURNAL;
 use ensemble_core::conversation::Record;
 use ensemble_core::records::decode_beside;
 use ensemble_core::runner::BoxFuture;
@@ -18,9 +19,13 @@ use ensemble_core::store::{ReadError, RunFollower};
 /// How often the same bad line with others after it is looked at before the journal counts as damaged.
 const PATIENCE: u32 = 5;
 
+/// The name of a lock in the folder of its run.
+pub(super) const LOCK: &str = "lock";
+
 /// Follows a journal.
 #[derive(Debug)]
 pub(super) struct Follower {
+    place: Place,
     path: PathBuf,
     /// Bytes of the whole records that were read.
     offset: u64,
@@ -30,10 +35,11 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Follows the journal at `path` from its first record.
-    pub(super) fn new(path: &Path) -> Self {
+    /// Follows the journal in the folder from its first record.
+    pub(super) fn new(place: Place) -> Self {
         Self {
-            path: path.to_owned(),
+            path: place.path().join(JOURNAL),
+            place,
             offset: 0,
             next_seq: 0,
             failures: 0,
@@ -46,11 +52,12 @@ impl Follower {
             place: self.path.display().to_string(),
             source: source.into(),
         };
-        let mut file = File::open(&self.path).map_err(io)?;
+        let opened = self.place.open().and_then(|folder| folder.read(JOURNAL));
+        let mut file = opened.map_err(io)?;
         file.seek(SeekFrom::Start(self.offset)).map_err(io)?;
         let mut lines = BufReader::with_capacity(1 << 16, file);
         let before = self.next_seq;
-        let blobs = Blobs::beside(&self.path);
+        let blobs = Blobs::in_folder(self.place.clone());
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -95,11 +102,19 @@ impl RunFollower for Follower {
 ///
 /// The process id stands in the lock's file. Linux also tells whether that process has the file open; elsewhere a
 /// process that has got the same id since then is taken for it.
-pub(super) fn driver(run: &Path) -> Option<u32> {
-    let lock = run.join("lock");
-    let text = std::fs::read_to_string(&lock).ok()?;
+pub(super) fn driver(run: &Place) -> Option<u32> {
+    let lock = run.path().join(LOCK);
+    let text = owner(run.open().ok()?.read(LOCK).ok()?);
     let pid: u32 = text.trim().strip_prefix("pid ")?.parse().ok()?;
     (is_alive(pid) && has_open(pid, &lock) != Some(false)).then_some(pid)
+}
+
+/// What a lock says of who holds it.
+pub(super) fn owner(lock: impl Read) -> String {
+    const LONGEST: u64 = 64;
+    let mut text = Vec::new();
+    let _is_unreadable = lock.take(LONGEST).read_to_end(&mut text);
+    String::from_utf8_lossy(&text).trim().to_owned()
 }
 
 #[cfg(unix)]
@@ -126,6 +141,7 @@ fn has_open(pid: u32, file: &Path) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Write;
 
     use super::*;
@@ -158,7 +174,7 @@ mod tests {
             let path = folder.path().join("journal.jsonl");
             let mut file = File::create(&path).expect("a file");
             file.write_all(&one).expect("written");
-            let mut follower = Follower::new(&path);
+            let mut follower = Follower::new(Place::at(folder.path()));
             assert_eq!(polled(&mut follower), [0]);
             file.write_all(&two[..cut]).expect("written");
             assert_eq!(polled(&mut follower), [0; 0], "cut at {cut}");
@@ -174,7 +190,7 @@ mod tests {
         let path = folder.path().join("journal.jsonl");
         let torn = [line(0), line(1)[..30].to_vec()].concat();
         std::fs::write(&path, torn).expect("written");
-        let mut follower = Follower::new(&path);
+        let mut follower = Follower::new(Place::at(folder.path()));
         assert_eq!(polled(&mut follower), [0]);
         std::fs::write(&path, [line(0), line(1), line(2)].concat()).expect("written");
         assert_eq!(polled(&mut follower), [1, 2]);
@@ -187,7 +203,7 @@ mod tests {
         let mut bad = line(1);
         bad[20] ^= 1;
         std::fs::write(&path, [line(0), bad.clone()].concat()).expect("written");
-        let mut follower = Follower::new(&path);
+        let mut follower = Follower::new(Place::at(folder.path()));
         for _ in 0..20 {
             follower.hand_on(|_| {}).expect("the last line may be torn");
         }

@@ -6,12 +6,19 @@
 //! when the journal is read.
 
 mod blobs;
+mod effects;
 mod fault;
+mod folder;
 mod follow;
+mod lock;
 mod read;
+mod sink;
 mod store;
 mod write;
 
+#[cfg(debug_assertions)]
+pub use effects::record_effects;
+#[cfg(debug_assertions)]
 pub use fault::Fault;
 pub use read::{JournalFile, Records, open_journal, read_journal, read_lines};
 pub use store::FileStore;

@@ -7,6 +7,8 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::blobs::Blobs;
+use super::folder::Place;
+use super::write::JOURNAL;
 use ensemble_core::conversation::{Event, Record};
 use ensemble_core::log::FORMAT;
 use ensemble_core::records::{LineError, decode_beside};
@@ -33,13 +35,29 @@ pub struct Records<R> {
 /// A journal in a file.
 pub type JournalFile = Records<BufReader<File>>;
 
-/// Opens the journal at `path` for reading.
+/// Opens the journal at `path` for reading: in the folder of a run without following links, elsewhere as the path says.
 ///
 /// # Errors
 /// The file cannot be opened.
 pub fn open_journal(path: &Path) -> Result<JournalFile, ReadError> {
+    let folder = Place::at(path.parent().unwrap_or(Path::new("")));
+    if folder.is_bounded() && path.ends_with(JOURNAL) {
+        return open_in(&folder);
+    }
     let file = File::open(path).map_err(|source| unreadable(path, source))?;
-    Ok(Records::new(BufReader::with_capacity(1 << 16, file), path))
+    Ok(Records::new(BufReader::with_capacity(1 << 16, file), path, folder))
+}
+
+/// Opens the journal in the folder of a run.
+pub(super) fn open_in(folder: &Place) -> Result<JournalFile, ReadError> {
+    let path = folder.path().join(JOURNAL);
+    let opened = folder.open().and_then(|folder| folder.read(JOURNAL));
+    let file = opened.map_err(|source| unreadable(&path, source))?;
+    Ok(Records::new(
+        BufReader::with_capacity(1 << 16, file),
+        &path,
+        folder.clone(),
+    ))
 }
 
 /// Reads the whole journal at `path`.
@@ -55,7 +73,11 @@ pub fn read_journal(path: &Path) -> Result<Journal, ReadError> {
 /// # Errors
 /// As [`read_journal`].
 pub fn read_lines(lines: impl BufRead, path: &Path) -> Result<Journal, ReadError> {
-    collect(Records::new(lines, path))
+    collect(Records::new(
+        lines,
+        path,
+        Place::at(path.parent().unwrap_or(Path::new(""))),
+    ))
 }
 
 fn collect(mut records: Records<impl BufRead>) -> Result<Journal, ReadError> {
@@ -75,11 +97,11 @@ fn unreadable(path: &Path, source: io::Error) -> ReadError {
 }
 
 impl<R: BufRead> Records<R> {
-    fn new(lines: R, path: &Path) -> Self {
+    fn new(lines: R, path: &Path, folder: Place) -> Self {
         Self {
             lines,
             path: path.to_owned(),
-            blobs: Blobs::beside(path),
+            blobs: Blobs::in_folder(folder),
             line: Vec::new(),
             count: 0,
             length: 0,

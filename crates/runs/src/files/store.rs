@@ -1,26 +1,35 @@
 //! The folder of runs, and the folder of one run.
 
-#![expect(clippy::disallowed_methods, reason = "this room keeps the folder of runs")]
-
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::ffi::OsStr;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::blobs::{create_private_folder, create_private_folders, private};
+use rustix::fs::{FileType, Mode};
+
+use super::folder::{Folder, Place};
 use super::follow::{Follower, driver};
-use super::read::open_journal;
-use super::write::JournalWriter;
+use super::lock::Lock;
+use super::read::open_in;
+use super::sink::Watched;
+use super::write::{JOURNAL, JournalWriter};
 use ensemble_core::log::RunLog;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{
     Durability, Lease, LogEnd, ReadError, RunFollower, RunId, RunReader, RunStore, StoreError, StoredRun, only,
 };
 
+/// The name of the copy of the ensemble in the folder of a run.
+const COPY: &str = "ensemble.yaml";
+/// The name of the folder of the runs inside a run.
+const INNER: &str = "sub";
+/// The largest copy of an ensemble that is read, in bytes.
+const LARGEST_COPY: u64 = 64 << 20;
+
 /// The runs of a project, in the folder `.ensemble/runs` of its root.
 #[derive(Debug, Clone)]
 pub struct FileStore {
+    place: Place,
     folder: PathBuf,
 }
 
@@ -28,24 +37,21 @@ pub struct FileStore {
 #[derive(Debug, Clone)]
 struct FileRun {
     id: RunId,
+    place: Place,
     path: PathBuf,
+    /// The lock that this process holds, also for the runs inside.
+    lock: Arc<Mutex<Option<Watched>>>,
 }
-
-/// The lock of a run. The system takes it back when the process dies.
-#[derive(Debug)]
-struct Lock {
-    _file: File,
-}
-
-impl Lease for Lock {}
 
 type Created<'a> = BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
 impl FileStore {
     /// The runs of the project whose root is given.
     pub fn of(project_root: &Path) -> Self {
+        let place = Place::below(project_root, Path::new(".ensemble").join("runs"));
         Self {
-            folder: project_root.join(".ensemble").join("runs"),
+            folder: place.path(),
+            place,
         }
     }
 
@@ -56,42 +62,81 @@ impl FileStore {
 
     /// The run, of whatever project, in the folder `path`, if that holds a journal.
     pub fn run_in(path: &Path) -> Option<Arc<dyn StoredRun>> {
-        FileRun::at(path).map(|run| Arc::new(run) as Arc<dyn StoredRun>)
+        FileRun::at(Place::at(path)).map(|run| Arc::new(run) as Arc<dyn StoredRun>)
     }
 
     /// The run around the folder of a run inside another.
     pub fn run_around(path: &Path) -> Option<Arc<dyn StoredRun>> {
         let mut outer = path.ancestors().skip(1);
-        Self::run_in(outer.find(|path| path.join("lock").is_file())?)
+        let has_lock = |path: &&Path| Place::at(path).open().is_ok_and(|folder| folder.has_file("lock"));
+        Self::run_in(outer.find(has_lock)?)
+    }
+
+    /// Removes the link of that name from the folder of the runs, or the link at the path `given` if it names a run. What it names
+    /// stays as it is. Is there such a link?
+    ///
+    /// # Errors
+    /// The link cannot be removed.
+    pub fn remove_link(&self, given: &Path) -> Result<bool, StoreError> {
+        let name = given.file_name().unwrap_or_default();
+        let is_name = given.components().count() == 1;
+        let is_of_run = || {
+            given
+                .canonicalize()
+                .is_ok_and(|run| FileRun::at(Place::at(&run)).is_some())
+        };
+        for (place, is_meant) in [
+            (self.place.clone(), is_name),
+            (Place::at(given.parent().unwrap_or(given)), !is_name),
+        ] {
+            let Some(folder) = place.open().ok().filter(|_| is_meant) else {
+                continue;
+            };
+            let is_link = folder.kind(name) == Some(FileType::Symlink);
+            if is_link && (place == self.place || place.path() == self.folder || is_of_run()) {
+                let removed = folder.remove_file(name);
+                removed.map_err(|source| failed("delete", &place.path().join(name), source))?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn make(&self, id: &RunId, ensemble: &str) -> Result<FileRun, StoreError> {
-        let made = create_private_folders(&self.folder);
-        made.map_err(|source| failed("create the folder", &self.folder, source))?;
-        let ignore = self.folder.join(".gitignore");
-        if !ignore.exists() {
-            // Runs are recordings of one machine. Whoever wants one in git adds it by name.
-            let _ = fs::write(&ignore, "*\n");
+        let missing = self.place.missing();
+        let made = self.make_in_place(id, ensemble);
+        if made.is_err() {
+            // Nothing is left of folders that were made for nothing; one that is not empty stays.
+            missing.into_iter().for_each(|place| drop(place.remove()));
         }
-        let path = self.folder.join(id.as_str());
-        match create_private_folder(&path) {
+        made
+    }
+
+    fn make_in_place(&self, id: &RunId, ensemble: &str) -> Result<FileRun, StoreError> {
+        let folder = self.place.make();
+        let folder = folder.map_err(|source| failed("create the folder", &self.folder, source))?;
+        ignore_in_git(&folder);
+        let run = FileRun::new(id.clone(), self.place.join(id.as_str()));
+        match folder.make(id.as_str().as_ref(), Mode::RWXU) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(StoreError::Exists(id.clone())),
-            Err(source) => return Err(failed("create the folder", &path, source)),
+            Err(source) => return Err(failed("create the folder", &run.path, source)),
         }
-        let run = FileRun { id: id.clone(), path };
-        run.keep(ensemble)?;
+        if let Err(error) = run.keep(ensemble) {
+            let _ = folder.remove_all(id.as_str().as_ref());
+            return Err(error);
+        }
         Ok(run)
     }
 
     fn all(&self) -> Result<Vec<Arc<dyn StoredRun>>, StoreError> {
-        let entries = match fs::read_dir(&self.folder) {
+        let entries = match self.place.open().and_then(|folder| folder.entries()) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(failed("read", &self.folder, source)),
         };
-        let entries = entries.filter_map(Result::ok);
-        let mut runs: Vec<FileRun> = entries.filter_map(|entry| FileRun::at(&entry.path())).collect();
+        let entries = entries.iter().map(|name| self.place.join(name));
+        let mut runs: Vec<FileRun> = entries.filter_map(FileRun::at).collect();
         runs.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(runs
             .into_iter()
@@ -125,71 +170,92 @@ impl RunStore for FileStore {
 }
 
 impl FileRun {
+    fn new(id: RunId, place: Place) -> Self {
+        Self {
+            id,
+            path: place.path(),
+            place,
+            lock: Arc::default(),
+        }
+    }
+
     /// The run in that folder, if it holds a journal.
-    fn at(path: &Path) -> Option<Self> {
+    fn at(place: Place) -> Option<Self> {
+        let path = place.path();
         let name = path.file_name()?.to_str()?;
-        let inside = path.parent().filter(|folder| folder.ends_with("sub"));
-        let outer = inside.and_then(Path::parent).and_then(Self::at);
-        path.join("journal.jsonl").is_file().then(|| Self {
-            id: outer.map_or_else(|| RunId::new(name), |outer| outer.id.inside(name)),
-            path: path.to_owned(),
-        })
+        let inside = path.parent().filter(|folder| folder.ends_with(INNER));
+        let outer = inside.and_then(Path::parent);
+        let outer = outer.and_then(|outer| Self::at(Place::at(outer)));
+        let id = outer.map_or_else(|| RunId::new(name), |outer| outer.id.inside(name));
+        place.open().ok()?.has_file(JOURNAL).then(|| Self::new(id, place))
     }
 
     /// The run whose folder or journal has that path.
     fn at_path(path: &Path) -> Option<Self> {
-        let path = path.canonicalize().ok()?;
-        let folder = if path.is_file() { path.parent()? } else { &path };
-        let run = Self::at(folder).filter(|run| run.copy().is_file())?;
-        (path == *folder || path == run.journal()).then_some(run)
+        let mut path = std::path::absolute(path).ok()?;
+        if !Place::at(&path).is_bounded() {
+            path = path.canonicalize().ok()?;
+        }
+        if path.file_name() == Some(OsStr::new(JOURNAL)) {
+            path.pop();
+        }
+        let run = Self::at(Place::at(&path))?;
+        run.opened().ok()?.has_file(COPY).then_some(run)
     }
 
-    fn journal(&self) -> PathBuf {
-        self.path.join("journal.jsonl")
+    fn opened(&self) -> io::Result<Folder> {
+        self.place.open()
     }
 
-    /// The copy of the ensemble's text.
-    fn copy(&self) -> PathBuf {
-        self.path.join("ensemble.yaml")
-    }
-
+    /// Keeps a copy of the ensemble's text.
     fn keep(&self, ensemble: &str) -> Result<(), StoreError> {
-        let path = self.copy();
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        private(&mut options);
-        let file = options.open(&path);
-        let written = file.and_then(|mut file| file.write_all(ensemble.as_bytes()));
-        written.map_err(|source| failed("write", &path, source))
+        let kept = self.opened().and_then(|folder| {
+            let file = folder.create_anew(COPY)?;
+            file.write_all(ensemble.as_bytes())
+        });
+        kept.map_err(|source| failed("write", &self.path.join(COPY), source))
+    }
+
+    /// Makes sure that the copy is on the disk.
+    fn sync_copy(&self) -> io::Result<()> {
+        self.opened()?.extend(COPY)?.sync()
+    }
+
+    fn copy(&self) -> io::Result<String> {
+        let mut text = String::new();
+        let file = self.opened()?.read(COPY)?;
+        match file.take(LARGEST_COPY + 1).read_to_string(&mut text)? as u64 {
+            0..=LARGEST_COPY => Ok(text),
+            _ => Err(io::ErrorKind::FileTooLarge.into()),
+        }
     }
 
     fn nested(&self, name: &str) -> Self {
         Self {
-            id: self.id.inside(name),
-            path: self.path.join("sub").join(name),
+            lock: Arc::clone(&self.lock),
+            ..Self::new(self.id.inside(name), self.place.join(INNER).join(name))
         }
     }
 
-    fn lock(&self) -> Result<Lock, StoreError> {
-        let path = self.path.join("lock");
-        let io = |source| failed("open", &path, source);
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(&path).map_err(io)?;
-        if !locked_within_grace(&file).map_err(|source| failed("lock", &path, source))? {
-            let mut owner = String::new();
-            let _ = file.read_to_string(&mut owner);
-            return Err(StoreError::Leased {
-                id: self.id.clone(),
-                owner: owner.trim().to_owned(),
-            });
+    fn journal(&self, end: LogEnd, durability: Durability) -> io::Result<JournalWriter> {
+        if durability != Durability::None {
+            self.sync_copy()?;
         }
-        let written = file
-            .set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "pid {}", std::process::id()));
-        written.map_err(|source| failed("write", &path, source))?;
-        Ok(Lock { _file: file })
+        let mut writer = match end.position {
+            0 => JournalWriter::begin(&self.place, JOURNAL, durability)?,
+            _ => JournalWriter::resume(&self.place, end, durability)?,
+        };
+        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lock) = &*lock {
+            writer.watch(lock.clone());
+        }
+        Ok(writer)
+    }
+
+    /// Removes the folder with all that is in it.
+    fn delete(&self) -> io::Result<()> {
+        let around = Place::at(self.path.parent().unwrap_or(Path::new(""))).open()?;
+        around.remove_all(self.path.file_name().unwrap_or_default())
     }
 }
 
@@ -203,46 +269,45 @@ impl StoredRun for FileRun {
     }
 
     fn lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>> {
-        Box::pin(async move { self.lock().map(|lock| Box::new(lock) as Box<dyn Lease>) })
+        Box::pin(async move {
+            let lock = Lock::take(&self.id, &self.place)?;
+            *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = Some(lock.watched().clone());
+            Ok(Box::new(lock) as Box<dyn Lease>)
+        })
     }
 
     fn driver(&self) -> Option<u32> {
-        driver(&self.path)
+        driver(&self.place)
     }
 
     fn log(&self, end: LogEnd, durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>> {
         Box::pin(async move {
-            let path = self.journal();
-            let opened = match end.position {
-                0 => JournalWriter::create(&path, durability),
-                _ => JournalWriter::resume(&path, end, durability),
-            };
-            match opened {
+            match self.journal(end, durability) {
                 Ok(writer) => Ok(Box::new(writer) as Box<dyn RunLog>),
-                Err(source) => Err(failed("write the journal", &path, source)),
+                Err(source) => Err(failed("write the journal", &self.path.join(JOURNAL), source)),
             }
         })
     }
 
     fn read(&self) -> BoxFuture<'_, Result<Box<dyn RunReader>, ReadError>> {
-        Box::pin(async move { open_journal(&self.journal()).map(|records| Box::new(records) as Box<dyn RunReader>) })
+        Box::pin(async move { open_in(&self.place).map(|records| Box::new(records) as Box<dyn RunReader>) })
     }
 
     fn follow(&self) -> Box<dyn RunFollower> {
-        Box::new(Follower::new(&self.journal()))
+        Box::new(Follower::new(self.place.clone()))
     }
 
     fn ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>> {
         Box::pin(async move {
-            let path = self.copy();
-            fs::read_to_string(&path).map_err(|source| failed("read", &path, source))
+            let read = self.copy();
+            read.map_err(|source| failed("read", &self.path.join(COPY), source))
         })
     }
 
     fn create_inside<'a>(&'a self, name: &'a str, ensemble: &'a str) -> Created<'a> {
         Box::pin(async move {
             let run = self.nested(name);
-            let made = create_private_folders(&run.path);
+            let made = run.place.make();
             made.map_err(|source| failed("create the folder", &run.path, source))?;
             run.keep(ensemble)?;
             Ok(Arc::new(run) as Arc<dyn StoredRun>)
@@ -252,43 +317,41 @@ impl StoredRun for FileRun {
     fn inside<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>> {
         Box::pin(async move {
             let run = self.nested(name);
-            Ok(run.journal().is_file().then(|| Arc::new(run) as Arc<dyn StoredRun>))
+            let is_there = match run.opened() {
+                Ok(folder) => folder.has_file(JOURNAL),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                Err(source) => return Err(failed("read", &run.path, source)),
+            };
+            Ok(is_there.then(|| Arc::new(run) as Arc<dyn StoredRun>))
         })
     }
 
     fn names_inside(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
         Box::pin(async move {
-            let folder = self.path.join("sub");
-            let entries = match fs::read_dir(&folder) {
+            let place = self.place.join(INNER);
+            let entries = match place.open().and_then(|folder| folder.entries()) {
                 Ok(entries) => entries,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-                Err(source) => return Err(failed("read", &folder, source)),
+                Err(source) => return Err(failed("read", &place.path(), source)),
             };
-            let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-            let mut names: Vec<String> = names.collect();
+            let mut names: Vec<String> = entries.into_iter().filter_map(|name| name.into_string().ok()).collect();
             names.sort();
             Ok(names)
         })
     }
 
     fn remove(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move { fs::remove_dir_all(&self.path).map_err(|source| failed("delete", &self.path, source)) })
+        Box::pin(async move { self.delete().map_err(|source| failed("delete", &self.path, source)) })
     }
 }
 
-/// Takes the lock. A driver that was killed in the middle of starting a child keeps it for the moment that the
-/// child needs to begin, so a lock that is taken is tried again before it counts as taken.
-fn locked_within_grace(file: &File) -> io::Result<bool> {
-    const TRIES: u32 = 25;
-    for attempt in 1..=TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok(true),
-            Err(TryLockError::WouldBlock) if attempt == TRIES => break,
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+/// Runs are recordings of one machine. Whoever wants one in git adds it by name.
+fn ignore_in_git(folder: &Folder) {
+    const NAME: &str = ".gitignore";
+    let Ok(file) = folder.create(NAME) else { return };
+    if file.write_all(b"*\n").is_err() {
+        let _ = folder.remove_file(NAME);
     }
-    Ok(false)
 }
 
 fn failed(action: &'static str, path: &Path, source: io::Error) -> StoreError {

@@ -2,23 +2,33 @@
 
 #![expect(clippy::disallowed_methods, reason = "this room writes the journal")]
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::blobs::{Blobs, private, sync_folder};
+use super::blobs::Blobs;
 use super::fault::{FaultPoint, are_injected, crash, of_this_append};
-use ensemble_core::conversation::Record;
+use super::folder::Place;
+use super::sink::{Sink, Watched};
+use ensemble_core::conversation::{Event, Record};
 use ensemble_core::log::{CommitError, FORMAT, Logged, RunLog, SyncPoint};
 use ensemble_core::records::{LargeFields, encode_beside};
 use ensemble_core::store::{Durability, LogEnd};
 
+/// The name of a journal in the folder of its run.
+pub(super) const JOURNAL: &str = "journal.jsonl";
+/// How often it is checked that the journal is still the file at its path, where nothing is synced.
+const CHECKED: Duration = Duration::from_millis(100);
+
 /// An open journal.
 #[derive(Debug)]
 pub struct JournalWriter {
-    path: PathBuf,
-    file: Arc<File>,
+    file: Arc<Sink>,
+    /// The journal, and the lock of its run: the run stops if one of them is deleted or replaced.
+    watched: Vec<Watched>,
+    /// When they were checked.
+    checked: Instant,
     /// Bytes of whole records in the file.
     length: u64,
     dirty: bool,
@@ -32,36 +42,48 @@ pub struct JournalWriter {
 
 impl JournalWriter {
     /// Begins a new journal; the file must not exist.
+    ///
+    /// # Errors
+    /// The path names no file in a folder, or the file cannot be made.
     pub fn create(path: &Path, durability: Durability) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        private(&mut options);
-        let file = options.open(path)?;
-        if durability != Durability::None
-            && let Some(folder) = path.parent()
-        {
-            sync_folder(folder)?;
+        let (folder, name) = (path.parent(), path.file_name().and_then(|name| name.to_str()));
+        let (Some(folder), Some(name)) = (folder, name) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        Self::begin(&Place::at(folder), name, durability)
+    }
+
+    /// Begins a new journal of that name in the folder; the file must not exist.
+    pub(super) fn begin(place: &Place, name: &str, durability: Durability) -> io::Result<Self> {
+        let file = place.open()?.create(name)?;
+        if durability != Durability::None {
+            place.sync()?;
         }
-        Ok(Self::new(path, file, 0, FORMAT, durability))
+        Self::new(place, file, 0, FORMAT, durability)
     }
 
-    /// Goes on with a journal whose whole records end at `end`; anything after them is cut off.
-    pub fn resume(path: &Path, end: LogEnd, durability: Durability) -> io::Result<Self> {
-        let mut file = OpenOptions::new().write(true).open(path)?;
-        file.set_len(end.position)?;
-        file.seek(SeekFrom::Start(end.position))?;
-        Ok(Self::new(path, file, end.position, end.format, durability))
+    /// Goes on with the journal in the folder, whose whole records end at `end`; anything after them is cut off.
+    pub(super) fn resume(place: &Place, end: LogEnd, durability: Durability) -> io::Result<Self> {
+        let file = place.open()?.extend(JOURNAL)?;
+        file.cut(end.position)?;
+        if durability != Durability::None {
+            // Whoever wrote so far may have promised less.
+            file.sync()?;
+            place.sync()?;
+        }
+        Self::new(place, file, end.position, end.format, durability)
     }
 
-    fn new(path: &Path, file: File, length: u64, format: u32, durability: Durability) -> Self {
-        let blobs = Blobs::beside(path);
+    fn new(place: &Place, file: Sink, length: u64, format: u32, durability: Durability) -> io::Result<Self> {
+        let blobs = Blobs::in_folder(place.clone());
         let blobs = if durability == Durability::None {
             blobs.unsynced()
         } else {
             blobs
         };
-        Self {
-            path: path.to_owned(),
+        Ok(Self {
+            watched: vec![file.watched()?],
+            checked: Instant::now(),
             file: Arc::new(file),
             length,
             dirty: false,
@@ -69,12 +91,30 @@ impl JournalWriter {
             blobs: (format >= 2).then_some(blobs),
             buffer: Vec::with_capacity(4096),
             doomed: false,
-        }
+        })
+    }
+
+    /// Also stops if this file is deleted or replaced.
+    pub(super) fn watch(&mut self, file: Watched) {
+        self.watched.push(file);
+    }
+
+    /// Is everything where it was? What is written to a file that is there no more is lost.
+    fn check(&mut self) -> Result<(), CommitError> {
+        self.checked = Instant::now();
+        let checked = self.watched.iter().try_for_each(Watched::check);
+        checked.map_err(|error| self.failed(error))
+    }
+
+    /// Likewise at the end of a run, and now and then: where records are synced, each sync checks it.
+    fn check_if_due(&mut self, record: &Record) -> Result<(), CommitError> {
+        let is_due = matches!(record.event, Event::RunEnded(_)) || self.checked.elapsed() >= CHECKED;
+        if is_due { self.check() } else { Ok(()) }
     }
 
     fn failed(&self, source: io::Error) -> CommitError {
         CommitError::Write {
-            place: self.path.display().to_string(),
+            place: self.file.path().display().to_string(),
             source: source.into(),
         }
     }
@@ -88,10 +128,11 @@ impl JournalWriter {
         self.buffer.clear();
         self.encode(record)?;
         if fault == Some(FaultPoint::Torn) {
-            let _ = (&*self.file).write_all(&self.buffer[..self.buffer.len() / 2]);
+            let _ = self.file.write_all(&self.buffer[..self.buffer.len() / 2]);
             crash();
         }
         self.write_buffer()?;
+        self.check_if_due(record)?;
         match fault {
             Some(FaultPoint::Written) => crash(),
             Some(FaultPoint::Synced) => self.doomed = true,
@@ -109,7 +150,8 @@ impl JournalWriter {
         self.buffer.clear();
         self.encode(first)?;
         self.encode(second)?;
-        self.write_buffer()
+        self.write_buffer()?;
+        self.check_if_due(second)
     }
 
     /// Adds the lines of the record to the buffer.
@@ -120,11 +162,9 @@ impl JournalWriter {
     }
 
     fn write_buffer(&mut self) -> Result<(), CommitError> {
-        let mut file = &*self.file;
-        if let Err(error) = file.write_all(&self.buffer) {
+        if let Err(error) = self.file.write_all(&self.buffer) {
             // Half a line must not stay in the way of a later resume; if this fails too, reading drops it.
-            let _ = file.set_len(self.length);
-            let _ = file.seek(SeekFrom::Start(self.length));
+            let _ = self.file.cut(self.length);
             return Err(self.failed(error));
         }
         self.length += self.buffer.len() as u64;
@@ -144,11 +184,11 @@ impl JournalWriter {
     /// Syncs on a thread of its own, since a disk may take long and others share the runtime's thread.
     async fn sync_file(&mut self) -> Result<(), CommitError> {
         let file = Arc::clone(&self.file);
-        let synced = tokio::task::spawn_blocking(move || file.sync_data()).await;
+        let synced = tokio::task::spawn_blocking(move || file.sync()).await;
         let synced = synced.unwrap_or_else(|error| Err(io::Error::other(error)));
         synced.map_err(|error| self.failed(error))?;
         self.dirty = false;
-        Ok(())
+        self.check()
     }
 }
 

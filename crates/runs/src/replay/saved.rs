@@ -1,7 +1,5 @@
 //! A saved result as a record: the JSON document of a run, or a `conversation_history` in ADR-005's shape.
 
-#![expect(clippy::disallowed_methods, reason = "this room reads saved results")]
-
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +9,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use ensemble_agents::regular;
 use ensemble_core::conversation::{
     Canceller, CompletionReason, Event, ExecutionEnd, ExecutionFinished, Interruption, LaterMessage, Record, RunEnded,
     RunStarted, Start, TurnFinished, TurnStarted,
@@ -76,12 +75,15 @@ pub fn saved_records(path: &Path) -> Result<(Vec<Record>, Option<Context>), RunE
     Ok((records(saved), context))
 }
 
+/// The largest saved result that is read, in bytes: 1 GiB.
+const LARGEST: u64 = 1 << 30;
+
 fn read(path: &Path) -> Result<Saved, RunError> {
     let unreadable = |reason: String| RunError::Unreadable {
         path: path.to_owned(),
         reason,
     };
-    let text = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    let text = regular::read(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
     serde_json::from_slice(&text).map_err(|error| {
         unreadable(format!(
             "it is neither a journal nor a saved result with a `conversation_history`: {error}"
@@ -301,6 +303,7 @@ impl Entry {
             warnings: Vec::new(),
             exchange: observed.exchange,
             reused: false,
+            sandboxes: Box::default(),
         }
     }
 

@@ -99,7 +99,7 @@ fn of_server(name: &str, server: &McpServer, root: &Path, lines: &mut Vec<String
                 ));
             }
         }
-        McpServer::Command { command, env, cwd } => {
+        McpServer::Command { command, env, cwd, .. } => {
             let folder = cwd.as_ref().map_or_else(|| root.to_owned(), |cwd| root.join(cwd));
             let folder = visible(&folder.display().to_string());
             let passed = |(own, variable): &(&str, &str)| own != variable || !is_small(variable);

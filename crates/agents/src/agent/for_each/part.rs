@@ -98,6 +98,9 @@ impl PartRun<'_> {
             used = used + usage.unwrap_or_default();
             let pause = self.pause(&observation, failed + 1, used);
             let mut warnings = left.warnings;
+            left.sandboxes
+                .into_iter()
+                .for_each(|sandbox| self.execution.notes.enforced(sandbox));
             let mut exchange = std::mem::take(&mut observation.exchange);
             exchange.extend(left.stopped.map(|(iteration, _)| iteration));
             warnings.extend(self.warning(&observation));

@@ -58,6 +58,11 @@ impl Environment {
         self
     }
 
+    /// The names of the variables that it was given beside those that are inherited.
+    pub(in crate::agent) fn names(&self) -> Vec<String> {
+        self.given.iter().map(|(name, _)| name.clone()).collect()
+    }
+
     /// Gives the environment to the command, which has been given none yet.
     pub(in crate::agent) fn apply(&self, command: &mut Command) {
         if self.is_small {

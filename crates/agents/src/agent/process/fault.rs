@@ -74,6 +74,11 @@ pub(super) fn stopped_at_terminal() -> Failure {
     Failure::new(FailureKind::Signal, error)
 }
 
+/// The failure of a process whose output cannot be read.
+pub(super) fn without_pipes() -> Failure {
+    Failure::new(FailureKind::Exit, "the script has no pipes")
+}
+
 /// The failure of a process that exceeded the limit for stdout.
 pub(super) fn too_large(cap: usize) -> Failure {
     let error = format!(

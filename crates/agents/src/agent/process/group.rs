@@ -3,6 +3,7 @@
 //! Each script leads its own process group, so that its children are killed with it. The watchdog of the run knows the
 //! group, so that the group is killed if this process is killed.
 
+use std::any::Any;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -13,8 +14,11 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::process::{Child, Command};
 
-use super::fault;
+use super::grace::{self, Ending};
+use super::sandbox::TemporaryFolder;
+use super::strays::{self, Mark};
 use super::watchdog::Watchdog;
+use super::{fault, tree};
 use crate::agent::Notes;
 
 /// The number of retries, and the pause between them, if another process has the program file open for writing.
@@ -30,13 +34,13 @@ pub(super) fn lead(command: &mut Command) {
 
 /// Starts the watchdog if necessary, and then the command. If another process has the program file open for writing,
 /// the start is retried.
-pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) -> io::Result<Child> {
+pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) -> io::Result<Started> {
     if let Some(watchdog) = watchdog {
         watchdog.ensure_started();
     }
     let (mut tries, pause) = BUSY;
     loop {
-        match command.spawn() {
+        match spawn_once(command) {
             Err(error) if fault::is_busy(&error) && tries > 0 => tries -= 1,
             spawned => return spawned,
         }
@@ -44,25 +48,50 @@ pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) ->
     }
 }
 
-/// A child process and its group. Dropping this kills the group.
+/// Starts the command, with a mark that its children inherit.
+pub(super) fn spawn_once(command: &mut Command) -> io::Result<Started> {
+    let mut mark = Mark::new();
+    let (name, text) = mark.variable();
+    command.env(name, text);
+    let _nobody_looks = strays::starting();
+    let child = command.spawn()?;
+    mark.started(child.id());
+    Ok(Started { child, mark })
+}
+
+/// A child process that no group owns yet.
+pub(super) struct Started {
+    pub(super) child: Child,
+    mark: Mark,
+}
+
+/// A child process and its group. Dropping this ends the group: with SIGTERM and a moment later SIGKILL if a watchdog
+/// knows it, otherwise with SIGKILL at once.
 ///
-/// It owns the child, so that a drop kills the group before the child is reaped: until then the number of the group
-/// cannot be reused.
+/// It owns the child, so that the group is killed before the child is reaped: until then the number of the group cannot
+/// be reused.
 pub(super) struct Group {
     // Dropped in this order.
     members: GroupMembers,
-    child: Child,
+    child: Option<Child>,
+    /// The agent that runs it, for the next process of the agent to wait.
+    agent: String,
+    /// What must be there until the group has ended.
+    held: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 /// The process group, until it is killed.
-struct GroupMembers {
+#[derive(Default)]
+pub(super) struct GroupMembers {
     leader: Option<Pid>,
     watchdog: Option<Arc<Watchdog>>,
+    mark: Option<Mark>,
 }
 
 impl Group {
-    /// The group that `child` leads. The watchdog watches it from now on.
-    pub(super) fn of(child: Child, watchdog: Option<Arc<Watchdog>>, notes: &Notes) -> Self {
+    /// The group that the child leads. The watchdog watches it from now on.
+    pub(super) fn of(started: Started, watchdog: Option<Arc<Watchdog>>, notes: &Notes, agent: String) -> Self {
+        let Started { child, mark } = started;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let leader = id.and_then(Pid::from_raw);
         if let (Some(leader), Some(watchdog)) = (leader, &watchdog)
@@ -71,14 +100,35 @@ impl Group {
             notes.warn(warning);
         }
         Self {
-            members: GroupMembers { leader, watchdog },
-            child,
+            members: GroupMembers {
+                leader,
+                watchdog,
+                mark: Some(mark),
+            },
+            child: Some(child),
+            agent,
+            held: Vec::new(),
         }
+    }
+
+    /// Keeps the folder until the group has ended.
+    pub(super) fn keep(&mut self, temporary: Option<TemporaryFolder>) {
+        if let Some(temporary) = temporary {
+            self.hold(temporary);
+        }
+    }
+
+    /// Keeps something until the group has ended.
+    pub(super) fn hold(&mut self, held: impl Any + Send + Sync) {
+        self.held.push(Box::new(held));
     }
 
     /// Waits for the end of the child, and then kills the other processes of the group.
     pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
-        let Self { members, child } = self;
+        let Self { members, child, .. } = self;
+        let Some(child) = child else {
+            return Err(io::Error::other("it has ended before"));
+        };
         let mut reaped = pin!(child.wait());
         let status = poll_fn(|context| {
             members.kill_if_leaderless();
@@ -86,6 +136,7 @@ impl Group {
         });
         let status = status.await;
         members.kill();
+        members.mark = None;
         status
     }
 
@@ -124,21 +175,58 @@ impl GroupMembers {
     /// end between this check and the reaping. Then the number is free for a moment, which does no harm because the
     /// kernel assigns numbers in sequence.
     fn kill_if_leaderless(&mut self) {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         if let Some(leader) = self.leader
-            && let Ok(Some(_)) = waitid(WaitId::Pid(leader), look)
+            && grace::has_ended(leader)
         {
-            self.kill();
+            self.kill_without_leader();
         }
     }
 
-    fn kill(&mut self) {
+    /// The leader, until the group is killed.
+    pub(super) fn leader(&self) -> Option<Pid> {
+        self.leader
+    }
+
+    /// Kills the group of a leader that has ended: nothing is below it any more.
+    fn kill_without_leader(&mut self) {
         if let Some(leader) = self.leader.take() {
+            let _nobody_left = kill_process_group(leader, Signal::KILL);
+            if let Some(watchdog) = self.watchdog.take() {
+                watchdog.forget(leader);
+            }
+        }
+    }
+
+    /// Kills the group, and everything below its leader.
+    pub(super) fn kill(&mut self) {
+        if let Some(leader) = self.leader.take() {
+            // First those that have left the group, while they can still be found below the leader.
+            tree::kill_descendants(leader.as_raw_pid());
             // An error means that nobody is left.
             let _nobody_left = kill_process_group(leader, Signal::KILL);
             if let Some(watchdog) = self.watchdog.take() {
                 watchdog.forget(leader);
             }
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let is_watched = self.members.watchdog.is_some();
+        let is_alive = self.members.leader.is_some_and(|leader| !grace::has_ended(leader));
+        if is_watched
+            && is_alive
+            && let Some(child) = self.child.take()
+        {
+            grace::end(Ending {
+                members: std::mem::take(&mut self.members),
+                child,
+                held: Box::new(std::mem::take(&mut self.held)),
+                agent: std::mem::take(&mut self.agent),
+            });
+        } else {
+            self.members.kill();
         }
     }
 }

@@ -14,6 +14,9 @@ pub fn kill_leftovers(run_id: &str) {
 }
 
 #[cfg(target_os = "linux")]
+pub(super) use linux::kill_where;
+
+#[cfg(target_os = "linux")]
 mod linux {
     use std::collections::HashSet;
     use std::fs;
@@ -28,10 +31,15 @@ mod linux {
 
     pub(super) fn kill_leftovers(run_id: &str) {
         let mark = format!("{RUN_ID}={run_id}");
+        kill_where(|entry| is_of(entry, mark.as_bytes()));
+    }
+
+    /// Kills every process with such an entry in its environment, except this process and its ancestors.
+    pub(in super::super) fn kill_where(is_meant: impl Fn(&[u8]) -> bool) {
         let mut known = ancestry();
         for _ in 0..PASSES {
             let found: Vec<Pid> = processes()
-                .filter(|pid| !known.contains(pid) && carries(*pid, mark.as_bytes()))
+                .filter(|pid| !known.contains(pid) && carries(*pid, &is_meant))
                 .collect();
             if found.is_empty() {
                 return;
@@ -49,9 +57,8 @@ mod linux {
         entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
     }
 
-    fn carries(pid: Pid, mark: &[u8]) -> bool {
-        fs::read(place(pid).join("environ"))
-            .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|entry| is_of(entry, mark)))
+    fn carries(pid: Pid, is_meant: impl Fn(&[u8]) -> bool) -> bool {
+        fs::read(place(pid).join("environ")).is_ok_and(|environment| environment.split(|byte| *byte == 0).any(is_meant))
     }
 
     /// Does the entry name the run or a run inside it?

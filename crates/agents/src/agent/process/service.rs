@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use super::fault;
 use super::group::{self, Group};
+use super::sandbox::{self, Sandbox};
 use super::{Environment, Invocation, RUN_ID, STDERR_KEPT, Watchdog};
 use crate::agent::Notes;
 
@@ -41,6 +42,8 @@ pub(in crate::agent) struct ServiceSettings<'a> {
     pub folder: &'a Path,
     /// The environment.
     pub environment: &'a Environment,
+    /// What the process may reach; `None`: all that the user may.
+    pub sandbox: Option<&'a Sandbox>,
     /// The id of the run. It marks the process so that `resume` can find it.
     pub run_id: &'a str,
     /// The watchdog that kills the process if this process is killed.
@@ -57,21 +60,34 @@ pub(in crate::agent) async fn start(
     invocation: &Invocation,
     setting: ServiceSettings<'_>,
 ) -> Result<(Service, ChildStdin, ChildStdout), String> {
-    let mut command = Command::new(&invocation.program);
+    let failed = |error: io::Error| fault::not_started(invocation, setting.folder, &error).error;
+    let names = setting.environment.names();
+    let confined = setting
+        .sandbox
+        .map(|sandbox| sandbox.with_env(names).confine(invocation));
+    let (started, temporary) = match confined.transpose().map_err(failed)? {
+        Some(confined) => (confined.invocation, confined.temporary),
+        None => (invocation.clone(), None),
+    };
+    let mut command = Command::new(&started.program);
     setting.environment.apply(&mut command);
     command
-        .args(&invocation.arguments)
+        .args(&started.arguments)
         .current_dir(setting.folder)
         .env(RUN_ID, setting.run_id)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     group::lead(&mut command);
-    let failed = |error: io::Error| fault::not_started(invocation, setting.folder, &error).error;
     let spawned = group::spawn(&mut command, setting.watchdog.as_deref()).await;
-    let mut child = spawned.map_err(failed)?;
+    let mut started = spawned.map_err(failed)?;
+    let child = &mut started.child;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let group = Group::of(child, setting.watchdog, setting.notes);
+    let mut group = Group::of(started, setting.watchdog, setting.notes, String::new());
+    if let Some(sandbox) = setting.sandbox {
+        setting.notes.enforced(sandbox::enforced(&sandbox.rules));
+    }
+    group.keep(temporary);
     let (Some(stdin), Some(stdout), Some(said)) = pipes else {
         return Err("it has no pipes".to_owned());
     };

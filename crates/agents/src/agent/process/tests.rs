@@ -73,6 +73,7 @@ pub(in crate::agent) fn unwatched(output_cap: usize) -> Bounds {
         output_cap,
         watchdog: None,
         environment: Environment::default(),
+        sandbox: None,
     }
 }
 

@@ -17,8 +17,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::Invocation;
 use super::pipe::drain;
+use super::{Invocation, strays, tree};
 
 /// The maximum number of starts of the watchdog: the first start and one restart.
 const STARTS: u8 = 2;
@@ -146,15 +146,18 @@ struct WatchdogProcess {
 impl WatchdogProcess {
     /// Starts the process in its own process group, with an empty environment, the folder `/` and no output streams.
     fn start(command: &Invocation) -> io::Result<Self> {
+        let _nobody_looks = strays::starting();
         let mut child = Command::new(&command.program)
             .args(&command.arguments)
             .env_clear()
+            .env(strays::OWNER, strays::owner())
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
+        strays::without_mark(child.id());
         let messages = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let process = Self { child, messages };
         // A stopped watchdog must not block this process.
@@ -198,9 +201,11 @@ pub fn run_watchdog(messages: impl AsFd) {
         if let Some(group) = Pid::from_raw(group)
             && !group.is_init()
         {
+            tree::kill_descendants(group.as_raw_pid());
             let _nobody_left = kill_process_group(group, Signal::KILL);
         }
     }
+    strays::kill_marked();
 }
 
 fn apply(groups: &mut Vec<i32>, message: [u8; MESSAGE_SIZE]) {

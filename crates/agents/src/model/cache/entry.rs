@@ -7,9 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::model::{ModelReply, ModelRequest, Tokens};
+use crate::regular::read_text;
 use ensemble_core::thread::{Message, Reasoning, StopReason, ToolCall};
 use ensemble_language::data::digest;
 
+/// The largest file that is read, in bytes: 256 MiB.
+const LARGEST: u64 = 256 << 20;
 /// The form of the files; a program reads its own.
 const VERSION: u32 = 1;
 
@@ -79,7 +82,7 @@ impl Entry {
     }
 
     pub(super) fn read(path: &Path) -> Result<Self, Problem> {
-        let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        let text = read_text(path, LARGEST).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Problem::Missing,
             io::ErrorKind::InvalidData => Problem::Damaged(error.to_string()),
             _ => Problem::Unreadable(error.to_string()),
@@ -110,7 +113,8 @@ impl Entry {
     }
 
     /// Writes it in one piece: whoever reads at the same time finds the whole of it or nothing.
-    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+    /// Below `root` it follows no links.
+    pub(super) fn write(&self, path: &Path, root: &Path) -> io::Result<()> {
         let reply = self.reply.clone();
         let file = File {
             version: VERSION,
@@ -132,7 +136,13 @@ impl Entry {
         text.push('\n');
         let folder = path.parent().unwrap_or(Path::new("."));
         create_private_folders(folder)?;
+        let below = folder.ancestors().take_while(|folder| *folder != root);
+        if let Some(link) = below.into_iter().find(|folder| folder.is_symlink()) {
+            let told = format!("{} is a symbolic link, and links are not followed here", link.display());
+            return Err(io::Error::other(told));
+        }
         let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+        let _ = std::fs::remove_file(&beside);
         let mut written = private_file().open(&beside)?;
         let end = written
             .write_all(text.as_bytes())
@@ -148,7 +158,7 @@ impl Entry {
 /// How a file is created that only the user may read: it holds what was said.
 fn private_file() -> std::fs::OpenOptions {
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options

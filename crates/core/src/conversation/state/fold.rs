@@ -16,6 +16,7 @@ use crate::conversation::event::{
 };
 use crate::conversation::exchange::Exchanges;
 use crate::conversation::history::HistoryEntry;
+use crate::conversation::kept::KeptOutput;
 use crate::conversation::part::{EndedParts, PartEnded};
 use crate::conversation::permission::{PermissionDecided, PermissionDecision};
 use crate::conversation::reason::Reason;
@@ -335,16 +336,25 @@ impl ConversationState {
 
     /// Merges one finished execution into the state, and returns whether it succeeded.
     fn merge(&mut self, plan: &Plan, slot: Slot) -> bool {
-        let Some(entry) = self.entry(&slot) else { return false };
+        let Some(mut entry) = self.entry(&slot) else {
+            return false;
+        };
+        let output = entry.output_data();
         let (id, turn, execution) = (slot.agent, entry.turn_number, entry.execution);
         let OpenExecution::Finished(finished) = slot.progress else {
             return false;
         };
         let (event, _) = *finished;
         let success = entry.failure.is_none();
+        if self.keeps_account {
+            entry.output = KeptOutput::compact(&output);
+        }
+        if success && entry.output.is_text() {
+            self.release_output(plan, id, &output);
+        }
         if success {
-            self.merge_output(plan, id, &entry.output_data);
-            Arc::make_mut(&mut self.outputs).set(id, entry.output_data.clone());
+            self.merge_output(plan, id, &output);
+            Arc::make_mut(&mut self.outputs).set(id, output.clone());
             self.note_success(turn, id);
         }
         let agent = &mut self.agents[id.index()];
@@ -353,10 +363,10 @@ impl ConversationState {
         agent.unhandled |= !success;
         if success {
             agent.last_success = Some(turn);
-            agent.output = Some((execution, entry.output_data.clone()));
+            agent.output = Some((execution, output.clone()));
         } else {
             agent.last_failure = Some(turn);
-            agent.failure = Some((execution, entry.output_data.clone()));
+            agent.failure = Some((execution, output.clone()));
         }
         agent.requests_made += entry.usage.map_or(0, |usage| usage.own_requests());
         for part in slot
@@ -421,6 +431,22 @@ impl ConversationState {
         context.insert(plan.agent(id).state_key().clone(), output.clone());
     }
 
+    /// Gives up what an output with very many values replaces, before its values are copied into the context: both together
+    /// would take twice the memory. The keys keep their places.
+    fn release_output(&mut self, plan: &Plan, id: AgentId, output: &Value) {
+        let context = Arc::make_mut(&mut self.context);
+        let is_list = plan.agent(id).for_each.is_some();
+        let beside = output.as_object().into_iter().flatten().filter(|_| !is_list);
+        let keys = beside.map(|(key, _)| key.as_str());
+        for key in keys.chain([&**plan.agent(id).state_key()]) {
+            if key != AGENT_REQUESTS && !plan.is_reserved(key) && context.get(key).is_some() {
+                context.insert(key.into(), Arc::default());
+            }
+        }
+        self.agents[id.index()].output = None;
+        Arc::make_mut(&mut self.outputs).set(id, Arc::default());
+    }
+
     fn note_success(&mut self, turn: u32, agent: AgentId) {
         match self.latest_successes[0] {
             Some((_, latest)) if latest == agent => {}
@@ -464,7 +490,7 @@ impl ConversationState {
             reads: slot.start.reads.clone(),
             request: slot.start.request.clone(),
             input_digest: self.input_digest.clone(),
-            output_data,
+            output: KeptOutput::Value(output_data),
             failure: event.failure().cloned(),
             attempt: event.attempt,
             usage: slot.usage,

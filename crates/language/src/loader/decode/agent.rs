@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::tool::{self, Tools};
-use super::{Names, context_window, dependency, for_each, input, inputs, limits, reference, remote};
+use super::{Names, context_window, dependency, for_each, input, inputs, limits, reference, remote, sandbox};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    Agent, AgentKind, Conversation, Dependency, ForEach, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Trigger,
+    Agent, AgentKind, Conversation, Dependency, ForEach, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Sandbox,
+    Trigger,
 };
 use crate::loader::findings::Findings;
 use crate::loader::reader::{Cursor, Fields, count, count_or_none, flag, name, seconds, text, twice, word};
@@ -83,6 +84,7 @@ pub(super) fn read(
         timeout,
         retry,
         on_error,
+        sandbox,
     } = of_all_kinds(&fields, findings);
     Some(Agent {
         name: name?,
@@ -96,6 +98,7 @@ pub(super) fn read(
         timeout,
         retry: retry.unwrap_or_default(),
         on_error: on_error.unwrap_or_default(),
+        sandbox: sandbox.flatten(),
     })
 }
 
@@ -188,6 +191,13 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
     }
     if chosen.len() == 1 && *kind != Kind::Script {
         refuse_history(fields, *kind, findings);
+    }
+    if chosen.len() == 1 && *kind != Kind::Script && fields.get("sandbox").is_some() {
+        let message = format!("`sandbox` is not allowed for an agent of type {}", kind.word());
+        let finding = Finding::error(codes::NOT_FOR_KIND, fields.at.route().key("sandbox").as_key(), message);
+        findings.push(finding.help(
+            "this key is only allowed for agents with a `script`, tools with a `script` and servers with a `command`",
+        ));
     }
     if chosen.len() == 1 && *kind != Kind::Ensemble && fields.get("inputs").is_some() {
         let message = format!("`inputs` is not allowed for an agent of type {}", kind.word());
@@ -370,6 +380,8 @@ struct OfAllKinds {
     timeout: Option<Duration>,
     retry: Option<Retry>,
     on_error: Option<OnError>,
+    /// Scripts only.
+    sandbox: Option<Option<Arc<Sandbox>>>,
 }
 
 fn of_all_kinds(fields: &Fields<'_>, findings: &mut Findings) -> OfAllKinds {
@@ -385,6 +397,7 @@ fn of_all_kinds(fields: &Fields<'_>, findings: &mut Findings) -> OfAllKinds {
                 findings,
             )
         }),
+        sandbox: fields.read("sandbox", findings, sandbox::read),
     }
 }
 

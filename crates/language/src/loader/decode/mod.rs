@@ -11,6 +11,7 @@ mod options;
 mod profile;
 mod remote;
 mod result;
+mod sandbox;
 mod side;
 mod tool;
 

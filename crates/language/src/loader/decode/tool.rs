@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::remote::{check_private, environment_variable};
-use super::{Names, reference};
+use super::{Names, reference, sandbox};
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
 use crate::loader::document::{Content, Document};
@@ -92,20 +92,17 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
     )?;
     let at = fields.get(key)?;
     if key == "mcp" {
-        if let Some(given) = fields.get("env") {
-            let finding = Finding::error(
-                codes::NOT_FOR_KIND,
-                given.key(),
-                "`env` is not allowed for a tool with `mcp`",
-            );
-            findings.push(finding.help("write it under `mcp`"));
-        }
-        let of_server = [("parameters", "arguments"), ("output_schema", "results")];
-        for (key, what) in of_server {
+        let of_server = [
+            ("parameters", "the server defines the arguments of its tools"),
+            ("output_schema", "the server defines the results of its tools"),
+            ("env", "write it under `mcp`"),
+            ("sandbox", "write it in `mcp`, beside `command`"),
+        ];
+        for (key, help) in of_server {
             if let Some(given) = fields.get(key) {
                 let message = format!("`{key}` is not allowed for a tool with `mcp`");
                 let finding = Finding::error(codes::NOT_FOR_KIND, given.key(), message);
-                findings.push(finding.help(format!("the server defines the {what} of its tools")));
+                findings.push(finding.help(help));
             }
         }
         return mcp(&at, findings).map(ToolKind::Mcp);
@@ -117,6 +114,14 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
             format!("`env` is not allowed for a tool with `{key}`"),
         );
         findings.push(finding.help("this key is only allowed for tools with a `script`"));
+    }
+    let sandbox = fields.read("sandbox", findings, sandbox::read);
+    if key != "script"
+        && let Some(given) = fields.get("sandbox")
+    {
+        let message = format!("`sandbox` is not allowed for a tool with `{key}`");
+        let finding = Finding::error(codes::NOT_FOR_KIND, given.key(), message);
+        findings.push(finding.help("remove the key, or write it at the agents with a `script`"));
     }
     let parameters = fields.read("parameters", findings, parameters);
     let named = reference(&at, findings);
@@ -132,6 +137,7 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
                 script: named?.to_string(),
                 parameters: parameters?,
                 env: fields.read("env", findings, env).unwrap_or_default(),
+                sandbox: sandbox.flatten(),
             })
         }
         "agent" => {
@@ -181,7 +187,7 @@ fn mcp(at: &Cursor<'_>, findings: &mut Findings) -> Option<McpServer> {
     let key = one_of_these(&fields, &["command", "url"], rule, findings)?;
     let (own, others): (_, &[&str]) = match key {
         "command" => ("command", &["headers"]),
-        _ => ("url", &["env", "cwd"]),
+        _ => ("url", &["env", "cwd", "sandbox"]),
     };
     for other in others.iter().filter_map(|other| fields.get(other)) {
         let message = format!("this key is not allowed for a server with `{own}`");
@@ -199,10 +205,12 @@ fn mcp(at: &Cursor<'_>, findings: &mut Findings) -> Option<McpServer> {
     }
     let env = fields.read("env", findings, env);
     let cwd = fields.read("cwd", findings, filled_text);
+    let sandbox = fields.read("sandbox", findings, sandbox::read);
     Some(McpServer::Command {
         command: command(&given, findings)?,
         env: env.unwrap_or_default(),
         cwd: cwd.map(|cwd| cwd.to_string()),
+        sandbox: sandbox.flatten(),
     })
 }
 

@@ -7,6 +7,7 @@ mod for_each;
 mod given_errors;
 mod model_errors;
 mod places;
+mod sandbox;
 mod schema;
 mod valid;
 mod yaml;

@@ -134,6 +134,10 @@ fn bases() -> Vec<Base> {
         base("tool", json!({"agent": "b"}), tool),
         base("tool", json!({"ensemble": "inner"}), tool),
         base("tool", json!({}), tool),
+        base("sandbox", json!({}), |it| agent(json!({"sandbox": it}))),
+        base("sandbox", json!({}), |it| {
+            mcp(json!({"command": ["sh"], "sandbox": it}))
+        }),
         base("mcp", json!({"command": ["sh"]}), mcp),
         base("mcp", json!({"url": "https://x"}), mcp),
         base("mcp", json!({}), mcp),

@@ -201,7 +201,7 @@ fn the_whole_language_is_read() {
     assert_eq!(tool("team").permission, Permission::Deny);
     let files = tool("files");
     assert_eq!(files.permission, Permission::Ask, "a server's tools are its own choice");
-    let ToolKind::Mcp(McpServer::Command { command, env, cwd }) = files.kind else {
+    let ToolKind::Mcp(McpServer::Command { command, env, cwd, .. }) = files.kind else {
         panic!("{files:?}")
     };
     assert_eq!(command, CommandLine::Words(vec!["npx".into(), "files".into()]));

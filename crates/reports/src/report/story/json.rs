@@ -115,6 +115,7 @@ fn execution(execution: &Execution) -> Value {
         "parts": execution.parts,
         "stderr": finished.map(|finished| &finished.stderr),
         "warnings": finished.map(|finished| &finished.warnings),
+        "sandboxes": finished.map(|finished| &finished.sandboxes),
     })
 }
 

@@ -188,6 +188,10 @@ impl StoryPrinter {
         if !stderr.is_empty() && self.whole {
             text.push_str(&as_written(stderr));
         }
+        for sandbox in finished.sandboxes.iter().filter(|_| self.whole) {
+            let line = format!("{:INDENT$}{DIM}sandbox: {sandbox}{DIM:#}\n", "");
+            text.push_str(&self.width.sentences(&line));
+        }
         if let Some(line) = context_window::line(finished) {
             let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
             text.push_str(&self.width.sentences(&line));

@@ -26,6 +26,7 @@ pub(super) use self::elicitation::Asking;
 use super::result::{Ended, timeout_message};
 use crate::agent::Execution;
 use crate::agent::process::Watchdog;
+use crate::agent::process::sandbox::Sandbox;
 use crate::agent::script::Places;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::thread::ToolEnd;
@@ -48,6 +49,8 @@ pub enum Address {
         folder: PathBuf,
         /// Additional environment variables.
         env: Vec<(String, String)>,
+        /// What the server may reach; `None`: all that the user may.
+        sandbox: Option<Arc<Sandbox>>,
     },
     /// Over HTTP.
     Http {

@@ -35,6 +35,7 @@ pub(super) async fn start(
         places,
         folder,
         env,
+        sandbox,
     } = address
     else {
         return Err("this server is no child process".to_owned());
@@ -51,6 +52,7 @@ pub(super) async fn start(
     let setting = ServiceSettings {
         folder,
         environment: &environment,
+        sandbox: sandbox.as_deref(),
         run_id: &execution.run_id,
         watchdog,
         notes: &execution.notes,

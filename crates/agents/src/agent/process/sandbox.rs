@@ -1,0 +1,138 @@
+//! Sandboxes of child processes.
+//!
+//! The rules are applied by a helper: the program starts itself again, and the helper restricts itself and then becomes
+//! the command. So nothing has to run between `fork` and `exec`, and this process keeps its own rights.
+
+mod entering;
+mod folder;
+mod helper;
+#[cfg(target_os = "linux")]
+mod landlock_rules;
+mod refusal;
+#[cfg(target_os = "linux")]
+mod seccomp_rules;
+mod supervisor;
+mod support;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use self::folder::TemporaryFolder;
+pub use self::helper::run_sandbox_helper;
+pub(super) use self::support::enforced;
+pub use self::support::missing;
+use super::Invocation;
+
+/// What a process may reach and use. All paths are absolute and contain no links.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Rules {
+    /// Files and folders that it may read.
+    pub read: Vec<PathBuf>,
+    /// Files and folders that it may read and change.
+    pub write: Vec<PathBuf>,
+    /// What it reaches over the network.
+    pub network: Network,
+    /// Variables of the environment that it gets beside those that every program needs.
+    pub env: Vec<String>,
+    /// The highest number of bytes of memory.
+    pub memory: Option<u64>,
+    /// The highest number of seconds of processor time.
+    pub cpu_seconds: Option<u64>,
+    /// The highest number of processes at the same time.
+    pub processes: u32,
+    /// Whether it starts with less protection on a system that cannot enforce all of it.
+    pub best_effort: bool,
+}
+
+/// What a process reaches over the network.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// No sockets.
+    None,
+    /// Outgoing TCP connections to these ports.
+    Ports(Vec<u16>),
+    /// All of it.
+    All,
+}
+
+/// The sandbox of one command: rules, and the helper that applies them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Sandbox {
+    /// The command that calls [`run_sandbox_helper`].
+    pub helper: Invocation,
+    /// What the process may reach.
+    pub rules: Rules,
+    /// The folder in which the process runs.
+    pub folder: PathBuf,
+    /// The folder of the ensemble, from which its rules name paths.
+    pub ensemble_folder: PathBuf,
+}
+
+/// What a helper is told.
+#[derive(Debug, Serialize, Deserialize)]
+struct Task {
+    rules: Rules,
+    /// The process's own temporary folder.
+    temporary: PathBuf,
+}
+
+/// A command in its sandbox.
+pub(super) struct Confined {
+    pub(super) invocation: Invocation,
+    /// Removed with it.
+    pub(super) temporary: Option<TemporaryFolder>,
+}
+
+impl Sandbox {
+    /// With more variables that the process gets.
+    pub(super) fn with_env(&self, names: Vec<String>) -> Self {
+        let mut sandbox = self.clone();
+        sandbox.rules.env.extend(names);
+        sandbox
+    }
+
+    /// The command that starts `invocation` in this sandbox.
+    ///
+    /// # Errors
+    /// Its temporary folder cannot be made.
+    pub(super) fn confine(&self, invocation: &Invocation) -> io::Result<Confined> {
+        if !cfg!(target_os = "linux") {
+            // `missing` has said so, and `best_effort` has allowed it.
+            return Ok(Confined {
+                invocation: invocation.clone(),
+                temporary: None,
+            });
+        }
+        let temporary = TemporaryFolder::new()?;
+        let mut task = Task {
+            rules: self.rules.clone(),
+            temporary: temporary.path().to_owned(),
+        };
+        let first = invocation.arguments.first().map(PathBuf::from);
+        let named = [Some(invocation.program.clone()), first].into_iter().flatten();
+        // The program itself, or the script that an interpreter runs.
+        task.rules
+            .read
+            .extend(named.filter(|path| path.is_absolute()).filter_map(|path| file(&path)));
+        let mut arguments = self.helper.arguments.clone();
+        arguments.push(helper::SUPERVISE.into());
+        arguments.push(serde_json::to_string(&task)?.into());
+        arguments.push(OsString::from(&invocation.program));
+        arguments.extend(invocation.arguments.iter().cloned());
+        Ok(Confined {
+            invocation: Invocation {
+                program: self.helper.program.clone(),
+                arguments,
+            },
+            temporary: Some(temporary),
+        })
+    }
+}
+
+fn file(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().filter(|path| path.is_file())
+}

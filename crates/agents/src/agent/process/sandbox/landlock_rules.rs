@@ -1,0 +1,186 @@
+//! Rules of Landlock: files, TCP ports, signals and abstract sockets.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
+};
+
+use super::{Network, Task};
+
+/// What programs need to start, as far as it exists. Nothing here may hold secrets: of `/etc` it is single files, and of
+/// `/proc` what tells of this process and of the machine.
+const FOR_EVERY_PROGRAM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/nix/store",
+    "/run/current-system/sw",
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/fonts",
+    "/etc/gai.conf",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/inputrc",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/locale.alias",
+    "/etc/locale.conf",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/passwd",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/timezone",
+    "/proc/cpuinfo",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/self",
+    "/proc/stat",
+    "/proc/sys/kernel",
+    "/proc/sys/vm/overcommit_memory",
+    "/proc/uptime",
+    "/proc/version",
+    "/sys/devices/system/cpu",
+];
+
+/// Devices without a state.
+const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
+
+/// The versions, the last with all that is used.
+const VERSIONS: [ABI; 6] = [ABI::V1, ABI::V2, ABI::V3, ABI::V4, ABI::V5, ABI::V6];
+
+/// The version of Landlock that the kernel has, at most that which is used; 0: none.
+pub(super) fn version() -> u8 {
+    let has = |abi: ABI| -> bool {
+        let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        let rules = rules.handle_access(AccessFs::from_all(abi));
+        let rules = rules.and_then(|rules| match AccessNet::from_all(abi) {
+            none if none.is_empty() => Ok(rules),
+            some => rules.handle_access(some),
+        });
+        let rules = rules.and_then(|rules| match Scope::from_all(abi) {
+            none if none.is_empty() => Ok(rules),
+            some => rules.scope(some),
+        });
+        rules.and_then(Ruleset::create).is_ok()
+    };
+    let versions = (1..).zip(VERSIONS).take_while(|(_, abi)| has(*abi));
+    versions.last().map_or(0, |(number, _)| number)
+}
+
+/// Is the path among those that every program may read?
+pub(super) fn is_for_every_program(path: &Path) -> bool {
+    let real = |known: &&str| {
+        Path::new(known)
+            .canonicalize()
+            .is_ok_and(|known| path.starts_with(known))
+    };
+    FOR_EVERY_PROGRAM.iter().any(real)
+}
+
+/// Takes from this process the right to send signals to any process but those that it starts from now on. Returns whether
+/// that holds for certain.
+pub(super) fn scope_signals() -> bool {
+    let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    let rules = rules.scope(Scope::Signal).and_then(Ruleset::create);
+    let restricted = rules.and_then(RulesetCreated::restrict_self);
+    let is_said = restricted.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced);
+    // Its parent is outside, and of the same user.
+    let parent = rustix::process::getppid();
+    let is_refused = |parent| rustix::process::test_kill_process(parent) == Err(rustix::io::Errno::PERM);
+    is_said && parent.is_some_and(is_refused)
+}
+
+/// Restricts this process, and all that it starts.
+///
+/// # Errors
+/// Why the rules cannot be applied.
+pub(super) fn apply(task: &Task) -> Result<(), String> {
+    let abi = ABI::V6;
+    let level = match task.rules.best_effort {
+        true => CompatLevel::BestEffort,
+        false => CompatLevel::HardRequirement,
+    };
+    let failed = |error: &dyn std::fmt::Display| format!("Landlock cannot be applied: {error}");
+    let rules = Ruleset::default()
+        .set_compatibility(level)
+        .handle_access(AccessFs::from_all(abi))
+        .map_err(|error| failed(&error))?;
+    let all = task.rules.network == Network::All;
+    let rules = match all {
+        // Its bind and connect are handled, and no rule allows a port.
+        false => rules.handle_access(AccessNet::from_all(ABI::V4)),
+        true => Ok(rules),
+    };
+    let scope = match all {
+        false => Scope::AbstractUnixSocket | Scope::Signal,
+        true => Scope::Signal.into(),
+    };
+    let rules = rules
+        .and_then(|rules| rules.scope(scope))
+        .map_err(|error| failed(&error))?;
+    let rules = rules.create().map_err(|error| failed(&error))?;
+    let reading = AccessFs::from_read(abi);
+    let writing = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
+    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    let rules = rules
+        .add_rules(path_beneath_rules(FOR_EVERY_PROGRAM, reading))
+        .and_then(|rules| rules.add_rules(path_beneath_rules(DEVICES, device)))
+        .map_err(|error| failed(&error))?;
+    let rules = with_paths(rules, &task.rules.read, reading)?;
+    let rules = with_paths(rules, &task.rules.write, writing)?;
+    let rules = with_paths(rules, std::slice::from_ref(&task.temporary), writing)?;
+    let rules = match &task.rules.network {
+        Network::Ports(ports) => ports.iter().try_fold(rules, |rules, port| {
+            rules
+                .add_rule(NetPort::new(*port, AccessNet::ConnectTcp))
+                .map_err(|error| failed(&error))
+        })?,
+        Network::None | Network::All => rules,
+    };
+    rules.restrict_self().map_err(|error| failed(&error))?;
+    Ok(())
+}
+
+/// With the paths of the ensemble. A path that has become a link is an error: otherwise a process could widen the rules of
+/// the next one.
+fn with_paths(rules: RulesetCreated, paths: &[PathBuf], access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
+    paths.iter().try_fold(rules, |rules, path| {
+        let shown = path.display();
+        let opened = PathFd::new(path).map_err(|error| format!("cannot open `{shown}` for the sandbox: {error}"))?;
+        let is_at = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd()));
+        let is_at = is_at.map_err(|error| format!("cannot tell where `{shown}` is: {error}"))?;
+        if is_at != *path {
+            return Err(format!(
+                "`{shown}` is a link to `{}` now, and was none when the run began",
+                is_at.display()
+            ));
+        }
+        let access = match Path::is_dir(path) {
+            true => access,
+            false => access & AccessFs::from_file(ABI::V6),
+        };
+        rules
+            .add_rule(PathBeneath::new(opened, access))
+            .map_err(|error| format!("Landlock cannot take `{shown}`: {error}"))
+    })
+}

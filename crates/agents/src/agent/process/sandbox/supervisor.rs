@@ -1,0 +1,224 @@
+//! The helper that starts the process in the sandbox, counts what is below it, and ends all of it.
+//!
+//! It is outside the rules, and what it has started cannot reach it. Orphans below it become its children, so that
+//! nothing leaves the tree.
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::supervise;
+
+/// Elsewhere no command is wrapped.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn supervise(
+    _: &super::super::Invocation,
+    _: &super::Task,
+    _: &super::super::Invocation,
+) -> Result<u8, String> {
+    Err("a sandbox needs Linux".to_owned())
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    #![expect(clippy::disallowed_methods, reason = "this process starts the one in the sandbox")]
+
+    use std::process::Command;
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{
+        Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group,
+        pidfd_open, set_child_subreaper, setrlimit, wait,
+    };
+    use tokio::signal::unix::{SignalKind, signal};
+
+    use super::super::super::{Invocation, tree};
+    use super::super::{Rules, Task, helper, landlock_rules};
+
+    /// The number of threads that may belong to each process that is allowed.
+    const THREADS: u64 = 64;
+
+    /// The shortest and the longest pause between two counts.
+    const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+
+    /// The number of looks for what is left at the end.
+    const LOOKS: usize = 2_000;
+
+    /// Starts the command in its sandbox, and returns its exit code.
+    pub(in super::super) fn supervise(own: &Invocation, task: &Task, command: &Invocation) -> Result<u8, String> {
+        set_child_subreaper(Some(getpid())).map_err(|error| format!("orphans cannot be collected: {error}"))?;
+        // The signals that end the process must not end this one before it. A program that is started ignores none.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let _entered = runtime.as_ref().map(tokio::runtime::Runtime::enter);
+        let kinds = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+            SignalKind::quit(),
+        ];
+        let _heard_and_ignored = kinds.map(|kind| runtime.as_ref().ok().map(|_| signal(kind)));
+        let all_at_once = landlock_rules::scope_signals();
+        let text = serde_json::to_string(task).map_err(|error| error.to_string())?;
+        let started = Command::new(&own.program)
+            .args(&own.arguments)
+            .arg(helper::ENTER)
+            .arg(text)
+            .arg(&command.program)
+            .args(&command.arguments)
+            .spawn()
+            .map_err(|error| format!("the helper cannot be started: {error}"))?;
+        let process = Pid::from_child(&started);
+        let ended = let_run(process, &task.rules, all_at_once);
+        end_the_rest(all_at_once);
+        let status = ended?;
+        Ok(as_own(status))
+    }
+
+    /// Waits for the end of the process.
+    ///
+    /// # Errors
+    /// The limit at which it was ended.
+    fn let_run(process: Pid, rules: &Rules, all_at_once: bool) -> Result<WaitStatus, String> {
+        let opened =
+            pidfd_open(process, PidfdFlags::empty()).map_err(|error| format!("it cannot be watched: {error}"))?;
+        let mut pause = PAUSES.0;
+        let mut most = 0;
+        loop {
+            if let Some(status) = reap(Some(process)) {
+                return Ok(status);
+            }
+            let used = Used::now(rules);
+            if let Some(limit) = used.over(rules) {
+                kill_all(all_at_once);
+                return Err(limit);
+            }
+            // What grows is looked at more often.
+            pause = if used.processes > most {
+                PAUSES.0
+            } else {
+                (pause * 2).min(PAUSES.1)
+            };
+            most = used.processes;
+            let at_most = Timespec::try_from(pause).ok();
+            let _woken = poll(&mut [PollFd::new(&opened, PollFlags::IN)], at_most.as_ref());
+        }
+    }
+
+    /// Waits for whatever has ended, and returns how `process` did.
+    fn reap(process: Option<Pid>) -> Option<WaitStatus> {
+        let mut ended = None;
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if Some(pid) == process {
+                ended = Some(status);
+            }
+        }
+        ended
+    }
+
+    /// What all processes below this one use.
+    #[derive(Default)]
+    struct Used {
+        processes: u64,
+        threads: u64,
+        ticks: u64,
+        pages: u64,
+    }
+
+    impl Used {
+        /// More processes than are allowed are not counted to the end: they may grow faster.
+        fn now(rules: &Rules) -> Self {
+            let own = getpid().as_raw_pid();
+            let most = usize::try_from(rules.processes).unwrap_or(usize::MAX).saturating_add(1);
+            let mut used = Self {
+                ticks: tree::stat(own).map_or(0, |stat| stat.ticks_of_children),
+                ..Self::default()
+            };
+            let found = tree::descendants(own, most);
+            used.processes = found.len() as u64;
+            if found.len() < most {
+                for stat in found.into_iter().filter_map(tree::stat) {
+                    used.ticks += stat.ticks;
+                    used.threads += stat.threads;
+                    used.pages += stat.pages;
+                }
+            }
+            used
+        }
+
+        /// The limit that is exceeded, in words.
+        fn over(&self, rules: &Rules) -> Option<String> {
+            let allowed = u64::from(rules.processes);
+            if self.processes > allowed {
+                return Some(format!(
+                    "it had more than {allowed} processes at once; the limit is `processes: {allowed}`"
+                ));
+            }
+            if self.threads > allowed.saturating_mul(THREADS) {
+                return Some(format!(
+                    "it had {} threads at once; `processes: {allowed}` allows {THREADS} for each process",
+                    self.threads
+                ));
+            }
+            let per_second = rustix::param::clock_ticks_per_second();
+            if let Some(limit) = rules.cpu_seconds
+                && self.ticks > limit.saturating_mul(per_second)
+            {
+                return Some(format!(
+                    "it used {} s of processor time; the limit is `cpu_seconds: {limit}`",
+                    self.ticks / per_second
+                ));
+            }
+            let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+            if let Some(limit) = rules.memory
+                && self.pages.saturating_mul(page) > limit
+            {
+                return Some(format!(
+                    "its processes used {} bytes of memory; the limit is `memory: {limit}`",
+                    self.pages.saturating_mul(page)
+                ));
+            }
+            None
+        }
+    }
+
+    /// Kills everything below this process; `all_at_once`: this process can send signals to nothing else.
+    fn kill_all(all_at_once: bool) {
+        if all_at_once {
+            // For `kill`, the group of process 1 means all processes: those to which this process may send signals. The
+            // system starts no process meanwhile, so that nothing can grow faster than it is killed.
+            let _nobody_left = kill_process_group(Pid::INIT, Signal::KILL);
+        } else {
+            tree::kill_descendants(getpid().as_raw_pid());
+        }
+    }
+
+    /// Kills what the process has left behind, and waits until it has gone.
+    fn end_the_rest(all_at_once: bool) {
+        for _ in 0..LOOKS {
+            kill_all(all_at_once);
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) => {}
+                Ok(None) => std::thread::sleep(Duration::from_millis(1)),
+                // There is no child any more.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The exit code; if a signal has ended the process, this process ends by the same one.
+    fn as_own(status: WaitStatus) -> u8 {
+        if let Some(code) = status.exit_status() {
+            return u8::try_from(code).unwrap_or(u8::MAX);
+        }
+        let number = status.terminating_signal().unwrap_or_default();
+        let no_dump = Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        };
+        let _a_dump_would_be_of_this_process = setrlimit(Resource::Core, no_dump);
+        if let Some(signal) = Signal::from_named_raw(number) {
+            // The first one may only end the handler with which this program notices that its stack is full.
+            let _or_by_its_code = kill_process(getpid(), signal);
+            let _or_by_its_code = kill_process(getpid(), signal);
+        }
+        128_u8.saturating_add(u8::try_from(number).unwrap_or_default())
+    }
+}

@@ -1,0 +1,273 @@
+//! Processes that have left the group of the process that started them.
+//!
+//! On Linux a program can become the parent of all orphans below it. Every process that is started here has a mark in its
+//! environment, which its children inherit. So an orphan whose mark belongs to no process that runs is a stray, and is
+//! killed; one that has removed its mark is killed when nothing runs any more.
+
+#[cfg(target_os = "linux")]
+pub use linux::collect_orphans;
+#[cfg(target_os = "linux")]
+pub(super) use linux::{Mark, kill_marked, kill_strays, owner, starting, without_mark};
+#[cfg(not(target_os = "linux"))]
+pub use others::collect_orphans;
+#[cfg(not(target_os = "linux"))]
+pub(super) use others::{Mark, kill_marked, kill_strays, owner, starting, without_mark};
+
+/// The variable with the mark of a process.
+pub(super) const MARK: &str = "ENSEMBLE_PROCESS";
+
+/// The variable by which a watchdog is told whose processes it kills.
+pub(super) const OWNER: &str = "ENSEMBLE_WATCHED";
+
+#[cfg(target_os = "linux")]
+mod linux {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "processes are found in /proc, and looks have a pause"
+    )]
+
+    use std::collections::{HashMap, HashSet};
+    use std::fs;
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    use std::io;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+    use std::time::{Duration, Instant};
+
+    use rustix::process::{Pid, Signal, WaitOptions, getpid, set_child_subreaper, waitpid};
+
+    use super::super::{leftovers, tree};
+    use super::{MARK, OWNER};
+
+    /// The shortest time between two looks while processes run.
+    const PAUSE: Duration = Duration::from_millis(10);
+
+    /// The number of looks at the end.
+    const LOOKS: usize = 500;
+
+    static COLLECTOR: OnceLock<Collector> = OnceLock::new();
+
+    /// What every mark of this process begins with.
+    static OWN: OnceLock<String> = OnceLock::new();
+
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+
+    #[derive(Default)]
+    struct Collector {
+        /// Held for reading while a process starts: until then nobody knows its number.
+        starting: RwLock<()>,
+        known: Mutex<Known>,
+    }
+
+    #[derive(Default)]
+    struct Known {
+        /// The children that were started here; true: they have ended, or are about to.
+        own: HashMap<i32, bool>,
+        /// The marks of what runs.
+        live: HashSet<String>,
+        looked: Option<Instant>,
+        /// Is a look already planned?
+        is_planned: bool,
+    }
+
+    /// The mark of a process. When it is dropped, the process has ended, and what it has left behind is killed.
+    #[derive(Debug)]
+    pub(in super::super) struct Mark {
+        text: String,
+        pid: Option<i32>,
+    }
+
+    /// Makes this process the parent of all orphans below it, and kills those that are left behind. For a program all of
+    /// whose child processes are started here: another child would be taken for an orphan.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn collect_orphans() -> io::Result<()> {
+        set_child_subreaper(Some(getpid()))?;
+        COLLECTOR.get_or_init(Collector::default);
+        Ok(())
+    }
+
+    /// What the marks of this process begin with; nobody can know it who was not started here.
+    pub(in super::super) fn owner() -> &'static str {
+        OWN.get_or_init(|| {
+            let number = RandomState::new().build_hasher().finish();
+            format!("{}-{number:016x}", getpid().as_raw_pid())
+        })
+    }
+
+    /// To be held while a process starts.
+    pub(in super::super) fn starting() -> Option<RwLockReadGuard<'static, ()>> {
+        let collector = COLLECTOR.get()?;
+        Some(collector.starting.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A process without a mark, which ends by itself.
+    pub(in super::super) fn without_mark(pid: u32) {
+        if let (Some(collector), Ok(pid)) = (COLLECTOR.get(), i32::try_from(pid)) {
+            collector.known().own.insert(pid, false);
+        }
+    }
+
+    impl Mark {
+        /// A new mark, for a process that is about to start.
+        pub(in super::super) fn new() -> Self {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let text = format!("{}-{number}", owner());
+            if let Some(collector) = COLLECTOR.get() {
+                collector.known().live.insert(text.clone());
+            }
+            Self { text, pid: None }
+        }
+
+        /// The variable that carries it.
+        pub(in super::super) fn variable(&self) -> (&'static str, &str) {
+            (MARK, &self.text)
+        }
+
+        /// The process has started.
+        pub(in super::super) fn started(&mut self, pid: Option<u32>) {
+            self.pid = pid.and_then(|pid| i32::try_from(pid).ok());
+            if let (Some(collector), Some(pid)) = (COLLECTOR.get(), self.pid) {
+                collector.known().own.insert(pid, false);
+            }
+        }
+    }
+
+    impl Drop for Mark {
+        fn drop(&mut self) {
+            let Some(collector) = COLLECTOR.get() else { return };
+            let pause = {
+                let mut known = collector.known();
+                known.live.remove(&self.text);
+                if let Some(ended) = self.pid.and_then(|pid| known.own.get_mut(&pid)) {
+                    *ended = true;
+                }
+                match known.looked {
+                    _ if known.live.is_empty() => None,
+                    Some(looked) if looked.elapsed() < PAUSE && known.is_planned => return,
+                    Some(looked) if looked.elapsed() < PAUSE => Some(tokio::runtime::Handle::try_current()),
+                    _ => None,
+                }
+            };
+            match pause {
+                None => drop(collector.look()),
+                Some(Ok(runtime)) => {
+                    collector.known().is_planned = true;
+                    runtime.spawn(async {
+                        tokio::time::sleep(PAUSE).await;
+                        let _found = COLLECTOR.get().map(Collector::look);
+                    });
+                }
+                // The next end looks, or the end of the run.
+                Some(Err(_)) => {}
+            }
+        }
+    }
+
+    /// Kills all strays, and waits until they have ended. Called at the end of a run.
+    pub(in super::super) async fn kill_strays() {
+        let Some(collector) = COLLECTOR.get() else { return };
+        for _ in 0..LOOKS {
+            if collector.look() == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Kills every process with a mark of that owner: the watchdog of an owner that was killed.
+    pub(in super::super) fn kill_marked() {
+        if let Ok(owner) = std::env::var(OWNER) {
+            let mark = format!("{MARK}={owner}-");
+            leftovers::kill_where(|entry| entry.starts_with(mark.as_bytes()));
+        }
+    }
+
+    impl Collector {
+        fn known(&self) -> MutexGuard<'_, Known> {
+            self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Kills strays, and returns how many there are, those included that are about to end.
+        fn look(&self) -> usize {
+            let _none_starts = self.starting.write().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known();
+            known.looked = Some(Instant::now());
+            known.is_planned = false;
+            let children = tree::children_of_first_thread(getpid().as_raw_pid());
+            // What another thread has started is not among them.
+            known.own.retain(|pid, has_ended| !*has_ended || children.contains(pid));
+            let strays = children.into_iter().filter(|pid| known.is_stray(*pid));
+            strays.filter(|pid| !is_gone(*pid)).count()
+        }
+    }
+
+    impl Known {
+        fn is_stray(&self, pid: i32) -> bool {
+            match self.own.get(&pid) {
+                // Whoever started it waits for it.
+                Some(false) => return false,
+                Some(true) if tree::stat(pid).is_none_or(|stat| stat.is_zombie) => return false,
+                Some(true) | None => {}
+            }
+            match mark_of(pid) {
+                Some(mark) => !self.live.contains(&mark),
+                None => self.live.is_empty() || tree::stat(pid).is_some_and(|stat| stat.is_zombie),
+            }
+        }
+    }
+
+    /// Kills the stray with all below it, and waits for it if it has ended already.
+    fn is_gone(pid: i32) -> bool {
+        tree::kill_descendants(pid);
+        tree::send(pid, Signal::KILL);
+        let waited = Pid::from_raw(pid).map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
+        !matches!(waited, Some(Ok(None)))
+    }
+
+    fn mark_of(pid: i32) -> Option<String> {
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let mut entries = environment.split(|byte| *byte == 0);
+        let mark = entries.find_map(|entry| entry.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="))?;
+        String::from_utf8(mark.to_vec()).ok()
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod others {
+    /// Other systems give orphans to the first process.
+    ///
+    /// # Errors
+    /// None.
+    pub fn collect_orphans() -> std::io::Result<()> {
+        Ok(())
+    }
+
+    #[derive(Debug)]
+    pub(in super::super) struct Mark;
+
+    impl Mark {
+        pub(in super::super) fn new() -> Self {
+            Self
+        }
+
+        pub(in super::super) fn variable(&self) -> (&'static str, &str) {
+            (super::MARK, "")
+        }
+
+        pub(in super::super) fn started(&mut self, _: Option<u32>) {}
+    }
+
+    pub(in super::super) fn owner() -> &'static str {
+        ""
+    }
+
+    pub(in super::super) fn starting() {}
+
+    pub(in super::super) fn without_mark(_: u32) {}
+
+    pub(in super::super) async fn kill_strays() {}
+
+    pub(in super::super) fn kill_marked() {}
+}

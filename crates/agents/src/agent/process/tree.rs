@@ -1,0 +1,174 @@
+//! The processes below a process, as `/proc` shows them.
+
+#![expect(clippy::disallowed_methods, reason = "processes are found in /proc")]
+
+use std::collections::HashSet;
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The maximum number of looks while a tree is killed; each finds what was started during the one before.
+const PASSES: usize = 64;
+
+/// The maximum number of processes of one look.
+const MOST: usize = 10_000;
+
+/// What a process is and uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) parent: i32,
+    /// Has it ended, and was not waited for?
+    pub(super) is_zombie: bool,
+    /// Its processor time, and that of its children that were waited for, in ticks.
+    pub(super) ticks: u64,
+    /// The processor time of its children that were waited for, in ticks.
+    pub(super) ticks_of_children: u64,
+    pub(super) threads: u64,
+    /// Its resident memory, in pages.
+    pub(super) pages: u64,
+}
+
+/// What the system says of the process; `None`: it is not there.
+pub(super) fn stat(pid: i32) -> Option<Stat> {
+    of_text(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn of_text(text: &str) -> Option<Stat> {
+    // `pid (name) state ppid …`, and the name may hold anything.
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let of_children = number(13)? + number(14)?;
+    Some(Stat {
+        parent: fields.get(1)?.parse().ok()?,
+        is_zombie: matches!(*fields.first()?, "Z" | "X"),
+        ticks: number(11)? + number(12)? + of_children,
+        ticks_of_children: of_children,
+        threads: number(17)?,
+        pages: number(21)?,
+    })
+}
+
+/// The children of the process, also those that have ended.
+pub(super) fn children(pid: i32) -> Vec<i32> {
+    let mut found = Vec::new();
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return found;
+    };
+    for thread in threads.flatten() {
+        match fs::read_to_string(thread.path().join("children")) {
+            Ok(text) => found.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
+            // Not every kernel has these files.
+            Err(_) if stat(pid).is_some() => return children_among_all(pid),
+            Err(_) => {}
+        }
+    }
+    found
+}
+
+/// The children of the first thread of the process, to which the system gives orphans.
+pub(super) fn children_of_first_thread(pid: i32) -> Vec<i32> {
+    match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
+        Ok(text) => text
+            .split_ascii_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect(),
+        Err(_) => children_among_all(pid),
+    }
+}
+
+fn children_among_all(of: i32) -> Vec<i32> {
+    let is_child = |pid: &i32| stat(*pid).is_some_and(|stat| stat.parent == of);
+    all().filter(is_child).collect()
+}
+
+/// All processes.
+pub(super) fn all() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The processes below the process, parents first, until there are `most`.
+pub(super) fn descendants(pid: i32, most: usize) -> Vec<i32> {
+    let mut found = children(pid);
+    let mut seen: HashSet<i32> = found.iter().copied().collect();
+    let mut next = 0;
+    while found.len() < most
+        && let Some(parent) = found.get(next).copied()
+    {
+        next += 1;
+        let more = children(parent).into_iter();
+        found.extend(more.filter(|child| seen.insert(*child)));
+    }
+    found
+}
+
+/// Kills everything below the process. A process that was sent SIGKILL starts no other, so this ends.
+pub(super) fn kill_descendants(of: i32) {
+    let mut sent = HashSet::new();
+    for _ in 0..PASSES {
+        let new: Vec<i32> = descendants(of, MOST)
+            .into_iter()
+            .filter(|pid| sent.insert(*pid))
+            .collect();
+        if new.is_empty() {
+            return;
+        }
+        for pid in new {
+            send(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Sends the signal; a process that is not there any more is none of our business.
+pub(super) fn send(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid)
+        && !pid.is_init()
+    {
+        let _gone = kill_process(pid, signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_hide_a_parent() {
+        let text = "7 (a) Z 1 (b) S 42 7 7 0 -1 4194560 0 0 0 0 10 20 3 4 20 0 5 0 100 1000 99 0";
+        let stat = of_text(text).expect("it is read");
+        assert_eq!(
+            stat,
+            Stat {
+                parent: 42,
+                is_zombie: false,
+                ticks: 37,
+                ticks_of_children: 7,
+                threads: 5,
+                pages: 99
+            }
+        );
+        assert_eq!(of_text("7 (a"), None);
+    }
+
+    #[test]
+    fn a_process_in_a_session_of_its_own_is_found_below_its_parent_and_killed() {
+        let mut top = Command::new("sh")
+            .args(["-c", "setsid sleep 1000 & wait"])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let pid = i32::try_from(top.id()).expect("a number");
+        while descendants(pid, MOST).is_empty() {
+            std::thread::yield_now();
+        }
+        let below = descendants(pid, MOST);
+        kill_descendants(pid);
+        top.wait().expect("it ends, since what it waits for has ended");
+        assert!(
+            below.iter().all(|pid| stat(*pid).is_none_or(|stat| stat.is_zombie)),
+            "{below:?}"
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! Files that a text names, such as scripts: regular files, of which no more is read than is allowed.
+//!
+//! **Invariant:** the size that a file tells is not believed, because files of the system tell 0 and have no end.
+
+#![expect(clippy::disallowed_methods, reason = "files that a text names are read here")]
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The largest script that is run, in bytes: 16 MiB, as the largest ensemble.
+pub const LARGEST_SCRIPT: u64 = 16 << 20;
+
+/// Opens a regular file. A pipe or a device is not waited for.
+///
+/// # Errors
+/// The file cannot be opened, or is not a regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(NONBLOCK);
+    }
+    let file = options.open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a regular file")),
+    }
+}
+
+/// Does not wait until a pipe has a writer.
+#[cfg(unix)]
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+
+/// Reads a regular file of at most this many bytes.
+///
+/// # Errors
+/// As [`open`], or the file is larger.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => Err(io::Error::other(format!("it is larger than {}", shown(most)))),
+        false => Ok(bytes),
+    }
+}
+
+/// Likewise, as a text.
+///
+/// # Errors
+/// As [`read`], or it is not UTF-8.
+pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    String::from_utf8(read(path, most)?).map_err(|_| {
+        // In the words of `std::fs::read_to_string`.
+        io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8")
+    })
+}
+
+fn shown(bytes: u64) -> String {
+    match bytes >> 20 {
+        0 => format!("{} KiB", bytes >> 10),
+        mebibytes => format!("{mebibytes} MiB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_read_than_is_allowed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        for (length, is_read) in [(0, true), (1023, true), (1024, true), (1025, false)] {
+            std::fs::write(&path, vec![b'x'; length]).expect("written");
+            let read = read(&path, 1024);
+            assert_eq!(read.is_ok(), is_read, "{length}");
+            if let Err(error) = read {
+                assert_eq!(error.to_string(), "it is larger than 1 KiB");
+            }
+        }
+        std::fs::write(&path, b"\xff").expect("written");
+        assert_eq!(
+            read_text(&path, 1024).map_err(|error| error.to_string()),
+            std::fs::read_to_string(&path).map_err(|error| error.to_string())
+        );
+        assert!(open(folder.path()).is_err(), "a folder");
+        assert!(open(&folder.path().join("missing")).is_err());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_file_that_tells_no_size_is_bounded() {
+        read(Path::new("/proc/self/pagemap"), 1 << 20).expect_err("it is huge");
+        let error = read(Path::new("/dev/zero"), 1 << 20).expect_err("a device");
+        assert_eq!(error.to_string(), "it is not a regular file");
+    }
+}

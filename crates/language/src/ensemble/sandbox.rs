@@ -1,0 +1,54 @@
+//! `sandbox`: what a child process may reach.
+
+/// What a child process may reach and use. The default reaches nothing but what every program needs to start.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Sandbox {
+    /// Paths that it may read, beside those that every program needs and the folder of the ensemble.
+    pub read: Vec<String>,
+    /// Paths that it may read and change, beside its own temporary folder.
+    pub write: Vec<String>,
+    /// What it reaches over the network.
+    pub network: NetworkAccess,
+    /// Variables of the environment that it gets, beside those that every program needs.
+    pub env: Vec<String>,
+    /// The highest number of bytes of memory; `None`: no limit.
+    pub memory: Option<u64>,
+    /// The highest number of seconds of processor time; `None`: no limit.
+    pub cpu_seconds: Option<u64>,
+    /// The highest number of processes at the same time.
+    pub processes: u32,
+    /// Whether it starts with less protection on a system that cannot enforce all of it.
+    pub best_effort: bool,
+}
+
+/// `sandbox.network`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub enum NetworkAccess {
+    /// No sockets.
+    #[default]
+    None,
+    /// Outgoing TCP connections to these ports.
+    Ports(Vec<u16>),
+    /// All of it.
+    All,
+}
+
+impl Sandbox {
+    /// The default of `processes`.
+    pub const PROCESSES: u32 = 128;
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self {
+            read: Vec::new(),
+            write: Vec::new(),
+            network: NetworkAccess::None,
+            env: Vec::new(),
+            memory: None,
+            cpu_seconds: None,
+            processes: Self::PROCESSES,
+            best_effort: false,
+        }
+    }
+}

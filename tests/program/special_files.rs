@@ -1,0 +1,101 @@
+//! Files of the system in place of scripts and results: nothing without an end is read, and nobody waits for a pipe.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "tests make files and start programs")]
+
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+
+use crate::support::{Outcome, Running, Workspace, binary};
+
+/// Runs the program with four seconds of processor time and three gigabytes.
+fn limited(workspace: &Workspace, words: &[&str]) -> Outcome {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -v 3000000; ulimit -t 4; exec \"$@\"", "sh", binary()])
+        .args(words)
+        .current_dir(workspace.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Running(command.spawn().expect("a shell")).finish()
+}
+
+/// A regular file that tells no size and has hundreds of gigabytes.
+const ENDLESS: &str = "/proc/self/pagemap";
+
+/// Ensembles that name a script in each place where one is read.
+const NAMING: [&str; 4] = [
+    "agents: [{name: it, script: odd.rhai}]\n",
+    "agents: [{name: it, script: it.rhai}, {name: ask, model_profile: p}]\ntools: {t: {description: d, script: odd.rhai}}\n",
+    "agents: [{name: ask, model_profile: p, context_window: {script: odd.rhai}}]\n",
+    "agents: [{name: it, script: it.rhai}]\nmodel_profiles: {p: {provider: simulated, response_generator: {script: odd.rhai}}}\n",
+];
+
+fn workspace(naming: &str) -> Workspace {
+    let workspace = Workspace::new();
+    let profiles = match naming.contains("model_profiles") {
+        true => "",
+        false => "model_profiles: {p: {provider: simulated, replies: [said]}}\n",
+    };
+    workspace.write("a.yaml", format!("name: a\n{profiles}{naming}"));
+    workspace.write("it.rhai", "#{}");
+    workspace
+}
+
+#[test]
+fn a_script_without_an_end_is_not_read_to_its_end() {
+    for naming in NAMING {
+        for target in [ENDLESS, "/dev/zero"] {
+            let workspace = workspace(naming);
+            symlink(target, workspace.path().join("odd.rhai")).expect("a link");
+            for words in [
+                &["validate", "a.yaml"][..],
+                &["check", "a.yaml"],
+                &["graph", "a.yaml"],
+                &["run", "a.yaml"],
+            ] {
+                let told = limited(&workspace, words);
+                assert!(
+                    told.code < 3,
+                    "{naming} {target} {words:?}: {} {}",
+                    told.code,
+                    told.stderr
+                );
+            }
+        }
+    }
+    let workspace = workspace(NAMING[0]);
+    workspace.write("odd.rhai", " ".repeat((16 << 20) + 1));
+    let told = limited(&workspace, &["run", "a.yaml"]).expect_code(1);
+    assert!(told.stdout.contains("larger than 16 MiB"), "{}", told.stdout);
+}
+
+#[test]
+fn a_pipe_is_not_waited_for() {
+    for (name, words) in [
+        ("odd.rhai", &["validate", "a.yaml"][..]),
+        ("odd.rhai", &["run", "a.yaml"]),
+        ("odd.yaml", &["validate", "odd.yaml"]),
+        ("odd.yaml", &["run", "odd"]),
+        ("odd.json", &["replay", "odd.json"]),
+    ] {
+        let workspace = workspace(NAMING[0]);
+        let made = Command::new("mkfifo").arg(workspace.path().join(name)).status();
+        assert!(made.expect("a program").success());
+        let told = limited(&workspace, words);
+        assert!(told.code < 3, "{name} {words:?}: {}", told.stderr);
+    }
+}
+
+#[test]
+fn a_result_or_a_journal_without_an_end_is_refused() {
+    let workspace = workspace(NAMING[0]);
+    for name in ["odd.json", "odd.yaml"] {
+        symlink(ENDLESS, workspace.path().join(name)).expect("a link");
+    }
+    for words in [&["validate", "odd.yaml"][..], &["run", "odd.yaml"], &["list"]] {
+        let told = limited(&workspace, words);
+        assert!(told.code < 3, "{words:?}: {}", told.stderr);
+    }
+}
