@@ -142,7 +142,7 @@ fn a_server_has_a_small_environment_and_tells_no_secret() {
     );
     workspace.write(
         "model.rhai",
-        "let last = messages[messages.len() - 1]; if messages.len() > 1 { `heard ${messages}` } else { #{ tool_calls: [#{ name: \"s__tell\" }] } }\n",
+        "let last = messages[messages.len() - 1]; if messages.len() > 1 { if `${messages}`.contains(\"[secret]\") { \"clean\" } else { \"told\" } } else { #{ tool_calls: [#{ name: \"s__tell\" }] } }\n",
     );
     let told = run(&workspace, &["run", "one.yaml", "-v"]).expect_code(0);
     let seen = workspace.read("seen-server");
@@ -174,10 +174,7 @@ fn a_server_has_a_small_environment_and_tells_no_secret() {
         journal.contains("it is [secret]") && journal.contains("said [secret]"),
         "{journal}"
     );
-    assert!(
-        journal.contains("heard ["),
-        "the model has not seen it either: {journal}"
-    );
+    assert!(journal.contains("clean"), "the model has not seen it either: {journal}");
     // A list passes variables on.
     workspace.write(
         "two.yaml",
