@@ -1,8 +1,6 @@
 //! A journal, a lock or a folder that is deleted or replaced while a run writes to it: the run stops with an error, and nobody else
 //! gets it.
 
-#![expect(clippy::disallowed_methods, reason = "tests make files")]
-
 use crate::support::{Running, Workspace};
 
 const ENSEMBLE: &str = "
