@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use super::sources::files;
 
 const STREAMS: &str = "src/cli/streams.rs";
+/// The process of a sandbox, whose stderr is a pipe to the run.
+const IN_A_SANDBOX: &str = "crates/agents/src/agent/process/sandbox/helper.rs";
 const SPINNER: &str = "crates/reports/src/report/console/spinner.rs";
 
 /// What reaches a terminal or signs a text without the door, and the files that use it.
 const AROUND: [(&str, &[&str]); 9] = [
     ("io::stdout(", &[STREAMS, "src/cli/unwritten.rs"]),
-    ("io::stderr(", &[STREAMS]),
+    ("io::stderr(", &[STREAMS, IN_A_SANDBOX]),
     ("Term::stdout(", &[STREAMS]),
     ("Term::stderr(", &[STREAMS, SPINNER]),
     ("ProgressDrawTarget::stderr(", &["src/cli/replay.rs"]),
