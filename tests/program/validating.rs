@@ -384,3 +384,45 @@ fn links_are_followed_once() {
         ["e/a/one.yaml", "e/b/back/one.yaml", "e/b/two.yaml", "e/three.yaml"]
     );
 }
+
+/// What scripts, prepared replies and schemas say is held against the conditions; a run agrees with what is said.
+#[test]
+fn what_outputs_can_be_is_known_from_scripts_and_replies() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "judge.rhai",
+        "if execution > 3 { #{score: 9, done: true} } else { #{score: 4, done: false} }",
+    );
+    workspace.write(
+        "e.yaml",
+        "name: e
+agents:
+  - {name: judge, script: judge.rhai}
+  - {name: mind, model_profile: fake, prompt: Say something.}
+  - name: a
+    script: judge.rhai
+    dependencies:
+      - {agent_name: judge, condition: \"output.score > 9\"}
+  - name: b
+    script: judge.rhai
+    dependencies:
+      - {agent_name: judge, condition: \"output.done == 'true'\"}
+  - name: c
+    script: judge.rhai
+    dependencies:
+      - {agent_name: mind, condition: \"output.verdict == 'Yes'\"}
+  - name: d
+    script: judge.rhai
+    dependencies:
+      - {agent_name: judge, condition: \"output.score > 'many'\"}
+model_profiles:
+  fake: {provider: simulated, replies: ['{\"verdict\": \"yes\"}', '{\"verdict\": \"no\"}']}
+",
+    );
+    let found = workspace.run(["validate", "--format", "json", "e.yaml"]).expect_code(0);
+    assert_eq!(codes(&found), ["W040 8:41", "W040 12:41", "W040 16:40", "W041 20:41"]);
+    let run = workspace
+        .run(["run", "e.yaml", "--input", "x", "--output", "json"])
+        .expect_code(1);
+    assert_eq!(run.json()["completion_reason"], "condition_failed");
+}

@@ -172,7 +172,7 @@ fn of_constant(value: &Dynamic) -> WrittenOutput {
 
 #[cfg(test)]
 mod tests {
-    use super::{keys_of, latched_keys, written_outputs};
+    use super::{keys_of, latched_keys, type_of, written_outputs};
 
     #[test]
     fn keys_are_known_only_where_the_text_tells_them() {
@@ -230,6 +230,58 @@ mod tests {
         for (text, expected) in rows {
             let keys = latched_keys(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
             assert_eq!(keys.iter().map(String::as_str).collect::<Vec<_>>(), *expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_an_output_can_be_is_known_from_its_literals() {
+        let rows: &[(&str, &[&str], &[&str])] = &[
+            (
+                "#{a: 1}",
+                &[r#"{"a":1}"#],
+                &[r#"{"a":2}"#, r#"{"a":"1"}"#, "{}", r#"{"a":1,"b":1}"#],
+            ),
+            ("#{a: 1.5, b: -2}", &[r#"{"a":1.5,"b":-2}"#], &[r#"{"a":1,"b":-2}"#]),
+            ("#{a: \"x\"}", &[r#"{"a":"x"}"#], &[r#"{"a":"y"}"#]),
+            (
+                "#{a: `x${input}`}",
+                &[r#"{"a":"x"}"#, r#"{"a":"other"}"#],
+                &[r#"{"a":1}"#],
+            ),
+            ("#{a: ()}", &[r#"{"a":null}"#], &[r#"{"a":""}"#]),
+            (
+                "#{a: execution > 1 && input == \"\"}",
+                &[r#"{"a":true}"#, r#"{"a":false}"#],
+                &[r#"{"a":1}"#],
+            ),
+            (
+                "#{a: [1, \"x\"]}",
+                &[r#"{"a":[]}"#, r#"{"a":["x",1]}"#],
+                &[r#"{"a":[2]}"#, r#"{"a":1}"#],
+            ),
+            (
+                "#{a: #{b: true}}",
+                &[r#"{"a":{"b":true}}"#],
+                &[r#"{"a":{"b":false}}"#, r#"{"a":{}}"#],
+            ),
+            ("#{a: input}", &[r#"{"a":1}"#, r#"{"a":[{}]}"#], &["{}"]),
+            (
+                "if execution > 1 { #{a: 1} } else { #{a: \"x\", b: 2} }",
+                &[r#"{"a":1}"#, r#"{"a":"x","b":2}"#],
+                &[r#"{"a":2}"#, r#"{"a":true}"#, r#"{"a":1,"c":1}"#],
+            ),
+            ("7", &[r#"{"response":7}"#], &[r#"{"response":8}"#]),
+            ("\"7\"", &[r#"{"response":7}"#, r#"{"response":"7"}"#], &["{}"]),
+        ];
+        for (text, can_be, cannot_be) in rows {
+            let of = type_of(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
+            let admits = |json: &str| of.admits(&serde_json::from_str(json).expect("JSON"));
+            can_be
+                .iter()
+                .for_each(|json| assert!(admits(json), "{text} can be {json}"));
+            cannot_be
+                .iter()
+                .for_each(|json| assert!(!admits(json), "{text} cannot be {json}"));
         }
     }
 }
