@@ -19,6 +19,13 @@ fn is_hidden_beyond_ascii(character: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// The length of the beginning of the text that consists of visible ASCII characters, blanks, tabs and line breaks.
+pub fn plain_length(text: &str) -> usize {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    let bytes = text.as_bytes().iter();
+    bytes.take_while(|byte| is_plain(byte)).count()
+}
+
 /// The text on one line, with every hidden character spelt out: for names, arguments, and whatever must not be mistaken.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

@@ -54,7 +54,9 @@ pub fn limited<T>(most: usize, lost: impl FnOnce() + 'static, run: impl FnOnce()
 }
 
 /// Counts `bytes` more; the thread stops here if that is too much.
-#[inline]
+///
+/// This is not inlined into the program, which is optimised less than this crate.
+#[inline(never)]
 fn take(bytes: usize) {
     let used = USED.get().saturating_add_unsigned(bytes);
     if used > LIMIT.get() {
@@ -63,9 +65,16 @@ fn take(bytes: usize) {
     USED.set(used);
 }
 
-#[inline]
+#[inline(never)]
 fn give_back(bytes: usize) {
     USED.set(USED.get().saturating_sub_unsigned(bytes));
+}
+
+/// Counts `taken` instead of `given`; both may exist for a moment.
+#[inline(never)]
+fn exchange(given: usize, taken: usize) {
+    take(taken);
+    give_back(given);
 }
 
 /// The end of this thread. Nothing that it holds can be taken back, because somebody may refer to it.
@@ -105,9 +114,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
 
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both may exist for a moment.
-        take(size);
-        give_back(layout.size());
+        exchange(layout.size(), size);
         // SAFETY: the caller's promise.
         unsafe { self.0.realloc(pointer, layout, size) }
     }

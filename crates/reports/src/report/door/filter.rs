@@ -1,7 +1,7 @@
 //! What passes: texts of others with their hidden characters spelt out, styles of our own, and nothing that the log of a CI
 //! takes for a command.
 
-use ensemble_language::shown::{Command, is_hidden};
+use ensemble_language::shown::{Command, is_hidden, plain_length};
 
 use super::ink::our_style;
 use super::joiners::is_needed;
@@ -47,7 +47,20 @@ impl Filter {
     /// Adds what may pass of this text. `is_ci`: the output is the log of a CI.
     pub(super) fn pass(&mut self, text: &str, spelling: Spelling, is_ci: bool, passed: &mut String) {
         let mut rest = text;
-        while let Some(character) = rest.chars().next() {
+        loop {
+            // Most of a text. Only a CI asks what stands before a character in its line.
+            let plain = match is_ci || self.is_after_return {
+                true => 0,
+                false => plain_length(rest),
+            };
+            if let Some(last) = rest[..plain].chars().next_back() {
+                passed.push_str(&rest[..plain]);
+                self.before = Some(last);
+                rest = &rest[plain..];
+            }
+            let Some(character) = rest.chars().next() else {
+                return;
+            };
             if character == '\u{1b}'
                 && let Some((marked, style)) = our_style(rest)
             {

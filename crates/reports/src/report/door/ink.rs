@@ -27,7 +27,12 @@ impl Display for Ink {
             true => self.0.render_reset().to_string(),
             false => self.0.render().to_string(),
         };
-        f.write_str(&marked(&plain))
+        // A rendered style is a row of escape sequences.
+        for sequence in plain.split('\u{1b}').skip(1) {
+            f.write_str(&MARK)?;
+            f.write_str(sequence.strip_prefix('[').unwrap_or(sequence))?;
+        }
+        Ok(())
     }
 }
 
@@ -39,7 +44,8 @@ pub(crate) fn marked(text: &str) -> String {
 /// If the text begins with a style of our own: the style with its number, and the same without it.
 pub(super) fn our_style(text: &str) -> Option<(&str, &str)> {
     let rest = text.strip_prefix(MARK.as_str())?;
-    let end = rest.find(|c: char| !c.is_ascii_digit() && !matches!(c, ';' | ':'))?;
+    let mut bytes = rest.bytes();
+    let end = bytes.position(|byte| !matches!(byte, b'0'..=b'9' | b';' | b':'))?;
     let style = rest[end..].starts_with('m').then(|| &rest[..=end])?;
     Some((&text[..MARK.len() + style.len()], style))
 }
