@@ -1,7 +1,7 @@
 //! What can never be true, and what always fails, as far as the types of values are known.
 
 use super::around::diagnostics;
-use super::{found, loaded};
+use super::found;
 use crate::check::{Around, check_around};
 use crate::condition::Type;
 use crate::diagnostic::{Diagnostic, Finding};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// What `a` puts out in all rows.
 const SCHEMA: &str = "{type: object, required: [score, done, label, tags, detail], additionalProperties: false, properties: {
       score: {type: number, minimum: 0, maximum: 10}, more: {type: [number, 'null']}, done: {type: boolean}, label: {enum: [accept, reject]},
-      text: {type: string}, tags: {type: array, items: {enum: [new, old]}}, level: {enum: [1, 2, 3]},
+      text: {type: string}, tags: {type: array, items: {enum: [new, old]}}, level: {enum: [1, 2, 3]}, above: {type: number, minimum: 0, exclusiveMinimum: 0},
       detail: {type: object, additionalProperties: false, required: [depth], properties: {depth: {type: integer, exclusiveMinimum: 0}, note: {type: string}}},
       any: {}, mixed: {type: [string, number]}}}";
 
@@ -157,6 +157,12 @@ fn what_does_not_fit_is_told_at_its_place() {
         ("history[-1].output == 'a'", "W041 output"),
         ("history[0].sucess", "W041 sucess"),
         ("turn_count.value > 1", "W041 value"),
+        // Only the first: what follows is never asked.
+        (
+            "output.label == 'x' and output.label.value == 1",
+            "W040 output.label == 'x'",
+        ),
+        ("output.above <= 0", "W040 output.above <= 0"),
         // Keys that are never there.
         ("output.detail.dept > 1", "W013 dept"),
         ("output.detail['dept'] > 1", "W013 'dept'"),
@@ -348,9 +354,26 @@ fn a_key_of_the_context_has_the_types_of_all_who_write_it() {
     assert_eq!(of(number, "context.n == 3"), ["W040 context.n == 3"]);
     assert_eq!(of(number, "context.n == 2"), [""; 0]);
     assert_eq!(of("description: '{\"n\": \"x\"}'", "context.n == 'x'"), [""; 0]);
+    // It may write other keys than its schema names.
+    let open = "output_schema: {type: object, properties: {m: {type: string}}}";
+    assert_eq!(of(open, "context.n == 3"), [""; 0]);
     // Whoever it is may write the key.
     assert_eq!(of("type: script", "context.n == 3"), [""; 0]);
-    assert!(loaded("- {name: a, script: x}").ensemble.is_some());
+}
+
+#[test]
+fn an_input_is_in_the_context_too() {
+    let text = "name: e
+inputs: {tone: {type: string, enum: [warm, dry], default: dry}}
+agents:
+  - {name: a, script: x, description: '{\"n\": 1}'}
+  - {name: b, script: x, description: '{}', dependencies: [{agent_name: a, condition: \"context.tone == 'Dry'\"}]}
+  - {name: c, script: x, description: '{}', dependencies: [{agent_name: a, condition: \"context.tone == 'dry'\"}]}
+";
+    let loaded = crate::loader::load(&crate::source::Source::new("t", text));
+    let ensemble = loaded.ensemble.as_ref().expect("an ensemble");
+    let found = loaded.diagnostics_with(&check_around(ensemble, &Described));
+    assert_eq!(told(&found), ["W040 context.tone == 'Dry'"]);
 }
 
 #[test]
