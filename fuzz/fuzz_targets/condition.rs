@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use ensemble_language::condition::{Condition, Counts, Facts, History, Keyed, Verdict};
+use ensemble_language::condition::{Condition, Counts, Facts, History, Keyed, Outputs, Verdict};
 use ensemble_language::data::Context;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
@@ -37,6 +37,15 @@ impl Counts for Few {
     }
 }
 
+impl Outputs for Few {
+    fn output(&self, agent: &str) -> Option<Arc<Value>> {
+        (agent == "writer").then(|| Arc::new(json!({"score": 0.5})))
+    }
+    fn agents(&self) -> Vec<Arc<str>> {
+        vec!["writer".into()]
+    }
+}
+
 static FACTS: LazyLock<Facts> = LazyLock::new(|| {
     let values = json!({
         "k": 1, "f": 2.5, "t": "text", "l": [1, [2], {"x": null}], "m": {"a": {"b": "é"}}, "n": null, "big": i64::MAX,
@@ -55,6 +64,9 @@ static FACTS: LazyLock<Facts> = LazyLock::new(|| {
         history: Arc::new(Few),
         executions: Arc::new(Few),
         input: "the input".into(),
+        inputs: Arc::default(),
+        outputs: Arc::new(Few),
+        part: None,
     }
 });
 

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use ensemble_core::conversation::ConversationState;
-use ensemble_runs::journal::{encode, read_from};
+use ensemble_core::records::encode;
 use ensemble_language::loader::load;
 use ensemble_language::plan::Plan;
 use ensemble_language::source::Source;
+use ensemble_runs::files::read_lines;
 use libfuzzer_sys::fuzz_target;
 
 static PLAN: LazyLock<Arc<Plan>> = LazyLock::new(|| {
@@ -27,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn examine(bytes: &[u8]) {
-    let Ok(journal) = read_from(bytes, Path::new("fuzz.jsonl")) else {
+    let Ok(journal) = read_lines(bytes, Path::new("fuzz.jsonl")) else {
         return;
     };
     assert!(journal.length <= bytes.len() as u64);
@@ -37,7 +38,7 @@ fn examine(bytes: &[u8]) {
         state.apply(record);
         encode(record, &mut again);
     }
-    let reread = read_from(&again[..], Path::new("again.jsonl")).expect("what was written can be read");
+    let reread = read_lines(&again[..], Path::new("again.jsonl")).expect("what was written can be read");
     assert_eq!(reread.records.len(), journal.records.len());
     state.history().for_each(drop);
 }
