@@ -290,7 +290,7 @@ fn scripts_that_do_not_fit_wait_their_turn() {
     let program = workspace.command(["run", "a.yaml", "--output", "json"]);
     command
         .arg("-c")
-        .arg("ulimit -Hn 256; ulimit -Sn 128; exec \"$0\" run a.yaml --output json")
+        .arg("ulimit -Sn 128 && ulimit -Hn 256 && exec \"$0\" run a.yaml --output json")
         .arg(program.get_program())
         .current_dir(workspace.path())
         .stdout(std::process::Stdio::piped())
@@ -302,6 +302,40 @@ fn scripts_that_do_not_fit_wait_their_turn() {
     let history = result["conversation_history"].as_array().expect("a history");
     assert_eq!(history.len(), 1000);
     assert!(history.iter().all(|entry| entry["success"] == true));
+    assert!(
+        history.iter().all(|entry| entry["output_data"]["limit"] == 128),
+        "{}",
+        history[0]
+    );
+}
+
+#[test]
+fn the_limit_of_open_files_is_raised_for_the_program_alone() {
+    let workspace = Workspace::new();
+    workspace.write("a.yaml", "name: a\nagents:\n  - {name: a, script: a.sh}\n");
+    // The child has its own limit at the latest when its input is complete.
+    workspace.write(
+        "a.sh",
+        "cat > /dev/null\nset -- $(grep 'open files' /proc/$PPID/limits)\n\
+         echo \"{\\\"own\\\": [$(ulimit -Sn), $(ulimit -Hn)], \\\"program\\\": $4}\"",
+    );
+    let mut command = std::process::Command::new("sh");
+    let program = workspace.command(["run"]);
+    command
+        .arg("-c")
+        .arg("ulimit -Sn 128 && ulimit -Hn 256 && exec \"$0\" run a.yaml --output json")
+        .arg(program.get_program())
+        .current_dir(workspace.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let running = crate::support::Running(command.spawn().expect("a shell"));
+    let result = running.finish().expect_code(0).json();
+    let output = &result["conversation_history"][0]["output_data"];
+    assert_eq!(
+        (&output["own"], &output["program"]),
+        (&json!([128, 256]), &json!(256)),
+        "{result}"
+    );
 }
 
 #[test]

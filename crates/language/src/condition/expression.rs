@@ -9,8 +9,8 @@ use super::ast::{Expr, Kind, Variable};
 use super::engine::ENGINE;
 use super::value::Datum;
 use super::{
-    CompileError, Condition, EvaluateError, Facts, PartNames, Read, Reading, STRING_LIMIT, emit, literal, parser,
-    reads, with_room,
+    CompileError, Condition, EvaluateError, Facts, PartNames, Read, Reading, STRING_LIMIT, emit, literal, operators,
+    parser, reads, with_room,
 };
 use crate::source::Span;
 
@@ -128,6 +128,7 @@ impl Expression {
     pub fn evaluate(&self, facts: &Facts) -> Result<Value, EvaluateError> {
         let condition = &self.0;
         with_room(&condition.expr, || {
+            operators::begin();
             let mut scope = Scope::new();
             for variable in &condition.variables {
                 scope.push_dynamic(variable.name(), reads::variable(*variable, facts).into());

@@ -8,7 +8,7 @@ use rhai::ImmutableString;
 use super::STRING_LIMIT;
 use super::operators::{
     Arithmetic, COMPARE_IT, Fault, Outcome, TOO_LONG, arithmetic, contains, equal, fault, finite, index, order,
-    position, size, truth, whole,
+    position, size, truth, whole, work_through,
 };
 use super::report::show;
 use super::value::{Datum, List, Map};
@@ -123,7 +123,7 @@ fn wrong<T>(value: &Datum, needed: &str) -> Result<T, Fault> {
 
 fn text(value: &Datum) -> Result<&str, Fault> {
     match value {
-        Datum::Text(text) => Ok(text.as_str()),
+        Datum::Text(text) => work_through(text.as_str()),
         _ => wrong(value, "a string"),
     }
 }
@@ -178,7 +178,7 @@ fn get(a: &[Datum]) -> Outcome {
 
 fn len(a: &[Datum]) -> Outcome {
     match &a[0] {
-        Datum::Text(text) => Ok(size(text.as_str().chars().count())),
+        Datum::Text(text) => Ok(size(work_through(text.as_str())?.chars().count())),
         Datum::List(list) => Ok(size(list.len())),
         Datum::Map(map) => Ok(size(map.len())),
         other => wrong(other, "a string, a list or a map"),
@@ -188,7 +188,7 @@ fn len(a: &[Datum]) -> Outcome {
 fn count(a: &[Datum]) -> Outcome {
     match &a[0] {
         Datum::List(list) => Ok(size(list.iter().filter(|item| equal(item, &a[1])).count())),
-        Datum::Text(text) => Ok(size(text.as_str().matches(argument(&a[1])?).count())),
+        Datum::Text(text) => Ok(size(work_through(text.as_str())?.matches(argument(&a[1])?).count())),
         other => wrong(other, "a string or a list"),
     }
 }
@@ -197,7 +197,7 @@ fn index_of(a: &[Datum]) -> Outcome {
     let found = match &a[0] {
         Datum::List(list) => list.iter().position(|item| equal(&item, &a[1])),
         Datum::Text(text) => {
-            let text = text.as_str();
+            let text = work_through(text.as_str())?;
             text.find(argument(&a[1])?).map(|at| text[..at].chars().count())
         }
         other => return wrong(other, "a string or a list"),

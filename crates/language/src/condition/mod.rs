@@ -115,6 +115,8 @@ const STRING_LIMIT: usize = 1 << 20;
 const ITEM_LIMIT: usize = 100_000;
 /// The maximum number of steps of the engine in one evaluation.
 const OPERATION_LIMIT: u64 = 100_000;
+/// The bytes of text that the functions of one evaluation work through, all together.
+const TEXT_LIMIT: usize = 64 << 20;
 /// The maximum number of nested levels of expressions.
 const DEPTH_LIMIT: usize = 32;
 /// The stack size of the engine for a deep condition, in bytes.
@@ -316,6 +318,7 @@ impl Condition {
     /// Evaluates the condition on these facts.
     pub fn evaluate(&self, facts: &Facts) -> Result<bool, EvaluateError> {
         with_room(&self.expr, || {
+            operators::begin();
             let mut scope = Scope::new();
             for variable in &self.variables {
                 scope.push_dynamic(variable.name(), reads::variable(*variable, facts).into());
@@ -327,6 +330,7 @@ impl Condition {
 
     /// The values that the condition reads, for reports; never fails.
     pub fn reads(&self, facts: &Facts) -> Vec<Read> {
+        operators::begin();
         reads::reads(&self.text, &self.expr, facts)
     }
 

@@ -3,13 +3,14 @@
 //! The rules are those of this language, not of Rhai: one number type, truth values and remainder as in Python, values
 //! of different types are not equal, and an error if values cannot be ordered or added.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::STRING_LIMIT;
 use super::report::show;
 use super::value::{Datum, List, Map, number};
+use super::{STRING_LIMIT, TEXT_LIMIT};
 
 /// Arithmetic operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +81,27 @@ pub(super) fn truth(value: &Datum) -> Result<bool, Fault> {
 
 /// What to do with a text that reads false.
 pub(super) const COMPARE_IT: &str = "compare it with `==`, or ask the agent for a boolean with `output_schema`";
+
+thread_local! {
+    /// The bytes of text that functions have worked through since the evaluation on this thread began.
+    static WORKED_THROUGH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// An evaluation begins on this thread.
+pub(super) fn begin() {
+    WORKED_THROUGH.set(0);
+}
+
+/// A function is about to work through the text. One step of the engine may take long on a long text, so steps alone do
+/// not bound the time of an evaluation.
+pub(super) fn work_through(text: &str) -> Result<&str, Fault> {
+    let bytes = WORKED_THROUGH.get().saturating_add(text.len());
+    WORKED_THROUGH.set(bytes);
+    match bytes > TEXT_LIMIT {
+        true => fault("the condition works through more than 64 MiB of text, which is the limit"),
+        false => Ok(text),
+    }
+}
 
 /// `a + b` and the other arithmetic operators.
 pub(super) fn arithmetic(operator: Arithmetic, a: &Datum, b: &Datum) -> Outcome {
@@ -290,7 +312,7 @@ pub(super) fn contains(b: &Datum, a: &Datum) -> Result<bool, Fault> {
         (Datum::List(list), _) => Ok(list.iter().any(|item| equal(&item, a))),
         (Datum::Map(map), Datum::Text(key)) => Ok(map.has(key.as_str())),
         (Datum::Map(_), _) => Ok(false),
-        (Datum::Text(text), Datum::Text(part)) => Ok(text.as_str().contains(part.as_str())),
+        (Datum::Text(text), Datum::Text(part)) => Ok(work_through(text.as_str())?.contains(part.as_str())),
         (Datum::Text(_), _) => fault(format!(
             "a string can only contain strings, but {} is {}",
             show(a),

@@ -244,3 +244,33 @@ fn long_texts_of_the_snapshot_are_no_texts_of_the_condition() {
         );
     }
 }
+
+/// One step may take long on a long text, so texts have a limit of their own; each evaluation begins anew.
+#[test]
+fn a_condition_works_through_a_bounded_amount_of_text() {
+    let facts = Facts {
+        output: Some(Arc::new(json!({"text": "ab".repeat(250_000)}))),
+        ..facts()
+    };
+    let clauses = |clause: &str, count: usize| vec![clause; count].join(" and ");
+    for clause in [
+        "lower(output.text) != 'x'",
+        "len(output.text) > 1",
+        "'c' not in output.text",
+        "output.text.find('c') < 0",
+        "output.text.count('c') < 1",
+        "output.text.replace('c', 'd') != 'x'",
+    ] {
+        let few = clauses(clause, 60);
+        assert_eq!(
+            (answer(&few, &facts), answer(&few, &facts)),
+            (T.into(), T.into()),
+            "{clause}"
+        );
+        let many = answer(&clauses(clause, 200), &facts);
+        assert!(
+            many.contains("works through more than 64 MiB of text"),
+            "{clause}: {many}"
+        );
+    }
+}
