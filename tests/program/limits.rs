@@ -302,11 +302,6 @@ fn scripts_that_do_not_fit_wait_their_turn() {
     let history = result["conversation_history"].as_array().expect("a history");
     assert_eq!(history.len(), 1000);
     assert!(history.iter().all(|entry| entry["success"] == true));
-    assert!(
-        history.iter().all(|entry| entry["output_data"]["limit"] == 128),
-        "{}",
-        history[0]
-    );
 }
 
 #[test]
