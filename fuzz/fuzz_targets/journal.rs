@@ -31,7 +31,7 @@ fn examine(bytes: &[u8]) {
     let Ok(journal) = read_lines(bytes, Path::new("fuzz.jsonl")) else {
         return;
     };
-    assert!(journal.length <= bytes.len() as u64);
+    assert!(journal.end.position <= bytes.len() as u64);
     let mut state = ConversationState::new(PLAN.clone());
     let mut again = Vec::new();
     for record in &journal.records {

@@ -79,7 +79,7 @@ fuzz_target!(|text: &str| {
 
 /// A walk that soon gives up.
 fn walk(plan: &Arc<Plan>) {
-    let found = explore(plan, Budget { states: 8 });
+    let found = explore(plan, Budget::of_states(8));
     assert!(found.coverage.states <= 8);
     for agent in &found.agents {
         assert!(agent.most <= agent.limit, "{agent:?}");
@@ -87,9 +87,13 @@ fn walk(plan: &Arc<Plan>) {
     for end in &found.ends {
         assert!(end.turns <= found.turns, "{end:?}");
     }
-    let name = &plan.ensemble().name;
-    exploration::human(name, &found);
-    serde_json::from_str::<serde_json::Value>(&exploration::json(name, &found)).expect("JSON");
+    let explored = exploration::Explored {
+        name: plan.ensemble().name.to_string(),
+        file: "a.yaml".to_owned(),
+        found,
+    };
+    exploration::all_human(&explored, &[]);
+    serde_json::from_str::<serde_json::Value>(&exploration::all_json(&explored, &[])).expect("JSON");
 }
 
 /// The picture in every form; a layout of many agents takes its time, so only of few.
@@ -106,8 +110,9 @@ fn draw(ensemble: &Ensemble) {
     let node = |agent: &Agent| Node {
         name: agent.name.to_string(),
         shape: shape(agent),
+        is_stack: agent.for_each.is_some(),
         notes: Vec::new(),
-        fate: None,
+        run_data: None,
     };
     let find = |name: &str| ensemble.agents.iter().position(|agent| *agent.name == *name);
     let mut arrows = Vec::new();

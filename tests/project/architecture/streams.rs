@@ -27,7 +27,13 @@ const AROUND: [(&str, &[&str]); 9] = [
             "crates/reports/src/report/door/mod.rs",
         ],
     ),
-    ("marked(&", &["crates/reports/src/report/door/ink.rs"]),
+    (
+        "with_our_mark(",
+        &[
+            "crates/reports/src/report/door/ink.rs",
+            "crates/reports/src/report/door/mod.rs",
+        ],
+    ),
 ];
 
 #[test]

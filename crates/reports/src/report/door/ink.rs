@@ -37,7 +37,7 @@ impl Display for Ink {
 }
 
 /// The text, whose styles are all our own: the caller knows that no other text contains any.
-pub(crate) fn marked(text: &str) -> String {
+pub(crate) fn with_our_mark(text: &str) -> String {
     text.replace("\u{1b}[", &MARK)
 }
 

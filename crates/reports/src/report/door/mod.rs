@@ -13,7 +13,7 @@ use filter::Filter;
 pub use filter::Spelling;
 pub(crate) use filter::{Speller, spelt};
 pub use ink::Ink;
-use ink::marked;
+use ink::with_our_mark;
 
 /// A stream that shows texts of others without obeying them.
 pub struct Door {
@@ -67,7 +67,7 @@ pub fn passed(text: &str, spelling: Spelling) -> String {
 
 /// The text with its styles as our own. Only for texts in which no other text contains a style.
 pub fn all_ours(text: &str) -> String {
-    marked(text)
+    with_our_mark(text)
 }
 
 impl Write for Door {
