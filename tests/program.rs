@@ -8,6 +8,7 @@ mod program {
     mod asked_safely;
     mod at_the_terminal;
     mod bad_input;
+    mod batch;
     mod cache;
     mod chat;
     mod check;

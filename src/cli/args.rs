@@ -1,5 +1,6 @@
 //! The command line: the arguments, and the texts that `--help` prints.
 
+mod batch;
 mod conversing;
 mod examining;
 mod lookback;
@@ -11,6 +12,7 @@ use clap_complete::Shell;
 
 use super::completing;
 
+pub(super) use batch::{BatchArgs, BatchCommand, BatchMergeArgs};
 pub(super) use conversing::{
     AnsweringArgs, ChatArgs, ContinueArgs, DrivingArgs, ForkArgs, Output, ReplayArgs, RerunArgs, ResumeArgs, RunArgs,
     ShowingArgs,
@@ -55,6 +57,8 @@ pub(super) enum ColorChoice {
 pub(super) enum Command {
     /// Run a conversation
     Run(RunArgs),
+    /// Run an ensemble once for each row of a table
+    Batch(BatchArgs),
     /// Chat with an ensemble: each line is a user message
     Chat(ChatArgs),
     /// Check ensemble files without running them

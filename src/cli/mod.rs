@@ -6,6 +6,7 @@
 )]
 
 mod args;
+mod batch;
 mod chat;
 mod check;
 mod completing;
@@ -124,6 +125,7 @@ fn unless_unwritten(code: u8, surroundings: &Surroundings) -> u8 {
 fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliError> {
     match command {
         Command::Run(args) => run::run(&args, surroundings),
+        Command::Batch(args) => batch::batch(&args, surroundings),
         Command::Chat(args) => chat::chat(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
         Command::Explain(args) => explain::explain(&args, surroundings),

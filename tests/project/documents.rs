@@ -200,6 +200,8 @@ fn every_option_of_the_program_stands_in_the_reference() {
         "import", "man",
     ];
     let more = [
+        "batch",
+        "batch merge",
         "estimate",
         "runs list",
         "runs show",

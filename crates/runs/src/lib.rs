@@ -20,6 +20,7 @@
 
 mod agents;
 pub mod around;
+pub mod batch;
 mod carried;
 pub mod config;
 mod desk;

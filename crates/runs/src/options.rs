@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::input::Answers;
 use ensemble_core::reporter::Reporter;
-use ensemble_core::store::Durability;
+use ensemble_core::store::{Durability, RunId};
 use ensemble_core::thread::LiveOutput;
 use ensemble_language::data::Context;
 use serde_json::Value;
@@ -14,6 +14,8 @@ use serde_json::Value;
 /// What a run is given. The default gives nothing: the input is the ensemble's `default_task`.
 #[derive(Default)]
 pub struct RunOptions {
+    /// The id of a new run; without one, an id of its time.
+    pub id: Option<RunId>,
     /// The input; without one, the ensemble's `default_task`.
     pub input: Option<Arc<str>>,
     /// The inputs by name where the ensemble declares `inputs`, otherwise the context before the first turn. Only a new
