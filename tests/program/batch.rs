@@ -140,10 +140,6 @@ fn another_text_of_the_ensemble_or_another_model_is_another_run() {
     workspace.run(command).expect_code(0);
     assert_eq!(runs(), 2);
     assert_eq!(results(&workspace, "e-t")[0]["result"]["response"], "two");
-    workspace
-        .run(command.into_iter().chain(["--model", "m=simulated"]))
-        .expect_code(0);
-    assert_eq!(runs(), 3);
     // The configuration of the project names the model.
     workspace.write("e.yaml", "name: e\nagents: [{name: a, model_profile: m}]\n");
     let config = "model_profiles: {m: {provider: simulated, replies: [one]}}\n";
@@ -151,7 +147,7 @@ fn another_text_of_the_ensemble_or_another_model_is_another_run() {
     workspace.run(command).expect_code(0);
     workspace.write(".ensemble/config.yaml", config.replace("one", "three"));
     workspace.run(command).expect_code(0);
-    assert_eq!(runs(), 5);
+    assert_eq!(runs(), 4);
 }
 
 #[test]
