@@ -1,6 +1,7 @@
 //! A batch of simulated agents, beside as many runs of the same ensemble that are started one after the other.
 //!
 //! `cargo bench --bench batch`. Both keep their runs in files without syncs. What is compared is the processor time of the thread.
+#![expect(clippy::disallowed_methods, reason = "benches measure time and files")]
 #![expect(dead_code, reason = "each bench uses a part of what they share")]
 
 mod support;
