@@ -3,6 +3,7 @@
 mod conversing;
 mod examining;
 mod lookback;
+mod testing;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,8 @@ pub(super) use examining::{CheckArgs, ExplainArgs, GraphArgs, GraphFormat, Valid
 pub(super) use lookback::{
     EstimateArgs, ExportFormat, ListArgs, OutputForm, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs,
 };
+
+pub(super) use testing::{TestArgs, TestFormat};
 
 /// Run, validate and replay conversations between agents, described in YAML.
 #[derive(Debug, Parser)]
@@ -59,6 +62,8 @@ pub(super) enum Command {
     Chat(ChatArgs),
     /// Check ensemble files without running them
     Validate(ValidateArgs),
+    /// Test ensembles: hold the conversations of test files, and compare them with what is expected
+    Test(TestArgs),
     /// Explain the code of a finding, with a wrong and a right example
     Explain(ExplainArgs),
     /// Explore all possible conversations of an ensemble, and list the possible outcomes

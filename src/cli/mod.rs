@@ -44,6 +44,7 @@ mod spelling;
 mod streams;
 mod surroundings;
 mod terminal;
+mod test;
 mod trust;
 mod unwritten;
 mod validate;
@@ -126,6 +127,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Run(args) => run::run(&args, surroundings),
         Command::Chat(args) => chat::chat(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
+        Command::Test(args) => test::test(&args, surroundings),
         Command::Explain(args) => explain::explain(&args, surroundings),
         Command::Check(args) => check::check(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
