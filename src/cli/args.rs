@@ -62,7 +62,7 @@ pub(super) enum Command {
     Chat(ChatArgs),
     /// Check ensemble files without running them
     Validate(ValidateArgs),
-    /// Test ensembles: hold the conversations of test files, and compare them with what is expected
+    /// Test ensembles, with stubs in the place of agents
     Test(TestArgs),
     /// Explain the code of a finding, with a wrong and a right example
     Explain(ExplainArgs),
@@ -97,7 +97,11 @@ pub(super) enum Command {
     /// Allow a file to use keys and values of the environment
     Trust(TrustArgs),
     /// Print the JSON Schema of ensemble files, for editors
-    Schema,
+    Schema {
+        /// Print the schema of test files (*.test.yaml) instead
+        #[arg(long)]
+        tests: bool,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell

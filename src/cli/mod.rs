@@ -143,8 +143,9 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Models(command) => models::models(&command, surroundings),
         Command::Trust(args) => trust::trust(&args, surroundings),
-        Command::Schema => {
-            surroundings.print_as(args::OutputForm::Json, ensemble_language::loader::schema::SCHEMA);
+        Command::Schema { tests } => {
+            use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA};
+            surroundings.print_as(args::OutputForm::Json, if tests { TEST_SCHEMA } else { SCHEMA });
             Ok(exit::SUCCESS)
         }
         Command::Completions { shell } => {

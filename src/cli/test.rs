@@ -2,7 +2,7 @@
 //!
 //! Files are tried on all cores; results are printed in the order of the files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -124,7 +124,7 @@ struct TriedFile {
 }
 
 fn try_file(
-    path: &PathBuf,
+    path: &Path,
     driver: &mut Option<Driver>,
     args: &TestArgs,
     surroundings: &Surroundings,
@@ -164,7 +164,7 @@ fn try_file(
                 name: case.name.to_string(),
                 line: name.line,
                 seconds: began.elapsed().as_secs_f64(),
-                failures: tried.failures.iter().map(|failure| unmet(&suite, failure)).collect(),
+                failures: unmet(&suite, &tried.failures),
             });
         }
         file.coverage = args.coverage.then(|| coverage(sound, &reached));
@@ -179,16 +179,22 @@ fn place(suite: &Suite, offset: usize) -> Place {
     suite.source().place(offset)
 }
 
-fn unmet(suite: &Suite, failure: &Failure) -> Unmet {
-    let Place { line, column } = place(suite, suite.span(&failure.at).start);
-    Unmet {
-        line,
-        column,
-        what: failure.what.clone(),
-        expected: failure.expected.clone(),
-        actual: failure.actual.clone(),
-        help: failure.help.clone(),
-    }
+/// The failures in the order of the file.
+fn unmet(suite: &Suite, failures: &[Failure]) -> Vec<Unmet> {
+    let one = |failure: &Failure| {
+        let Place { line, column } = place(suite, suite.span(&failure.at).start);
+        Unmet {
+            line,
+            column,
+            what: failure.what.clone(),
+            expected: failure.expected.clone(),
+            actual: failure.actual.clone(),
+            help: failure.help.clone(),
+        }
+    };
+    let mut unmet: Vec<Unmet> = failures.iter().map(one).collect();
+    unmet.sort_by_key(|unmet| (unmet.line, unmet.column));
+    unmet
 }
 
 fn coverage(sound: Sound<'_>, reached: &Reached) -> FileCoverage {
@@ -232,6 +238,7 @@ fn show(files: &[TestedFile], findings: &[Diagnostic], took: f64, form: TestForm
         surroundings.print_err(&diagnostics::human(findings, surroundings.colors_on_stderr()));
     }
     let text = match form {
+        TestFormat::Human if files.iter().all(|file| file.cases.is_empty()) => String::new(),
         TestFormat::Human => tested::human(files, took, surroundings.streams.colors_on_stdout()),
         TestFormat::Json => {
             let found: Value = serde_json::from_str(&diagnostics::json(findings)).unwrap_or_default();

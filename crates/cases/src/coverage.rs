@@ -162,7 +162,7 @@ impl Coverage {
         coverage
     }
 
-    fn dependency(&mut self, plan: &Plan, edge: &Edge, reached: &Reached, may_run: impl Fn(AgentId) -> bool) {
+    fn dependency(&mut self, plan: &Plan, edge: &Edge, reached: &Reached, may_run: &dyn Fn(AgentId) -> bool) {
         let one = (edge.to, edge.position);
         let is_reached = reached.dependencies.contains(&one);
         if !may_run(edge.from) && !is_reached {

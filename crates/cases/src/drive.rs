@@ -9,7 +9,9 @@ use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::store::{Durability, MemoryStore};
 use ensemble_language::cases::{Case, Expect, OUTCOMES, case_route};
-use ensemble_runs::{Host, Project, RunError, RunOptions, Runs, Trust};
+use ensemble_runs::project::Project;
+use ensemble_runs::trust::Trust;
+use ensemble_runs::{Host, RunError, RunOptions, Runs};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 

@@ -9,7 +9,8 @@ use ensemble_language::loader::codes::{NO_ENSEMBLE_TO_TEST, NO_RECORD};
 use ensemble_language::loader::{self, LoadedCases};
 use ensemble_language::source::{At, Route, Source, Span};
 use ensemble_runs::prepare::{Prepared, folder_of, prepare};
-use ensemble_runs::{Project, RunError, Runs};
+use ensemble_runs::project::Project;
+use ensemble_runs::{RunError, Runs};
 
 use crate::check::check;
 use crate::recorded::{Recorded, load};
@@ -53,7 +54,7 @@ impl Suite {
                     findings = check(file, ensemble.plan.ensemble());
                     suite.ensemble = Some(Arc::new(ensemble));
                 }
-                Err(finding) => findings.push(finding),
+                Err(finding) => findings.push(*finding),
             }
             suite.recorded = records(file, &folder_of(path, runs.project()), runs, &mut findings);
         }
@@ -84,7 +85,7 @@ impl Suite {
 }
 
 /// The ensemble that the file tests.
-fn ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<Prepared, Finding> {
+fn ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<Prepared, Box<Finding>> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let beside = || ensemble_beside(name).unwrap_or_default();
     let named = file.ensemble.as_deref().map_or_else(beside, str::to_owned);
@@ -93,7 +94,7 @@ fn ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<Prepared,
     let prepared = prepare(&ensemble, project);
     prepared.map_err(|error| {
         let shown = ensemble.display();
-        match error {
+        Box::new(match error {
             RunError::Invalid(errors) => {
                 let first = errors.first().map_or("", |error| error.message.as_str());
                 let message = format!("{named} has errors, the first: {first}");
@@ -102,7 +103,7 @@ fn ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<Prepared,
             }
             other => Finding::error(NO_ENSEMBLE_TO_TEST, place(), other.to_string())
                 .help("`ensemble` names the file of the ensemble, relative to the test file"),
-        }
+        })
     })
 }
 
