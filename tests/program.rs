@@ -58,6 +58,7 @@ mod program {
     mod stories;
     mod strays;
     mod sub_ensembles;
+    mod testing_ensembles;
     mod tool_files;
     mod tools;
     mod trust;

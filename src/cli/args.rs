@@ -4,6 +4,7 @@ mod batch;
 mod conversing;
 mod examining;
 mod lookback;
+mod testing;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,8 @@ pub(super) use examining::{CheckArgs, ExplainArgs, GraphArgs, GraphFormat, Valid
 pub(super) use lookback::{
     EstimateArgs, ExportFormat, ListArgs, OutputForm, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs,
 };
+
+pub(super) use testing::{TestArgs, TestFormat};
 
 /// Run, validate and replay conversations between agents, described in YAML.
 #[derive(Debug, Parser)]
@@ -63,6 +66,8 @@ pub(super) enum Command {
     Chat(ChatArgs),
     /// Check ensemble files without running them
     Validate(ValidateArgs),
+    /// Test ensembles, with stubs in the place of agents
+    Test(TestArgs),
     /// Explain the code of a finding, with a wrong and a right example
     Explain(ExplainArgs),
     /// Explore all possible conversations of an ensemble, and list the possible outcomes
@@ -96,7 +101,11 @@ pub(super) enum Command {
     /// Allow a file to use keys and values of the environment
     Trust(TrustArgs),
     /// Print the JSON Schema of ensemble files, for editors
-    Schema,
+    Schema {
+        /// Print the schema of test files (*.test.yaml) instead
+        #[arg(long)]
+        tests: bool,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell

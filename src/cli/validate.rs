@@ -12,6 +12,8 @@ use super::in_order::in_order;
 use super::inputs::{Input, inputs};
 use super::policy::Policy;
 use super::surroundings::Surroundings;
+use ensemble_cases::suite::Suite;
+use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::loader::explain::explanation;
 use ensemble_language::loader::{codes, load};
@@ -98,6 +100,10 @@ fn check<'s>(
             };
         }
     };
+    if is_test_file(&path.to_string_lossy()) {
+        let findings = Suite::read(&source, path, &surroundings.runs()).findings;
+        return reported(source.name(), findings, faults, policy, form);
+    }
     let loaded = load(&source);
     if matches!(input, Input::Found(_)) && !loaded.is_ensemble() {
         return Checked {
@@ -108,11 +114,15 @@ fn check<'s>(
             faults,
         };
     }
-    let name = source.name().to_owned();
-    let findings = policy.apply(examine(&loaded, folder));
+    reported(source.name(), examine(&loaded, folder), faults, policy, form)
+}
+
+/// The report about a file with these findings.
+fn reported(name: &str, findings: Vec<Diagnostic>, faults: Vec<CliError>, policy: &Policy, form: &dyn Form) -> Checked {
+    let findings = policy.apply(findings);
     let file = CheckedFile {
         fails: findings.iter().any(|finding| policy.fails(finding)),
-        name,
+        name: name.to_owned(),
         findings,
     };
     Checked {

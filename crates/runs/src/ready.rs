@@ -138,6 +138,7 @@ impl Making<'_> {
             cache: given::cache(options.cache.as_ref(), project)?,
             watchdog,
             network,
+            stand_ins: options.stand_ins,
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;

@@ -23,12 +23,14 @@ mod retyped;
 mod scalar;
 pub mod schema;
 mod syntax;
+mod test_words;
 #[cfg(test)]
 mod tests;
 mod words;
 
 use std::sync::Arc;
 
+use crate::cases::TestFile;
 use crate::data::JsonMap;
 use crate::diagnostic::{Diagnostic, Finding, Related};
 use crate::ensemble::{Ensemble, Profile};
@@ -107,6 +109,42 @@ pub fn context(source: &Source) -> Read<JsonMap> {
         return Ok(map);
     }
     side_file(source, decode::context)
+}
+
+/// The result of loading a test file.
+#[derive(Debug)]
+pub struct LoadedCases {
+    /// The tree, which converts places to positions; `None` if the text is not YAML.
+    pub document: Option<Document>,
+    /// The cases, if there are no errors.
+    pub file: Option<TestFile>,
+    /// All findings, in the order in which they were found.
+    pub findings: Vec<Finding>,
+    source: Source,
+}
+
+/// Reads a test file.
+pub fn cases(source: &Source) -> LoadedCases {
+    let (document, file, findings) = read(source, decode::cases::file);
+    LoadedCases {
+        document,
+        file,
+        findings,
+        source: source.clone(),
+    }
+}
+
+impl LoadedCases {
+    /// The text that was read.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// All findings with their positions, these among them, in the order of the text.
+    pub fn diagnostics_with(&self, more: &[Finding]) -> Vec<Diagnostic> {
+        let all: Vec<Finding> = self.findings.iter().chain(more).cloned().collect();
+        diagnostics(&self.source, self.document.as_ref(), &all)
+    }
 }
 
 impl Loaded {

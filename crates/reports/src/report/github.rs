@@ -54,10 +54,10 @@ fn command(diagnostic: &Diagnostic, folder: &Path) -> String {
     format!("::{level} file={file},{place},title={title}::{message}\n")
 }
 
-fn data(text: &str) -> String {
+pub(super) fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-fn property(text: &str) -> String {
+pub(super) fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
