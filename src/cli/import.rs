@@ -45,6 +45,10 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
         stem: &stem,
         configurations: &configurations,
         script: &|script| project.script(script),
+        script_text: &|script| {
+            let found = project.script(script)?;
+            read_source(&surroundings.project.relative(&project.new.join(found))).ok()
+        },
         ensemble: &|name| {
             surroundings
                 .project

@@ -20,6 +20,7 @@ fn main() {
         stem: "review",
         configurations: &[],
         script: &|script| Some(script.to_owned()),
+        script_text: &|_| None,
         ensemble: &|_| false,
         schema: None,
     };

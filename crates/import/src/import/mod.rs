@@ -11,15 +11,19 @@ mod coordinator;
 mod dependencies;
 mod draft;
 mod guard;
+mod limits;
 mod names;
 mod odd;
 mod profiles;
 mod repair;
+mod responses;
 #[cfg(test)]
 mod tests;
 mod text;
 mod values;
 mod write;
+
+use std::collections::HashSet;
 
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::loader;
@@ -39,6 +43,8 @@ pub struct Beside<'a> {
     pub configurations: &'a [Document],
     /// How the new file refers to a script, if the script is found.
     pub script: &'a dyn Fn(&str) -> Option<String>,
+    /// The text of a script, if the script is found.
+    pub script_text: &'a dyn Fn(&str) -> Option<Source>,
     /// Whether the new file can use this ensemble.
     pub ensemble: &'a dyn Fn(&str) -> bool,
     /// The schema for editors, named in the first line.
@@ -81,6 +87,7 @@ pub fn import(source: &Source, beside: &Beside<'_>) -> Result<Imported, Vec<Diag
         lost: Vec::new(),
         remarks: Vec::new(),
         profiles: Profiles::of(&document, beside.configurations),
+        read_scripts: HashSet::new(),
     };
     let mut draft = task.ensemble();
     let mut lost = task.lost;
@@ -100,6 +107,8 @@ struct Task<'a> {
     /// Findings that are not in a comment of a key.
     remarks: Vec<Remark>,
     profiles: Profiles<'a>,
+    /// The scripts whose text was examined.
+    read_scripts: HashSet<String>,
 }
 
 /// A finding that does not belong to a rule, so it has no code.
@@ -149,6 +158,7 @@ impl<'a> Task<'a> {
                 }
             }
         }
+        limits::raise(&mut map, root);
         let profiles = self.take_profiles();
         if !profiles.lines.is_empty() {
             let from = span_of(entries, "model_profiles");
