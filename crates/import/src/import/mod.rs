@@ -7,6 +7,7 @@
 mod advice;
 mod agents;
 mod comments;
+mod conductor;
 mod coordinator;
 mod dependencies;
 mod draft;
@@ -60,9 +61,31 @@ pub struct Imported {
     pub lost: Vec<Diagnostic>,
 }
 
-/// Converts an ensemble of llm-orc; the error means that the text is not such an ensemble.
-pub fn import(source: &Source, beside: &Beside<'_>) -> Result<Imported, Vec<Diagnostic>> {
+/// The program that a file was written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Ensembles of llm-orc.
+    LlmOrc,
+    /// Workflows of Microsoft's Conductor.
+    Conductor,
+}
+
+/// Converts an ensemble of llm-orc or a workflow of Conductor; the error means that the text is neither.
+///
+/// Without an `origin`, the keys of the text decide.
+pub fn import(source: &Source, beside: &Beside<'_>, origin: Option<Origin>) -> Result<Imported, Vec<Diagnostic>> {
     let document = loader::parse(source)?;
+    let detected = if conductor::is_workflow(&document) {
+        Origin::Conductor
+    } else {
+        Origin::LlmOrc
+    };
+    let origin = origin.unwrap_or(detected);
+    if origin == Origin::Conductor && detected != origin {
+        let help = "a workflow of Conductor has `workflow` with an `entry_point`, and a list of `agents`";
+        let message = "this is not a workflow of Conductor";
+        return Err(vec![said(source, document.root().span, Severity::Error, message, help)]);
+    }
     let agents = document.root().get("agents").and_then(Node::items);
     if agents.is_none_or(<[_]>::is_empty) {
         let span = document
@@ -89,7 +112,10 @@ pub fn import(source: &Source, beside: &Beside<'_>) -> Result<Imported, Vec<Diag
         profiles: Profiles::of(&document, beside.configurations),
         read_scripts: HashSet::new(),
     };
-    let mut draft = task.ensemble();
+    let mut draft = match origin {
+        Origin::LlmOrc => task.ensemble(),
+        Origin::Conductor => task.conductor(),
+    };
     let mut lost = task.lost;
     let mut remarks = task.remarks;
     let text = repair::repair(&mut draft, &document, beside.schema, &mut lost, &mut remarks)?;

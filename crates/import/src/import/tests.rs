@@ -35,7 +35,7 @@ fn try_import(text: &str) -> Result<Imported, String> {
         ensemble: &|name| name == "inner",
         schema: None,
     };
-    import(&Source::new("old.yaml", text), &beside).map_err(|complaints| {
+    import(&Source::new("old.yaml", text), &beside, None).map_err(|complaints| {
         let complaint = complaints.iter().map(|one| one.message.as_str());
         complaint.collect::<Vec<_>>().join("; ")
     })

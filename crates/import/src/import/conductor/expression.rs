@@ -91,7 +91,8 @@ impl Work<'_> {
         let mut parts: Vec<(String, bool)> = Vec::new();
         for statement in statements {
             match statement {
-                Stmt::EmitRaw(raw) if raw.raw.trim().is_empty() && (raw.raw.contains('\n') || statements.len() == 1) => {}
+                Stmt::EmitRaw(raw)
+                    if raw.raw.trim().is_empty() && (raw.raw.contains('\n') || statements.len() == 1) => {}
                 Stmt::EmitRaw(raw) => parts.push((quoted(raw.raw), true)),
                 Stmt::EmitExpr(one) => parts.push((self.expression(&one.expr)?, false)),
                 Stmt::IfCond(one) => {
@@ -107,13 +108,11 @@ impl Work<'_> {
             [] => Ok("''".to_owned()),
             [(one, _)] => Ok(one.clone()),
             many => {
-                let texts = many.iter().map(|(part, is_text)| {
-                    if *is_text {
-                        part.clone()
-                    } else {
-                        format!("str({part})")
-                    }
-                });
+                let texts = many.iter().map(
+                    |(part, is_text)| {
+                        if *is_text { part.clone() } else { format!("str({part})") }
+                    },
+                );
                 Ok(texts.collect::<Vec<_>>().join(" + "))
             }
         }
@@ -215,14 +214,28 @@ impl Work<'_> {
                 Expr::GetAttr(method)
                     if matches!(
                         method.name,
-                        "get" | "lower" | "upper" | "strip" | "startswith" | "endswith" | "split" | "replace" | "keys"
-                            | "values" | "count"
+                        "get"
+                            | "lower"
+                            | "upper"
+                            | "strip"
+                            | "startswith"
+                            | "endswith"
+                            | "split"
+                            | "replace"
+                            | "keys"
+                            | "values"
+                            | "count"
                     ) =>
                 {
                     let value = self.within(&method.expr)?;
                     Ok(format!("{value}.{}({})", method.name, self.arguments(&one.args)?))
                 }
-                Expr::Var(function) if matches!(function.id, "len" | "str" | "int" | "float" | "bool" | "abs" | "min" | "max") => {
+                Expr::Var(function)
+                    if matches!(
+                        function.id,
+                        "len" | "str" | "int" | "float" | "bool" | "abs" | "min" | "max"
+                    ) =>
+                {
                     Ok(format!("{}({})", function.id, self.arguments(&one.args)?))
                 }
                 _ => Err(NO_EQUIVALENT),
@@ -366,5 +379,9 @@ fn literal(value: &minijinja::Value) -> Result<String, Refused> {
     if let Some(text) = value.as_str() {
         return Ok(quoted(text));
     }
-    serde_json::to_string(value).map_err(|_| NO_EQUIVALENT)
+    use minijinja::value::ValueKind;
+    match value.kind() {
+        ValueKind::Bool | ValueKind::Number => Ok(value.to_string()),
+        _ => Err(NO_EQUIVALENT),
+    }
 }

@@ -16,7 +16,20 @@ const DEPTH: usize = 6;
 const LONGEST: usize = 200_000;
 
 const WORDS: [&str; 14] = [
-    "for", "in", "if", "else", "elif", "and", "or", "not", "is", "true", "false", "none", "recursive", "loop",
+    "for",
+    "in",
+    "if",
+    "else",
+    "elif",
+    "and",
+    "or",
+    "not",
+    "is",
+    "true",
+    "false",
+    "none",
+    "recursive",
+    "loop",
 ];
 
 /// Why a text cannot be converted.
@@ -83,6 +96,13 @@ fn rename(
             }
             continue;
         }
+        // The method of Python is a filter here.
+        if *word == "items" && is_empty_call(&pieces, here) {
+            out.push_str(text[written..*start].trim_end().trim_end_matches('.'));
+            out.push_str(" | items");
+            written = pieces[here + 2].2;
+            continue;
+        }
         if !is_name(&pieces, here, word) || locals.contains(word) || local == Some(*word) {
             continue;
         }
@@ -90,7 +110,9 @@ fn rename(
         let (new, used) = match names.find(word, &keys, Place::Prompt) {
             Found::Path { text, used, .. } => (text, used),
             Found::Value { source, used } => {
-                let depth = depth.checked_sub(1).ok_or("the values of `set` steps read each other")?;
+                let depth = depth
+                    .checked_sub(1)
+                    .ok_or("the values of `set` steps read each other")?;
                 (format!("({})", rename(&source, names, None, true, depth)?), used)
             }
             Found::Unknown => continue,
@@ -100,6 +122,15 @@ fn rename(
         out.push_str(&new);
         written = if used == 0 { *end } else { ends[used - 1].1 };
         next = if used == 0 { here + 1 } else { ends[used - 1].0 + 1 };
+        // The list of failures has no keys.
+        if new.ends_with(".failed")
+            && pieces
+                .get(next + 1)
+                .is_some_and(|(token, ..)| matches!(token, Token::Ident("items")))
+        {
+            out.truncate(out.len() - new.len());
+            out.push_str("{}");
+        }
         if out.len() > LONGEST {
             return Err("the template is too large");
         }
@@ -127,6 +158,13 @@ fn locals<'a>(pieces: &[Piece<'a>]) -> Vec<&'a str> {
         }
     }
     locals
+}
+
+/// `.NAME()`.
+fn is_empty_call(pieces: &[Piece<'_>], at: usize) -> bool {
+    matches!(before(pieces, at, 1), Some(Token::Dot))
+        && matches!(pieces.get(at + 1), Some((Token::ParenOpen, ..)))
+        && matches!(pieces.get(at + 2), Some((Token::ParenClose, ..)))
 }
 
 fn before<'p, 'a>(pieces: &'p [Piece<'a>], at: usize, back: usize) -> Option<&'p Token<'a>> {

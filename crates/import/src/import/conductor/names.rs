@@ -26,7 +26,7 @@ pub(super) enum Reads {
     /// A group of steps that run side by side: their old names.
     Parallel(Vec<String>),
     /// A step that runs for each item of a list.
-    Each { collect: bool, keyed: bool, raw: bool },
+    Each { collect: bool, keyed: bool },
     /// An inner workflow.
     Workflow,
     /// No output that anyone could read.
