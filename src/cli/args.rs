@@ -147,15 +147,27 @@ pub(super) enum Template {
 /// `ensemble import`.
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
-    /// The ensemble of llm-orc, or - for standard input
+    /// The ensemble of llm-orc or the workflow of Conductor, a folder of them, or - for standard input
     #[arg(value_name = "FILE")]
     pub file: String,
+    /// The program that the file was written for; default: what the file looks like
+    #[arg(long, value_name = "PROGRAM")]
+    pub from: Option<ImportFrom>,
     /// Write to this file, or to a file with the same name in this folder; default: standard output
     #[arg(short = 'o', long, alias = "output", value_name = "FILE")]
     pub to: Option<PathBuf>,
     /// Overwrite an existing file
     #[arg(long, requires = "to")]
     pub force: bool,
+}
+
+/// The programs whose files can be imported.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum ImportFrom {
+    /// Ensembles of llm-orc
+    LlmOrc,
+    /// Workflows of Microsoft's Conductor
+    Conductor,
 }
 
 /// `ensemble man`.
