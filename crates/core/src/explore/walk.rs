@@ -10,7 +10,7 @@ use super::key::key;
 use super::oracle::World;
 use super::step::{Next, Position, StepReport, may_request};
 use super::{
-    AgentSummary, Budget, Coverage, End, Exploration, STEPS_FROM_ONE_STATE, STEPS_PER_STATE, UnexploredOutcome,
+    AgentSummary, Budget, Coverage, End, Exploration, STEPS_FROM_ONE_STATE, STEPS_PER_STATE, Stopped, UnexploredOutcome,
 };
 use crate::conversation::{CompletionReason, ConversationState, RunEnded};
 use ensemble_language::plan::{AgentId, Plan};
@@ -21,6 +21,7 @@ type StateId = usize;
 pub(super) struct Walk<'w> {
     world: &'w World,
     budget: Budget,
+    has_time: &'w dyn Fn() -> bool,
     ids: HashMap<Box<[u8]>, StateId>,
     arrivals: Vec<Arrival>,
     /// The states to examine, by the number of executions on the path to them.
@@ -61,11 +62,12 @@ struct Candidate {
 
 impl<'w> Walk<'w> {
     /// Before the first step.
-    pub(super) fn new(world: &'w World, budget: Budget) -> Self {
+    pub(super) fn new(world: &'w World, budget: Budget, has_time: &'w dyn Fn() -> bool) -> Self {
         let start = Position::start(world);
         Self {
             world,
             budget,
+            has_time,
             ids: HashMap::from([(key(world, &start.state, &start.remembered), 0)]),
             arrivals: vec![Arrival {
                 before: None,
@@ -81,33 +83,41 @@ impl<'w> Walk<'w> {
             coverage: Coverage {
                 states: 0,
                 steps: 0,
-                gave_up_after: None,
+                stopped_by: None,
+                complete_below: None,
                 cut: 0,
             },
         }
     }
 
-    /// Continues until everything was examined or the budget is used up.
+    /// Continues until everything was examined or a limit is reached.
     pub(super) fn go(&mut self) {
         while let Some((executions, states)) = self.ahead.pop_first() {
             for (id, position) in states {
-                if self.coverage.states >= self.budget.states || !self.look_around(id, &position) {
-                    self.coverage.gave_up_after = Some(executions);
+                if let Err(limit) = self.look_around(id, &position) {
+                    self.coverage.stopped_by = Some(limit);
+                    self.coverage.complete_below = Some(executions);
                     return;
                 }
             }
         }
     }
 
-    /// Tries every step from this state, or the first ones if there are very many. `false`: the budget is used up.
-    fn look_around(&mut self, from: StateId, position: &Position) -> bool {
+    /// Tries every step from this state, or the first ones if there are very many.
+    fn look_around(&mut self, from: StateId, position: &Position) -> Result<(), Stopped> {
+        if self.coverage.states >= self.budget.states {
+            return Err(Stopped::States);
+        }
         self.coverage.states += 1;
         let allowed = self.budget.states.saturating_mul(STEPS_PER_STATE);
         let mut rows = Rows::new();
         for steps in 0.. {
             let Some(choices) = rows.next() else { break };
             if self.coverage.steps >= allowed {
-                return false;
+                return Err(Stopped::States);
+            }
+            if !(self.has_time)() {
+                return Err(Stopped::Time);
             }
             if steps == STEPS_FROM_ONE_STATE {
                 self.coverage.cut += 1;
@@ -123,7 +133,7 @@ impl<'w> Walk<'w> {
                 }
             }
         }
-        true
+        Ok(())
     }
 
     fn arrive(&mut self, from: StateId, position: Position, choices: &Choices) {
@@ -191,12 +201,15 @@ impl<'w> Walk<'w> {
         let summary = |id: AgentId| AgentSummary {
             agent: plan.name(id).clone(),
             most: self.most[id.index()],
+            bound: 0,
             limit: plan.agent(id).conversation.max_turns.get(),
             left_out: self.left_out[id.index()].clone(),
         };
         Exploration {
             turns: self.turns,
             executions: self.executions,
+            turns_bound: 0,
+            executions_bound: 0,
             agents: plan.ids().map(summary).collect(),
             ends,
             besides,
