@@ -72,6 +72,7 @@ codes! {
     BAD_SANDBOX = "E066", "A limit of a `sandbox` is not valid.";
     NO_SANDBOX = "E067", "A `sandbox` cannot be enforced on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
+    UNKNOWN_FILTER = "E071", "A template uses a filter or a test that does not exist.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";
     NO_SCRIPT = "W003", "A script, an ensemble or a program is missing or cannot be used.";
@@ -84,7 +85,7 @@ codes! {
     FEEDBACK_ONCE = "W015", "A `feedback` dependency has no effect, because its agent runs only once.";
     FALLBACK_AROUND = "W016", "The fallbacks of model profiles in several files form a cycle.";
     ONE_SIDED_LOOP = "W017", "An agent of a loop cannot reach its `max_turns`, because the other agent may run too rarely.";
-    MISSING_TEMPLATE_KEY = "W018", "A template prints a key that is never written.";
+    MISSING_TEMPLATE_KEY = "W018", "A template reads a key that is never written.";
     RESPONSE_NOT_A_CHOICE = "W019", "A prepared answer is not one of the choices.";
     UNREAD_CONFIG = "W020", "The `config` of an agent has no effect.";
     EXCLUSIVE_JOIN = "W021", "An agent can never run, because it requires two dependencies that exclude each other.";
@@ -99,6 +100,12 @@ codes! {
     SANDBOX_PATH = "W039", "A path of a `sandbox` does not exist.";
     NEVER_FITS = "W040", "A comparison has the same result for all values that can occur.";
     MISFIT = "W041", "A condition does something with a value that values of its type do not allow.";
+    TEMPLATE_MISFIT = "W042", "A template does something with a value that values of its type do not allow.";
+    BEYOND_LIMIT = "W043", "A time limit or an attempt of an agent lies beyond a time limit of the conversation.";
+    NO_PRICE = "W044", "A `max_cost` has no effect, because no model has a price.";
+    NO_VALUE = "W045", "A JSON Schema matches no value.";
+    NEVER_SUCCEEDS = "W046", "An agent can never succeed, because its output never matches its schema or its list is too long.";
+    LOST_REQUEST = "W047", "A prepared reply requests an agent that does not exist, or may request none.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";
