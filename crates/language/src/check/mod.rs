@@ -54,7 +54,7 @@ use graph::Graph;
 
 pub use allow::apply_allowances;
 #[cfg(feature = "random-ensembles")]
-pub use bounds::{Bounds, EarlyCount, bounds};
+pub use bounds::{Bounds, EarlyCount, bounds, known};
 pub use keys::OutputKeys;
 pub use script::{MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES};
 pub use text::Text;
