@@ -426,3 +426,107 @@ model_profiles:
         .expect_code(1);
     assert_eq!(run.json()["completion_reason"], "condition_failed");
 }
+
+/// What types say of templates and lists, a run confirms.
+#[test]
+fn what_always_fails_in_templates_fails_in_a_run() {
+    let rows = [
+        ("{% for x in judge.score %}{{ x }}{% endfor %}", "W042 8:28"),
+        ("{{ judge.label.upper() }}", "W042 8:31"),
+        ("{{ judge.label + 1 }}", "W042 8:19"),
+        ("{{ input - 1 }}", "W042 8:19"),
+        ("{{ judge.score | join }}", "W042 8:19"),
+    ];
+    for (prompt, expected) in rows {
+        let workspace = Workspace::new();
+        workspace.write("judge.rhai", "#{score: 9, label: \"good\"}");
+        workspace.write(
+            "e.yaml",
+            &format!(
+                "name: e
+agents:
+  - {{name: judge, script: judge.rhai}}
+  - name: mind
+    model_profile: fake
+    depends_on: [judge]
+    retry: {{max_attempts: 1}}
+    prompt: \"  {prompt}\"
+model_profiles:
+  fake: {{provider: simulated, replies: [Yes.]}}
+"
+            ),
+        );
+        let found = workspace.run(["validate", "--format", "json", "e.yaml"]).expect_code(0);
+        assert_eq!(codes(&found), [expected], "{prompt}");
+        let run = workspace
+            .run(["run", "e.yaml", "--input", "x", "--output", "json"])
+            .expect_code(1);
+        assert_eq!(run.json()["completion_reason"], "agent_failed", "{prompt}");
+    }
+}
+
+#[test]
+fn a_filter_that_does_not_exist_is_an_error_before_the_run() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "e.yaml",
+        "name: e
+agents:
+  - {name: mind, model_profile: simulated, prompt: 'Say {{ input | uper }}'}
+",
+    );
+    let found = workspace.run(["validate", "--format", "json", "e.yaml"]).expect_code(2);
+    assert_eq!(codes(&found), ["E071 3:68"]);
+    let run = workspace.run(["run", "e.yaml", "--input", "x"]).expect_code(2);
+    assert!(run.stderr.contains("did you mean `upper`?"), "{}", run.stderr);
+}
+
+/// The result that an inner ensemble declares is known where conditions and templates of the outer one read it.
+#[test]
+fn what_an_inner_ensemble_gives_is_known_outside() {
+    let workspace = Workspace::new();
+    workspace.write("judge.rhai", "#{score: 9, label: \"good\"}");
+    workspace.write(
+        "inner.yaml",
+        "name: inner
+result: {grade: outputs.judge.score, words: outputs.judge.label}
+agents:
+  - {name: judge, script: judge.rhai}
+",
+    );
+    workspace.write(
+        "middle.yaml",
+        "name: middle\nresult: {all: outputs.inner.grade}\nagents:\n  - {name: inner, ensemble: inner.yaml}\n",
+    );
+    workspace.write(
+        "outer.yaml",
+        "name: outer
+agents:
+  - {name: inner, ensemble: inner.yaml}
+  - {name: middle, ensemble: middle.yaml}
+  - name: a
+    script: judge.rhai
+    dependencies: [{agent_name: inner, condition: \"output.grade == 'nine'\"}]
+  - name: b
+    script: judge.rhai
+    dependencies: [{agent_name: inner, condition: output.grad > 3}]
+  - name: c
+    script: judge.rhai
+    dependencies: [{agent_name: middle, condition: output.all > 10}]
+  - {name: d, script: judge.rhai, dependencies: [{agent_name: middle, condition: output.all > 8}]}
+  - {name: f, model_profile: fake, depends_on: [inner], prompt: 'Say {{ inner.word }}'}
+model_profiles:
+  fake: {provider: simulated, replies: [Yes.]}
+",
+    );
+    let found = workspace
+        .run(["validate", "--format", "json", "outer.yaml"])
+        .expect_code(0);
+    assert_eq!(codes(&found), ["W040 7:52", "W013 10:58", "W040 13:52", "W018 15:79"]);
+    // An ensemble that contains itself ends the search.
+    workspace.write(
+        "inner.yaml",
+        "name: inner\nresult: {x: outputs.middle.all}\nagents:\n  - {name: middle, ensemble: middle.yaml}\n",
+    );
+    workspace.run(["validate", "outer.yaml"]).expect_code(2);
+}

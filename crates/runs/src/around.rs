@@ -6,6 +6,7 @@
 mod broken;
 mod inner;
 mod paths;
+mod results;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -192,10 +193,16 @@ impl Around for Folder<'_> {
     }
 
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
+        if let AgentKind::Ensemble { ensemble: named, .. } = &agent.kind {
+            return self.result_keys(named);
+        }
         Some(sandbox::keys_of(&self.written(ensemble, agent)?))
     }
 
     fn output_type(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Type> {
+        if let AgentKind::Ensemble { ensemble: named, .. } = &agent.kind {
+            return self.result_of(named);
+        }
         Some(sandbox::type_of(&self.written(ensemble, agent)?))
     }
 

@@ -72,6 +72,7 @@ codes! {
     BAD_SANDBOX = "E066", "A limit of a `sandbox` is not valid.";
     NO_SANDBOX = "E067", "A `sandbox` cannot be enforced on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
+    UNKNOWN_FILTER = "E071", "A template uses a filter or a test that does not exist.";
     NO_ENSEMBLE_TO_TEST = "E080", "The ensemble of a test file is missing, or has errors.";
     CASE_TWICE = "E081", "Two cases of a test file have the same name.";
     BAD_STUB = "E082", "A stub of a test file does not give exactly one result, or stands for an agent that takes none.";
@@ -88,7 +89,7 @@ codes! {
     FEEDBACK_ONCE = "W015", "A `feedback` dependency has no effect, because its agent runs only once.";
     FALLBACK_AROUND = "W016", "The fallbacks of model profiles in several files form a cycle.";
     ONE_SIDED_LOOP = "W017", "An agent of a loop cannot reach its `max_turns`, because the other agent may run too rarely.";
-    MISSING_TEMPLATE_KEY = "W018", "A template prints a key that is never written.";
+    MISSING_TEMPLATE_KEY = "W018", "A template reads a key that is never written.";
     RESPONSE_NOT_A_CHOICE = "W019", "A prepared answer is not one of the choices.";
     UNREAD_CONFIG = "W020", "The `config` of an agent has no effect.";
     EXCLUSIVE_JOIN = "W021", "An agent can never run, because it requires two dependencies that exclude each other.";
@@ -103,6 +104,12 @@ codes! {
     SANDBOX_PATH = "W039", "A path of a `sandbox` does not exist.";
     NEVER_FITS = "W040", "A comparison has the same result for all values that can occur.";
     MISFIT = "W041", "A condition does something with a value that values of its type do not allow.";
+    TEMPLATE_MISFIT = "W042", "A template does something with a value that values of its type do not allow.";
+    BEYOND_LIMIT = "W043", "A time limit or an attempt of an agent lies beyond a time limit of the conversation.";
+    NO_PRICE = "W044", "A `max_cost` has no effect, because no model has a price.";
+    NO_VALUE = "W045", "A JSON Schema matches no value.";
+    NEVER_SUCCEEDS = "W046", "An agent can never succeed, because its output never matches its schema or its list is too long.";
+    LOST_REQUEST = "W047", "A prepared reply requests an agent that does not exist, or may request none.";
     EXPECTS_NOTHING = "W060", "A case of a test file expects nothing.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";

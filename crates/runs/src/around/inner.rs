@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use ensemble_language::condition::Type;
 use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
 use ensemble_language::loader::{self, codes};
 use ensemble_language::source::At;
@@ -19,8 +20,27 @@ pub(super) struct Nesting {
     /// no other contains.
     outer: Vec<PathBuf>,
     known: Rc<RefCell<HashMap<PathBuf, Result<usize, String>>>>,
+    /// What runs of those give.
+    pub(super) results: Rc<RefCell<HashMap<PathBuf, Option<Type>>>>,
     /// The highest number of ensembles inside each other below this one.
     height: Cell<usize>,
+}
+
+impl Nesting {
+    /// That of the ensemble in this file, which this one contains.
+    pub(super) fn inside(&self, file: &Path) -> Self {
+        Self {
+            outer: self.outer.iter().cloned().chain([file.to_owned()]).collect(),
+            known: Rc::clone(&self.known),
+            results: Rc::clone(&self.results),
+            height: Cell::default(),
+        }
+    }
+
+    /// Whether the ensemble in this file is inside itself, or too deep.
+    pub(super) fn is_too_deep(&self, file: &Path) -> bool {
+        self.outer.len() >= DEEPEST || self.outer.iter().any(|outer| outer == file)
+    }
 }
 
 impl Folder<'_> {
@@ -81,12 +101,7 @@ impl Folder<'_> {
     fn examined(&self, path: &Path, absolute: &Path) -> Result<usize, String> {
         let source = self.project.read(path).map_err(|error| error.to_string())?;
         let mut inside = Folder::around(path, self.project);
-        let outer = self.nesting.outer.iter().cloned();
-        inside.nesting = Nesting {
-            outer: outer.chain([absolute.to_owned()]).collect(),
-            known: Rc::clone(&self.nesting.known),
-            height: Cell::default(),
-        };
+        inside.nesting = self.nesting.inside(absolute);
         let found = examine(&loader::load(&source), &inside);
         let mut errors = found.iter().filter(|one| one.severity == Severity::Error);
         match errors.next() {
