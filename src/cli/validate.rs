@@ -4,6 +4,7 @@
 //! grow with the number of files. A file that cannot be read is reported, and the other files are still checked.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::args::{ValidateArgs, ValidateFormat};
 use super::error::CliError;
@@ -18,7 +19,7 @@ use ensemble_language::loader::{codes, load};
 use ensemble_reports::report::diagnostics::{ForPeople, Json};
 use ensemble_reports::report::door::Spelling;
 use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals, count};
-use ensemble_runs::around::Folder;
+use ensemble_runs::around::{Folder, Scripts};
 use ensemble_runs::prepare::examine;
 
 /// `ensemble validate`.
@@ -27,11 +28,17 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     let inputs = inputs(&args.paths, surroundings)?;
     let fails = |finding: &Diagnostic| policy.fails(finding);
     let form = form(args.output, &fails, surroundings);
+    let scripts = Arc::<Scripts>::default();
+    let around = |path: &Path| {
+        Folder::around(path, &surroundings.project)
+            .in_ci(args.ci)
+            .sharing(&scripts)
+    };
     let mut shown = Shown::new(&*form, args.output.into(), surroundings);
     in_order(
         inputs.len(),
         || None,
-        |folder, at| check(&inputs[at], folder, &policy, args.ci, &*form, surroundings),
+        |folder, at| check(&inputs[at], folder, &around, &policy, &*form),
         |checked| shown.add(checked),
     );
     let has_failed = shown.end();
@@ -74,15 +81,14 @@ struct Counts {
 fn check<'s>(
     input: &Input,
     folder: &mut Option<Folder<'s>>,
+    around: &dyn Fn(&Path) -> Folder<'s>,
     policy: &Policy,
-    ci: bool,
     form: &dyn Form,
-    surroundings: &'s Surroundings,
 ) -> Checked {
     let path = input.path();
     let folder = match folder {
         Some(known) if known.holds(path) => known,
-        _ => folder.insert(Folder::around(path, &surroundings.project).in_ci(ci)),
+        _ => folder.insert(around(path)),
     };
     let mut faults: Vec<CliError> = folder.take_fault().map(CliError::from).into_iter().collect();
     let source = match input.read() {

@@ -48,8 +48,21 @@ pub struct Finding {
     pub at: At,
     /// Other places that explain the finding, each with a short text.
     pub also: Vec<(At, String)>,
+    /// The place in another text where the problem is; `at` is then the place that names this text.
+    pub inside: Option<(Source, Span)>,
     /// The help: what to do.
     pub help: Option<String>,
+}
+
+/// A place in another text than that of the finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// The text.
+    pub source: Source,
+    /// The position, in bytes.
+    pub span: Span,
+    /// A short text about the place.
+    pub label: String,
 }
 
 /// A problem at a place of a text, ready to be shown.
@@ -67,6 +80,8 @@ pub struct Diagnostic {
     pub span: Span,
     /// Other spans of the same text that explain it.
     pub also: Vec<(Span, String)>,
+    /// Places of other texts that explain it, such as the place that names the file.
+    pub elsewhere: Vec<Elsewhere>,
     /// The help: what to do.
     pub help: Option<String>,
 }
@@ -94,8 +109,16 @@ impl Finding {
             message: message.into(),
             at,
             also: Vec::new(),
+            inside: None,
             help: None,
         }
+    }
+
+    /// Says that the problem is in another text, which is named at the place of the finding.
+    #[must_use]
+    pub fn inside(mut self, source: Source, span: Span) -> Self {
+        self.inside = Some((source, span));
+        self
     }
 
     /// Adds a sentence that says what to do.
@@ -110,6 +133,18 @@ impl Finding {
     pub fn also(mut self, at: At, label: impl Into<String>) -> Self {
         self.also.push((at, label.into()));
         self
+    }
+}
+
+impl Diagnostic {
+    /// The position of the problem in `source`: for a problem in another text, the first place that names this text.
+    pub fn span_in(&self, source: &Source) -> Span {
+        if self.source.name() == source.name() {
+            return self.span;
+        }
+        let mut elsewhere = self.elsewhere.iter();
+        let named = elsewhere.find(|place| place.source.name() == source.name());
+        named.map_or(self.span, |place| place.span)
     }
 }
 

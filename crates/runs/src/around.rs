@@ -6,6 +6,7 @@
 mod broken;
 mod inner;
 mod paths;
+mod scripts;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::inner::Nesting;
+use self::scripts::Known;
 use crate::config::written_profiles;
 use crate::error::RunError;
 use crate::outputs;
@@ -22,7 +24,7 @@ use crate::project::Project;
 use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
 use ensemble_agents::regular;
-use ensemble_agents::sandbox::{self, ScriptError, WrittenOutput};
+use ensemble_agents::sandbox::{self, WrittenOutput};
 use ensemble_language::check::{Around, OutputKeys, ScriptText};
 use ensemble_language::condition::Type;
 use ensemble_language::diagnostic::Finding;
@@ -30,10 +32,10 @@ use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpSe
 use ensemble_language::loader::codes;
 use ensemble_language::source::{At, Route};
 
+pub use self::scripts::Scripts;
+
 /// Most scripts that are remembered.
 const MOST: usize = 2000;
-/// Largest script of which is asked what it puts out, in bytes.
-const LARGEST: u64 = 256 << 10;
 
 /// A folder with ensembles in it.
 pub struct Folder<'s> {
@@ -46,11 +48,7 @@ pub struct Folder<'s> {
     /// Why it cannot, until somebody has said so.
     fault: Option<RunError>,
     scripts: RefCell<HashMap<String, Result<Resolved, Unavailable>>>,
-    outputs: RefCell<HashMap<PathBuf, Option<Vec<WrittenOutput>>>>,
-    /// The names that a Rhai script reads.
-    texts: RefCell<HashMap<PathBuf, Option<Arc<ScriptText>>>>,
-    /// Why a Rhai script does not compile.
-    broken: RefCell<HashMap<PathBuf, Option<ScriptError>>>,
+    texts: Arc<Scripts>,
     nesting: Nesting,
     is_ci: bool,
 }
@@ -74,9 +72,7 @@ impl<'s> Folder<'s> {
             configured,
             fault,
             scripts: RefCell::default(),
-            outputs: RefCell::default(),
-            texts: RefCell::default(),
-            broken: RefCell::default(),
+            texts: Arc::default(),
             nesting: Nesting::default(),
             is_ci: false,
         }
@@ -86,6 +82,13 @@ impl<'s> Folder<'s> {
     #[must_use]
     pub fn in_ci(mut self, is_ci: bool) -> Self {
         self.is_ci = is_ci;
+        self
+    }
+
+    /// Likewise, knowing of scripts what other folders know of them.
+    #[must_use]
+    pub fn sharing(mut self, scripts: &Arc<Scripts>) -> Self {
+        self.texts = Arc::clone(scripts);
         self
     }
 
@@ -112,25 +115,17 @@ impl<'s> Folder<'s> {
         resolved
     }
 
-    /// What a Rhai script puts out, as far as its text tells.
-    fn outputs_of(&self, path: &Path) -> Option<Vec<WrittenOutput>> {
-        if let Some(known) = self.outputs.borrow().get(path) {
-            return known.clone();
-        }
-        let found = text_of(path).and_then(|text| sandbox::written_outputs(&text));
-        let mut outputs = self.outputs.borrow_mut();
-        if outputs.len() >= MOST {
-            outputs.clear();
-        }
-        outputs.insert(path.to_owned(), found.clone());
-        found
+    /// What is known of the Rhai script in this file.
+    fn known<T>(&self, path: &Path, of: impl FnOnce(&Known) -> T) -> Option<T> {
+        let name = || self.project.relative(path).display().to_string();
+        self.texts.known(path, name).get().map(of)
     }
 
     /// The possible outputs of the agent, if they are known.
     fn written(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
         match &agent.kind {
             AgentKind::Script { script, .. } => match self.resolved(script).ok()? {
-                Resolved::Rhai(path) => self.outputs_of(&path),
+                Resolved::Rhai(path) => self.known(&path, |known| known.examined.outputs.clone())?,
                 Resolved::Process(_) => None,
             },
             _ => outputs::written(ensemble, self.configured.as_deref().unwrap_or_default(), agent),
@@ -208,19 +203,7 @@ impl Around for Folder<'_> {
         let Resolved::Rhai(path) = self.resolved(script).ok()? else {
             return None;
         };
-        if let Some(known) = self.texts.borrow().get(&path) {
-            return known.clone();
-        }
-        let name = self.project.relative(&path).display().to_string();
-        let found = text_of(&path)
-            .and_then(|text| sandbox::names(&name, &text))
-            .map(Arc::new);
-        let mut texts = self.texts.borrow_mut();
-        if texts.len() >= MOST {
-            texts.clear();
-        }
-        texts.insert(path, found.clone());
-        found
+        self.known(&path, |known| known.examined.names.clone())?
     }
 
     fn nobody_answers(&self) -> bool {
@@ -248,11 +231,6 @@ impl Around for Folder<'_> {
 
 fn unavailable(unavailable: Unavailable, at: At) -> Option<Finding> {
     Some(Finding::warning(codes::NO_SCRIPT, at, unavailable.message).help(unavailable.help))
-}
-
-/// The text of a script that is not too large.
-fn text_of(path: &Path) -> Option<String> {
-    regular::read_text(path, LARGEST).ok()
 }
 
 fn given(file: &Path) -> PathBuf {

@@ -26,6 +26,7 @@ pub(crate) mod apart;
 mod budget;
 mod convert;
 mod engine;
+mod examined;
 mod inline;
 mod known;
 mod literal;
@@ -47,8 +48,8 @@ use serde_json::Value;
 
 use self::workers::Lost;
 
-pub use literal::{WrittenOutput, keys_of, latched_keys, type_of, written_outputs};
-pub use names::names;
+pub use examined::{Examined, examine};
+pub use literal::{WrittenOutput, keys_of, latched_keys, type_of};
 pub use variable::Variable;
 
 /// A compiled script.

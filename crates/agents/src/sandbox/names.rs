@@ -7,7 +7,6 @@ use std::collections::{BTreeSet, HashSet};
 
 use rhai::{AST, ASTFlags, ASTNode, BinaryExpr, Expr, FnCallExpr, Position, Stmt};
 
-use super::{engine, workers};
 use ensemble_language::check::{ScriptKey, ScriptName, ScriptText};
 
 /// The variables whose keys are listed.
@@ -15,20 +14,8 @@ const KEYED: [&str; 3] = ["dependencies", "context", "inputs"];
 /// The beginning of the names that the engine gives to closures.
 const CLOSURE: &str = "anon$";
 
-/// The names that the script reads; `None` if it does not compile.
-pub fn names(name: &str, text: &str) -> Option<ScriptText> {
-    let (name, text) = (name.to_owned(), text.to_owned());
-    let found = workers::wait(move || {
-        let mut engine = engine::engine(|| false);
-        // Simplified code would have lost what the author wrote.
-        engine.set_optimization_level(rhai::OptimizationLevel::None);
-        let ast = engine.compile(&text).ok()?;
-        Some(script_text(name, text, &ast))
-    });
-    found.flatten()
-}
-
-fn script_text(name: String, text: String, ast: &AST) -> ScriptText {
+/// The names that the script reads.
+pub(super) fn script_text(name: String, text: String, ast: &AST) -> ScriptText {
     let functions: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     let mut main = Names::default();
     let mut path = Vec::new();
@@ -280,19 +267,25 @@ fn key(expr: &Expr) -> Option<(&str, Position)> {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use std::sync::Arc;
+
+    use ensemble_language::check::ScriptText;
+
+    fn names(name: &str, text: &str) -> Option<Arc<ScriptText>> {
+        crate::sandbox::examine(name, text).names
+    }
 
     /// Free names, those in functions, and keys: `x 1:5`, `context.a 1:1`.
     fn read(text: &str) -> [Vec<String>; 3] {
         let found = names("a.rhai", text).unwrap_or_else(|| panic!("{text}"));
         let place = |(line, column): (usize, usize)| format!("{line}:{column}");
-        let named = |names: Vec<ensemble_language::check::ScriptName>| {
-            let named = names.into_iter();
+        let named = |names: &[ensemble_language::check::ScriptName]| {
+            let named = names.iter();
             named.map(|one| format!("{} {}", one.name, place(one.place))).collect()
         };
         let keys = found.keys.iter();
         let keys = keys.map(|one| format!("{}.{} {}", one.variable, one.key.name, place(one.key.place)));
-        [named(found.free), named(found.free_in_functions), keys.collect()]
+        [named(&found.free), named(&found.free_in_functions), keys.collect()]
     }
 
     #[test]

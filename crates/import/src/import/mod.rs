@@ -111,6 +111,7 @@ fn said(source: &Source, span: Span, severity: Severity, message: &str, help: &s
         source: source.clone(),
         span,
         also: Vec::new(),
+        elsewhere: Vec::new(),
         help: Some(help.to_owned()),
     }
 }

@@ -122,10 +122,7 @@ pub(super) fn findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
 }
 
 /// The same diagnostics, with asterisks in place of each secret of the text.
-pub(super) fn conceal(found: &[(Span, &'static str)], diagnostics: &mut [Diagnostic]) {
-    let Some(source) = diagnostics.first().map(|one| one.source.clone()) else {
-        return;
-    };
+pub(super) fn conceal(source: &Source, found: &[(Span, &'static str)], diagnostics: &mut [Diagnostic]) {
     if found.is_empty() {
         return;
     }
@@ -153,7 +150,12 @@ pub(super) fn conceal(found: &[(Span, &'static str)], diagnostics: &mut [Diagnos
                 }
             }
         }
-        diagnostic.source = masked.clone();
+        let places = diagnostic.elsewhere.iter_mut().map(|place| &mut place.source);
+        for shown in places.chain([&mut diagnostic.source]) {
+            if shown.name() == masked.name() {
+                *shown = masked.clone();
+            }
+        }
     }
 }
 

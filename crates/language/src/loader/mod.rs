@@ -25,10 +25,11 @@ mod syntax;
 mod tests;
 mod words;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::data::JsonMap;
-use crate::diagnostic::{Diagnostic, Finding};
+use crate::diagnostic::{Diagnostic, Elsewhere, Finding};
 use crate::ensemble::{Ensemble, Profile};
 use crate::source::{At, Part, Source, Span};
 
@@ -40,6 +41,11 @@ pub use findings::MAX_FINDINGS;
 use document::Content;
 use findings::Findings;
 use words::{Section, meant_key};
+
+/// The label of the place that names another file.
+const NAMED: &str = "it is named here";
+/// The highest number of places that name the same file and are shown.
+const MOST_NAMED: usize = 4;
 
 /// The result of loading an ensemble.
 #[derive(Debug)]
@@ -145,28 +151,70 @@ pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Fin
         (Some(document), _) => document.resolve(at),
         (None, _) => Span::default(),
     };
-    let mut diagnostics: Vec<_> = findings
-        .iter()
-        .map(|finding| Diagnostic {
-            severity: finding.severity,
-            code: finding.code,
-            message: finding.message.clone(),
-            source: source.clone(),
-            span: span(&finding.at),
-            also: finding
-                .also
-                .iter()
-                .map(|(at, label)| (span(at), label.clone()))
-                .collect(),
-            help: finding.help.clone(),
-        })
-        .collect();
-    diagnostics.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.severity));
+    let mut diagnostics: Vec<_> = findings.iter().map(|finding| placed(finding, source, &span)).collect();
+    diagnostics.sort_by_key(|diagnostic| (diagnostic.span_in(source).start, diagnostic.severity));
     // A value of `defaults` is read with every agent, and is wrong once.
     diagnostics.dedup_by(|one, other| {
-        one.span == other.span && one.code == other.code && one.message == other.message && one.help == other.help
+        let is_same = one.source.name() == other.source.name() && one.span == other.span;
+        is_same && one.code == other.code && one.message == other.message && one.help == other.help
     });
+    once_for_each_file(&mut diagnostics, source);
     diagnostics
+}
+
+/// The finding in this text, or in the text that is named there.
+fn placed(finding: &Finding, source: &Source, span: &dyn Fn(&At) -> Span) -> Diagnostic {
+    let also = finding.also.iter().map(|(at, label)| (span(at), label.clone()));
+    let here = span(&finding.at);
+    let mut placed = Diagnostic {
+        severity: finding.severity,
+        code: finding.code,
+        message: finding.message.clone(),
+        source: source.clone(),
+        span: here,
+        also: Vec::new(),
+        elsewhere: Vec::new(),
+        help: finding.help.clone(),
+    };
+    match &finding.inside {
+        None => placed.also = also.collect(),
+        Some((other, span)) => {
+            let named = std::iter::once((here, NAMED.to_owned())).chain(also);
+            let elsewhere = named.map(|(span, label)| Elsewhere {
+                source: source.clone(),
+                span,
+                label,
+            });
+            placed.elsewhere = elsewhere.collect();
+            (placed.source, placed.span) = (other.clone(), *span);
+        }
+    }
+    placed
+}
+
+/// Joins the same findings about another file that is named several times.
+fn once_for_each_file(diagnostics: &mut Vec<Diagnostic>, source: &Source) {
+    let mut kept: Vec<Diagnostic> = Vec::with_capacity(diagnostics.len());
+    let mut known: HashMap<(Arc<str>, Span, &'static str, String), usize> = HashMap::new();
+    for one in diagnostics.drain(..) {
+        if one.source.name() == source.name() {
+            kept.push(one);
+            continue;
+        }
+        let key = (one.source.name().into(), one.span, one.code.0, one.message.clone());
+        match known.get(&key) {
+            Some(at) => {
+                let places: &mut Vec<Elsewhere> = &mut kept[*at].elsewhere;
+                let room = MOST_NAMED.saturating_sub(places.len());
+                places.extend(one.elsewhere.into_iter().take(room));
+            }
+            None => {
+                known.insert(key, kept.len());
+                kept.push(one);
+            }
+        }
+    }
+    *diagnostics = kept;
 }
 
 type Outcome<T> = (Option<Document>, Option<T>, Vec<Finding>);

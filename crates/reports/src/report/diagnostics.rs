@@ -10,7 +10,7 @@ use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
 use super::door::all_ours;
 use super::form::{CheckedFile, Form, Totals, listed, whole};
-use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
+use ensemble_language::diagnostic::{Code, Diagnostic, Elsewhere, Severity};
 use ensemble_language::source::{Source, Span};
 
 /// The largest part of the text, in bytes, from which lines are shown together. Places further apart are shown
@@ -57,14 +57,13 @@ fn one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
         Severity::Warning => Level::WARNING,
         Severity::Hint => Level::INFO.with_name("hint"),
     };
-    let name = diagnostic.source.name();
     let excerpts = excerpts(diagnostic);
     let title = level.primary_title(diagnostic.message.as_str());
     let title = match diagnostic.code {
         Code::NONE => title,
         code => title.id(code.0),
     };
-    let snippets = excerpts.iter().map(|excerpt| excerpt.snippet(name));
+    let snippets = excerpts.iter().map(Excerpt::snippet);
     let group = title.elements(snippets);
     let group = match &diagnostic.help {
         Some(help) => group.element(Level::HELP.message(help.as_str())),
@@ -75,6 +74,8 @@ fn one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
 
 /// Whole lines of a text, and the marks on them.
 struct Excerpt<'a> {
+    /// The name of the text.
+    name: &'a str,
     text: Cow<'a, str>,
     line: usize,
     marks: Vec<Mark<'a>>,
@@ -110,8 +111,18 @@ impl OnLine {
     }
 }
 
-/// One excerpt with all places if they are close together; otherwise one excerpt for each place.
+/// The excerpts of the text, and then those of other texts.
 fn excerpts(diagnostic: &Diagnostic) -> Vec<Excerpt<'_>> {
+    let mut excerpts = of_own_text(diagnostic);
+    excerpts.extend(diagnostic.elsewhere.iter().map(|place| {
+        let line = OnLine::of(&place.source, place.span);
+        alone(&place.source, &line, Some(&place.label))
+    }));
+    excerpts
+}
+
+/// One excerpt with all places if they are close together; otherwise one excerpt for each place.
+fn of_own_text(diagnostic: &Diagnostic) -> Vec<Excerpt<'_>> {
     let source = &diagnostic.source;
     let also = diagnostic
         .also
@@ -142,6 +153,7 @@ fn excerpts(diagnostic: &Diagnostic) -> Vec<Excerpt<'_>> {
         label: *label,
     });
     vec![Excerpt {
+        name: source.name(),
         text: Cow::Borrowed(&source.text()[start..end]),
         line: places.iter().map(|(place, _)| place.line).min().unwrap_or(1),
         marks: marks.collect(),
@@ -164,6 +176,7 @@ fn alone<'a>(source: &'a Source, place: &OnLine, label: Option<&'a str>) -> Exce
         (Cow::Owned(text), moved(marked.start)..moved(marked.end))
     };
     Excerpt {
+        name: source.name(),
         text,
         line: place.line,
         marks: vec![Mark { range, label }],
@@ -171,14 +184,14 @@ fn alone<'a>(source: &'a Source, place: &OnLine, label: Option<&'a str>) -> Exce
 }
 
 impl Excerpt<'_> {
-    fn snippet<'s>(&'s self, name: &'s str) -> Snippet<'s, Annotation<'s>> {
+    fn snippet(&self) -> Snippet<'_, Annotation<'_>> {
         let marks = self.marks.iter().map(|mark| match mark.label {
             None => AnnotationKind::Primary.span(mark.range.clone()),
             Some(label) => AnnotationKind::Context.span(mark.range.clone()).label(label),
         });
         Snippet::source(&*self.text)
             .line_start(self.line)
-            .path(name)
+            .path(self.name)
             .annotations(marks)
     }
 }
@@ -195,6 +208,19 @@ struct Item<'a> {
     end_line: usize,
     end_column: usize,
     help: Option<&'a str>,
+    /// Places of other files: the place that names the file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    elsewhere: Vec<Related<'a>>,
+}
+
+#[derive(serde::Serialize)]
+struct Related<'a> {
+    message: &'a str,
+    file: &'a str,
+    line: usize,
+    column: usize,
+    end_line: usize,
+    end_column: usize,
 }
 
 /// One JSON document: `{version, diagnostics: [{severity, code, message, file, line, column, end_line, end_column,
@@ -242,6 +268,20 @@ fn item(diagnostic: &Diagnostic) -> Item<'_> {
         end_line: end.line,
         end_column: end.column,
         help: diagnostic.help.as_deref(),
+        elsewhere: diagnostic.elsewhere.iter().map(related).collect(),
+    }
+}
+
+fn related(place: &Elsewhere) -> Related<'_> {
+    let start = place.source.place(place.span.start);
+    let end = place.source.place(place.span.end);
+    Related {
+        message: &place.label,
+        file: place.source.name(),
+        line: start.line,
+        column: start.column,
+        end_line: end.line,
+        end_column: end.column,
     }
 }
 

@@ -45,6 +45,12 @@ fn command(diagnostic: &Diagnostic, folder: &Path) -> String {
         message.push_str("%0A");
         message.push_str(&data(&format!("help: {help}")));
     }
+    for place in &diagnostic.elsewhere {
+        let at = place.source.place(place.span.start);
+        let file = relative(place.source.name(), folder);
+        message.push_str("%0A");
+        message.push_str(&data(&format!("{}: {file}:{}:{}", place.label, at.line, at.column)));
+    }
     let title = property(diagnostic.code.0);
     format!("::{level} file={file},{place},title={title}::{message}\n")
 }

@@ -94,13 +94,18 @@ fn result(diagnostic: &Diagnostic, rules: &[Rule], folder: &Path) -> Value {
         "message": {"text": message},
         "locations": [location(&diagnostic.source, diagnostic.span, folder)],
     });
-    if !diagnostic.also.is_empty() {
-        let related = diagnostic.also.iter().map(|(span, label)| {
-            let mut location = location(&diagnostic.source, *span, folder);
-            location["message"] = json!({"text": label});
-            location
-        });
-        result["relatedLocations"] = related.collect();
+    let own = diagnostic.also.iter();
+    let own = own.map(|(span, label)| (&diagnostic.source, *span, label));
+    let elsewhere = diagnostic.elsewhere.iter();
+    let elsewhere = elsewhere.map(|place| (&place.source, place.span, &place.label));
+    let related = own.chain(elsewhere).map(|(source, span, label)| {
+        let mut location = location(source, span, folder);
+        location["message"] = json!({"text": label});
+        location
+    });
+    let related: Vec<Value> = related.collect();
+    if !related.is_empty() {
+        result["relatedLocations"] = related.into();
     }
     result
 }

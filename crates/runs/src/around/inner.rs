@@ -80,7 +80,9 @@ impl Folder<'_> {
     /// The number of ensembles inside each other from this one on, or why it cannot be run.
     fn examined(&self, path: &Path, absolute: &Path) -> Result<usize, String> {
         let source = self.project.read(path).map_err(|error| error.to_string())?;
-        let mut inside = Folder::around(path, self.project);
+        let mut inside = Folder::around(path, self.project)
+            .in_ci(self.is_ci)
+            .sharing(&self.texts);
         let outer = self.nesting.outer.iter().cloned();
         inside.nesting = Nesting {
             outer: outer.chain([absolute.to_owned()]).collect(),
