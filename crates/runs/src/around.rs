@@ -4,16 +4,19 @@
 //! does not grow with the number of files.
 
 mod broken;
+mod checkers;
+mod command;
+mod given;
 mod inner;
 mod paths;
 mod scripts;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::command::can_be_started;
 use self::inner::Nesting;
 use self::scripts::Known;
 use crate::config::written_profiles;
@@ -23,7 +26,6 @@ use crate::prepare::folder_of;
 use crate::project::Project;
 use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
-use ensemble_agents::regular;
 use ensemble_agents::sandbox::{self, WrittenOutput};
 use ensemble_language::check::{Around, OutputKeys, ScriptText};
 use ensemble_language::condition::Type;
@@ -32,6 +34,8 @@ use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpSe
 use ensemble_language::loader::codes;
 use ensemble_language::source::{At, Route};
 
+pub use self::checkers::Checkers;
+pub use self::inner::Inner;
 pub use self::scripts::Scripts;
 
 /// Most scripts that are remembered.
@@ -50,6 +54,7 @@ pub struct Folder<'s> {
     scripts: RefCell<HashMap<String, Result<Resolved, Unavailable>>>,
     texts: Arc<Scripts>,
     nesting: Nesting,
+    checkers: Option<Arc<Checkers>>,
     is_ci: bool,
 }
 
@@ -74,6 +79,7 @@ impl<'s> Folder<'s> {
             scripts: RefCell::default(),
             texts: Arc::default(),
             nesting: Nesting::default(),
+            checkers: None,
             is_ci: false,
         }
     }
@@ -92,6 +98,13 @@ impl<'s> Folder<'s> {
         self
     }
 
+    /// Likewise, letting interpreters parse the scripts that are named.
+    #[must_use]
+    pub fn checking(mut self, checkers: Option<Arc<Checkers>>) -> Self {
+        self.checkers = checkers;
+        self
+    }
+
     /// Does the file stand here too?
     pub fn holds(&self, file: &Path) -> bool {
         file.parent() == Some(self.given.as_path())
@@ -106,7 +119,7 @@ impl<'s> Folder<'s> {
         if let Some(known) = self.scripts.borrow().get(script) {
             return known.clone();
         }
-        let resolved = resolve(script, &self.places).and_then(can_be_started);
+        let resolved = resolve(script, &self.places).and_then(|found| can_be_started(found, &self.places));
         let mut scripts = self.scripts.borrow_mut();
         if scripts.len() >= MOST {
             scripts.clear();
@@ -138,6 +151,19 @@ impl<'s> Folder<'s> {
             Ok(Resolved::Process(_)) => None,
             Err(why) => unavailable(why, at),
         }
+    }
+
+    /// The inputs that agents give their ensembles, and that do not fit.
+    fn unfit_inputs(&self, ensemble: &Ensemble) -> Vec<Finding> {
+        let agents = ensemble.agents.iter().enumerate();
+        let found = agents.flat_map(|(at, agent)| match &agent.kind {
+            AgentKind::Ensemble { ensemble, .. } => match self.inner_ensemble(ensemble) {
+                Some(inner) => given::unfit(agent, &Agent::route(at), &inner),
+                None => Vec::new(),
+            },
+            _ => Vec::new(),
+        });
+        found.collect()
     }
 
     /// The attachments that are no templates and no files.
@@ -172,7 +198,9 @@ impl<'s> Folder<'s> {
                 match command {
                     CommandLine::Text(text) => self.script(text, at),
                     CommandLine::Words(words) => {
-                        unavailable(resolve_words(words, &self.places).and_then(can_be_started).err()?, at)
+                        let resolved = resolve_words(words, &self.places);
+                        let started = resolved.and_then(|found| can_be_started(found, &self.places));
+                        unavailable(started.err()?, at)
                     }
                 }
             }
@@ -206,6 +234,10 @@ impl Around for Folder<'_> {
         self.known(&path, |known| known.examined.names.clone())?
     }
 
+    fn inner(&self, named: &str) -> Option<Arc<Ensemble>> {
+        self.inner_ensemble(named)
+    }
+
     fn nobody_answers(&self) -> bool {
         self.is_ci
     }
@@ -225,6 +257,8 @@ impl Around for Folder<'_> {
         let named = agents.chain(ensemble.tools.iter().filter_map(of_tool));
         let named = named.chain(self.missing_attachments(ensemble));
         let named = named.chain(paths::missing(ensemble, &self.places.ensemble_dir));
+        let named = named.chain(self.unfit_inputs(ensemble));
+        let named = named.chain(self.syntax_errors(ensemble));
         named.chain(self.scripts_in_place_of_others(ensemble)).collect()
     }
 }
@@ -235,42 +269,4 @@ fn unavailable(unavailable: Unavailable, at: At) -> Option<Finding> {
 
 fn given(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).to_owned()
-}
-
-/// A file with a run bit must also say how it is run: it is a program of the machine, or its first line names one.
-fn can_be_started(resolved: Resolved) -> Result<Resolved, Unavailable> {
-    let Resolved::Process(invocation) = &resolved else {
-        return Ok(resolved);
-    };
-    if !invocation.program.is_absolute() {
-        return Ok(resolved);
-    }
-    let mut start = [0; 256];
-    let read = regular::open(&invocation.program).and_then(|mut file| file.read(&mut start));
-    let Ok(length) = read else {
-        // It may be run and not read.
-        return Ok(resolved);
-    };
-    let start = String::from_utf8_lossy(&start[..length]);
-    let shown = invocation.program.display();
-    let Some(line) = start.strip_prefix("#!") else {
-        let is_text = !start.is_empty() && start.chars().all(|c| c != '\0' && c != char::REPLACEMENT_CHARACTER);
-        return if is_text || start.is_empty() {
-            Err(Unavailable {
-                message: format!("`{shown}` is executable, and its first line does not say by what"),
-                help: "begin it with a line such as `#!/bin/sh`, or give it an extension (.rhai, .sh, .py, .js)"
-                    .to_owned(),
-            })
-        } else {
-            Ok(resolved)
-        };
-    };
-    let interpreter = line.split_whitespace().next().unwrap_or_default();
-    if interpreter.starts_with('/') && !Path::new(interpreter).exists() {
-        return Err(Unavailable {
-            message: format!("`{shown}` is run by `{interpreter}`, which is not there"),
-            help: "install it, or correct the script's first line".to_owned(),
-        });
-    }
-    Ok(resolved)
 }

@@ -24,6 +24,7 @@
 
 pub(crate) mod apart;
 mod budget;
+mod calls;
 mod convert;
 mod engine;
 mod examined;

@@ -51,6 +51,8 @@ pub(super) fn check(
         findings.extend(free.map(|name| unknown(&used, name)));
         let in_functions = used.text.free_in_functions.iter();
         findings.extend(in_functions.map(|name| in_function(&used, name)));
+        findings.extend(used.text.unknown_functions.iter().map(|call| no_function(&used, call)));
+        findings.extend(vain_requests(graph, &used));
         let keys = used.text.keys.iter().filter(|_| !used.agents.is_empty());
         findings.extend(keys.filter_map(|key| missing(graph, &used, key, outputs)));
         if findings.len() >= MOST {
@@ -185,6 +187,47 @@ fn in_function(used: &Used<'_>, name: &ScriptName) -> Finding {
     warning(used, name, message, help.to_owned())
 }
 
+fn no_function(used: &Used<'_>, (name, near): &(ScriptName, Option<String>)) -> Finding {
+    let message = format!("the script calls the function `{}`, which does not exist", name.name);
+    let help = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "define it in the script: `fn NAME(…) { … }`".to_owned(),
+    };
+    let mut finding = warning(used, name, message, help);
+    finding.code = codes::NO_FUNCTION;
+    finding
+}
+
+/// Requests of agents that do not exist, or by agents that are not permitted to make requests.
+fn vain_requests(graph: &Graph<'_>, used: &Used<'_>) -> Vec<Finding> {
+    let (Some(requests), Some(first)) = (&used.text.requests, used.agents.first()) else {
+        return Vec::new();
+    };
+    let vain = |name: &ScriptName, message: String, help: String| {
+        let mut finding = warning(used, name, message, help);
+        finding.code = codes::VAIN_REQUEST;
+        finding
+    };
+    let is_permitted = |at: &usize| graph.agent(*at).conversation.triggers_conversation;
+    if !used.agents.iter().any(is_permitted) {
+        let name = graph.name(*first);
+        let message = format!("the script requests agents, and `{name}` has no `triggers_conversation: true`");
+        let help = format!("add `conversation: {{triggers_conversation: true}}` to `{name}`; its requests are ignored");
+        return vec![vain(requests, message, help)];
+    }
+    let unknown = used.text.requested.iter().filter(|one| graph.find(&one.name).is_none());
+    let finding = |one: &ScriptName| {
+        let message = format!("the script requests the agent `{}`, which does not exist", one.name);
+        let names = (0..graph.len()).map(|at| graph.name(at));
+        let help = match did_you_mean(&one.name, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "a request of an agent that does not exist is ignored".to_owned(),
+        };
+        vain(one, message, help)
+    };
+    unknown.map(finding).collect()
+}
+
 /// The finding, if the key cannot exist.
 fn missing(graph: &Graph<'_>, used: &Used<'_>, read: &ScriptKey, outputs: &mut Outputs<'_, '_>) -> Option<Finding> {
     let key = read.key.name.as_str();
@@ -214,6 +257,26 @@ fn missing(graph: &Graph<'_>, used: &Used<'_>, read: &ScriptKey, outputs: &mut O
                 known,
                 "the keys of `dependencies` are the agents that the agent depends on",
             ))
+        }
+        "parameters" => {
+            let configs = used.agents.iter().map(|at| &graph.agent(*at).config);
+            let known: BTreeSet<&str> = configs.flat_map(|config| config.keys().map(String::as_str)).collect();
+            let is_slip = || did_you_mean(key, known.iter().copied()).is_some();
+            if known.contains(key) || (read.may_be_missing && !is_slip()) {
+                return None;
+            }
+            let names: Vec<String> = used
+                .agents
+                .iter()
+                .take(3)
+                .map(|at| format!("`{}`", graph.name(*at)))
+                .collect();
+            let message = format!(
+                "the script reads the parameter `{key}`, which is not in the `config` of {}",
+                names.join(" or ")
+            );
+            let or_else = format!("add it to the `config`, or read it as `parameters.get(\"{key}\", DEFAULT)`");
+            Some(of(message, known, &or_else))
         }
         "inputs" if graph.ensemble.input(key).is_none() => {
             let declared = graph.ensemble.inputs.iter().flatten();

@@ -155,8 +155,13 @@ pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Fin
     diagnostics.sort_by_key(|diagnostic| (diagnostic.span_in(source).start, diagnostic.severity));
     // A value of `defaults` is read with every agent, and is wrong once.
     diagnostics.dedup_by(|one, other| {
-        let is_same = one.source.name() == other.source.name() && one.span == other.span;
-        is_same && one.code == other.code && one.message == other.message && one.help == other.help
+        let is_own = |one: &Diagnostic| one.source.name() == source.name();
+        is_own(one)
+            && is_own(other)
+            && one.span == other.span
+            && one.code == other.code
+            && one.message == other.message
+            && one.help == other.help
     });
     once_for_each_file(&mut diagnostics, source);
     diagnostics

@@ -165,6 +165,7 @@ fn reading(reads: &[&str]) -> ScriptText {
             (None, Some((variable, key))) => text.keys.push(ScriptKey {
                 variable: variable.to_owned(),
                 key: named(key),
+                may_be_missing: false,
             }),
             (None, None) => text.free.push(named(read)),
         }
