@@ -152,7 +152,7 @@ pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Fin
         (None, _) => Span::default(),
     };
     let mut diagnostics: Vec<_> = findings.iter().map(|finding| placed(finding, source, &span)).collect();
-    diagnostics.sort_by_key(|diagnostic| (diagnostic.span_in(source).start, diagnostic.severity));
+    diagnostics.sort_by_key(|diagnostic| (diagnostic.span_in(source).start, diagnostic.severity, diagnostic.span.start));
     // A value of `defaults` is read with every agent, and is wrong once.
     diagnostics.dedup_by(|one, other| {
         let is_own = |one: &Diagnostic| one.source.name() == source.name();
