@@ -121,7 +121,8 @@ fn it_gives_up_where_it_is_told_to_and_says_so() {
     let first = "loop: stopped after 2 states: all conversations of fewer than 1 execution were examined, longer ones in part (--max-states examines more)\n";
     assert!(told.starts_with(first), "{told}");
     assert!(
-        told.contains("\n  writer     seen once (its limit is 4)\n") && told.contains("\n  archivist  not seen (its limit is 1)\n"),
+        told.contains("\n  writer     seen once (its limit is 4)\n")
+            && told.contains("\n  archivist  not seen (its limit is 1)\n"),
         "{told}"
     );
     workspace.run(["check", "loop", "--max-states", "0"]).expect_code(2);

@@ -173,22 +173,40 @@ model_profiles:
             .expect_code(code.into())
     };
     let outcome = validated(2);
-    let expected = [
-        "E047 3:23",
-        "E047 4:54",
-        "E047 5:107",
-        "W003 6:23",
-        "W003 7:54",
-        "E047 9:15",
-        "E047 11:36",
-    ];
+    let expected = ["E047 2:11", "W003 6:23", "W003 7:54"];
     assert_eq!(codes(&outcome), expected);
-    let message = outcome.json()["diagnostics"][0]["message"].clone();
-    let place = "the script does not compile: scripts/broken.rhai:2:11: ";
-    assert!(
-        message.as_str().is_some_and(|text| text.starts_with(place)),
-        "{message}"
-    );
+    let first = outcome.json()["diagnostics"][0].clone();
+    assert_eq!(first["file"], "scripts/broken.rhai");
+    let message = first["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("the script does not compile: "), "{message}");
+    let named = first["elsewhere"].as_array().expect("a list");
+    let lines: Vec<String> = named
+        .iter()
+        .map(|place| format!("{}:{}", place["file"], place["line"]))
+        .collect();
+    let team = |line: u32| format!("\"e/team.yaml\":{line}");
+    assert_eq!(lines, [3, 4, 5, 9].map(team));
+    let shown = workspace.run(["validate", "e/team.yaml"]).expect_code(2).stdout;
+    for part in [
+        " --> scripts/broken.rhai:2:11\n",
+        "2 | let two = ;\n",
+        "::: e/team.yaml:3:23\n",
+    ] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+    for (format, part) in [
+        ("github", "file=scripts/broken.rhai,line=2,"),
+        ("github", "it is named here: e/team.yaml:3:23"),
+        ("sarif", "\"uri\": \"scripts/broken.rhai\""),
+        ("sarif", "relatedLocations"),
+        ("junit", "scripts/broken.rhai:2:11 error[E047]"),
+    ] {
+        let shown = workspace
+            .run(["validate", "e/team.yaml", "--format", format])
+            .expect_code(2)
+            .stdout;
+        assert!(shown.contains(part), "{format}: {part}\n{shown}");
+    }
     workspace.write("scripts/broken.rhai", "let one = 1;\nlet two = 2;\n");
     assert_eq!(codes(&validated(0)), ["W003 6:23", "W003 7:54"]);
 }

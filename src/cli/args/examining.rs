@@ -28,6 +28,9 @@ pub(crate) struct ValidateArgs {
     /// Check for runs in CI, where nobody answers: also warn of questions without an answer
     #[arg(long)]
     pub ci: bool,
+    /// Also let `python3`, `sh`, `bash` and `node` parse the scripts that the ensembles name; nothing of them is executed
+    #[arg(long)]
+    pub check_scripts: bool,
     /// Print nothing if there are no findings
     #[arg(short, long)]
     pub quiet: bool,

@@ -80,6 +80,11 @@ pub trait Around {
         let _ = script;
         None
     }
+    /// The ensemble that an agent or a tool names, if it is there and has no errors.
+    fn inner(&self, named: &str) -> Option<Arc<Ensemble>> {
+        let _ = named;
+        None
+    }
     /// Whether nobody is there who could answer a question.
     fn nobody_answers(&self) -> bool {
         false

@@ -73,6 +73,7 @@ codes! {
     NO_SANDBOX = "E067", "A `sandbox` cannot be enforced on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
     UNKNOWN_FILTER = "E071", "A template uses a filter or a test that does not exist.";
+    SCRIPT_SYNTAX = "E073", "A script has a syntax error.";
     NO_ENSEMBLE_TO_TEST = "E080", "The ensemble of a test file is missing, or has errors.";
     CASE_TWICE = "E081", "Two cases of a test file have the same name.";
     BAD_STUB = "E082", "A stub of a test file does not give exactly one result, or stands for an agent that takes none.";
@@ -110,6 +111,9 @@ codes! {
     NO_VALUE = "W045", "A JSON Schema matches no value.";
     NEVER_SUCCEEDS = "W046", "An agent can never succeed, because its output never matches its schema or its list is too long.";
     LOST_REQUEST = "W047", "A prepared reply requests an agent that does not exist, or may request none.";
+    UNFIT_INPUTS = "W048", "An agent gives its ensemble inputs that it does not take, or not all that it needs.";
+    NO_FUNCTION = "W049", "A Rhai script calls a function that does not exist.";
+    VAIN_REQUEST = "W050", "A Rhai script makes requests that are ignored.";
     EXPECTS_NOTHING = "W060", "A case of a test file expects nothing.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
