@@ -121,7 +121,8 @@ fn it_gives_up_where_it_is_told_to_and_says_so() {
     let first = "loop: stopped after 2 states: all conversations of fewer than 1 execution were examined, longer ones in part (--max-states examines more)\n";
     assert!(told.starts_with(first), "{told}");
     assert!(
-        told.contains("\n  writer     seen once (its limit is 4)\n") && told.contains("\n  archivist  not seen (its limit is 1)\n"),
+        told.contains("\n  writer     seen once (its limit is 4)\n")
+            && told.contains("\n  archivist  not seen (its limit is 1)\n"),
         "{told}"
     );
     workspace.run(["check", "loop", "--max-states", "0"]).expect_code(2);
@@ -195,6 +196,31 @@ fn after_giving_up_it_claims_nothing_about_what_it_has_not_seen() {
         .expect_code(0)
         .stdout;
     assert!(text.contains("\n  editor     never runs: "), "{text}");
+}
+
+#[test]
+fn independent_loops_are_explored_separately() {
+    let looped = |name: &str| {
+        format!(
+            "  - {{name: {name}1, script: writer.rhai, conversation: {{max_turns: 5}}, dependencies: [{{agent_name: {name}2, feedback: true, condition: not output.ok}}]}}\n  \
+             - {{name: {name}2, script: writer.rhai, conversation: {{max_turns: 5}}, depends_on: [{name}1]}}\n"
+        )
+    };
+    let workspace = workspace();
+    let six = ["a", "b", "c", "d", "e", "f"].map(looped).concat();
+    workspace.write("six.yaml", format!("name: six\nagents:\n{six}"));
+    let text = workspace.run(["check", "six"]).expect_code(0).stdout;
+    assert!(
+        text.starts_with("six: all conversations were examined, ") && text.contains(" states in 6 independent parts\n"),
+        "{text}"
+    );
+    assert!(text.contains("\nat most 10 turns and 60 executions\n"), "{text}");
+    assert!(text.contains("\n  turn 1   a1, b1, c1, d1, e1, f1\n"), "{text}");
+    let told = workspace
+        .run(["check", "six", "--format", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!((&told["parts"], &told["complete"]), (&6.into(), &true.into()));
 }
 
 #[test]
