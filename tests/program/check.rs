@@ -199,6 +199,31 @@ fn after_giving_up_it_claims_nothing_about_what_it_has_not_seen() {
 }
 
 #[test]
+fn independent_loops_are_explored_separately() {
+    let looped = |name: &str| {
+        format!(
+            "  - {{name: {name}1, script: writer.rhai, conversation: {{max_turns: 5}}, dependencies: [{{agent_name: {name}2, feedback: true, condition: not output.ok}}]}}\n  \
+             - {{name: {name}2, script: writer.rhai, conversation: {{max_turns: 5}}, depends_on: [{name}1]}}\n"
+        )
+    };
+    let workspace = workspace();
+    let six = ["a", "b", "c", "d", "e", "f"].map(looped).concat();
+    workspace.write("six.yaml", format!("name: six\nagents:\n{six}"));
+    let text = workspace.run(["check", "six"]).expect_code(0).stdout;
+    assert!(
+        text.starts_with("six: all conversations were examined, ") && text.contains(" states in 6 independent parts\n"),
+        "{text}"
+    );
+    assert!(text.contains("\nat most 10 turns and 60 executions\n"), "{text}");
+    assert!(text.contains("\n  turn 1   a1, b1, c1, d1, e1, f1\n"), "{text}");
+    let told = workspace
+        .run(["check", "six", "--format", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!((&told["parts"], &told["complete"]), (&6.into(), &true.into()));
+}
+
+#[test]
 fn the_time_is_bounded() {
     let workspace = workspace();
     let told = workspace

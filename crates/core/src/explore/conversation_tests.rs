@@ -14,7 +14,7 @@ use super::{Budget, Exploration, explore};
 use crate::conversation::{CompletionReason, Event, Record};
 use crate::executor::tests::{drive, started};
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::{conversation, listed_conversation, strict};
+use ensemble_language::random_ensembles::{conversation, listed_conversation, strict, unconnected_conversation};
 
 type Key = Box<[u8]>;
 
@@ -180,6 +180,23 @@ proptest! {
     ) {
         let held = holds(&Arc::new(strict(&plan, knobs)), &fate);
         prop_assert_eq!(held, Ok(()));
+    }
+
+    #[test]
+    fn claims_about_parts_hold_in_conversations_of_the_whole((plan, fate) in unconnected_conversation()) {
+        let plan = Arc::new(plan);
+        let found = explore(&plan, Budget::of_states(5_000));
+        for other in 0..8_u8 {
+            let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(u32::from(other)).wrapping_add(other)).collect();
+            let (_, records) = drive(&plan, &Arc::new(fate), u64::from(other), &[], started());
+            let (turns, reason) = turns(&records);
+            prop_assert_eq!(bounds_hold(&found, &turns), Ok(()));
+            if found.coverage.is_complete() {
+                prop_assert_eq!(claims_hold(&plan, &found, &turns), Ok(()));
+                prop_assert!(turns.len() <= found.turns as usize);
+                prop_assert!(found.ends.iter().any(|end| end.reason == reason), "{}", reason);
+            }
+        }
     }
 
     #[test]

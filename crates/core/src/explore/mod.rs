@@ -3,17 +3,23 @@
 //! The resolver of real runs decides every step. For everything that it cannot know, all options are tried: the result
 //! of a condition that depends on outputs (`oracle`), whether an execution succeeds, which agent an execution requests,
 //! and whether a person answers (`step`). Conditions that only count turns and executions are evaluated. States with
-//! the same possible futures count as one state (`key`). Ensembles always have limits, so the walk ends soon.
+//! the same possible futures count as one state (`key`). Parts of the ensemble that do not influence each other
+//! (`parts`) are examined separately, and the results are put together (`apart`). Ensembles always have limits, so the
+//! walk ends.
 //!
 //! **Invariant:** if the walk was complete, nothing that a real run can do is reported as impossible. Everything that
 //! is reported as possible has an example path, in which the resolver itself decided every step.
 
+mod apart;
+#[cfg(test)]
+mod apart_tests;
 mod bound;
 mod choices;
 #[cfg(test)]
 mod conversation_tests;
 mod key;
 mod oracle;
+mod parts;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -87,6 +93,8 @@ pub struct Coverage {
     pub states: u64,
     /// The number of steps between states.
     pub steps: u64,
+    /// The number of independent parts of the ensemble that were examined separately; 1: the whole at once.
+    pub parts: u32,
     /// The limit that ended the walk.
     pub stopped_by: Option<Stopped>,
     /// If a limit ended the walk: it examined all conversations with fewer executions than this number.
@@ -160,11 +168,19 @@ pub fn explore(plan: &Arc<Plan>, budget: Budget) -> Exploration {
 /// Enumerates the conversations of a plan as long as there is time, which is asked before every step.
 pub fn explore_while(plan: &Arc<Plan>, budget: Budget, has_time: &dyn Fn() -> bool) -> Exploration {
     let world = World::new(plan.clone(), budget.nobody_answers);
-    let mut walk = walk::Walk::new(&world, budget, has_time);
-    walk.go();
-    let mut found = walk.found(besides(plan, &world));
+    let besides = besides(plan, &world);
+    let parts = parts::of(&world);
+    let apart = parts.and_then(|parts| apart::explore(&world, &parts, budget, has_time, &besides));
+    let mut found = apart.unwrap_or_else(|| in_one(&world, budget, has_time, besides));
     bound::add(plan, &mut found);
     found
+}
+
+/// Explores the ensemble as a whole, also if it has independent parts.
+fn in_one(world: &World, budget: Budget, has_time: &dyn Fn() -> bool, besides: Vec<UnexploredOutcome>) -> Exploration {
+    let mut walk = walk::Walk::new(world, budget, has_time);
+    walk.go();
+    walk.found(besides)
 }
 
 fn besides(plan: &Plan, world: &World) -> Vec<UnexploredOutcome> {

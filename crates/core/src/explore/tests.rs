@@ -520,7 +520,9 @@ fn a_condition_may_have_no_answer_where_it_reads_what_was_said() {
 
 #[test]
 fn it_says_when_it_gives_up_and_what_it_has_seen() {
-    let many: String = (0..20).map(|at| agent(&format!("a{at}"), "")).collect();
+    let all: Vec<String> = (0..20).map(|at| format!("a{at}")).collect();
+    let many: String = all.iter().map(|name| agent(name, "")).collect();
+    let many = many + &*agent("z", &format!(", depends_on: [{}]", all.join(", ")));
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{many}")));
     let cut = explore(&plan, Budget::of_states(1_000_000)).coverage;
     assert_eq!((cut.cut, cut.stopped_by, cut.is_complete()), (1, None, false));

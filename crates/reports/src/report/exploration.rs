@@ -54,7 +54,10 @@ fn human(ensemble: &str, found: &Exploration) -> String {
 }
 
 fn coverage(coverage: &Coverage) -> String {
-    let states = count(coverage.states, "state");
+    let states = match coverage.parts {
+        0 | 1 => count(coverage.states, "state"),
+        parts => format!("{} in {parts} independent parts", count(coverage.states, "state")),
+    };
     let cut = match coverage.cut {
         0 => String::new(),
         cut => format!(
@@ -257,6 +260,7 @@ fn document(ensemble: &str, found: &Exploration) -> Value {
         "complete": coverage.is_complete(),
         "states": coverage.states,
         "steps": coverage.steps,
+        "parts": coverage.parts,
         "stopped_by": coverage.stopped_by.map(|limit| match limit {
             Stopped::States => "max_states",
             Stopped::Time => "max_time",
