@@ -66,21 +66,30 @@ fn simulated(workspace: &Workspace, name: &str, replies: &[(&str, &str)]) {
 fn shipped() -> Workspace {
     let workspace = Workspace::new();
     workspace.write("old/ship.yaml", SHIP);
-    let imported = workspace.run(["import", "old/ship.yaml", "-o", "ship.yaml"]).expect_code(1);
+    let imported = workspace
+        .run(["import", "old/ship.yaml", "-o", "ship.yaml"])
+        .expect_code(1);
     assert!(
-        imported.stderr.contains("the step `nowhere` is left out: no route leads to it")
+        imported
+            .stderr
+            .contains("the step `nowhere` is left out: no route leads to it")
             && imported.stderr.contains("old/ship.yaml:42:12")
             && imported.stderr.contains("1 thing to check"),
         "{}",
         imported.stderr
     );
-    workspace.run(["validate", "ship.yaml", "--deny-warnings"]).expect_code(0);
+    workspace
+        .run(["validate", "ship.yaml", "--deny-warnings"])
+        .expect_code(0);
     simulated(
         &workspace,
         "ship.yaml",
         &[
             ("writer", "[one, two]"),
-            ("reviewer", r#"['{"score": 5, "notes": "more"}', '{"score": 9, "notes": null}']"#),
+            (
+                "reviewer",
+                r#"['{"score": 5, "notes": "more"}', '{"score": 9, "notes": null}']"#,
+            ),
             ("style", r#"['{"ok": true}']"#),
             ("facts", "[all true]"),
         ],
@@ -91,7 +100,16 @@ fn shipped() -> Workspace {
 #[test]
 fn steps_run_in_the_order_of_the_routes() {
     let workspace = shipped();
-    let arguments = ["run", "ship.yaml", "--set", "topic=tea", "--answer", "gate=ship", "--output", "json"];
+    let arguments = [
+        "run",
+        "ship.yaml",
+        "--set",
+        "topic=tea",
+        "--answer",
+        "gate=ship",
+        "--output",
+        "json",
+    ];
     let run = workspace.run(arguments).expect_code(0);
     assert_eq!(
         run.sequence(),
@@ -118,13 +136,27 @@ fn steps_run_in_the_order_of_the_routes() {
 fn the_answer_of_a_person_leads_back_with_its_text() {
     let workspace = shipped();
     workspace.write("answers.yaml", "gate: [revise, ship]\ngate-why: too short\n");
-    let arguments = ["run", "ship.yaml", "--set", "topic=tea", "--answers", "answers.yaml", "--output", "json"];
+    let arguments = [
+        "run",
+        "ship.yaml",
+        "--set",
+        "topic=tea",
+        "--answers",
+        "answers.yaml",
+        "--output",
+        "json",
+    ];
     let run = workspace.run(arguments).expect_code(0);
     let sequence = run.sequence();
-    let tail: Vec<&str> = sequence[6..].iter().map(|one| one.split(' ').nth(1).unwrap_or_default()).collect();
+    let tail: Vec<&str> = sequence[6..]
+        .iter()
+        .map(|one| one.split(' ').nth(1).unwrap_or_default())
+        .collect();
     assert_eq!(
         tail,
-        ["gate", "gate-why", "writer", "reviewer", "style", "facts", "gate", "publish", "done"]
+        [
+            "gate", "gate-why", "writer", "reviewer", "style", "facts", "gate", "publish", "done"
+        ]
     );
     assert_eq!(run.json()["result"]["why"], "too short");
 }
@@ -132,8 +164,13 @@ fn the_answer_of_a_person_leads_back_with_its_text() {
 #[test]
 fn an_exit_code_decides_the_route() {
     let workspace = Workspace::new();
-    workspace.write("old/ship.yaml", &SHIP.replace("\"1\", \"=\", \"1\"", "\"1\", \"=\", \"2\""));
-    workspace.run(["import", "old/ship.yaml", "-o", "ship.yaml"]).expect_code(1);
+    workspace.write(
+        "old/ship.yaml",
+        &SHIP.replace("\"1\", \"=\", \"1\"", "\"1\", \"=\", \"2\""),
+    );
+    workspace
+        .run(["import", "old/ship.yaml", "-o", "ship.yaml"])
+        .expect_code(1);
     simulated(
         &workspace,
         "ship.yaml",
@@ -144,7 +181,16 @@ fn an_exit_code_decides_the_route() {
             ("facts", "[all true]"),
         ],
     );
-    let arguments = ["run", "ship.yaml", "--set", "topic=tea", "--answer", "gate=ship", "--output", "json"];
+    let arguments = [
+        "run",
+        "ship.yaml",
+        "--set",
+        "topic=tea",
+        "--answer",
+        "gate=ship",
+        "--output",
+        "json",
+    ];
     let run = workspace.run(arguments).expect_code(1);
     assert_eq!(run.sequence().last().map(String::as_str), Some("6 broken"));
     let history = &run.json()["conversation_history"];
@@ -224,7 +270,9 @@ output: {said: "hello {{ workflow.input.who }}"}
 fn the_program_of_a_file_can_be_named() {
     let workspace = Workspace::new();
     workspace.write("a.yaml", "name: a\nagents:\n  - {name: a, script: echo a}\n");
-    let refused = workspace.run(["import", "a.yaml", "--from", "conductor"]).expect_code(2);
+    let refused = workspace
+        .run(["import", "a.yaml", "--from", "conductor"])
+        .expect_code(2);
     assert!(
         refused.stderr.contains("error: this is not a workflow of Conductor"),
         "{}",

@@ -5,12 +5,24 @@ use crate::support::Workspace;
 fn project() -> Workspace {
     let workspace = Workspace::new();
     workspace.write("old/one.yaml", "name: one\nagents:\n  - {name: a, script: echo a}\n");
-    workspace.write("old/deep/two.yml", "name: two\nagents:\n  - {name: b, script: echo b, mood: gay}\n");
-    workspace.write("old/deep/uses.yaml", "name: uses\nagents:\n  - {name: c, ensemble: ./inner.yaml}\n");
-    workspace.write("old/deep/inner.yaml", "name: inner\nagents:\n  - {name: d, script: echo d}\n");
+    workspace.write(
+        "old/deep/two.yml",
+        "name: two\nagents:\n  - {name: b, script: echo b, mood: calm}\n",
+    );
+    workspace.write(
+        "old/deep/uses.yaml",
+        "name: uses\nagents:\n  - {name: c, ensemble: ./inner.yaml}\n",
+    );
+    workspace.write(
+        "old/deep/inner.yaml",
+        "name: inner\nagents:\n  - {name: d, script: echo d}\n",
+    );
     workspace.write("old/other.yaml", "name: a workflow of another program\n");
     workspace.write("old/notes.txt", "mine\n");
-    workspace.write("old/.hidden/three.yaml", "name: three\nagents:\n  - {name: a, script: echo a}\n");
+    workspace.write(
+        "old/.hidden/three.yaml",
+        "name: three\nagents:\n  - {name: a, script: echo a}\n",
+    );
     workspace
 }
 
@@ -43,7 +55,9 @@ fn nothing_is_written_if_one_file_would_be_overwritten() {
     workspace.write("new/one.yaml", "mine\n");
     let refused = workspace.run(["import", "old", "-o", "new"]).expect_code(2);
     assert!(
-        refused.stderr.contains("nothing is written: new/one.yaml already exists"),
+        refused
+            .stderr
+            .contains("nothing is written: new/one.yaml already exists"),
         "{}",
         refused.stderr
     );
