@@ -73,7 +73,7 @@ fn shipped() -> Workspace {
         imported
             .stderr
             .contains("the step `nowhere` is left out: no route leads to it")
-            && imported.stderr.contains("old/ship.yaml:42:12")
+            && imported.stderr.contains("old/ship.yaml:39:12")
             && imported.stderr.contains("1 thing to check"),
         "{}",
         imported.stderr

@@ -37,7 +37,7 @@ fn sub_folders_are_kept_and_other_files_left_alone() {
     );
     assert!(
         imported.stderr.contains("warning: `mood` is not converted")
-            && imported.stderr.contains("--> old/deep/two.yml:3:36")
+            && imported.stderr.contains("--> old/deep/two.yml:3:31")
             && !imported.stderr.contains("is not here"),
         "{}",
         imported.stderr
