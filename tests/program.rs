@@ -26,6 +26,8 @@ mod program {
     mod formats;
     mod graph;
     mod import;
+    mod import_conductor;
+    mod import_folder;
     mod init;
     mod keys;
     mod large_outputs;

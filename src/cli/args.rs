@@ -78,7 +78,7 @@ pub(super) enum Command {
     List(ListArgs),
     /// Create a small ensemble as a starting point; it can be run immediately
     Init(InitArgs),
-    /// Convert a simple ensemble of llm-orc, and list what could not be converted
+    /// Convert ensembles of llm-orc or workflows of Conductor, and list what could not be converted
     Import(ImportArgs),
     /// Decide the turns of a recorded conversation again, and stop at the first difference
     Replay(ReplayArgs),

@@ -1,4 +1,4 @@
-//! `ensemble import`: converts a simple ensemble of llm-orc.
+//! `ensemble import`: converts ensembles of llm-orc and workflows of Conductor.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use super::exit;
 use super::inputs::read_stdin;
 use super::surroundings::Surroundings;
 use ensemble_import::import::{self, Beside, Imported, Origin};
+use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::loader;
 use ensemble_language::loader::document::Document;
 use ensemble_language::source::Source;
@@ -19,14 +20,13 @@ use ensemble_runs::project::read_source;
 /// The folder of llm-orc in a project.
 const LLM_ORC: &str = ".llm-orc";
 
-/// `ensemble import`.
+/// `ensemble import` of one file.
 pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let (source, stem) = if args.file == "-" {
         (Source::new("<stdin>", read_stdin()?), "imported".to_owned())
     } else {
         let path = Path::new(&args.file);
-        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        (read_source(path)?, stem.unwrap_or_default())
+        (read_source(path)?, stem_of(path))
     };
     let output = args.to.as_deref().map(|output| place(output, &stem, surroundings));
     if let Some(output) = output
@@ -39,39 +39,73 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
             "name another file, or overwrite it with `--force`",
         ));
     }
-    let project = Project::around(&args.file, output.as_deref(), surroundings);
-    let configurations = project.configurations(surroundings)?;
-    let beside = Beside {
+    let one = One {
+        file: &args.file,
         stem: &stem,
-        configurations: &configurations,
-        script: &|script| project.script(script),
-        script_text: &|script| {
-            let found = project.script(script)?;
-            read_source(&surroundings.project.relative(&project.new.join(found))).ok()
-        },
-        ensemble: &|name| {
-            surroundings
-                .project
-                .ensemble_file_from(name, &project.new, &project.root)
-                .is_ok()
-        },
-        schema: project.schema(),
+        output: output.as_deref(),
+        origin: origin(args),
     };
-    let origin = args.from.map(|from| match from {
-        ImportFrom::LlmOrc => Origin::LlmOrc,
-        ImportFrom::Conductor => Origin::Conductor,
-    });
-    let imported = import::import(&source, &beside, origin).map_err(RunError::Invalid)?;
+    let imported = one.convert(&source, surroundings)?.map_err(RunError::Invalid)?;
     match &output {
         Some(output) => {
-            write(&surroundings.project.folder.join(output), &imported.text)
-                .map_err(|error| CliError::usage(format!("cannot write {}: {error}", output.display())))?;
+            write(output, &imported.text, surroundings)?;
             surroundings.print(&format!("wrote {}\n", output.display()));
         }
         // The text is written so that nothing in it steers a terminal.
         None => surroundings.print_as(Spelling::Exact, &imported.text),
     }
     Ok(report(&imported, surroundings))
+}
+
+/// One file to import.
+pub(super) struct One<'a> {
+    pub(super) file: &'a str,
+    /// The name for an ensemble without a name.
+    pub(super) stem: &'a str,
+    pub(super) output: Option<&'a Path>,
+    pub(super) origin: Option<Origin>,
+}
+
+impl One<'_> {
+    /// The new text; the inner error is what is wrong with the old one.
+    pub(super) fn convert(
+        &self,
+        source: &Source,
+        surroundings: &Surroundings,
+    ) -> Result<Result<Imported, Vec<Diagnostic>>, CliError> {
+        let project = Project::around(self.file, self.output, surroundings);
+        let configurations = project.configurations(surroundings)?;
+        let beside = Beside {
+            stem: self.stem,
+            configurations: &configurations,
+            script: &|script| project.script(script),
+            script_text: &|script| {
+                let found = project.script(script)?;
+                read_source(&surroundings.project.relative(&project.new.join(found))).ok()
+            },
+            ensemble: &|name| {
+                surroundings
+                    .project
+                    .ensemble_file_from(name, &project.new, &project.root)
+                    .is_ok()
+            },
+            schema: project.schema(),
+        };
+        Ok(import::import(source, &beside, self.origin))
+    }
+}
+
+pub(super) fn origin(args: &ImportArgs) -> Option<Origin> {
+    args.from.map(|from| match from {
+        ImportFrom::LlmOrc => Origin::LlmOrc,
+        ImportFrom::Conductor => Origin::Conductor,
+    })
+}
+
+pub(super) fn stem_of(path: &Path) -> String {
+    path.file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 /// Prints the number of parts that were not converted, and returns the exit code.
@@ -97,11 +131,13 @@ fn place(output: &Path, stem: &str, surroundings: &Surroundings) -> PathBuf {
     }
 }
 
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    std::fs::write(path, text)
+/// Writes a new file, and the folders that lead to it.
+pub(super) fn write(output: &Path, text: &str, surroundings: &Surroundings) -> Result<(), CliError> {
+    let path = surroundings.project.folder.join(output);
+    let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    folder
+        .and_then(|()| std::fs::write(&path, text))
+        .map_err(|error| CliError::usage(format!("cannot write {}: {error}", output.display())))
 }
 
 /// The folders of the old file and the new file; all paths are absolute.

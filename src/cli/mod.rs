@@ -21,6 +21,7 @@ mod fork;
 mod given;
 mod graph;
 mod import;
+mod import_folder;
 mod in_order;
 mod init;
 mod inputs;
@@ -135,6 +136,9 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::List(args) => list::list(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
+        Command::Import(args) if import_folder::is_folder(&args, surroundings) => {
+            import_folder::import(&args, surroundings)
+        }
         Command::Import(args) => import::import(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),
         Command::Resume(args) => resume::resume(&args, surroundings),

@@ -13,7 +13,7 @@ fn project() -> Workspace {
     workspace.write(".llm-orc/scripts/tell.sh", "said=$(cat)\ncase $said in *'\"words\":3'*) ;; *) exit 1 ;; esac\ncase $said in *'\"unit\":\"words\"'*) echo told ;; *) exit 1 ;; esac\n");
     workspace.write(
         ".llm-orc/config.yaml",
-        "model_profiles:\n  local: {provider: mock, model: m, mood: gay}\n",
+        "model_profiles:\n  local: {provider: mock, model: m, mood: calm}\n",
     );
     workspace
 }

@@ -1,4 +1,4 @@
-//! Converts ensembles of llm-orc into ensembles of this language.
+//! Converts ensembles of llm-orc and workflows of Conductor into ensembles of this language.
 //!
 //! [`import::import`] takes a text and returns a text without errors, and a list of the parts that it could not convert.
 //! [`import::Beside`] says what is known about the surroundings of the file, such as scripts and other ensembles.

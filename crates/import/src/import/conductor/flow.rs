@@ -93,7 +93,12 @@ impl<'a> Flow<'a> {
                 span_of(entries(node), "entry_point").unwrap_or(node.span)
             });
             let message = format!("there is no step `{start}` to begin with");
-            task.note(span, &message, "write the name of a step as `entry_point`");
+            task.note(
+                span,
+                &message,
+                "it begins with the first step; write the name of a step as `entry_point`",
+            );
+            flow.entry = (!flow.stages.is_empty()).then_some(0);
         }
         flow.reached = flow.from(flow.entry.map(|entry| flow.begin(entry)).unwrap_or_default());
         flow.circles = (0..flow.stages.len())

@@ -220,7 +220,7 @@ pub(super) fn as_expression(text: &str) -> Option<String> {
         match token {
             Token::TemplateData(raw) => parts.push(super::names::quoted(raw)),
             Token::VariableStart => from = Some(end),
-            Token::VariableEnd => parts.push(format!("({})", text.get(from?..start)?.trim())),
+            Token::VariableEnd => parts.push(text.get(from?..start)?.trim().to_owned()),
             Token::BlockStart => return None,
             _ => {}
         }
@@ -228,6 +228,11 @@ pub(super) fn as_expression(text: &str) -> Option<String> {
     match &parts[..] {
         [] => Some("''".to_owned()),
         [one] => Some(one.clone()),
-        many => Some(format!("({})", many.join(" ~ "))),
+        many => Some(
+            many.iter()
+                .map(|part| format!("({part})"))
+                .collect::<Vec<_>>()
+                .join(" ~ "),
+        ),
     }
 }

@@ -10,6 +10,8 @@ mod jinja;
 mod models;
 mod names;
 mod schemas;
+#[cfg(test)]
+mod tests;
 
 use serde_json::{Value, json};
 

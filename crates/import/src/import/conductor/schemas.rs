@@ -75,12 +75,10 @@ fn field(node: &Node) -> Value {
     if let Some(items) = node.get("items").filter(|items| !entries(items).is_empty()) {
         schema.insert("items".to_owned(), field(items));
     }
-    if let Some(inner) = node.get("properties").filter(|inner| !entries(inner).is_empty()) {
-        if let Value::Object(inner) = object(inner) {
-            for (key, value) in inner {
-                schema.insert(key, value);
-            }
-        }
+    if let Some(inner) = node.get("properties").filter(|inner| !entries(inner).is_empty())
+        && let Value::Object(inner) = object(inner)
+    {
+        schema.extend(inner);
     }
     Value::Object(schema)
 }
