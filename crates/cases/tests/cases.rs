@@ -1,0 +1,346 @@
+//! Test files in a folder of their own, through the crate's interface: what is judged, and how.
+
+#![expect(clippy::disallowed_methods, reason = "tests write files")]
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensemble_cases::coverage::{Coverage, Reached};
+use ensemble_cases::drive::Driver;
+use ensemble_cases::recorded::Recorded;
+use ensemble_cases::suite::{Sound, Suite};
+use ensemble_core::conversation::CompletionReason;
+use ensemble_core::explore::{Budget, explore};
+use ensemble_language::cases::{Case, Expect, Gives, OUTCOMES, Stub, Stubs, TestFile};
+use ensemble_language::data::{Failure, FailureKind};
+use ensemble_language::plan::Plan;
+use ensemble_language::random_ensembles::conversation;
+use ensemble_language::source::Source;
+use ensemble_runs::prepare::{Prepared, prepare_text};
+use ensemble_runs::{Host, Project, Runs};
+use proptest::prelude::*;
+use serde_json::json;
+
+const TEAM: &str = "
+name: team
+agents:
+  - {name: a, script: sh a.sh, dependencies: [{agent_name: b, feedback: true, condition: not output.ok}], conversation: {max_turns: 2}, timeout_seconds: 5, retry: {max_attempts: 2, delay_seconds: 60}}
+  - {name: b, script: sh b.sh, depends_on: [a], conversation: {max_turns: 2}}
+  - {name: c, script: sh c.sh, dependencies: [{agent_name: b, condition: output.ok}]}
+conversation_limits: {timeout_seconds: 1000}
+";
+
+const STUBS: &str =
+    "stubs: {a: [one, two], b: [{json: {ok: false, list: [1, 2]}}, {json: {ok: true, list: [1, 2]}}], c: end}";
+
+/// What each case of this text lacks: `line:column what | expected | actual`.
+fn failures(ensemble: &str, cases: &str) -> Vec<Vec<String>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("team.yaml"), ensemble).expect("a file");
+    let project = Project::at(folder.path());
+    let runs = Runs::open(project.clone(), Host::system().unattended());
+    let source = Source::new("team.test.yaml", cases);
+    let suite = Suite::read(&source, Path::new("team.test.yaml"), &runs);
+    let found: Vec<&String> = suite.findings.iter().map(|finding| &finding.message).collect();
+    let sound = suite.sound().unwrap_or_else(|| panic!("{found:?}"));
+    let driver = Driver::new(&project, runs.clone()).expect("a runtime");
+    let told = |at: usize| {
+        let tried = driver.run(sound, at);
+        let told = tried.failures.iter().map(|failure| {
+            let place = source.place(suite.span(&failure.at).start);
+            let part = |part: &Option<String>| part.as_ref().map_or_else(String::new, |part| format!(" | {part}"));
+            let (expected, actual) = (part(&failure.expected), part(&failure.actual));
+            format!("{}:{} {}{expected}{actual}", place.line, place.column, failure.what)
+        });
+        told.collect()
+    };
+    (0..sound.file.cases.len()).map(told).collect()
+}
+
+/// The one expectation of a case of [`TEAM`], and what is said of it.
+fn judged(expect: &str) -> Vec<String> {
+    failures(TEAM, &format!("cases:\n- name: x\n  {STUBS}\n  expect: {{{expect}}}\n")).remove(0)
+}
+
+#[test]
+fn outcomes_are_those_of_the_core() {
+    assert_eq!(OUTCOMES, CompletionReason::ALL.map(CompletionReason::as_str));
+}
+
+#[test]
+fn what_is_met_is_not_told() {
+    for expect in [
+        "outcome: completed",
+        "turns: [a, b, a, b, c]",
+        "turns: [[a], b, [a], b, c]",
+        "order: [a, a, c]",
+        "order: [b, b]",
+        "executions: {a: 2, b: 2, c: 1}",
+        "never: []",
+        "outputs: {a: two, b: {ok: true}, c: {response: end}}",
+        "outputs: {b: {list: [1.0, 2]}}",
+        "schemas: {b: {required: [ok, list]}}",
+        "result: {c: {response: end}}",
+        "conditions: [executions.a == 2, turn_count == 5]",
+        "not_run: []",
+        "warnings: []",
+        "most_turns: 5",
+        "most_cost: 0",
+    ] {
+        assert_eq!(judged(expect), [""; 0], "{expect}");
+    }
+}
+
+#[test]
+fn what_is_not_met_is_told_with_its_place() {
+    for (expect, told) in [
+        ("outcome: timeout", "4:21 outcome | timeout | completed"),
+        (
+            "turns: [a, b, c]",
+            "4:26 turns, from turn 3 on | a, b, c | a, b, a, b, c",
+        ),
+        (
+            "turns: [a, b, a, b]",
+            "4:19 turns, from turn 5 on | a, b, a, b | a, b, a, b, c",
+        ),
+        (
+            "turns: [a, [b, c], a, b, c]",
+            "4:23 turns, from turn 2 on | a, b + c, a, b, c | a, b, a, b, c",
+        ),
+        ("order: [a, c, b]", "4:26 order | b runs after c | a, b, a, b, c"),
+        ("order: [a, a, a]", "4:26 order | a runs after a | a, b, a, b, c"),
+        ("executions: {c: 0}", "4:28 executions of c | 0 | 1"),
+        ("never: [c]", "4:20 c never runs | no execution | it runs in turn 5"),
+        ("outputs: {a: one}", "4:25 output of a | \"one\" | \"two\""),
+        ("outputs: {b: {list: [1]}}", "4:25 output of b.list | [1] | [1,2]"),
+        ("outputs: {b: {list: [1, 3]}}", "4:25 output of b.list[1] | 3 | 2"),
+        (
+            "outputs: {b: {no: 1}}",
+            "4:25 output of b.no | 1 | there is no such key",
+        ),
+        (
+            "schemas: {b: {required: [no]}}",
+            "4:25 output of b | what the schema describes | \"no\" is a required property",
+        ),
+        (
+            "result: {c: start}",
+            "4:20 result.c | \"start\" | {\"response\":\"end\"}",
+        ),
+        (
+            "conditions: [executions.a > 2]",
+            "4:25 condition | executions.a > 2 | it is false: executions.a = 2",
+        ),
+        (
+            "conditions: [context.nothing > 1]",
+            "4:25 condition | context.nothing > 1 | it is false: context.nothing = null",
+        ),
+        ("not_run: {c: never}", "4:22 c does not run | never | it runs once"),
+        ("warnings: [odd]", "4:23 warnings | odd | no warning"),
+        ("most_turns: 4", "4:24 turns | at most 4 | 5"),
+    ] {
+        let seen = judged(expect);
+        assert_eq!(seen.len(), 1, "{expect}: {seen:?}");
+        // How a condition treats a missing key is the language's matter.
+        if !expect.contains("nothing") {
+            assert_eq!(seen, [told], "{expect}");
+        }
+    }
+}
+
+#[test]
+fn agents_that_did_not_run_have_reasons_and_no_outputs() {
+    let stubs = "stubs: {a: {fail: broken}}";
+    let told = failures(
+        TEAM,
+        &format!(
+            "cases:\n- name: x\n  {stubs}\n  expect: {{outcome: agent_failed, not_run: {{b: waiting for a, c: waiting}}}}\n- name: y\n  {stubs}\n  expect: {{not_run: {{b: nothing new}}, outputs: {{a: x, b: y}}}}\n"
+        ),
+    );
+    let expected = [
+        "7:52 output of a | \"x\" | no output: it failed with `broken`",
+        "7:58 output of b | \"y\" | no output: it did not run",
+        "7:22 b does not run | nothing new | waiting for a",
+    ];
+    assert_eq!(told, [Vec::new(), expected.map(str::to_owned).to_vec()]);
+}
+
+#[test]
+fn what_is_not_prepared_is_told_alone() {
+    for (stubs, told) in [
+        (
+            "{}",
+            "3:10 a has no stub for its execution 1, and needs the program `sh a.sh`",
+        ),
+        (
+            "{a: [one], b: {json: {ok: false}}}",
+            "3:11 a has no stub for its execution 2: the list has 1",
+        ),
+    ] {
+        let cases = format!("cases:\n- name: x\n  stubs: {stubs}\n  expect: {{outcome: timeout}}\n");
+        assert_eq!(failures(TEAM, &cases), [[told]], "{stubs}");
+    }
+}
+
+#[test]
+fn delays_and_pauses_count_and_cost_nothing() {
+    let case = |name: &str, stub: &str, expect: &str| {
+        format!("- name: {name}\n  stubs: {{a: {stub}, b: {{json: {{ok: true}}}}, c: end}}\n  expect: {{{expect}}}\n")
+    };
+    let cases = [
+        case("in time", "{text: one, delay_seconds: 4.9}", "outcome: completed"),
+        case("too late", "{text: one, delay_seconds: 5.1}", "outcome: agent_failed"),
+        case(
+            "tried again",
+            "{fail: no, kind: exit}",
+            "outcome: agent_failed, conditions: ['history[0].attempt == 2']",
+        ),
+    ];
+    let told = failures(TEAM, &format!("cases:\n{}", cases.concat()));
+    assert_eq!(told, [[""; 0]; 3]);
+}
+
+#[test]
+fn coverage_counts_what_records_reach() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("team.yaml"), TEAM).expect("a file");
+    let project = Project::at(folder.path());
+    let runs = Runs::open(project.clone(), Host::system().unattended());
+    let at_once = "stubs: {a: one, b: {json: {ok: true}}, c: end}";
+    let cases = format!(
+        "cases:\n- {{name: once, {at_once}}}\n- {{name: twice, {STUBS}}}\n- {{name: fails, stubs: {{a: {{fail: x}}}}}}\n"
+    );
+    let suite = Suite::read(
+        &Source::new("team.test.yaml", cases),
+        Path::new("team.test.yaml"),
+        &runs,
+    );
+    let sound = suite.sound().expect("no error");
+    let driver = Driver::new(&project, runs).expect("a runtime");
+    let plan = &sound.ensemble.plan;
+    let explored = explore(plan, Budget::of_states(20_000));
+    let mut reached = Reached::default();
+    let mut seen = vec![told(&Coverage::of(plan, &reached, &explored))];
+    for at in 0..3 {
+        let conversation = driver.run(sound, at).conversation.expect("it was held");
+        reached.add(plan, &conversation.records);
+        seen.push(told(&Coverage::of(plan, &reached, &explored)));
+    }
+    let expected = [
+        "0/3 0/3 0/4 0/2",
+        "3/3 2/3 2/4 1/2",
+        "3/3 3/3 4/4 1/2",
+        "3/3 3/3 4/4 2/2",
+    ];
+    assert_eq!(seen, expected);
+}
+
+fn told(coverage: &Coverage) -> String {
+    let parts = [
+        &coverage.agents,
+        &coverage.dependencies,
+        &coverage.conditions,
+        &coverage.outcomes,
+    ];
+    let count = parts.iter().map(|part| part.reached + part.gaps.len()).sum::<usize>();
+    assert_eq!(
+        parts.iter().map(|part| part.all).sum::<usize>(),
+        count,
+        "all = reached + gaps"
+    );
+    parts.map(|part| format!("{}/{}", part.reached, part.all)).join(" ")
+}
+
+/// The plan as a text, with programs as agents.
+fn text(plan: &Plan) -> String {
+    let mut text = "name: random\nagents:\n".to_owned();
+    for id in plan.ids() {
+        let agent = plan.agent(id);
+        let turns = agent.conversation.max_turns;
+        let _ = write!(
+            text,
+            "  - name: {}\n    script: sh x\n    conversation: {{max_turns: {turns}}}\n",
+            agent.name
+        );
+        text.push_str("    dependencies:\n");
+        for one in &agent.dependencies {
+            let _ = write!(
+                text,
+                "      - {{agent_name: {}, feedback: {}",
+                one.agent_name, one.feedback
+            );
+            if let Some(condition) = &one.condition {
+                let _ = write!(text, ", condition: \"{condition}\"");
+            }
+            if let Some(most) = one.max_executions {
+                let _ = write!(text, ", max_executions: {most}");
+            }
+            text.push_str("}\n");
+        }
+        if agent.dependencies.is_empty() {
+            text.truncate(text.trim_end().len());
+            text.push_str(" []\n");
+        }
+    }
+    text
+}
+
+fn prepared(plan: &Plan, folder: &Path) -> Option<Arc<Prepared>> {
+    let source = Source::new("random.yaml", text(plan));
+    let file = folder.join("random.yaml");
+    prepare_text(source, file, folder.to_owned(), folder.to_owned())
+        .ok()
+        .map(Arc::new)
+}
+
+fn case(stubs: Vec<(Arc<str>, Stubs)>) -> TestFile {
+    let case = Case {
+        name: "random".into(),
+        input: Some("in".into()),
+        inputs: serde_json::Map::new(),
+        answers: Vec::new(),
+        stubs,
+        from: None,
+        live: false,
+        expect: Expect::default(),
+    };
+    TestFile {
+        ensemble: None,
+        cases: vec![case],
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// A case that is made from the record of a run passes on the same ensemble.
+    #[test]
+    fn a_record_happens_again((plan, bytes) in conversation()) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(ensemble) = prepared(&plan, folder.path()) else { return Ok(()) };
+        let project = Project::at(folder.path());
+        let driver = Driver::new(&project, Runs::open(project.clone(), Host::system().unattended())).expect("a runtime");
+        let stub = |byte: u8| Stub {
+            gives: match byte % 4 {
+                0 => Gives::Fail(Failure::new(FailureKind::Reported, "as drawn")),
+                n => Gives::Json(json!({"n": n})),
+            },
+            delay: Duration::from_millis(u64::from(byte)),
+        };
+        let draw = |at: usize| bytes.get(at % bytes.len().max(1)).copied().unwrap_or(1);
+        let stubs = plan.ids().map(|id| {
+            let each = (0..40).map(|execution| stub(draw(id.index() * 7 + execution))).collect();
+            (plan.name(id).clone(), Stubs::Each(each))
+        });
+        let first = case(stubs.collect());
+        let held = driver.run(Sound { file: &first, ensemble: &ensemble, recorded: &[None] }, 0);
+        let conversation = held.conversation.expect("it was held");
+        prop_assert!(conversation.missing.is_empty());
+        let recorded = Recorded::of(&conversation.records).expect("a record");
+        let again = case(Vec::new());
+        let recorded = [Some(Arc::new(recorded))];
+        let tried = driver.run(Sound { file: &again, ensemble: &ensemble, recorded: &recorded }, 0);
+        prop_assert_eq!(tried.failures, Vec::new());
+    }
+}
