@@ -33,6 +33,7 @@ mod program {
     mod listing;
     mod live_events;
     mod lookback;
+    mod lsp;
     mod man;
     mod mcp;
     mod messages;

@@ -26,6 +26,7 @@ mod inputs;
 mod left_alone;
 mod lines;
 mod list;
+mod lsp;
 mod man;
 mod models;
 mod panics;
@@ -130,6 +131,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Check(args) => check::check(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::List(args) => list::list(&args, surroundings),
+        Command::Lsp => lsp::lsp(surroundings),
         Command::Init(args) => init::init(&args, surroundings),
         Command::Import(args) => import::import(&args, surroundings),
         Command::Replay(args) => replay::replay(&args, surroundings),

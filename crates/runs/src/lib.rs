@@ -23,7 +23,7 @@ pub mod around;
 mod carried;
 pub mod config;
 mod desk;
-mod error;
+pub mod error;
 mod events;
 pub mod files;
 mod fork;
