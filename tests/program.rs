@@ -34,6 +34,8 @@ mod program {
     mod live_events;
     mod lookback;
     mod lsp;
+    mod lsp_answers;
+    mod lsp_names;
     mod man;
     mod mcp;
     mod messages;

@@ -7,8 +7,8 @@ use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::loader;
 use ensemble_language::source::{Source, Span};
 use ensemble_runs::around::Folder;
-use ensemble_runs::prepare::examine;
 use ensemble_runs::error::RunError;
+use ensemble_runs::prepare::examine;
 use ensemble_runs::project::Project;
 
 /// The findings about a text that stands in this file or will; `None` if `is_wanted` says that nobody needs the answer any

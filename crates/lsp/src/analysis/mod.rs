@@ -2,4 +2,19 @@
 //!
 //! **Invariant:** no text and no position makes an answer fail.
 
+mod code;
+pub mod complete;
+mod cursor;
 pub mod findings;
+pub mod hover;
+mod lexis;
+pub mod names;
+pub mod rename;
+mod schema;
+mod scripts;
+pub mod symbols;
+mod tree;
+mod view;
+mod words;
+
+pub use view::View;

@@ -6,11 +6,12 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lsp_server::{ErrorCode, Request, RequestId};
-use serde_json::Value;
 
 use super::Services;
+use super::capabilities::Client;
 use super::documents::Document;
 use super::outgoing::Sending;
+use super::requests::{Asked, Refusal};
 
 /// Hands requests to the thread.
 pub(super) struct Answering {
@@ -21,6 +22,7 @@ pub(super) struct Answering {
 
 enum Job {
     Answer(Request, HashMap<String, Arc<Document>>),
+    Know(Client),
     ForgetFiles,
 }
 
@@ -33,9 +35,6 @@ impl Open {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// Why a request has no result.
-pub(super) struct Refusal(pub(super) ErrorCode, pub(super) String);
 
 impl Answering {
     pub(super) fn start(services: &Services, outgoing: Sending) -> Self {
@@ -60,6 +59,11 @@ impl Answering {
         }
     }
 
+    /// Tells what the client can do.
+    pub(super) fn know(&self, client: Client) {
+        let _gone = self.jobs.send(Job::Know(client));
+    }
+
     /// Files on disk have changed.
     pub(super) fn forget_files(&self) {
         let _gone = self.jobs.send(Job::ForgetFiles);
@@ -67,19 +71,28 @@ impl Answering {
 }
 
 fn answer_all(jobs: &Receiver<Job>, services: &Services, outgoing: &Sending, open: &Open) {
+    let mut asked = Asked::new(services, outgoing);
     for job in jobs {
         let (request, documents) = match job {
             Job::Answer(request, documents) => (request, documents),
-            Job::ForgetFiles => continue,
+            Job::Know(client) => {
+                asked.know(client);
+                continue;
+            }
+            Job::ForgetFiles => {
+                asked.forget_files();
+                continue;
+            }
         };
-        if !open.lock().contains(&request.id) {
+        let id = request.id.clone();
+        if !open.lock().contains(&id) {
             continue;
         }
-        let id = request.id.clone();
-        let answer = catch_unwind(AssertUnwindSafe(|| answer(request, &documents, services)));
+        let answer = catch_unwind(AssertUnwindSafe(|| asked.answer(request, &documents)));
         let answer = answer.unwrap_or_else(|_| {
-            let why = "the server has an error".to_owned();
-            Err(Refusal(ErrorCode::InternalError, why))
+            // The panic was told. What is remembered may be half of something.
+            asked.forget_files();
+            Err(Refusal(ErrorCode::InternalError, "the server has an error".to_owned()))
         });
         if open.lock().remove(&id) {
             match answer {
@@ -88,13 +101,4 @@ fn answer_all(jobs: &Receiver<Job>, services: &Services, outgoing: &Sending, ope
             }
         }
     }
-}
-
-fn answer(
-    request: Request,
-    _documents: &HashMap<String, Arc<Document>>,
-    _services: &Services,
-) -> Result<Value, Refusal> {
-    let why = format!("there is no request `{}`", request.method);
-    Err(Refusal(ErrorCode::MethodNotFound, why))
 }

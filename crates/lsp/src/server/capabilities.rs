@@ -1,11 +1,15 @@
 //! What the server says it can do, and what the client says.
 
 use lsp_types::{
-    InitializeParams, InitializeResult, PositionEncodingKind, SaveOptions, ServerCapabilities, ServerInfo,
-    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions,
+    CompletionOptions, ExecuteCommandOptions, HoverProviderCapability, InitializeParams, InitializeResult, OneOf,
+    PositionEncodingKind, RenameOptions, SaveOptions, ServerCapabilities, ServerInfo, TextDocumentSyncCapability,
+    TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkDoneProgressOptions,
 };
 
 use crate::text::Encoding;
+
+/// The command that gives the graph of an ensemble.
+pub(super) const GRAPH: &str = "ensemble.graph";
 
 /// What the client can do.
 #[derive(Debug, Clone, Copy, Default)]
@@ -64,6 +68,23 @@ fn capabilities(client: Client) -> ServerCapabilities {
             })),
             ..TextDocumentSyncOptions::default()
         })),
+        hover_provider: Some(HoverProviderCapability::Simple(true)),
+        completion_provider: Some(CompletionOptions {
+            trigger_characters: Some([".", "\"", "'", "[", "{", " ", "|", "(", ":"].map(str::to_owned).into()),
+            ..CompletionOptions::default()
+        }),
+        definition_provider: Some(OneOf::Left(true)),
+        references_provider: Some(OneOf::Left(true)),
+        document_highlight_provider: Some(OneOf::Left(true)),
+        document_symbol_provider: Some(OneOf::Left(true)),
+        rename_provider: Some(OneOf::Right(RenameOptions {
+            prepare_provider: Some(true),
+            work_done_progress_options: WorkDoneProgressOptions::default(),
+        })),
+        execute_command_provider: Some(ExecuteCommandOptions {
+            commands: vec![GRAPH.to_owned()],
+            work_done_progress_options: WorkDoneProgressOptions::default(),
+        }),
         ..ServerCapabilities::default()
     }
 }

@@ -10,9 +10,12 @@ mod answering;
 mod capabilities;
 mod checking;
 mod documents;
+mod files;
 mod incoming;
+mod offered;
 mod outgoing;
 mod parent;
+mod requests;
 mod session;
 
 use std::io::{Read, Write};

@@ -116,6 +116,7 @@ impl Session {
             parent::watch(process, self.events.clone());
         }
         self.checking.know(self.client);
+        self.answering.know(self.client);
         self.outgoing
             .answer(id, capabilities::answer(self.client, self.services.version));
     }
