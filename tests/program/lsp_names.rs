@@ -218,7 +218,11 @@ fn a_script_that_others_use_is_left_to_the_user() {
     std::fs::remove_file(workspace.path().join("other.yaml")).expect("it is there");
     // A variable of its own with that name: what a read means is not certain.
     workspace.write("reviewer.rhai", format!("let dependencies = dependencies;\n{SCRIPT}"));
-    editor.tell("workspace/didChangeWatchedFiles", json!({"changes": []}));
+    let script = editor.uri("reviewer.rhai");
+    editor.tell(
+        "workspace/didChangeWatchedFiles",
+        json!({"changes": [{"uri": script, "type": 2}]}),
+    );
     let changes = rename(&mut editor, TEXT, "name: wri", "author").expect("it can be renamed");
     assert_eq!(changes.as_object().expect("a map").len(), 1, "{changes}");
     editor.end();

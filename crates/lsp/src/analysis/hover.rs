@@ -21,6 +21,7 @@ pub struct Hover {
 
 /// What stands at an offset.
 pub fn hover(view: &View<'_>, offset: usize) -> Option<Hover> {
+    let offset = view.text.floor_char_boundary(offset);
     if let Some(hover) = of_code_in_comment(view.text, offset) {
         return Some(hover);
     }

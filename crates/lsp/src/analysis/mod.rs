@@ -18,3 +18,6 @@ mod view;
 mod words;
 
 pub use view::View;
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,6 @@ pub(super) struct Answering {
 
 enum Job {
     Answer(Request, HashMap<String, Arc<Document>>),
-    Know(Client),
     ForgetFiles,
 }
 
@@ -37,11 +36,11 @@ impl Open {
 }
 
 impl Answering {
-    pub(super) fn start(services: &Services, outgoing: Sending) -> Self {
+    pub(super) fn start(services: &Services, outgoing: Sending, client: Client) -> Self {
         let (jobs, received) = mpsc::channel();
         let open = Open::default();
         let (mine, services, sending) = (open.clone(), services.clone(), outgoing.clone());
-        std::thread::spawn(move || answer_all(&received, &services, &sending, &mine));
+        std::thread::spawn(move || answer_all(&received, &services, &sending, &mine, client));
         Self { jobs, open, outgoing }
     }
 
@@ -59,26 +58,17 @@ impl Answering {
         }
     }
 
-    /// Tells what the client can do.
-    pub(super) fn know(&self, client: Client) {
-        let _gone = self.jobs.send(Job::Know(client));
-    }
-
     /// Files on disk have changed.
     pub(super) fn forget_files(&self) {
         let _gone = self.jobs.send(Job::ForgetFiles);
     }
 }
 
-fn answer_all(jobs: &Receiver<Job>, services: &Services, outgoing: &Sending, open: &Open) {
-    let mut asked = Asked::new(services, outgoing);
+fn answer_all(jobs: &Receiver<Job>, services: &Services, outgoing: &Sending, open: &Open, client: Client) {
+    let mut asked = Asked::new(services, outgoing, client);
     for job in jobs {
         let (request, documents) = match job {
             Job::Answer(request, documents) => (request, documents),
-            Job::Know(client) => {
-                asked.know(client);
-                continue;
-            }
             Job::ForgetFiles => {
                 asked.forget_files();
                 continue;

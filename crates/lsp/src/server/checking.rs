@@ -36,20 +36,14 @@ struct Waiting {
     documents: Vec<Arc<Document>>,
     /// What is remembered of files on disk is old.
     is_stale: bool,
-    client: Client,
 }
 
 impl Checking {
-    pub(super) fn start(services: &Services, outgoing: Sending, newest: Newest) -> Self {
+    pub(super) fn start(services: &Services, outgoing: Sending, newest: Newest, client: Client) -> Self {
         let desk = Arc::new(Desk::default());
         let (work, services) = (Arc::clone(&desk), services.clone());
-        std::thread::spawn(move || check_all(&work, &services, &outgoing, &newest));
+        std::thread::spawn(move || check_all(&work, &services, &outgoing, &newest, client));
         Self(desk)
-    }
-
-    /// Tells what the client can do.
-    pub(super) fn know(&self, client: Client) {
-        self.0.lock().client = client;
     }
 
     /// Checks this text, in place of an older one that waits.
@@ -72,13 +66,13 @@ impl Desk {
     }
 
     /// The next text, and whether files have changed since the last one.
-    fn next(&self) -> (Arc<Document>, bool, Client) {
+    fn next(&self) -> (Arc<Document>, bool) {
         let mut waiting = self.lock();
         while waiting.documents.is_empty() {
             waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
         let document = waiting.documents.remove(0);
-        (document, std::mem::take(&mut waiting.is_stale), waiting.client)
+        (document, std::mem::take(&mut waiting.is_stale))
     }
 }
 
@@ -92,7 +86,7 @@ struct Checker<'s> {
     told: HashMap<PathBuf, BTreeSet<String>>,
 }
 
-fn check_all(desk: &Desk, services: &Services, outgoing: &Sending, newest: &Newest) {
+fn check_all(desk: &Desk, services: &Services, outgoing: &Sending, newest: &Newest, client: Client) {
     let mut checker = Checker {
         services,
         outgoing,
@@ -101,7 +95,7 @@ fn check_all(desk: &Desk, services: &Services, outgoing: &Sending, newest: &Newe
         told: HashMap::new(),
     };
     loop {
-        let (document, is_stale, client) = desk.next();
+        let (document, is_stale) = desk.next();
         if is_stale {
             checker.folders.clear();
         }

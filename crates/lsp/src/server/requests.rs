@@ -49,18 +49,14 @@ pub(super) struct Asked<'s> {
 }
 
 impl<'s> Asked<'s> {
-    pub(super) fn new(services: &'s Services, outgoing: &'s Sending) -> Self {
+    pub(super) fn new(services: &'s Services, outgoing: &'s Sending, client: Client) -> Self {
         Self {
             services,
             outgoing,
-            client: Client::default(),
+            client,
             folders: HashMap::new(),
             good: HashMap::new(),
         }
-    }
-
-    pub(super) fn know(&mut self, client: Client) {
-        self.client = client;
     }
 
     pub(super) fn forget_files(&mut self) {

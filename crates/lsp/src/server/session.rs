@@ -1,6 +1,7 @@
 //! The main loop: the life of the server, and the open texts.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -8,9 +9,9 @@ use lsp_server::{ErrorCode, Message, Notification, Request, RequestId};
 use lsp_types::notification::{self as told, Notification as _};
 use lsp_types::request::{self as asked, Request as _};
 use lsp_types::{
-    DidChangeTextDocumentParams, DidChangeWatchedFilesRegistrationOptions, DidCloseTextDocumentParams,
-    DidOpenTextDocumentParams, FileSystemWatcher, GlobPattern, InitializeParams, NumberOrString,
-    PublishDiagnosticsParams, Registration, RegistrationParams, Uri,
+    DidChangeTextDocumentParams, DidChangeWatchedFilesParams, DidChangeWatchedFilesRegistrationOptions,
+    DidCloseTextDocumentParams, DidOpenTextDocumentParams, FileSystemWatcher, GlobPattern, InitializeParams,
+    NumberOrString, PublishDiagnosticsParams, Registration, RegistrationParams, Uri,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -36,6 +37,12 @@ pub(super) struct Session {
     documents: HashMap<String, Arc<Document>>,
     changes: u64,
     newest: Newest,
+    /// Nobody works before `initialize`.
+    workers: Option<Workers>,
+}
+
+/// The threads that analyse.
+struct Workers {
     checking: Checking,
     answering: Answering,
 }
@@ -50,10 +57,7 @@ enum Stage {
 
 impl Session {
     pub(super) fn new(services: Services, outgoing: Sending, events: Sender<Event>) -> Self {
-        let newest = Newest::default();
         Self {
-            checking: Checking::start(&services, outgoing.clone(), newest.clone()),
-            answering: Answering::start(&services, outgoing.clone()),
             services,
             outgoing,
             events,
@@ -61,7 +65,8 @@ impl Session {
             client: Client::default(),
             documents: HashMap::new(),
             changes: 0,
-            newest,
+            newest: Newest::default(),
+            workers: None,
         }
     }
 
@@ -98,7 +103,11 @@ impl Session {
                 self.stage = Stage::ShutDown;
                 self.outgoing.answer(request.id, Value::Null);
             }
-            (Stage::Serving, _) => self.answering.ask(request, &self.documents),
+            (Stage::Serving, _) => {
+                if let Some(workers) = &self.workers {
+                    workers.answering.ask(request, &self.documents);
+                }
+            }
         }
     }
 
@@ -115,16 +124,23 @@ impl Session {
         if let Some(process) = params.process_id {
             parent::watch(process, self.events.clone());
         }
-        self.checking.know(self.client);
-        self.answering.know(self.client);
+        if let Some(folder) = root_of(&params) {
+            self.services.project.folder = folder;
+        }
+        self.workers = Some(Workers {
+            checking: Checking::start(&self.services, self.outgoing.clone(), self.newest.clone(), self.client),
+            answering: Answering::start(&self.services, self.outgoing.clone(), self.client),
+        });
         self.outgoing
             .answer(id, capabilities::answer(self.client, self.services.version));
     }
 
     fn notification(&mut self, notification: Notification) {
         if notification.method == told::Cancel::METHOD {
-            if let Some(params) = read::<lsp_types::CancelParams>(notification.params) {
-                self.answering.cancel(&match params.id {
+            if let Some(params) = read::<lsp_types::CancelParams>(notification.params)
+                && let Some(workers) = &self.workers
+            {
+                workers.answering.cancel(&match params.id {
                     NumberOrString::Number(id) => RequestId::from(id),
                     NumberOrString::String(id) => RequestId::from(id),
                 });
@@ -139,7 +155,13 @@ impl Session {
             told::DidOpenTextDocument::METHOD => read(notification.params).into_iter().for_each(|it| self.open(it)),
             told::DidChangeTextDocument::METHOD => read(notification.params).into_iter().for_each(|it| self.change(it)),
             told::DidCloseTextDocument::METHOD => read(notification.params).into_iter().for_each(|it| self.close(&it)),
-            told::DidSaveTextDocument::METHOD | told::DidChangeWatchedFiles::METHOD => self.look_again(),
+            told::DidSaveTextDocument::METHOD => self.look_again(),
+            told::DidChangeWatchedFiles::METHOD => {
+                let changed = read::<DidChangeWatchedFilesParams>(notification.params);
+                if changed.is_some_and(|changed| changed.changes.iter().any(|file| matters(&file.uri))) {
+                    self.look_again();
+                }
+            }
             // What is not known is left alone, as the protocol wants it.
             _ => {}
         }
@@ -200,7 +222,9 @@ impl Session {
         });
         let key = document.uri.as_str().to_owned();
         self.newest.hold(|newest| newest.insert(key.clone(), document.change));
-        self.checking.check(&document);
+        if let Some(workers) = &self.workers {
+            workers.checking.check(&document);
+        }
         self.documents.insert(key, document);
     }
 
@@ -221,12 +245,30 @@ impl Session {
 
     /// Checks every text once more, with files as they are now.
     fn look_again(&mut self) {
-        self.checking.forget_files();
-        self.answering.forget_files();
+        let Some(workers) = &self.workers else { return };
+        workers.checking.forget_files();
+        workers.answering.forget_files();
         for document in self.documents.values() {
-            self.checking.check(document);
+            workers.checking.check(document);
         }
     }
+}
+
+/// The folder that the client has opened: the project is seen from there.
+fn root_of(params: &InitializeParams) -> Option<PathBuf> {
+    let first = params.workspace_folders.iter().flatten().next();
+    #[expect(deprecated, reason = "older clients know no other way")]
+    let root = first.map(|folder| &folder.uri).or(params.root_uri.as_ref())?;
+    let folder = address::path_of(root, Path::new(""));
+    folder.is_dir().then_some(folder)
+}
+
+/// Folders whose files change often and lead to no other findings.
+const APART: [&str; 4] = ["/.ensemble/runs/", "/.git/", "/node_modules/", "/target/"];
+
+/// Whether the findings of an ensemble can depend on a file.
+fn matters(uri: &Uri) -> bool {
+    !APART.iter().any(|folder| uri.as_str().contains(folder))
 }
 
 /// The parameters of a notification. To one that is not valid there is no answer.
