@@ -120,7 +120,8 @@ fn complaint(source: &Source, span: Span, message: String, help: &str) -> Diagno
         message,
         source: source.clone(),
         span,
-        also: Vec::new(),
+        related: Vec::new(),
         help: Some(help.to_owned()),
+        fix: None,
     }
 }

@@ -153,6 +153,16 @@ pub(super) fn conceal(found: &[(Span, &'static str)], diagnostics: &mut [Diagnos
                 }
             }
         }
+        let is_quoted = |edit: &crate::fix::Edit| {
+            let secrets = found.iter().map(|(span, _)| &text[span.start..span.end]);
+            secrets.into_iter().any(|secret| edit.replacement.contains(secret))
+        };
+        diagnostic.fix.take_if(|fix| fix.edits.iter().any(is_quoted));
+        for related in &mut diagnostic.related {
+            if std::sync::Arc::ptr_eq(related.source.text(), text) {
+                related.source = masked.clone();
+            }
+        }
         diagnostic.source = masked.clone();
     }
 }

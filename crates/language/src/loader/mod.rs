@@ -12,12 +12,14 @@ mod comments;
 mod decode;
 mod defaults;
 pub mod document;
+mod edits;
 pub mod explain;
 mod findings;
 mod json;
 mod map;
 mod marks;
 mod reader;
+mod retyped;
 mod scalar;
 pub mod schema;
 mod syntax;
@@ -28,7 +30,7 @@ mod words;
 use std::sync::Arc;
 
 use crate::data::JsonMap;
-use crate::diagnostic::{Diagnostic, Finding};
+use crate::diagnostic::{Diagnostic, Finding, Related};
 use crate::ensemble::{Ensemble, Profile};
 use crate::source::{At, Part, Source, Span};
 
@@ -163,12 +165,17 @@ pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Fin
             message: finding.message.clone(),
             source: source.clone(),
             span: span(&finding.at),
-            also: finding
+            related: finding
                 .also
                 .iter()
-                .map(|(at, label)| (span(at), label.clone()))
+                .map(|(at, label)| Related {
+                    source: source.clone(),
+                    span: span(at),
+                    message: label.clone(),
+                })
                 .collect(),
             help: finding.help.clone(),
+            fix: finding.fix.as_ref().and_then(|mend| edits::fix(source, document, mend)),
         })
         .collect();
     diagnostics.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.severity));

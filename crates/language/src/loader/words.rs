@@ -1,7 +1,8 @@
 //! The keys of every part of a file, and the messages about unknown keys.
 
 use super::codes;
-use crate::diagnostic::{Finding, did_you_mean};
+use crate::diagnostic::{Finding, did_you_mean, nearest};
+use crate::fix::{Change, Mend};
 use crate::source::At;
 
 /// A part of a file with its own set of keys.
@@ -345,7 +346,9 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
         )
     }) {
         let message = format!("`{key}` is a key of llm-orc, not of this language");
-        return Finding::error(codes::FOREIGN_KEY, at, message).help(*advice);
+        let mut finding = Finding::error(codes::FOREIGN_KEY, at, message).help(*advice);
+        finding.fix = translation(key, &finding.at);
+        return finding;
     }
     let finding = Finding::error(
         codes::UNKNOWN_KEY,
@@ -360,10 +363,24 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
             list(keys)
         ));
     }
-    match did_you_mean(key, keys.iter().copied()) {
-        Some(guess) => finding.help(format!("did you mean `{guess}`?")),
+    match nearest(key, keys.iter().copied()) {
+        Some(guess) => finding.meant(&guess),
         None => finding.help(format!("expected one of {}", list(keys))),
     }
+}
+
+/// The fix for a key of llm-orc: its name in this language, or its removal where it has no counterpart in the file.
+fn translation(key: &str, at: &At) -> Option<Mend> {
+    let renamed = match key {
+        "role" => "system_prompt",
+        "default_input" => "default_task",
+        "cache" | "execution" => {
+            return Some(Mend::probable("remove the key", Change::Remove(at.route.clone())));
+        }
+        _ => return None,
+    };
+    let change = Change::Text(at.clone(), renamed.to_owned());
+    Some(Mend::certain(format!("write `{renamed}`"), change))
 }
 
 /// The key of `section` that is probably meant by an unknown key, as [`unknown_key`] suggests it.

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use super::diagnostics::fix_title;
 use super::form::{CheckedFile, Form};
 use super::place::relative;
 use ensemble_language::diagnostic::{Diagnostic, Severity};
@@ -44,6 +45,10 @@ fn command(diagnostic: &Diagnostic, folder: &Path) -> String {
     if let Some(help) = &diagnostic.help {
         message.push_str("%0A");
         message.push_str(&data(&format!("help: {help}")));
+    }
+    if let Some(fix) = &diagnostic.fix {
+        message.push_str("%0A");
+        message.push_str(&data(&format!("fix: {}", fix_title(fix))));
     }
     let title = property(diagnostic.code.0);
     format!("::{level} file={file},{place},title={title}::{message}\n")

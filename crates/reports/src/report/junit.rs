@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::diagnostics::fix_title;
 use super::form::{CheckedFile, Form, Totals};
 use super::place::relative;
 use super::xml::escaped;
@@ -77,9 +78,13 @@ fn lines(findings: &[&Diagnostic]) -> String {
             .as_ref()
             .map(|help| format!("\n  help: {help}"))
             .unwrap_or_default();
+        let fix = finding.fix.as_ref();
+        let fix = fix
+            .map(|fix| format!("\n  fix: {}", fix_title(fix)))
+            .unwrap_or_default();
         let (line, column) = (place.line, place.column);
         format!(
-            "{line}:{column} {severity}[{}]: {}{help}",
+            "{line}:{column} {severity}[{}]: {}{help}{fix}",
             finding.code.0, finding.message
         )
     };

@@ -152,7 +152,7 @@ impl<'a> Names<'a> {
             findings.error(|| {
                 let finding = Finding::error(codes::UNKNOWN_AGENT, at(), format!("there is no agent `{name}`"));
                 match did_you_mean(name, self.order.iter().copied()) {
-                    Some(guess) => finding.help(format!("did you mean `{guess}`?")),
+                    Some(guess) => finding.meant_name(name, guess),
                     None => finding.help(self.advice()),
                 }
             });
