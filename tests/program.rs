@@ -35,6 +35,7 @@ mod program {
     mod lookback;
     mod lsp;
     mod lsp_answers;
+    mod lsp_fixes;
     mod lsp_names;
     mod man;
     mod mcp;

@@ -49,8 +49,9 @@ pub fn faults(error: RunError) -> Vec<Diagnostic> {
             message: format!("the file cannot be read: {reason}"),
             source: Source::new(path.display().to_string(), ""),
             span: Span::default(),
-            also: Vec::new(),
+            related: Vec::new(),
             help: None,
+            fix: None,
         }],
         _ => Vec::new(),
     }

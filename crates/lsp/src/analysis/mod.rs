@@ -6,6 +6,7 @@ mod code;
 pub mod complete;
 mod cursor;
 pub mod findings;
+pub mod fixes;
 pub mod hover;
 mod lexis;
 pub mod names;

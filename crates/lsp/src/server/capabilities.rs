@@ -1,15 +1,19 @@
 //! What the server says it can do, and what the client says.
 
 use lsp_types::{
-    CompletionOptions, ExecuteCommandOptions, HoverProviderCapability, InitializeParams, InitializeResult, OneOf,
-    PositionEncodingKind, RenameOptions, SaveOptions, ServerCapabilities, ServerInfo, TextDocumentSyncCapability,
-    TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkDoneProgressOptions,
+    CodeActionKind, CodeActionOptions, CodeActionProviderCapability, CompletionOptions, ExecuteCommandOptions,
+    HoverProviderCapability, InitializeParams, InitializeResult, OneOf, PositionEncodingKind, RenameOptions,
+    SaveOptions, ServerCapabilities, ServerInfo, TextDocumentSyncCapability, TextDocumentSyncKind,
+    TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkDoneProgressOptions,
 };
 
 use crate::text::Encoding;
 
 /// The command that gives the graph of an ensemble.
 pub(super) const GRAPH: &str = "ensemble.graph";
+
+/// The kind of the action that applies all safe fixes.
+pub(super) const FIX_ALL: &str = "source.fixAll.ensemble";
 
 /// What the client can do.
 #[derive(Debug, Clone, Copy, Default)]
@@ -73,6 +77,10 @@ fn capabilities(client: Client) -> ServerCapabilities {
             trigger_characters: Some([".", "\"", "'", "[", "{", " ", "|", "(", ":"].map(str::to_owned).into()),
             ..CompletionOptions::default()
         }),
+        code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
+            code_action_kinds: Some(vec![CodeActionKind::QUICKFIX, CodeActionKind::from(FIX_ALL)]),
+            ..CodeActionOptions::default()
+        })),
         definition_provider: Some(OneOf::Left(true)),
         references_provider: Some(OneOf::Left(true)),
         document_highlight_provider: Some(OneOf::Left(true)),

@@ -5,18 +5,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use ensemble_language::diagnostic::{self, Severity};
+use ensemble_language::diagnostic;
 use ensemble_runs::around::Folder;
 use lsp_types::notification::PublishDiagnostics;
-use lsp_types::{
-    Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, Location, NumberOrString, PublishDiagnosticsParams,
-    Uri,
-};
+use lsp_types::{Diagnostic, PublishDiagnosticsParams, Uri};
 
 use super::capabilities::Client;
 use super::documents::{Document, Newest};
 use super::outgoing::Sending;
-use super::{Services, address};
+use super::{Services, address, shown};
 use crate::analysis::findings;
 use crate::text::Text;
 
@@ -123,7 +120,7 @@ impl Checker<'_> {
         let Some(findings) = findings::check(&document.path, document.text.text(), folder, project, &is_wanted) else {
             return;
         };
-        let shown = |finding| shown(finding, &document.text, &document.uri, client);
+        let shown = |finding| shown::finding(finding, &document.text, &document.uri, &project.folder, client);
         let diagnostics = findings.iter().map(shown).collect();
         self.newest.hold(|newest| {
             if newest.get(document.uri.as_str()) == Some(&document.change) {
@@ -147,7 +144,13 @@ impl Checker<'_> {
             };
             let text = Text::new(fault.source.text().clone(), client.encoding);
             let of_file = files.entry(uri.as_str().to_owned()).or_default();
-            of_file.push(shown(fault, &text, &uri, client));
+            of_file.push(shown::finding(
+                fault,
+                &text,
+                &uri,
+                &self.services.project.folder,
+                client,
+            ));
         }
         let wrong = files.iter().filter(|(_, findings)| !findings.is_empty());
         self.told
@@ -164,31 +167,5 @@ impl Checker<'_> {
                 }
             }
         });
-    }
-}
-
-/// A finding in the form of the protocol.
-pub(super) fn shown(finding: &diagnostic::Diagnostic, text: &Text, uri: &Uri, client: Client) -> Diagnostic {
-    let also = finding.also.iter().map(|(span, label)| DiagnosticRelatedInformation {
-        location: Location::new(uri.clone(), text.range(*span)),
-        message: label.clone(),
-    });
-    let message = match &finding.help {
-        Some(help) => format!("{}\nhelp: {help}", finding.message),
-        None => finding.message.clone(),
-    };
-    let code = finding.code.0;
-    Diagnostic {
-        range: text.range(finding.span),
-        severity: Some(match finding.severity {
-            Severity::Error => DiagnosticSeverity::ERROR,
-            Severity::Warning => DiagnosticSeverity::WARNING,
-            Severity::Hint => DiagnosticSeverity::INFORMATION,
-        }),
-        code: (!code.is_empty()).then(|| NumberOrString::String(code.to_owned())),
-        source: Some("ensemble".to_owned()),
-        message,
-        related_information: client.shows_related.then(|| also.collect()),
-        ..Diagnostic::default()
     }
 }

@@ -5,6 +5,7 @@
 //! and nothing is published about the older one. **Invariant:** nothing is published about a text after the client has sent
 //! a newer one or has closed it.
 
+mod actions;
 mod address;
 mod answering;
 mod capabilities;
@@ -17,6 +18,7 @@ mod outgoing;
 mod parent;
 mod requests;
 mod session;
+mod shown;
 
 use std::io::{Read, Write};
 use std::sync::mpsc;

@@ -13,9 +13,9 @@ use lsp_server::{ErrorCode, Request};
 use lsp_types::notification::ShowMessage;
 use lsp_types::request::{self, Request as _};
 use lsp_types::{
-    DocumentHighlight, DocumentHighlightKind, DocumentSymbol, DocumentSymbolParams, ExecuteCommandParams, Hover,
-    HoverContents, HoverParams, Location, MarkupContent, MarkupKind, MessageType, Position, ReferenceParams,
-    RenameParams, ShowMessageParams, SymbolKind, TextDocumentPositionParams, Uri,
+    CodeActionParams, DocumentHighlight, DocumentHighlightKind, DocumentSymbol, DocumentSymbolParams,
+    ExecuteCommandParams, Hover, HoverContents, HoverParams, Location, MarkupContent, MarkupKind, MessageType,
+    Position, ReferenceParams, RenameParams, ShowMessageParams, SymbolKind, TextDocumentPositionParams, Uri,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use super::capabilities::{Client, GRAPH};
 use super::documents::Document;
 use super::outgoing::Sending;
-use super::{Services, address, files, offered};
+use super::{Services, actions, address, files, offered};
 use crate::analysis::rename::{self, Edit, Renamed};
 use crate::analysis::symbols::Symbol;
 use crate::analysis::{View, complete, findings, hover, names, symbols};
@@ -74,6 +74,7 @@ impl<'s> Asked<'s> {
             request::PrepareRenameRequest::METHOD => self.prepare_rename(&read(params)?, documents),
             request::Rename::METHOD => self.rename(read(params)?, documents),
             request::DocumentSymbolRequest::METHOD => self.symbols(&read(params)?, documents),
+            request::CodeActionRequest::METHOD => self.actions(&read(params)?, documents),
             request::ExecuteCommand::METHOD => self.execute(&read(params)?, documents),
             method => Err(Refusal(
                 ErrorCode::MethodNotFound,
@@ -241,6 +242,21 @@ impl<'s> Asked<'s> {
                     .collect::<Vec<_>>(),
             )
         })
+    }
+
+    fn actions(&mut self, params: &CodeActionParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+        let Some(document) = documents.get(params.text_document.uri.as_str()) else {
+            return Ok(Value::Null);
+        };
+        let project = &self.services.project;
+        let path = &document.path;
+        let place = path.parent().unwrap_or(path).to_owned();
+        let folder = self
+            .folders
+            .entry(place)
+            .or_insert_with(|| Folder::around(path, project));
+        let actions = actions::actions(params, documents, folder, self.services, self.client);
+        Ok(actions.map_or(Value::Null, Value::Array))
     }
 
     /// `ensemble.graph`: the address of an ensemble, and a format.
