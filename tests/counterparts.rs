@@ -6,6 +6,7 @@ mod support;
 mod counterparts {
     mod editor;
     mod fakellm;
+    mod lsp;
     mod mcp;
     mod mock_providers;
 }

@@ -37,6 +37,10 @@ mod program {
     mod listing;
     mod live_events;
     mod lookback;
+    mod lsp;
+    mod lsp_answers;
+    mod lsp_fixes;
+    mod lsp_names;
     mod man;
     mod mcp;
     mod messages;

@@ -76,6 +76,8 @@ pub(super) enum Command {
     Graph(GraphArgs),
     /// List the ensembles that can be run by name from here
     List(ListArgs),
+    /// Serve an editor: the language server for ensemble files, over standard input and output
+    Lsp,
     /// Create a small ensemble as a starting point; it can be run immediately
     Init(InitArgs),
     /// Convert ensembles of llm-orc or workflows of Conductor, and list what could not be converted

@@ -28,6 +28,7 @@ mod inputs;
 mod left_alone;
 mod lines;
 mod list;
+mod lsp;
 mod man;
 mod models;
 mod panics;
@@ -135,6 +136,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Check(args) => check::check(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::List(args) => list::list(&args, surroundings),
+        Command::Lsp => lsp::lsp(surroundings),
         Command::Init(args) => init::init(&args, surroundings),
         Command::Import(args) if import_folder::is_folder(&args, surroundings) => {
             import_folder::import(&args, surroundings)

@@ -66,6 +66,12 @@ impl Streams {
         }
     }
 
+    /// The stream for the frames of a protocol, which is read by a program and not shown: JSON, whose control characters are
+    /// escaped.
+    pub(super) fn frames(self) -> impl Write + Send + 'static {
+        Noted(std::io::stdout())
+    }
+
     /// The stream for everything else.
     pub(super) fn err(self) -> Door {
         let err = anstream::AutoStream::new(std::io::stderr(), self.err);

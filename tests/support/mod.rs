@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the program and make files")]
 
 pub(crate) mod blocks;
+pub(crate) mod editor;
 pub(crate) mod exchange;
 pub(crate) mod files;
 pub(crate) mod picture;

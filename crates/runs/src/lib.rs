@@ -24,7 +24,7 @@ pub mod batch;
 mod carried;
 pub mod config;
 mod desk;
-mod error;
+pub mod error;
 mod events;
 pub mod files;
 mod fork;

@@ -110,6 +110,11 @@ pub(super) enum Comparison {
     NotIn,
 }
 
+/// The names of the variables that a condition can read, in the order of the language reference.
+pub fn variable_names() -> impl Iterator<Item = &'static str> {
+    Variable::ALL.into_iter().map(Variable::name)
+}
+
 impl Variable {
     /// All variables of conditions, in the order of the language reference.
     pub(super) const ALL: [Self; 9] = [

@@ -78,6 +78,11 @@ pub(super) static FUNCTIONS: &[Function] = &[
     function(&["type_of", "type"], 1, 1, |a| Ok(Datum::text(a[0].sort()))),
 ];
 
+/// The names of each function, its own name first.
+pub fn function_names() -> impl Iterator<Item = &'static [&'static str]> {
+    FUNCTIONS.iter().map(|function| function.names)
+}
+
 /// Whether the list has an item with this truth value; the items after it are not asked.
 fn has(items: &Datum, wanted: bool) -> Result<bool, Fault> {
     for item in list(items)?.iter() {

@@ -99,9 +99,11 @@ use self::operators::Fault;
 use crate::data::Context;
 use crate::source::Span;
 
+pub use ast::variable_names;
 pub use constant::Verdict;
 pub use counts::CountRead;
 pub use expression::Expression;
+pub use functions::function_names;
 pub use part_names::PartNames;
 pub use reading::{Keyed, Reading};
 pub use reads::KeyRead;

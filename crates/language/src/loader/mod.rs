@@ -93,6 +93,16 @@ pub fn parse(source: &Source) -> Read<Document> {
     }
 }
 
+/// Reads a text as YAML, as far as it can be read: the tree is there unless the text is not YAML, whatever else is wrong.
+///
+/// # Errors
+/// The text is not YAML, or exceeds a limit.
+pub fn outline(source: &Source) -> Read<Document> {
+    let mut findings = Findings::default();
+    let document = build::document(source, &mut findings);
+    document.ok_or_else(|| diagnostics(source, None, &findings.into_list()))
+}
+
 /// Reads a configuration file: `model_profiles`, in file order.
 pub fn profiles(source: &Source) -> Read<Vec<(Arc<str>, Profile)>> {
     side_file(source, decode::config)

@@ -1,0 +1,109 @@
+//! Where a text is being typed: the place in the tree, also if the text does not parse at the moment.
+//!
+//! A mark is put into the text where the cursor is, and the text is read. If it cannot be read, it is tried as a key, then
+//! with the brackets closed that are open on the line, then without what follows the line.
+
+use ensemble_language::loader::Document;
+use ensemble_language::loader::document::{Content, Node};
+use ensemble_language::source::Route;
+
+use super::tree;
+
+/// The mark. No name contains it, and YAML allows it everywhere.
+const MARK: char = '\u{e000}';
+
+/// The place of a cursor.
+pub(super) struct Cursor {
+    /// The tree of the text with the mark.
+    pub(super) document: Document,
+    /// The map, the list or the value: for a key, the map that it is in.
+    pub(super) route: Route,
+    pub(super) what: What,
+}
+
+/// What is being typed.
+pub(super) enum What {
+    /// A key of the map at the route; the other keys of the map.
+    Key { others: Vec<String> },
+    /// The value at the route, with the text before the cursor.
+    Value { before: String },
+}
+
+/// The places that an offset can be, the likeliest first; none in a comment.
+pub(super) fn cursors(text: &str, offset: usize) -> impl Iterator<Item = Cursor> {
+    let offset = text.floor_char_boundary(offset);
+    let line = tree::line_around(text, offset);
+    let (before, after) = text.split_at(offset);
+    let close = closing(&text[line.start..offset]);
+    // What follows on the line is left out: it belongs to something else.
+    let cut = |mark: &str, end: &str| format!("{before}{mark}{end}\n");
+    let joined = |mark: &str, end: &str| format!("{before}{mark}{end}{}", &text[line.end..]);
+    let (value, key) = (MARK.to_string(), format!("{MARK}: "));
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    let is_alone = text[line.start..offset].trim_start().chars().all(is_word);
+    let ends = text[offset..line.end].trim().is_empty();
+    let mut tries: Vec<String> = vec![format!("{before}{value}{after}")];
+    if ends {
+        // A word on a line of its own is the beginning of a key.
+        tries.insert(usize::from(!is_alone), format!("{before}{key}{after}"));
+    }
+    tries.extend([
+        joined(&value, &close),
+        joined(&key, &close),
+        cut(&value, &close),
+        cut(&key, &close),
+    ]);
+    // A list of maps is being continued.
+    tries.push(cut(&format!("- {MARK}"), &close));
+    tries.into_iter().filter_map(move |text| read(&text, offset))
+}
+
+fn read(text: &str, offset: usize) -> Option<Cursor> {
+    let document = tree::outline(text, Some(offset))?;
+    let (route, what) = find(document.root(), &Route::root())?;
+    Some(Cursor { document, route, what })
+}
+
+/// The quotes and brackets that are open at the end of a line.
+fn closing(line: &str) -> String {
+    let mut open: Vec<char> = Vec::new();
+    let mut quote = None;
+    let mut last = ' ';
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(mark), _) if c == mark && last != '\\' => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') if !last.is_alphanumeric() => quote = Some(c),
+            (None, '[') => open.push(']'),
+            (None, '{') => open.push('}'),
+            (None, ']' | '}') => drop(open.pop()),
+            (None, '#') if last == ' ' => break,
+            _ => {}
+        }
+        last = c;
+    }
+    quote.into_iter().chain(open.into_iter().rev()).collect()
+}
+
+fn find(node: &Node, route: &Route) -> Option<(Route, What)> {
+    match &node.content {
+        Content::Scalar(scalar) => {
+            let before = scalar.text.split_once(MARK)?.0.to_owned();
+            Some((route.clone(), What::Value { before }))
+        }
+        Content::Sequence(items) => {
+            let mut items = items.iter().enumerate();
+            items.find_map(|(at, item)| find(item, &route.index(at)))
+        }
+        Content::Mapping(entries) => {
+            if entries.iter().any(|entry| entry.key.contains(MARK)) {
+                let others = entries.iter().filter(|entry| !entry.key.contains(MARK));
+                let others = others.map(|entry| entry.key.to_string()).collect();
+                return Some((route.clone(), What::Key { others }));
+            }
+            entries
+                .iter()
+                .find_map(|entry| find(&entry.value, &route.key(entry.key.clone())))
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Answers about a text, as far as the text and the files around it tell.
+//!
+//! **Invariant:** no text and no position makes an answer fail.
+
+mod code;
+pub mod complete;
+mod cursor;
+pub mod findings;
+pub mod fixes;
+pub mod hover;
+mod lexis;
+pub mod names;
+pub mod rename;
+mod schema;
+mod scripts;
+pub mod symbols;
+mod tree;
+mod view;
+mod words;
+
+pub use view::View;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! The outline of an ensemble: its agents.
+
+use ensemble_language::source::Span;
+
+use super::View;
+use super::tree;
+
+/// An agent in the outline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its name.
+    pub name: String,
+    /// What it runs.
+    pub detail: String,
+    /// All of it.
+    pub span: Span,
+    /// Its name in the text.
+    pub name_span: Span,
+}
+
+/// The agents, in the order of the text.
+pub fn symbols(view: &View<'_>) -> Vec<Symbol> {
+    let agents = view.document.as_ref().map(tree::agents).unwrap_or_default();
+    let symbol = |agent: &tree::Agent<'_>| {
+        let kind = tree::kind(agent.node).unwrap_or("agent");
+        let value = agent.node.get(kind).and_then(|value| value.text());
+        let (start, end) = (agent.node.span.start, agent.node.span.end);
+        Symbol {
+            name: agent.name.to_owned(),
+            detail: value.map_or_else(|| kind.to_owned(), |value| format!("{kind}: {value}")),
+            span: Span::new(start.min(agent.name_span.start), end.max(agent.name_span.end)),
+            name_span: agent.name_span,
+        }
+    };
+    agents.iter().map(symbol).collect()
+}

@@ -1,0 +1,101 @@
+//! A text, and all that answers about it need.
+
+use std::sync::Arc;
+
+use ensemble_language::check::Around;
+use ensemble_language::condition::Type;
+use ensemble_language::ensemble::{Agent, Ensemble};
+use ensemble_language::loader::Document;
+use ensemble_language::loader::document::{Content, Node};
+
+use super::tree;
+
+/// A text with what is known of it.
+pub struct View<'v> {
+    /// The text.
+    pub text: &'v str,
+    /// The files around it.
+    pub around: &'v dyn Around,
+    /// The ensemble: that of the text, or that of the last text of this file without errors.
+    pub ensemble: Option<Arc<Ensemble>>,
+    /// The text is a configuration.
+    pub is_configuration: bool,
+    /// The tree of the text, without lines that are not YAML.
+    pub(super) document: Option<Document>,
+}
+
+impl<'v> View<'v> {
+    /// Reads the text.
+    pub fn of(text: &'v str, around: &'v dyn Around, ensemble: Option<Arc<Ensemble>>, is_configuration: bool) -> Self {
+        Self {
+            document: tree::outline(text, None),
+            text,
+            around,
+            ensemble,
+            is_configuration,
+        }
+    }
+
+    /// The agent with this name, as it is or was.
+    pub(super) fn agent(&self, name: &str) -> Option<&Agent> {
+        let agents = &self.ensemble.as_ref()?.agents;
+        agents.iter().find(|agent| *agent.name == *name)
+    }
+
+    /// What the agent with this name puts out.
+    pub(super) fn output_of(&self, name: &str) -> Type {
+        let known = self.ensemble.as_ref().zip(self.agent(name));
+        let told = known.and_then(|(ensemble, agent)| self.around.output_type(ensemble, agent));
+        let schema = || {
+            let (ensemble, agent) = known?;
+            let keys = self.around.output_keys(ensemble, agent)?;
+            let keys = keys.into_iter().map(|key| (key, Type::any()));
+            Some(Type::map(ensemble_language::condition::Fields::exactly(keys)))
+        };
+        told.or_else(schema).unwrap_or_default()
+    }
+
+    /// The names of all agents, in the order of the text.
+    pub(super) fn agent_names(&self) -> Vec<String> {
+        let written = self.document.as_ref().map(tree::agents).unwrap_or_default();
+        if written.is_empty() {
+            let agents = self.ensemble.iter().flat_map(|ensemble| &ensemble.agents);
+            return agents.map(|agent| agent.name.to_string()).collect();
+        }
+        written.iter().map(|agent| agent.name.to_owned()).collect()
+    }
+
+    /// The names of the agents on which the agent with this number depends; all agents, if there is none.
+    pub(super) fn dependencies(&self, agent: Option<usize>) -> Vec<String> {
+        let agents = self.document.as_ref().map(tree::agent_nodes).unwrap_or_default();
+        match agent.and_then(|at| agents.get(at)) {
+            Some(node) => tree::dependencies(node).iter().map(|name| (*name).to_owned()).collect(),
+            None => self.agent_names(),
+        }
+    }
+
+    /// The keys of the map under a key of the root.
+    pub(super) fn keys_under(&self, key: &str) -> Vec<String> {
+        let node = self.document.as_ref().and_then(|document| document.root().get(key));
+        match node.map(|node: &Node| &node.content) {
+            Some(Content::Mapping(entries)) => entries.iter().map(|entry| entry.key.to_string()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the text is an ensemble, or may become one: all of its keys are keys of ensembles.
+    pub fn is_ensemble(&self) -> bool {
+        let Some(document) = &self.document else {
+            return self.text.contains("agents") || self.text.trim().is_empty();
+        };
+        match &document.root().content {
+            Content::Mapping(entries) => {
+                let known = super::schema::keys(&ensemble_language::source::Route::root());
+                let is_known = |key: &str| known.iter().any(|one| one.name == key) || key.starts_with("x-");
+                document.root().get("agents").is_some() || entries.iter().all(|entry| is_known(&entry.key))
+            }
+            Content::Scalar(_) => true,
+            Content::Sequence(_) => false,
+        }
+    }
+}

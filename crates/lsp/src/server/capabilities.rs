@@ -1,0 +1,98 @@
+//! What the server says it can do, and what the client says.
+
+use lsp_types::{
+    CodeActionKind, CodeActionOptions, CodeActionProviderCapability, CompletionOptions, ExecuteCommandOptions,
+    HoverProviderCapability, InitializeParams, InitializeResult, OneOf, PositionEncodingKind, RenameOptions,
+    SaveOptions, ServerCapabilities, ServerInfo, TextDocumentSyncCapability, TextDocumentSyncKind,
+    TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkDoneProgressOptions,
+};
+
+use crate::text::Encoding;
+
+/// The command that gives the graph of an ensemble.
+pub(super) const GRAPH: &str = "ensemble.graph";
+
+/// The kind of the action that applies all safe fixes.
+pub(super) const FIX_ALL: &str = "source.fixAll.ensemble";
+
+/// What the client can do.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Client {
+    /// The code units of columns.
+    pub(super) encoding: Encoding,
+    /// It shows other places of a finding.
+    pub(super) shows_related: bool,
+    /// It can be asked to tell of files that change.
+    pub(super) watches_files: bool,
+}
+
+impl Client {
+    /// Reads what the client said.
+    pub(super) fn of(params: &InitializeParams) -> Self {
+        let capabilities = &params.capabilities;
+        let encodings = capabilities
+            .general
+            .as_ref()
+            .and_then(|it| it.position_encodings.as_ref());
+        let is_utf8 = encodings.is_some_and(|all| all.contains(&PositionEncodingKind::UTF8));
+        let texts = capabilities.text_document.as_ref();
+        let findings = texts.and_then(|it| it.publish_diagnostics.as_ref());
+        let workspace = capabilities.workspace.as_ref();
+        let watched = workspace.and_then(|it| it.did_change_watched_files.as_ref());
+        Self {
+            encoding: if is_utf8 { Encoding::Utf8 } else { Encoding::Utf16 },
+            shows_related: findings.and_then(|it| it.related_information).unwrap_or_default(),
+            watches_files: watched.and_then(|it| it.dynamic_registration).unwrap_or_default(),
+        }
+    }
+}
+
+/// The answer to `initialize`.
+pub(super) fn answer(client: Client, version: &str) -> InitializeResult {
+    InitializeResult {
+        capabilities: capabilities(client),
+        server_info: Some(ServerInfo {
+            name: "ensemble".to_owned(),
+            version: Some(version.to_owned()),
+        }),
+    }
+}
+
+fn capabilities(client: Client) -> ServerCapabilities {
+    ServerCapabilities {
+        position_encoding: Some(match client.encoding {
+            Encoding::Utf8 => PositionEncodingKind::UTF8,
+            Encoding::Utf16 => PositionEncodingKind::UTF16,
+        }),
+        text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
+            open_close: Some(true),
+            change: Some(TextDocumentSyncKind::INCREMENTAL),
+            save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions {
+                include_text: Some(false),
+            })),
+            ..TextDocumentSyncOptions::default()
+        })),
+        hover_provider: Some(HoverProviderCapability::Simple(true)),
+        completion_provider: Some(CompletionOptions {
+            trigger_characters: Some([".", "\"", "'", "[", "{", " ", "|", "(", ":"].map(str::to_owned).into()),
+            ..CompletionOptions::default()
+        }),
+        code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
+            code_action_kinds: Some(vec![CodeActionKind::QUICKFIX, CodeActionKind::from(FIX_ALL)]),
+            ..CodeActionOptions::default()
+        })),
+        definition_provider: Some(OneOf::Left(true)),
+        references_provider: Some(OneOf::Left(true)),
+        document_highlight_provider: Some(OneOf::Left(true)),
+        document_symbol_provider: Some(OneOf::Left(true)),
+        rename_provider: Some(OneOf::Right(RenameOptions {
+            prepare_provider: Some(true),
+            work_done_progress_options: WorkDoneProgressOptions::default(),
+        })),
+        execute_command_provider: Some(ExecuteCommandOptions {
+            commands: vec![GRAPH.to_owned()],
+            work_done_progress_options: WorkDoneProgressOptions::default(),
+        }),
+        ..ServerCapabilities::default()
+    }
+}

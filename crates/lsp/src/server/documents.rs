@@ -1,0 +1,41 @@
+//! The open texts, and what of them is shared between the threads.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lsp_types::Uri;
+
+use crate::text::Text;
+
+/// A text at one time.
+#[derive(Debug, Clone)]
+pub(super) struct Document {
+    pub(super) uri: Uri,
+    pub(super) path: PathBuf,
+    /// The number that the client gave to the text.
+    pub(super) version: i32,
+    /// The number of the change, counted by the server over all texts; it is never used twice.
+    pub(super) change: u64,
+    pub(super) text: Text,
+}
+
+/// The newest change of each open text.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Newest(Arc<Mutex<HashMap<String, u64>>>);
+
+impl Newest {
+    /// Whether there is nothing newer than this text.
+    pub(super) fn is(&self, document: &Document) -> bool {
+        self.lock().get(document.uri.as_str()) == Some(&document.change)
+    }
+
+    /// Does something while no text changes.
+    pub(super) fn hold<T>(&self, what: impl FnOnce(&mut HashMap<String, u64>) -> T) -> T {
+        what(&mut self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

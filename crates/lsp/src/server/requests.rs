@@ -1,0 +1,355 @@
+//! The answers to requests, in the form of the protocol.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ensemble_language::ensemble::Ensemble;
+use ensemble_language::loader::load;
+use ensemble_language::source::{Source, Span};
+use ensemble_runs::around::Folder;
+use ensemble_runs::project::read_source;
+use lsp_server::{ErrorCode, Request};
+use lsp_types::notification::ShowMessage;
+use lsp_types::request::{self, Request as _};
+use lsp_types::{
+    CodeActionParams, DocumentHighlight, DocumentHighlightKind, DocumentSymbol, DocumentSymbolParams,
+    ExecuteCommandParams, Hover, HoverContents, HoverParams, Location, MarkupContent, MarkupKind, MessageType,
+    Position, ReferenceParams, RenameParams, ShowMessageParams, SymbolKind, TextDocumentPositionParams, Uri,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::capabilities::{Client, GRAPH};
+use super::documents::Document;
+use super::outgoing::Sending;
+use super::{Services, actions, address, files, offered};
+use crate::analysis::rename::{self, Edit, Renamed};
+use crate::analysis::symbols::Symbol;
+use crate::analysis::{View, complete, findings, hover, names, symbols};
+use crate::text::Text;
+
+/// Why a request has no result.
+pub(super) struct Refusal(pub(super) ErrorCode, pub(super) String);
+
+type Answer = Result<Value, Refusal>;
+
+/// The most files of a folder in which the name of a script is looked for.
+const MOST_FILES: usize = 500;
+
+/// What is remembered between requests.
+pub(super) struct Asked<'s> {
+    services: &'s Services,
+    outgoing: &'s Sending,
+    client: Client,
+    folders: HashMap<PathBuf, Folder<'s>>,
+    /// The last ensemble of each text that had one, with the number of the change that was looked at last.
+    good: HashMap<String, (u64, Option<Arc<Ensemble>>)>,
+}
+
+impl<'s> Asked<'s> {
+    pub(super) fn new(services: &'s Services, outgoing: &'s Sending, client: Client) -> Self {
+        Self {
+            services,
+            outgoing,
+            client,
+            folders: HashMap::new(),
+            good: HashMap::new(),
+        }
+    }
+
+    pub(super) fn forget_files(&mut self) {
+        self.folders.clear();
+    }
+
+    pub(super) fn answer(&mut self, request: Request, documents: &HashMap<String, Arc<Document>>) -> Answer {
+        let params = request.params;
+        match request.method.as_str() {
+            request::HoverRequest::METHOD => self.hover(read(params)?, documents),
+            request::Completion::METHOD => self.complete(&read(params)?, documents),
+            request::GotoDefinition::METHOD => self.definition(&read(params)?, documents),
+            request::References::METHOD => self.references(read(params)?, documents),
+            request::DocumentHighlightRequest::METHOD => self.highlights(&read(params)?, documents),
+            request::PrepareRenameRequest::METHOD => self.prepare_rename(&read(params)?, documents),
+            request::Rename::METHOD => self.rename(read(params)?, documents),
+            request::DocumentSymbolRequest::METHOD => self.symbols(&read(params)?, documents),
+            request::CodeActionRequest::METHOD => self.actions(&read(params)?, documents),
+            request::ExecuteCommand::METHOD => self.execute(&read(params)?, documents),
+            method => Err(Refusal(
+                ErrorCode::MethodNotFound,
+                format!("there is no request `{method}`"),
+            )),
+        }
+    }
+
+    /// What is known of a text; `None` if it is not open, or not one of ours.
+    fn view<'a>(&'a mut self, document: &'a Document) -> Option<View<'a>> {
+        let project = &self.services.project;
+        let path = &document.path;
+        let place = path.parent().unwrap_or(path).to_owned();
+        self.folders
+            .entry(place.clone())
+            .or_insert_with(|| Folder::around(path, project));
+        let is_configuration = findings::is_configuration(path, project);
+        let text = document.text.text();
+        let (change, good) = self.good.entry(document.uri.as_str().to_owned()).or_default();
+        if *change != document.change {
+            *change = document.change;
+            let ensemble = load(&Source::new("", text.clone())).ensemble;
+            *good = ensemble.map(Arc::new).or(good.take());
+        }
+        let view = View::of(text, self.folders.get(&place)?, good.clone(), is_configuration);
+        (is_configuration || view.is_ensemble()).then_some(view)
+    }
+
+    fn hover(&mut self, params: HoverParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+        let at = params.text_document_position_params;
+        self.on(&at, documents, |view, text, offset| {
+            let found = hover::hover(view, offset)?;
+            Some(Hover {
+                contents: HoverContents::Markup(MarkupContent {
+                    kind: MarkupKind::Markdown,
+                    value: found.text,
+                }),
+                range: Some(text.range(found.span)),
+            })
+        })
+    }
+
+    fn complete(&mut self, at: &TextDocumentPositionParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+        self.on(at, documents, |view, text, offset| {
+            let found = complete::complete(view, offset);
+            Some(
+                found
+                    .iter()
+                    .enumerate()
+                    .map(|(rank, one)| offered::item(one, rank, text))
+                    .collect::<Vec<_>>(),
+            )
+        })
+    }
+
+    fn definition(&mut self, at: &TextDocumentPositionParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+        let uri = at.text_document.uri.clone();
+        self.on(at, documents, |view, text, offset| {
+            let agent = names::at(view, offset)?.agent;
+            let span = names::definition(view, &agent)?;
+            Some(Location::new(uri, text.range(span)))
+        })
+    }
+
+    fn references(&mut self, params: ReferenceParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+        let at = params.text_document_position;
+        let (uri, with_definition) = (at.text_document.uri.clone(), params.context.include_declaration);
+        self.on(&at, documents, |view, text, offset| {
+            let agent = names::at(view, offset)?.agent;
+            let all = names::occurrences(view).into_iter();
+            let all = all.filter(|one| one.agent == agent && (with_definition || !one.is_definition));
+            Some(
+                all.map(|one| Location::new(uri.clone(), text.range(one.span)))
+                    .collect::<Vec<_>>(),
+            )
+        })
+    }
+
+    fn highlights(&mut self, at: &TextDocumentPositionParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+        self.on(at, documents, |view, text, offset| {
+            let agent = names::at(view, offset)?.agent;
+            let all = names::occurrences(view).into_iter().filter(|one| one.agent == agent);
+            let highlight = |one: names::Occurrence| DocumentHighlight {
+                range: text.range(one.span),
+                kind: Some(match one.is_definition {
+                    true => DocumentHighlightKind::WRITE,
+                    false => DocumentHighlightKind::READ,
+                }),
+            };
+            Some(all.map(highlight).collect::<Vec<_>>())
+        })
+    }
+
+    fn prepare_rename(
+        &mut self,
+        at: &TextDocumentPositionParams,
+        documents: &HashMap<String, Arc<Document>>,
+    ) -> Answer {
+        self.on(at, documents, |view, text, offset| {
+            let found = rename::prepare(view, offset)?;
+            Some(json!({"range": text.range(found.span), "placeholder": found.agent}))
+        })
+    }
+
+    fn rename(&mut self, params: RenameParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+        let at = &params.text_document_position;
+        let Some(document) = documents.get(at.text_document.uri.as_str()) else {
+            return Ok(Value::Null);
+        };
+        let root = self.services.project.folder.clone();
+        let is_shared = |script: &Path| is_shared(script, &document.path) || is_open(&root.join(script), documents);
+        let offset = document.text.offset(at.position);
+        let renamed = match self.view(document) {
+            Some(view) => rename::rename(&view, offset, &params.new_name, &is_shared),
+            None => Err("there is no ensemble here".to_owned()),
+        };
+        let renamed = renamed.map_err(|why| Refusal(ErrorCode::RequestFailed, why))?;
+        self.tell_of_uncertain(&renamed);
+        Ok(self.workspace_edit(document, &renamed))
+    }
+
+    /// Says which scripts are left to the user.
+    fn tell_of_uncertain(&self, renamed: &Renamed) {
+        let scripts: Vec<String> = renamed
+            .uncertain
+            .iter()
+            .map(|path| format!("`{}`", path.display()))
+            .collect();
+        if !scripts.is_empty() {
+            self.outgoing.notify::<ShowMessage>(ShowMessageParams {
+                typ: MessageType::WARNING,
+                message: format!(
+                    "{} may name the agent and was not changed, because other agents or ensembles use it too, it is open, or it has variables \
+                     of its own with these names",
+                    scripts.join(", ")
+                ),
+            });
+        }
+    }
+
+    fn workspace_edit(&self, document: &Document, renamed: &Renamed) -> Value {
+        let edits = |text: &Text, edits: &[Edit]| -> Value {
+            let edit = |edit: &Edit| json!({"range": text.range(edit.span), "newText": edit.text});
+            edits.iter().map(edit).collect()
+        };
+        let mut changes = Map::new();
+        changes.insert(document.uri.as_str().to_owned(), edits(&document.text, &renamed.edits));
+        for (path, text, of_script) in &renamed.scripts {
+            let path = self.services.project.folder.join(path);
+            let text = Text::new(text.as_str(), self.client.encoding);
+            if let Some(uri) = address::of_path(&path) {
+                changes.insert(uri.as_str().to_owned(), edits(&text, of_script));
+            }
+        }
+        json!({ "changes": changes })
+    }
+
+    fn symbols(&mut self, params: &DocumentSymbolParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+        let at = TextDocumentPositionParams::new(params.text_document.clone(), Position::default());
+        self.on(&at, documents, |view, text, _| {
+            let all = symbols::symbols(view);
+            Some(
+                all.into_iter()
+                    .map(|symbol| document_symbol(symbol, text))
+                    .collect::<Vec<_>>(),
+            )
+        })
+    }
+
+    fn actions(&mut self, params: &CodeActionParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+        let Some(document) = documents.get(params.text_document.uri.as_str()) else {
+            return Ok(Value::Null);
+        };
+        let project = &self.services.project;
+        let path = &document.path;
+        let place = path.parent().unwrap_or(path).to_owned();
+        let folder = self
+            .folders
+            .entry(place)
+            .or_insert_with(|| Folder::around(path, project));
+        let actions = actions::actions(params, documents, folder, self.services, self.client);
+        Ok(actions.map_or(Value::Null, Value::Array))
+    }
+
+    /// `ensemble.graph`: the address of an ensemble, and a format.
+    fn execute(&mut self, params: &ExecuteCommandParams, documents: &HashMap<String, Arc<Document>>) -> Answer {
+        let refused = |why: String| Refusal(ErrorCode::InvalidParams, why);
+        if params.command != GRAPH {
+            return Err(refused(format!("there is no command `{}`", params.command)));
+        }
+        let argument = |at: usize| params.arguments.get(at).and_then(Value::as_str);
+        let uri = argument(0).and_then(|uri| uri.parse::<Uri>().ok());
+        let uri = uri.ok_or_else(|| refused("the first argument must be the address of an ensemble".to_owned()))?;
+        let format = argument(1).unwrap_or("mermaid");
+        let source = match documents.get(uri.as_str()) {
+            Some(document) => Source::new("", document.text.text().clone()),
+            None => {
+                let path = address::path_of(&uri, &self.services.project.folder);
+                read_source(&path).map_err(|error| Refusal(ErrorCode::RequestFailed, error.to_string()))?
+            }
+        };
+        let Some(ensemble) = load(&source).ensemble else {
+            let why = "the ensemble has errors, so it has no graph".to_owned();
+            return Err(Refusal(ErrorCode::RequestFailed, why));
+        };
+        let graph = (self.services.graph)(&ensemble, format);
+        graph.map(Value::String).ok_or_else(|| {
+            refused(format!(
+                "there is no format `{format}`: it is mermaid, dot, svg or ascii"
+            ))
+        })
+    }
+
+    /// Answers about a place in a text.
+    fn on<T: Serialize>(
+        &mut self,
+        at: &TextDocumentPositionParams,
+        documents: &HashMap<String, Arc<Document>>,
+        what: impl FnOnce(&View<'_>, &Text, usize) -> Option<T>,
+    ) -> Answer {
+        let Some(document) = documents.get(at.text_document.uri.as_str()) else {
+            return Ok(Value::Null);
+        };
+        let offset = document.text.offset(at.position);
+        let found = self.view(document).and_then(|view| what(&view, &document.text, offset));
+        serde_json::to_value(found).map_err(|error| Refusal(ErrorCode::InternalError, error.to_string()))
+    }
+}
+
+fn read<T: DeserializeOwned>(params: Value) -> Result<T, Refusal> {
+    let why = |error: serde_json::Error| {
+        Refusal(
+            ErrorCode::InvalidParams,
+            format!("the parameters are not valid: {error}"),
+        )
+    };
+    serde_json::from_value(params).map_err(why)
+}
+
+/// Whether another ensemble of the folder names the script.
+fn is_shared(script: &Path, ensemble: &Path) -> bool {
+    let (Some(folder), Some(name)) = (ensemble.parent(), script.file_name().and_then(|name| name.to_str())) else {
+        return true;
+    };
+    let mut others = files::yaml_in(folder, MOST_FILES).into_iter();
+    others.any(|path| path != ensemble && read_source(&path).is_ok_and(|source| source.text().contains(name)))
+}
+
+/// Whether the file is open, so that its text may be another than that on disk.
+fn is_open(path: &Path, documents: &HashMap<String, Arc<Document>>) -> bool {
+    documents.values().any(|document| document.path == path)
+}
+
+#[expect(deprecated, reason = "the type has a field that the protocol no longer wants")]
+fn document_symbol(symbol: Symbol, text: &Text) -> DocumentSymbol {
+    let range = |span: Span| text.range(span);
+    let kind = match symbol.detail.split(':').next() {
+        Some("script") => SymbolKind::FUNCTION,
+        Some("model_profile" | "model") => SymbolKind::OBJECT,
+        Some("input") => SymbolKind::EVENT,
+        Some("ensemble") => SymbolKind::MODULE,
+        _ => SymbolKind::CLASS,
+    };
+    DocumentSymbol {
+        name: if symbol.name.is_empty() {
+            "?".to_owned()
+        } else {
+            symbol.name
+        },
+        detail: Some(symbol.detail),
+        kind,
+        tags: None,
+        deprecated: None,
+        range: range(symbol.span),
+        selection_range: range(symbol.name_span),
+        children: None,
+    }
+}

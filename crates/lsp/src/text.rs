@@ -1,0 +1,120 @@
+//! The text of an open file: positions of the protocol, and incremental edits.
+//!
+//! A position of the protocol is a line from 0 and a number of code units of an encoding. **Invariant:** every position has
+//! a byte offset on a character boundary: one beyond the end of its line means the end of the line, one beyond the last
+//! line means the end of the text.
+
+use std::sync::Arc;
+
+use ensemble_language::source::Span;
+use lsp_types::{Position, Range, TextDocumentContentChangeEvent};
+
+/// The code units in which a client counts columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Encoding {
+    /// Code units of UTF-16: what every client knows.
+    #[default]
+    Utf16,
+    /// Bytes of UTF-8.
+    Utf8,
+}
+
+/// A text and its lines.
+#[derive(Debug, Clone)]
+pub struct Text {
+    text: Arc<str>,
+    /// The byte offset at which each line starts.
+    lines: Arc<[usize]>,
+    encoding: Encoding,
+}
+
+impl Text {
+    /// A text whose columns are counted in this encoding.
+    pub fn new(text: impl Into<Arc<str>>, encoding: Encoding) -> Self {
+        let text: Arc<str> = text.into();
+        let lines = line_starts(&text);
+        Self { text, lines, encoding }
+    }
+
+    /// The whole text.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// The byte offset of a position.
+    pub fn offset(&self, position: Position) -> usize {
+        let line = position.line as usize;
+        let Some(&start) = self.lines.get(line) else {
+            return self.text.len();
+        };
+        let rest = &self.text[start..self.lines.get(line + 1).copied().unwrap_or(self.text.len())];
+        let content = rest.trim_end_matches(['\n', '\r']);
+        let wanted = position.character as usize;
+        let mut passed = 0;
+        for (at, c) in content.char_indices() {
+            let width = self.width(c);
+            // A position inside a character means its beginning.
+            if passed + width > wanted {
+                return start + at;
+            }
+            passed += width;
+        }
+        start + content.len()
+    }
+
+    /// The position of a byte offset; one beyond the end means the end.
+    pub fn position(&self, offset: usize) -> Position {
+        let offset = self.text.floor_char_boundary(offset);
+        let line = self.lines.partition_point(|&start| start <= offset) - 1;
+        let before = &self.text[self.lines[line]..offset];
+        let column: usize = before.chars().map(|c| self.width(c)).sum();
+        Position::new(number(line), number(column))
+    }
+
+    /// The range of some bytes.
+    pub fn range(&self, span: Span) -> Range {
+        Range::new(self.position(span.start), self.position(span.end))
+    }
+
+    /// The bytes of a range.
+    pub fn span(&self, range: Range) -> Span {
+        let (start, end) = (self.offset(range.start), self.offset(range.end));
+        Span::new(start, end.max(start))
+    }
+
+    /// The text after a change; without a range, the change is the whole text.
+    #[must_use]
+    pub fn changed(&self, change: &TextDocumentContentChangeEvent) -> Self {
+        let Some(range) = change.range else {
+            return Self::new(change.text.as_str(), self.encoding);
+        };
+        let Span { start, end } = self.span(range);
+        let text = [&self.text[..start], &change.text, &self.text[end..]].concat();
+        Self::new(text, self.encoding)
+    }
+
+    fn width(&self, c: char) -> usize {
+        match self.encoding {
+            Encoding::Utf16 => c.len_utf16(),
+            Encoding::Utf8 => c.len_utf8(),
+        }
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// A line ends with `\n`, `\r\n` or `\r`.
+fn line_starts(text: &str) -> Arc<[usize]> {
+    let bytes = text.as_bytes();
+    let ends = bytes.iter().enumerate().filter(|(at, byte)| match byte {
+        b'\n' => true,
+        b'\r' => bytes.get(at + 1) != Some(&b'\n'),
+        _ => false,
+    });
+    std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! `ensemble lsp`: the language server, over standard input and output.
+
+use super::error::CliError;
+use super::exit;
+use super::picture::of_ensemble;
+use super::surroundings::Surroundings;
+use ensemble_language::ensemble::Ensemble;
+use ensemble_lsp::server::{End, Services, serve};
+use ensemble_reports::report::graph::{ascii, dot, mermaid, svg};
+
+/// `ensemble lsp`.
+pub(super) fn lsp(surroundings: &Surroundings) -> Result<u8, CliError> {
+    let services = Services {
+        project: surroundings.project.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        graph,
+    };
+    match serve(std::io::stdin(), surroundings.streams.frames(), services) {
+        End::Exit { after_shutdown: true } => Ok(exit::SUCCESS),
+        // As the protocol wants it.
+        End::Exit { after_shutdown: false } | End::ClientGone => Ok(exit::FAILURE),
+        End::Malformed(why) => Err(CliError::Internal(format!(
+            "standard input is not the Language Server Protocol, which editors speak: {why}"
+        ))),
+    }
+}
+
+/// The graph as `ensemble graph` prints it.
+fn graph(ensemble: &Ensemble, format: &str) -> Option<String> {
+    let picture = of_ensemble(ensemble);
+    match format {
+        "mermaid" => Some(mermaid(&picture)),
+        "dot" => Some(dot(&picture)),
+        "svg" => Some(svg(&picture)),
+        "ascii" => Some(ascii(&picture)),
+        _ => None,
+    }
+}
