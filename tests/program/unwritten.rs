@@ -21,6 +21,8 @@ const PRINTS: [&[&str]; 48] = [
     &["validate", "wrong.yaml", "--format", "github"],
     &["validate", "a.yaml", "--format", "sarif"],
     &["validate", "a.yaml", "--format", "junit"],
+    &["test", "a.yaml"],
+    &["test", "a.yaml", "--output", "junit"],
     &["explain", "E021"],
     &["check", "a.yaml"],
     &["check", "a.yaml", "--output", "json"],
@@ -71,6 +73,7 @@ fn workspace() -> (Workspace, String) {
          model_profile: p, depends_on: [it]}\n",
     );
     workspace.write("it.rhai", "#{ said: 1 }");
+    workspace.write("a.test.yaml", "cases: [{name: said, expect: {outcome: completed}}]\n");
     workspace.write("wrong.yaml", "name: wrong\nagents: [{name: it, scritp: it.rhai}]\n");
     workspace.write("old.yaml", "name: old\nagents:\n  - {name: it, script: it.sh}\n");
     let ran = workspace.run(["run", "a.yaml", "--output", "json"]).expect_code(0);
