@@ -9,7 +9,7 @@ use std::process::Stdio;
 use crate::support::{Outcome, Running, Workspace};
 
 /// Each command with words that make it print something to standard output.
-const PRINTS: [&[&str]; 48] = [
+const PRINTS: [&[&str]; 50] = [
     &["run", "a.yaml"],
     &["run", "a.yaml", "--output", "json"],
     &["run", "a.yaml", "--output", "events"],
