@@ -9,7 +9,7 @@ use std::process::Stdio;
 use crate::support::{Outcome, Running, Workspace};
 
 /// Each command with words that make it print something to standard output.
-const PRINTS: [&[&str]; 48] = [
+const PRINTS: [&[&str]; 50] = [
     &["run", "a.yaml"],
     &["run", "a.yaml", "--output", "json"],
     &["run", "a.yaml", "--output", "events"],
@@ -21,6 +21,8 @@ const PRINTS: [&[&str]; 48] = [
     &["validate", "wrong.yaml", "--format", "github"],
     &["validate", "a.yaml", "--format", "sarif"],
     &["validate", "a.yaml", "--format", "junit"],
+    &["test", "a.yaml"],
+    &["test", "a.yaml", "--output", "junit"],
     &["explain", "E021"],
     &["check", "a.yaml"],
     &["check", "a.yaml", "--output", "json"],
@@ -71,6 +73,7 @@ fn workspace() -> (Workspace, String) {
          model_profile: p, depends_on: [it]}\n",
     );
     workspace.write("it.rhai", "#{ said: 1 }");
+    workspace.write("a.test.yaml", "cases: [{name: said, expect: {outcome: completed}}]\n");
     workspace.write("wrong.yaml", "name: wrong\nagents: [{name: it, scritp: it.rhai}]\n");
     workspace.write("old.yaml", "name: old\nagents:\n  - {name: it, script: it.sh}\n");
     let ran = workspace.run(["run", "a.yaml", "--output", "json"]).expect_code(0);

@@ -197,8 +197,13 @@ fn delays_and_pauses_count_and_cost_nothing() {
             "outcome: agent_failed, conditions: ['history[0].attempt == 2']",
         ),
     ];
+    let began = std::time::Instant::now();
     let told = failures(TEAM, &format!("cases:\n{}", cases.concat()));
     assert_eq!(told, [[""; 0]; 3]);
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "a pause of a minute is not waited for"
+    );
 }
 
 #[test]
