@@ -8,6 +8,7 @@ mod program {
     mod asked_safely;
     mod at_the_terminal;
     mod bad_input;
+    mod batch;
     mod cache;
     mod chat;
     mod check;
@@ -19,6 +20,7 @@ mod program {
     mod edited_inputs;
     mod environment;
     mod explain;
+    mod following;
     mod foreseen;
     mod format_versions;
     mod formats;
@@ -61,6 +63,7 @@ mod program {
     mod stories;
     mod strays;
     mod sub_ensembles;
+    mod testing_ensembles;
     mod tool_files;
     mod tools;
     mod trust;

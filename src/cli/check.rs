@@ -1,10 +1,18 @@
 //! `ensemble check`: explores all conversations that an ensemble can hold, and those of the ensembles that it names.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the time of an exploration is bounded, and the exploration has no clock"
+)]
+
+use std::cell::Cell;
+use std::time::Instant;
+
 use super::args::{CheckArgs, OutputForm};
 use super::error::CliError;
 use super::exit;
 use super::surroundings::Surroundings;
-use ensemble_core::explore::{Budget, explore};
+use ensemble_core::explore::{Budget, explore_while};
 use ensemble_language::loader::codes::UNANSWERED;
 use ensemble_reports::report::diagnostics;
 use ensemble_reports::report::exploration::{Explored, all_human, all_json};
@@ -22,10 +30,18 @@ pub(super) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8,
         states: u64::from(args.max_states),
         nobody_answers: args.ci,
     };
-    let explored = |named: &Named| Explored {
-        name: named.prepared.plan.ensemble().name.to_string(),
-        file: named.path.display().to_string(),
-        found: explore(&named.prepared.plan, budget),
+    // Each ensemble has an equal part of the time that is left.
+    let begun = Instant::now();
+    let left = Cell::new(u32::try_from(inner.len() + 1).unwrap_or(u32::MAX));
+    let explored = |named: &Named| {
+        let now = Instant::now();
+        let part = args.max_time.saturating_sub(now - begun) / left.replace(left.get().saturating_sub(1).max(1));
+        let has_time = || now.elapsed() < part;
+        Explored {
+            name: named.prepared.plan.ensemble().name.to_string(),
+            file: named.path.display().to_string(),
+            found: explore_while(&named.prepared.plan, budget, &has_time),
+        }
     };
     let (outer, inner) = (explored(&outer), inner.iter().map(explored).collect::<Vec<_>>());
     let text = match args.output {

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::args::ImportArgs;
+use super::args::{ImportArgs, ImportFrom};
 use super::error::CliError;
 use super::exit;
 use super::inputs::read_stdin;
 use super::surroundings::Surroundings;
-use ensemble_import::import::{self, Beside, Imported};
+use ensemble_import::import::{self, Beside, Imported, Origin};
 use ensemble_language::loader;
 use ensemble_language::loader::document::Document;
 use ensemble_language::source::Source;
@@ -45,6 +45,10 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
         stem: &stem,
         configurations: &configurations,
         script: &|script| project.script(script),
+        script_text: &|script| {
+            let found = project.script(script)?;
+            read_source(&surroundings.project.relative(&project.new.join(found))).ok()
+        },
         ensemble: &|name| {
             surroundings
                 .project
@@ -53,7 +57,11 @@ pub(super) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
         },
         schema: project.schema(),
     };
-    let imported = import::import(&source, &beside).map_err(RunError::Invalid)?;
+    let origin = args.from.map(|from| match from {
+        ImportFrom::LlmOrc => Origin::LlmOrc,
+        ImportFrom::Conductor => Origin::Conductor,
+    });
+    let imported = import::import(&source, &beside, origin).map_err(RunError::Invalid)?;
     match &output {
         Some(output) => {
             write(&surroundings.project.folder.join(output), &imported.text)

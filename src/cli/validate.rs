@@ -3,7 +3,9 @@
 //! Files are checked on all cores, and their reports are printed in order as they become ready, so that memory does not
 //! grow with the number of files. A file that cannot be read is reported, and the other files are still checked.
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::args::{ValidateArgs, ValidateFormat};
 use super::error::CliError;
@@ -12,13 +14,15 @@ use super::in_order::in_order;
 use super::inputs::{Input, inputs};
 use super::policy::Policy;
 use super::surroundings::Surroundings;
+use ensemble_cases::suite::Suite;
+use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::loader::explain::explanation;
 use ensemble_language::loader::{codes, load};
 use ensemble_reports::report::diagnostics::{ForPeople, Json};
 use ensemble_reports::report::door::Spelling;
 use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals, count};
-use ensemble_runs::around::Folder;
+use ensemble_runs::around::{Checkers, Folder, Inner, Scripts};
 use ensemble_runs::prepare::examine;
 
 /// `ensemble validate`.
@@ -27,14 +31,25 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     let inputs = inputs(&args.paths, surroundings)?;
     let fails = |finding: &Diagnostic| policy.fails(finding);
     let form = form(args.output, &fails, surroundings);
-    let mut shown = Shown::new(&*form, args.output.into(), surroundings);
+    let scripts = Arc::<Scripts>::default();
+    let checkers = args.check_scripts.then(Arc::<Checkers>::default);
+    let around = |path: &Path| {
+        Folder::around(path, &surroundings.project)
+            .in_ci(args.ci)
+            .sharing(&scripts)
+            .checking(checkers.clone())
+    };
+    let mut shown = Shown::new(&*form, args.output.into(), surroundings, &inputs);
     in_order(
         inputs.len(),
         || None,
-        |folder, at| check(&inputs[at], folder, &policy, args.ci, &*form, surroundings),
+        |folder, at| check(&inputs[at], folder, &around, &policy, &*form, surroundings),
         |checked| shown.add(checked),
     );
     let has_failed = shown.end();
+    for why in checkers.iter().flat_map(|checkers| checkers.unchecked()) {
+        surroundings.print_err(&format!("warning: {why}\n"));
+    }
     if args.output == ValidateFormat::Human && !args.quiet {
         surroundings.print_err(&shown.summary());
     }
@@ -53,14 +68,56 @@ fn no_ensemble(passed_over: usize) -> CliError {
 
 /// The result of one input.
 struct Checked {
-    /// The name under which the input is shown.
-    part: String,
-    counts: Counts,
+    part: Part,
     fails: bool,
     /// Whether the file was found and is no ensemble, so that nothing was checked.
     is_passed_over: bool,
     /// The error because of which the input, or the configuration around it, cannot be read.
     faults: Vec<CliError>,
+    /// The ensembles inside, with their files.
+    inner: Vec<(PathBuf, Part)>,
+}
+
+impl Checked {
+    fn without_report(fails: bool, is_passed_over: bool, faults: Vec<CliError>) -> Self {
+        let (text, counts) = (String::new(), Counts::default());
+        Self {
+            part: Part { text, counts, fails },
+            fails,
+            is_passed_over,
+            faults,
+            inner: Vec::new(),
+        }
+    }
+}
+
+/// The report about one file.
+struct Part {
+    /// Its text in the form of the report.
+    text: String,
+    counts: Counts,
+    fails: bool,
+}
+
+impl Part {
+    fn of(name: &str, findings: Vec<Diagnostic>, policy: &Policy, form: &dyn Form) -> Self {
+        let file = CheckedFile {
+            fails: findings.iter().any(|finding| policy.fails(finding)),
+            name: name.to_owned(),
+            findings,
+        };
+        Self {
+            text: form.file(&file),
+            counts: Counts::of(&file.findings),
+            fails: file.fails,
+        }
+    }
+
+    /// Of an ensemble that another one names.
+    fn of_inner(inner: &Inner, policy: &Policy, form: &dyn Form) -> (PathBuf, Self) {
+        let findings = policy.apply(inner.findings.clone());
+        (inner.file.clone(), Self::of(&inner.name, findings, policy, form))
+    }
 }
 
 /// The numbers of findings by severity.
@@ -74,53 +131,50 @@ struct Counts {
 fn check<'s>(
     input: &Input,
     folder: &mut Option<Folder<'s>>,
+    around: &dyn Fn(&Path) -> Folder<'s>,
     policy: &Policy,
-    ci: bool,
     form: &dyn Form,
-    surroundings: &'s Surroundings,
+    surroundings: &Surroundings,
 ) -> Checked {
     let path = input.path();
     let folder = match folder {
         Some(known) if known.holds(path) => known,
-        _ => folder.insert(Folder::around(path, &surroundings.project).in_ci(ci)),
+        _ => folder.insert(around(path)),
     };
     let mut faults: Vec<CliError> = folder.take_fault().map(CliError::from).into_iter().collect();
     let source = match input.read() {
         Ok(source) => source,
         Err(fault) => {
             faults.push(fault);
-            return Checked {
-                part: String::new(),
-                counts: Counts::default(),
-                fails: true,
-                is_passed_over: false,
-                faults,
-            };
+            return Checked::without_report(true, false, faults);
         }
     };
+    if is_test_file(&path.to_string_lossy()) {
+        let findings = Suite::read(&source, path, &surroundings.runs()).findings;
+        return reported(source.name(), findings, faults, policy, form);
+    }
     let loaded = load(&source);
     if matches!(input, Input::Found(_)) && !loaded.is_ensemble() {
-        return Checked {
-            part: String::new(),
-            counts: Counts::default(),
-            fails: !faults.is_empty(),
-            is_passed_over: true,
-            faults,
-        };
+        return Checked::without_report(!faults.is_empty(), true, faults);
     }
-    let name = source.name().to_owned();
-    let findings = policy.apply(examine(&loaded, folder));
-    let file = CheckedFile {
-        fails: findings.iter().any(|finding| policy.fails(finding)),
-        name,
-        findings,
-    };
+    let findings = examine(&loaded, folder);
+    let inner = folder.take_inner();
+    let inner = inner.iter().map(|inner| Part::of_inner(inner, policy, form)).collect();
     Checked {
-        part: form.file(&file),
-        counts: Counts::of(&file.findings),
-        fails: file.fails || !faults.is_empty(),
+        inner,
+        ..reported(source.name(), findings, faults, policy, form)
+    }
+}
+
+/// The report about a file with these findings.
+fn reported(name: &str, findings: Vec<Diagnostic>, faults: Vec<CliError>, policy: &Policy, form: &dyn Form) -> Checked {
+    let part = Part::of(name, policy.apply(findings), policy, form);
+    Checked {
+        fails: part.fails || !faults.is_empty(),
+        part,
         is_passed_over: false,
         faults,
+        inner: Vec::new(),
     }
 }
 
@@ -135,10 +189,13 @@ struct Shown<'f> {
     passed_over: usize,
     /// Errors that were printed. Each is printed once, although several threads may report it.
     faults: Vec<String>,
+    inputs: &'f [Input],
+    /// The files that have a report or will have one, absolute; `None` until it matters.
+    known: Option<HashSet<PathBuf>>,
 }
 
 impl<'f> Shown<'f> {
-    fn new(form: &'f dyn Form, spelling: Spelling, surroundings: &'f Surroundings) -> Self {
+    fn new(form: &'f dyn Form, spelling: Spelling, surroundings: &'f Surroundings, inputs: &'f [Input]) -> Self {
         surroundings.print_as(spelling, &form.begin());
         Self {
             form,
@@ -152,6 +209,8 @@ impl<'f> Shown<'f> {
             counts: Counts::default(),
             passed_over: 0,
             faults: Vec::new(),
+            inputs,
+            known: None,
         }
     }
 
@@ -168,19 +227,38 @@ impl<'f> Shown<'f> {
             self.totals.failed += usize::from(checked.fails);
             return;
         }
+        self.add_part(&checked.part, checked.fails);
+        for (file, part) in checked.inner {
+            if self.is_new(file) {
+                self.add_part(&part, part.fails);
+            }
+        }
+    }
+
+    /// Whether the file is no input and has no report yet.
+    fn is_new(&mut self, file: PathBuf) -> bool {
+        let known = self.known.get_or_insert_with(|| {
+            let folder = &self.surroundings.project.folder;
+            let absolute = |input: &Input| folder.join(input.path()).canonicalize().ok();
+            self.inputs.iter().filter_map(absolute).collect()
+        });
+        known.insert(file)
+    }
+
+    fn add_part(&mut self, part: &Part, fails: bool) {
         self.totals.files += 1;
-        self.totals.failed += usize::from(checked.fails);
-        self.counts.add(checked.counts);
-        if checked.part.is_empty() {
+        self.totals.failed += usize::from(fails);
+        self.counts.add(part.counts);
+        if part.text.is_empty() {
             return;
         }
         let between = if self.totals.is_blank { "" } else { self.form.between() };
         self.totals.is_blank = false;
         if self.form.is_held() {
-            self.held.push_str(&checked.part);
+            self.held.push_str(&part.text);
         } else {
             self.surroundings
-                .print_as(self.spelling, &format!("{between}{}", checked.part));
+                .print_as(self.spelling, &format!("{between}{}", part.text));
         }
     }
 

@@ -88,10 +88,13 @@ fn programs_read_one_document() {
         .expect_code(0)
         .stdout;
     let told: serde_json::Value = serde_json::from_str(&told).expect("one JSON document");
-    assert_eq!(told["version"], 1);
+    assert_eq!(told["version"], 2);
     assert_eq!(told["complete"], true);
-    assert_eq!(told["gave_up_after_executions"], serde_json::Value::Null);
-    assert_eq!(told["most_turns"], 4);
+    assert_eq!(told["stopped_by"], serde_json::Value::Null);
+    assert_eq!(told["complete_below_executions"], serde_json::Value::Null);
+    for key in ["most_turns", "seen_turns", "bound_turns"] {
+        assert_eq!(told[key], 4, "{key}");
+    }
     assert_eq!(told["agents"][3]["most_executions"], 0);
     let reasons: Vec<&str> = told["ends"]
         .as_array()
@@ -115,13 +118,127 @@ fn it_gives_up_where_it_is_told_to_and_says_so() {
         .run(["check", "loop", "--max-states", "2"])
         .expect_code(0)
         .stdout;
-    let first = "loop: stopped after 2 states: conversations of up to 1 execution were examined, longer ones were not (--max-states examines more)\n";
+    let first = "loop: stopped after 2 states: all conversations of fewer than 1 execution were examined, longer ones in part (--max-states examines more)\n";
     assert!(told.starts_with(first), "{told}");
     assert!(
-        told.contains("  archivist  did not run in any conversation that was examined: "),
+        told.contains("\n  writer     seen once (its limit is 4)\n")
+            && told.contains("\n  archivist  not seen (its limit is 1)\n"),
         "{told}"
     );
     workspace.run(["check", "loop", "--max-states", "0"]).expect_code(2);
+}
+
+#[test]
+fn after_giving_up_it_claims_nothing_about_what_it_has_not_seen() {
+    let workspace = workspace();
+    workspace.write(
+        "asks.yaml",
+        LOOP.replace(
+            "conversation: {max_turns: 9}\n  - name: editor",
+            "conversation: {max_turns: 9, triggers_conversation: true}\n  - name: editor",
+        ),
+    );
+    workspace.write(
+        "one.yaml",
+        LOOP.replace("output.approved}\n  - name: archivist", "'false'}\n  - name: archivist"),
+    );
+    for (file, arguments) in [
+        ("loop", ["--max-states", "1"]),
+        ("loop", ["--max-states", "5"]),
+        ("loop", ["--max-time", "0s"]),
+        ("asks", ["--max-states", "5"]),
+    ] {
+        let text = workspace
+            .run([&["check", file], &arguments[..]].concat())
+            .expect_code(0)
+            .stdout;
+        for claim in [
+            "at most",
+            "never reached",
+            "at least",
+            "always",
+            "never runs:",
+            "earliest",
+        ] {
+            let lines = text.lines().filter(|line| line.contains(claim));
+            // Of one conversation that was seen, it may say what did not happen.
+            let claims: Vec<&str> = lines.filter(|line| !line.starts_with("           ")).collect();
+            assert!(claims.is_empty(), "{file} {arguments:?} {claims:?}\n{text}");
+        }
+        assert!(text.contains("seen"), "{text}");
+        let told = workspace
+            .run([&["check", file, "--format", "json"], &arguments[..]].concat())
+            .expect_code(0)
+            .json();
+        assert_eq!(told["complete"], false);
+        assert_eq!(
+            told["stopped_by"],
+            if arguments[0] == "--max-time" {
+                "max_time"
+            } else {
+                "max_states"
+            }
+        );
+        for key in ["most_turns", "most_executions"] {
+            assert_eq!(told[key], serde_json::Value::Null, "{key}");
+        }
+        for agent in told["agents"].as_array().expect("a list") {
+            assert_eq!(agent["most_executions"], serde_json::Value::Null, "{agent}");
+            assert!(
+                agent["seen_executions"].as_u64() <= agent["bound_executions"].as_u64(),
+                "{agent}"
+            );
+        }
+    }
+    // What is proven without the walk is still said.
+    let text = workspace
+        .run(["check", "one", "--max-states", "1"])
+        .expect_code(0)
+        .stdout;
+    assert!(text.contains("\n  editor     never runs: "), "{text}");
+}
+
+#[test]
+fn independent_loops_are_explored_separately() {
+    let looped = |name: &str| {
+        format!(
+            "  - {{name: {name}1, script: writer.rhai, conversation: {{max_turns: 5}}, dependencies: [{{agent_name: {name}2, feedback: true, condition: not output.ok}}]}}\n  \
+             - {{name: {name}2, script: writer.rhai, conversation: {{max_turns: 5}}, depends_on: [{name}1]}}\n"
+        )
+    };
+    let workspace = workspace();
+    let six = ["a", "b", "c", "d", "e", "f"].map(looped).concat();
+    workspace.write("six.yaml", format!("name: six\nagents:\n{six}"));
+    let text = workspace.run(["check", "six"]).expect_code(0).stdout;
+    assert!(
+        text.starts_with("six: all conversations were examined, ") && text.contains(" states in 6 independent parts\n"),
+        "{text}"
+    );
+    assert!(text.contains("\nat most 10 turns and 60 executions\n"), "{text}");
+    assert!(text.contains("\n  turn 1   a1, b1, c1, d1, e1, f1\n"), "{text}");
+    let told = workspace
+        .run(["check", "six", "--format", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!((&told["parts"], &told["complete"]), (&6.into(), &true.into()));
+}
+
+#[test]
+fn the_time_is_bounded() {
+    let workspace = workspace();
+    let told = workspace
+        .run(["check", "loop", "--max-time", "0s"])
+        .expect_code(0)
+        .stdout;
+    let first = "loop: stopped after 1 state: conversations were examined only in part (--max-time examines more)\n";
+    assert!(told.starts_with(first), "{told}");
+    let usual = workspace.run(["check", "loop"]).expect_code(0).stdout;
+    let long = workspace
+        .run(["check", "loop", "--max-time", "1h"])
+        .expect_code(0)
+        .stdout;
+    assert_eq!(usual, long);
+    workspace.run(["check", "loop", "--max-time", "soon"]).expect_code(2);
 }
 
 #[test]

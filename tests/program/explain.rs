@@ -36,13 +36,25 @@ fn findings(code: &str, ensemble: &str) -> Vec<String> {
     }
     workspace.write("broken.rhai", "let said = ; said");
     workspace.write("misspelt.rhai", "let said = inptu; said");
+    workspace.write("broken.sh", "if then\n");
+    workspace.write("shouting.rhai", "shuot(input)");
+    workspace.write("asking.rhai", "#{agent_requests: [#{target_agent: \"editor\"}]}");
+    workspace.write(
+        "takes-tone.yaml",
+        "name: inner\ninputs: {tone: {type: string}}\nagents: [{name: a, script: reads-tone.rhai}]\n",
+    );
+    workspace.write("reads-tone.rhai", "inputs.tone");
     workspace.write("invalid.yaml", "name: invalid\n");
     workspace.write("valid.yaml", "name: valid\nagents: [{name: a, script: a.rhai}]\n");
     if code == "W016" {
         let configured = "model_profiles: {configured: {provider: ollama, model: mistral, fallback: fast}}\n";
         workspace.write(".ensemble/config.yaml", configured);
     }
-    workspace.write("team.yaml", ensemble);
+    let file = match code {
+        "E080" | "E081" | "E082" | "E083" | "W060" => "team.test.yaml",
+        _ => "team.yaml",
+    };
+    workspace.write(file, ensemble);
     if matches!(code, "E060" | "E067" | "E070") {
         let Outcome { stdout, stderr, .. } = workspace.run(["run", "team.yaml"]);
         return [code]
@@ -51,11 +63,14 @@ fn findings(code: &str, ensemble: &str) -> Vec<String> {
             .map(str::to_owned)
             .collect();
     }
-    let mut arguments = vec!["validate", "team.yaml", "--format", "json"];
+    let mut arguments = vec!["validate", file, "--format", "json"];
     arguments.extend((code == "W026").then_some("--ci"));
+    arguments.extend((code == "E073").then_some("--check-scripts"));
     let report = workspace.run(arguments).json();
-    let diagnostics = report["diagnostics"].as_array().expect("a list");
-    let codes = diagnostics.iter().filter_map(|one| one["code"].as_str());
+    let diagnostics = report["diagnostics"].as_array().expect("a list").iter();
+    // The other file has findings of its own.
+    let diagnostics = diagnostics.filter(|one| one["file"] != "invalid.yaml");
+    let codes = diagnostics.filter_map(|one| one["code"].as_str());
     codes.map(str::to_owned).collect()
 }
 

@@ -91,18 +91,21 @@ fn a_loop_whose_condition_reads_only_what_is_written_before_ends_by_a_limit() {
 fn what_a_script_cannot_read_is_said_with_its_place_and_fails_or_is_nothing() {
     let workspace = Workspace::new();
     workspace.write("team.yaml", "name: team\nagents: [{name: a, script: a.rhai}]\n");
-    for (script, message) in [
+    for (script, message, place) in [
         (
             "let said = inptu;\nsaid",
-            "unknown variable `inptu` in the script: a.rhai:1:12",
+            "unknown variable `inptu` in the script",
+            "a.rhai:1:12",
         ),
         (
             "fn said() {\n  input\n}\nsaid()",
-            "a function of the script reads the variable `input`, which it does not have: a.rhai:2:3",
+            "a function of the script reads the variable `input`, which it does not have",
+            "a.rhai:2:3",
         ),
         (
             "dependencies.writer.text",
-            "the script reads the output of `writer`, on which `a` does not depend: a.rhai:1:14",
+            "the script reads the output of `writer`, on which `a` does not depend",
+            "a.rhai:1:14",
         ),
     ] {
         workspace.write("a.rhai", script);
@@ -111,7 +114,18 @@ fn what_a_script_cannot_read_is_said_with_its_place_and_fails_or_is_nothing() {
             .expect_code(0)
             .json();
         assert_eq!(report["diagnostics"][0]["code"], "W025", "{script}");
-        assert_eq!(report["diagnostics"][0]["message"], message, "{script}");
+        let first = &report["diagnostics"][0];
+        assert_eq!(first["message"], message, "{script}");
+        let found = |it: &serde_json::Value| {
+            format!(
+                "{}:{}:{}",
+                it["file"].as_str().unwrap_or_default(),
+                it["line"],
+                it["column"]
+            )
+        };
+        assert_eq!(found(first), place, "{script}");
+        assert_eq!(found(&first["related"][0]), "team.yaml:2:28", "{script}");
         workspace.run(["run", "team.yaml"]).expect_code(1);
     }
     workspace.write(

@@ -13,7 +13,7 @@ fn project() -> Workspace {
     workspace.write(".llm-orc/scripts/tell.sh", "said=$(cat)\ncase $said in *'\"words\":3'*) ;; *) exit 1 ;; esac\ncase $said in *'\"unit\":\"words\"'*) echo told ;; *) exit 1 ;; esac\n");
     workspace.write(
         ".llm-orc/config.yaml",
-        "model_profiles:\n  local: {provider: mock, model: m, cost_per_token: 0.5}\n",
+        "model_profiles:\n  local: {provider: mock, model: m, mood: gay}\n",
     );
     workspace
 }
@@ -127,4 +127,45 @@ fn what_is_no_ensemble_is_refused_with_its_place() {
         .run_with_stdin(["import", "-"], "agents: [{name: a, script: echo hi}]\n")
         .expect_code(1);
     assert!(piped.stdout.contains("name: imported\n"), "{}", piped.stdout);
+}
+
+#[test]
+fn lines_of_scripts_that_parse_a_response_are_told() {
+    let workspace = project();
+    workspace.write(
+        ".llm-orc/scripts/merge.py",
+        "import json, sys\ndeps = json.load(sys.stdin)[\"dependencies\"]\nfound = json.loads(deps[\"count\"][\"response\"])\n",
+    );
+    workspace.write(
+        ".llm-orc/ensembles/merge.yaml",
+        "name: merge\nagents:\n  - name: count\n    script: count.sh\n  - name: merge\n    script: merge.py\n    depends_on: [count]\n  - name: again\n    script: merge.py\n    depends_on: [count]\n",
+    );
+    let imported = workspace
+        .run(["import", ".llm-orc/ensembles/merge.yaml"])
+        .expect_code(1);
+    for words in [
+        "warning: the script reads the `response` of a dependency as JSON text",
+        "--> .llm-orc/scripts/merge.py:3:9",
+        "a dependency is the output itself",
+        "1 thing to check",
+    ] {
+        assert!(imported.stderr.contains(words), "{words}\n{}", imported.stderr);
+    }
+    assert!(
+        imported.stdout.contains("(.llm-orc/scripts/merge.py:3)"),
+        "{}",
+        imported.stdout
+    );
+}
+
+#[test]
+fn an_unknown_provider_leaves_its_fallback_to_answer() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "old.yaml",
+        "name: old\nmodel_profiles:\n  first: {provider: elsewhere, model: m, fallback_model_profile: second}\n  second: {provider: mock, model: m}\nagents:\n  - {name: a, model_profile: first}\n",
+    );
+    workspace.run(["import", "old.yaml", "-o", "new.yaml"]).expect_code(1);
+    let run = workspace.run(["run", "new.yaml", "--output", "json"]).expect_code(0);
+    assert_eq!(run.json()["final_state"]["response"], "This is a simulated reply.");
 }

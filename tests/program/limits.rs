@@ -304,6 +304,37 @@ fn scripts_that_do_not_fit_wait_their_turn() {
     assert!(history.iter().all(|entry| entry["success"] == true));
 }
 
+/// 256 open files are room for 32 child processes; each looks for a while how many there are.
+#[test]
+fn no_more_scripts_run_at_once_than_fit() {
+    let workspace = Workspace::new();
+    let agents: String = (0..60)
+        .map(|at| format!("  - {{name: a{at}, script: one.sh}}\n"))
+        .collect();
+    workspace.write("a.yaml", format!("name: many\nagents:\n{agents}"));
+    workspace.write("running/.keep", "");
+    workspace.write(
+        "one.sh",
+        "mkdir running/$$; most=0\nfor look in 1 2 3 4 5 6 7 8; do\n  now=$(ls running | wc -l)\n  \
+         [ $now -gt $most ] && most=$now\n  sleep 0.03\ndone\nrmdir running/$$\necho \"{\\\"most\\\": $most}\"\n",
+    );
+    let mut command = std::process::Command::new("sh");
+    let program = workspace.command(["run"]);
+    command
+        .arg("-c")
+        .arg("ulimit -Sn 128 && ulimit -Hn 256 && exec \"$0\" run a.yaml --output json")
+        .arg(program.get_program())
+        .current_dir(workspace.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let running = crate::support::Running(command.spawn().expect("a shell"));
+    let result = running.finish().expect_code(0).json();
+    let history = result["conversation_history"].as_array().expect("a history");
+    let seen = history.iter().filter_map(|entry| entry["output_data"]["most"].as_u64());
+    let most = seen.max().expect("scripts that looked");
+    assert!((2..=32).contains(&most), "{most} at once");
+}
+
 #[test]
 fn the_limit_of_open_files_is_raised_for_the_program_alone() {
     let workspace = Workspace::new();

@@ -173,22 +173,40 @@ model_profiles:
             .expect_code(code.into())
     };
     let outcome = validated(2);
-    let expected = [
-        "E047 3:23",
-        "E047 4:54",
-        "E047 5:107",
-        "W003 6:23",
-        "W003 7:54",
-        "E047 9:15",
-        "E047 11:36",
-    ];
+    let expected = ["E047 2:11", "W003 6:23", "W003 7:54"];
     assert_eq!(codes(&outcome), expected);
-    let message = outcome.json()["diagnostics"][0]["message"].clone();
-    let place = "the script does not compile: scripts/broken.rhai:2:11: ";
-    assert!(
-        message.as_str().is_some_and(|text| text.starts_with(place)),
-        "{message}"
-    );
+    let first = outcome.json()["diagnostics"][0].clone();
+    assert_eq!(first["file"], "scripts/broken.rhai");
+    let message = first["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("the script does not compile: "), "{message}");
+    let named = first["elsewhere"].as_array().expect("a list");
+    let lines: Vec<String> = named
+        .iter()
+        .map(|place| format!("{}:{}", place["file"], place["line"]))
+        .collect();
+    let team = |line: u32| format!("\"e/team.yaml\":{line}");
+    assert_eq!(lines, [3, 4, 5, 9].map(team));
+    let shown = workspace.run(["validate", "e/team.yaml"]).expect_code(2).stdout;
+    for part in [
+        " --> scripts/broken.rhai:2:11\n",
+        "2 | let two = ;\n",
+        "::: e/team.yaml:3:23\n",
+    ] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+    for (format, part) in [
+        ("github", "file=scripts/broken.rhai,line=2,"),
+        ("github", "it is named here: e/team.yaml:3:23"),
+        ("sarif", "\"uri\": \"scripts/broken.rhai\""),
+        ("sarif", "relatedLocations"),
+        ("junit", "scripts/broken.rhai:2:11 error[E047]"),
+    ] {
+        let shown = workspace
+            .run(["validate", "e/team.yaml", "--format", format])
+            .expect_code(2)
+            .stdout;
+        assert!(shown.contains(part), "{format}: {part}\n{shown}");
+    }
     workspace.write("scripts/broken.rhai", "let one = 1;\nlet two = 2;\n");
     assert_eq!(codes(&validated(0)), ["W003 6:23", "W003 7:54"]);
 }
@@ -425,4 +443,108 @@ model_profiles:
         .run(["run", "e.yaml", "--input", "x", "--output", "json"])
         .expect_code(1);
     assert_eq!(run.json()["completion_reason"], "condition_failed");
+}
+
+/// What types say of templates and lists, a run confirms.
+#[test]
+fn what_always_fails_in_templates_fails_in_a_run() {
+    let rows = [
+        ("{% for x in judge.score %}{{ x }}{% endfor %}", "W042 8:28"),
+        ("{{ judge.label.upper() }}", "W042 8:31"),
+        ("{{ judge.label + 1 }}", "W042 8:19"),
+        ("{{ input - 1 }}", "W042 8:19"),
+        ("{{ judge.score | join }}", "W042 8:19"),
+    ];
+    for (prompt, expected) in rows {
+        let workspace = Workspace::new();
+        workspace.write("judge.rhai", "#{score: 9, label: \"good\"}");
+        workspace.write(
+            "e.yaml",
+            &format!(
+                "name: e
+agents:
+  - {{name: judge, script: judge.rhai}}
+  - name: mind
+    model_profile: fake
+    depends_on: [judge]
+    retry: {{max_attempts: 1}}
+    prompt: \"  {prompt}\"
+model_profiles:
+  fake: {{provider: simulated, replies: [Yes.]}}
+"
+            ),
+        );
+        let found = workspace.run(["validate", "--format", "json", "e.yaml"]).expect_code(0);
+        assert_eq!(codes(&found), [expected], "{prompt}");
+        let run = workspace
+            .run(["run", "e.yaml", "--input", "x", "--output", "json"])
+            .expect_code(1);
+        assert_eq!(run.json()["completion_reason"], "agent_failed", "{prompt}");
+    }
+}
+
+#[test]
+fn a_filter_that_does_not_exist_is_an_error_before_the_run() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "e.yaml",
+        "name: e
+agents:
+  - {name: mind, model_profile: simulated, prompt: 'Say {{ input | uper }}'}
+",
+    );
+    let found = workspace.run(["validate", "--format", "json", "e.yaml"]).expect_code(2);
+    assert_eq!(codes(&found), ["E071 3:68"]);
+    let run = workspace.run(["run", "e.yaml", "--input", "x"]).expect_code(2);
+    assert!(run.stderr.contains("did you mean `upper`?"), "{}", run.stderr);
+}
+
+/// The result that an inner ensemble declares is known where conditions and templates of the outer one read it.
+#[test]
+fn what_an_inner_ensemble_gives_is_known_outside() {
+    let workspace = Workspace::new();
+    workspace.write("judge.rhai", "#{score: 9, label: \"good\"}");
+    workspace.write(
+        "inner.yaml",
+        "name: inner
+result: {grade: outputs.judge.score, words: outputs.judge.label}
+agents:
+  - {name: judge, script: judge.rhai}
+",
+    );
+    workspace.write(
+        "middle.yaml",
+        "name: middle\nresult: {all: outputs.inner.grade}\nagents:\n  - {name: inner, ensemble: inner.yaml}\n",
+    );
+    workspace.write(
+        "outer.yaml",
+        "name: outer
+agents:
+  - {name: inner, ensemble: inner.yaml}
+  - {name: middle, ensemble: middle.yaml}
+  - name: a
+    script: judge.rhai
+    dependencies: [{agent_name: inner, condition: \"output.grade == 'nine'\"}]
+  - name: b
+    script: judge.rhai
+    dependencies: [{agent_name: inner, condition: output.grad > 3}]
+  - name: c
+    script: judge.rhai
+    dependencies: [{agent_name: middle, condition: output.all > 10}]
+  - {name: d, script: judge.rhai, dependencies: [{agent_name: middle, condition: output.all > 8}]}
+  - {name: f, model_profile: fake, depends_on: [inner], prompt: 'Say {{ inner.word }}'}
+model_profiles:
+  fake: {provider: simulated, replies: [Yes.]}
+",
+    );
+    let found = workspace
+        .run(["validate", "--format", "json", "outer.yaml"])
+        .expect_code(0);
+    assert_eq!(codes(&found), ["W040 7:52", "W013 10:58", "W040 13:52", "W018 15:79"]);
+    // An ensemble that contains itself ends the search.
+    workspace.write(
+        "inner.yaml",
+        "name: inner\nresult: {x: outputs.middle.all}\nagents:\n  - {name: middle, ensemble: middle.yaml}\n",
+    );
+    workspace.run(["validate", "outer.yaml"]).expect_code(2);
 }

@@ -20,10 +20,11 @@ fn main() {
         stem: "review",
         configurations: &[],
         script: &|script| Some(script.to_owned()),
+        script_text: &|_| None,
         ensemble: &|_| false,
         schema: None,
     };
-    let imported = import(&Source::new("review.yaml", LLM_ORC), &beside).expect("an ensemble of llm-orc");
+    let imported = import(&Source::new("review.yaml", LLM_ORC), &beside, None).expect("an ensemble of llm-orc");
     let lost = imported.lost.iter();
     let lost: Vec<&str> = lost
         .map(|lost| &lost.source.text()[lost.span.start..lost.span.end])

@@ -49,6 +49,8 @@ pub struct Finding {
     pub at: At,
     /// Other places that explain the finding, each with a short text.
     pub also: Vec<(At, String)>,
+    /// The place in another text where the problem is; `at` is then the place that names this text.
+    pub inside: Option<(Source, Span)>,
     /// The help: what to do.
     pub help: Option<String>,
     /// A fix, if a right edit is known.
@@ -110,9 +112,17 @@ impl Finding {
             message: message.into(),
             at,
             also: Vec::new(),
+            inside: None,
             help: None,
             fix: None,
         }
+    }
+
+    /// Says that the problem is in another text, which is named at the place of the finding.
+    #[must_use]
+    pub fn inside(mut self, source: Source, span: Span) -> Self {
+        self.inside = Some((source, span));
+        self
     }
 
     /// Adds a sentence that says what to do.
@@ -153,6 +163,18 @@ impl Finding {
     pub fn also(mut self, at: At, label: impl Into<String>) -> Self {
         self.also.push((at, label.into()));
         self
+    }
+}
+
+impl Diagnostic {
+    /// The position of the problem in `source`: for a problem in another text, the first place that names this text.
+    pub fn span_in(&self, source: &Source) -> Span {
+        if self.source.name() == source.name() {
+            return self.span;
+        }
+        let mut related = self.related.iter();
+        let named = related.find(|place| place.source.name() == source.name());
+        named.map_or(self.span, |place| place.span)
     }
 }
 

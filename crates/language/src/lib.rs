@@ -17,6 +17,7 @@
 //!
 #![doc = concat!("```\n", include_str!("../examples/findings_and_plan.rs"), "```")]
 
+pub mod cases;
 pub mod check;
 pub mod condition;
 pub mod data;

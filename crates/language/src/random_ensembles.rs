@@ -152,6 +152,64 @@ fn plan_within(agents: Vec<Agent>, limits: Limits) -> Plan {
     Plan::build(Arc::new(ensemble)).expect("the conditions compile")
 }
 
+/// Conditions of the agents of a part, whose names begin with `P`.
+const CONDITIONS_OF_PARTS: [&str; 5] = [
+    "output != None and output.get('n', 0) > 1",
+    "output != None and output.get('n', 0) <= 1",
+    "executions.get('P0', 0) < 2",
+    "executions.P0 >= 2",
+    "True",
+];
+
+/// Ensembles of two or three parts without a connection, without requests, and mostly without agents that listen to
+/// all others; and the results of the executions.
+pub fn unconnected_conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
+    let agents = || (1_usize..4).prop_flat_map(|count| (0..count).map(|at| agent(at, count)).collect::<Vec<_>>());
+    let parts = prop::collection::vec(agents(), 2..4);
+    let twists = prop::collection::vec(any::<u8>(), 24);
+    (parts, twists, 1_u32..12, prop::collection::vec(any::<u8>(), 64)).prop_map(|(parts, twists, turns, fate)| {
+        let mut twists = twists.into_iter().cycle();
+        let mut all = Vec::new();
+        for (prefix, agents) in ["a", "b", "c"].into_iter().zip(parts) {
+            for agent in agents {
+                all.push(of_part(agent, prefix, &mut || {
+                    usize::from(twists.next().unwrap_or_default())
+                }));
+            }
+        }
+        let limits = Limits {
+            max_total_turns: NonZeroU32::new(turns).expect("at least 1"),
+            ..Limits::default()
+        };
+        (plan_within(all, limits), fate)
+    })
+}
+
+/// The agent, renamed, with conditions that read only what is in its part.
+fn of_part(mut agent: Agent, prefix: &str, twist: &mut dyn FnMut() -> usize) -> Agent {
+    let renamed = |name: &str| format!("{prefix}{}", name.trim_start_matches('a')).into();
+    agent.name = renamed(&agent.name);
+    agent.conversation.triggers_conversation = false;
+    let most = agent.conversation.max_turns.get().min(3);
+    let may_listen = twist().is_multiple_of(32);
+    let most = if agent.dependencies.is_empty() && !may_listen {
+        1
+    } else {
+        most
+    };
+    agent.conversation.max_turns = NonZeroU32::new(most).expect("at least 1");
+    if twist().is_multiple_of(3) {
+        agent.on_error = OnError::Fail;
+    }
+    for dependency in &mut agent.dependencies {
+        dependency.agent_name = renamed(&dependency.agent_name);
+        let condition = CONDITIONS_OF_PARTS[twist() % CONDITIONS_OF_PARTS.len()].replace('P', prefix);
+        dependency.condition = (twist().is_multiple_of(2)).then_some(condition);
+        dependency.feedback |= twist().is_multiple_of(4);
+    }
+    agent
+}
+
 /// The same ensemble with limits that can be reached, and with agents whose failure makes the run fail.
 pub fn strict(plan: &Plan, knobs: u8) -> Plan {
     let mut ensemble = Ensemble::clone(plan.ensemble());

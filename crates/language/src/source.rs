@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A text with a name that users recognize: a path, or `<stdin>`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     name: Arc<str>,
     text: Arc<str>,
@@ -113,6 +113,22 @@ impl Source {
         };
         let end = self.line_starts.get(line).copied().unwrap_or(self.text.len());
         self.text[start..end].trim_end_matches(['\n', '\r'])
+    }
+
+    /// The word that begins at this line and column, or one character if there is no word; a place beyond the end is the
+    /// end.
+    pub fn word_at(&self, place: Place) -> Span {
+        let line = self.line(place.line);
+        let Some(&line_start) = place.line.checked_sub(1).and_then(|at| self.line_starts.get(at)) else {
+            return Span::new(self.text.len(), self.text.len());
+        };
+        let before = line.chars().take(place.column.saturating_sub(1));
+        let from = before.map(char::len_utf8).sum::<usize>();
+        let rest = &line[from..];
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let word = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let length = word.max(rest.chars().next().map_or(0, char::len_utf8));
+        Span::new(line_start + from, line_start + from + length)
     }
 
     /// `offset`, or the nearest character boundary before it.

@@ -30,6 +30,7 @@ mod kept;
 mod missing;
 mod paths;
 mod scan;
+mod typing;
 mod view;
 mod watch;
 
@@ -44,6 +45,7 @@ use self::kept::Filtered;
 pub use self::missing::{Missed, MissingKey};
 pub use self::paths::{Path, printed};
 use self::scan::{DEPTH_LIMIT, Scan, scan};
+pub use self::typing::{Variables, misfits};
 pub use self::watch::{Look, watched};
 pub use crate::data::output_text;
 use crate::data::{Context, JsonMap, Request};

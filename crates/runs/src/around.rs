@@ -4,16 +4,22 @@
 //! does not grow with the number of files.
 
 mod broken;
+mod checkers;
+mod command;
+mod given;
 mod inner;
 mod paths;
+mod results;
+mod scripts;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::command::can_be_started;
 use self::inner::Nesting;
+use self::scripts::Known;
 use crate::config::written_profiles;
 use crate::error::RunError;
 use crate::outputs;
@@ -21,8 +27,7 @@ use crate::prepare::folder_of;
 use crate::project::Project;
 use ensemble_agents::agent::attachments::located;
 use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve, resolve_words};
-use ensemble_agents::regular;
-use ensemble_agents::sandbox::{self, ScriptError, WrittenOutput};
+use ensemble_agents::sandbox::{self, WrittenOutput};
 use ensemble_language::check::{Around, OutputKeys, ScriptText};
 use ensemble_language::condition::Type;
 use ensemble_language::diagnostic::Finding;
@@ -30,10 +35,12 @@ use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpSe
 use ensemble_language::loader::codes;
 use ensemble_language::source::{At, Route};
 
+pub use self::checkers::Checkers;
+pub use self::inner::Inner;
+pub use self::scripts::Scripts;
+
 /// Most scripts that are remembered.
 const MOST: usize = 2000;
-/// Largest script of which is asked what it puts out, in bytes.
-const LARGEST: u64 = 256 << 10;
 
 /// A folder with ensembles in it.
 pub struct Folder<'s> {
@@ -46,12 +53,9 @@ pub struct Folder<'s> {
     /// Why it cannot, until somebody has said so.
     fault: Option<RunError>,
     scripts: RefCell<HashMap<String, Result<Resolved, Unavailable>>>,
-    outputs: RefCell<HashMap<PathBuf, Option<Vec<WrittenOutput>>>>,
-    /// The names that a Rhai script reads.
-    texts: RefCell<HashMap<PathBuf, Option<Arc<ScriptText>>>>,
-    /// Why a Rhai script does not compile.
-    broken: RefCell<HashMap<PathBuf, Option<ScriptError>>>,
+    texts: Arc<Scripts>,
     nesting: Nesting,
+    checkers: Option<Arc<Checkers>>,
     is_ci: bool,
 }
 
@@ -74,10 +78,9 @@ impl<'s> Folder<'s> {
             configured,
             fault,
             scripts: RefCell::default(),
-            outputs: RefCell::default(),
-            texts: RefCell::default(),
-            broken: RefCell::default(),
+            texts: Arc::default(),
             nesting: Nesting::default(),
+            checkers: None,
             is_ci: false,
         }
     }
@@ -86,6 +89,20 @@ impl<'s> Folder<'s> {
     #[must_use]
     pub fn in_ci(mut self, is_ci: bool) -> Self {
         self.is_ci = is_ci;
+        self
+    }
+
+    /// Likewise, knowing of scripts what other folders know of them.
+    #[must_use]
+    pub fn sharing(mut self, scripts: &Arc<Scripts>) -> Self {
+        self.texts = Arc::clone(scripts);
+        self
+    }
+
+    /// Likewise, letting interpreters parse the scripts that are named.
+    #[must_use]
+    pub fn checking(mut self, checkers: Option<Arc<Checkers>>) -> Self {
+        self.checkers = checkers;
         self
     }
 
@@ -103,7 +120,7 @@ impl<'s> Folder<'s> {
         if let Some(known) = self.scripts.borrow().get(script) {
             return known.clone();
         }
-        let resolved = resolve(script, &self.places).and_then(can_be_started);
+        let resolved = resolve(script, &self.places).and_then(|found| can_be_started(found, &self.places));
         let mut scripts = self.scripts.borrow_mut();
         if scripts.len() >= MOST {
             scripts.clear();
@@ -112,25 +129,17 @@ impl<'s> Folder<'s> {
         resolved
     }
 
-    /// What a Rhai script puts out, as far as its text tells.
-    fn outputs_of(&self, path: &Path) -> Option<Vec<WrittenOutput>> {
-        if let Some(known) = self.outputs.borrow().get(path) {
-            return known.clone();
-        }
-        let found = text_of(path).and_then(|text| sandbox::written_outputs(&text));
-        let mut outputs = self.outputs.borrow_mut();
-        if outputs.len() >= MOST {
-            outputs.clear();
-        }
-        outputs.insert(path.to_owned(), found.clone());
-        found
+    /// What is known of the Rhai script in this file.
+    fn known<T>(&self, path: &Path, of: impl FnOnce(&Known) -> T) -> Option<T> {
+        let name = || self.project.relative(path).display().to_string();
+        self.texts.known(path, name).get().map(of)
     }
 
     /// The possible outputs of the agent, if they are known.
     fn written(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
         match &agent.kind {
             AgentKind::Script { script, .. } => match self.resolved(script).ok()? {
-                Resolved::Rhai(path) => self.outputs_of(&path),
+                Resolved::Rhai(path) => self.known(&path, |known| known.examined.outputs.clone())?,
                 Resolved::Process(_) => None,
             },
             _ => outputs::written(ensemble, self.configured.as_deref().unwrap_or_default(), agent),
@@ -143,6 +152,19 @@ impl<'s> Folder<'s> {
             Ok(Resolved::Process(_)) => None,
             Err(why) => unavailable(why, at),
         }
+    }
+
+    /// The inputs that agents give their ensembles, and that do not fit.
+    fn unfit_inputs(&self, ensemble: &Ensemble) -> Vec<Finding> {
+        let agents = ensemble.agents.iter().enumerate();
+        let found = agents.flat_map(|(at, agent)| match &agent.kind {
+            AgentKind::Ensemble { ensemble, .. } => match self.inner_ensemble(ensemble) {
+                Some(inner) => given::unfit(agent, &Agent::route(at), &inner),
+                None => Vec::new(),
+            },
+            _ => Vec::new(),
+        });
+        found.collect()
     }
 
     /// The attachments that are no templates and no files.
@@ -177,7 +199,9 @@ impl<'s> Folder<'s> {
                 match command {
                     CommandLine::Text(text) => self.script(text, at),
                     CommandLine::Words(words) => {
-                        unavailable(resolve_words(words, &self.places).and_then(can_be_started).err()?, at)
+                        let resolved = resolve_words(words, &self.places);
+                        let started = resolved.and_then(|found| can_be_started(found, &self.places));
+                        unavailable(started.err()?, at)
                     }
                 }
             }
@@ -192,10 +216,16 @@ impl Around for Folder<'_> {
     }
 
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
+        if let AgentKind::Ensemble { ensemble: named, .. } = &agent.kind {
+            return self.result_keys(named);
+        }
         Some(sandbox::keys_of(&self.written(ensemble, agent)?))
     }
 
     fn output_type(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Type> {
+        if let AgentKind::Ensemble { ensemble: named, .. } = &agent.kind {
+            return self.result_of(named);
+        }
         Some(sandbox::type_of(&self.written(ensemble, agent)?))
     }
 
@@ -208,19 +238,11 @@ impl Around for Folder<'_> {
         let Resolved::Rhai(path) = self.resolved(script).ok()? else {
             return None;
         };
-        if let Some(known) = self.texts.borrow().get(&path) {
-            return known.clone();
-        }
-        let name = self.project.relative(&path).display().to_string();
-        let found = text_of(&path)
-            .and_then(|text| sandbox::names(&name, &text))
-            .map(Arc::new);
-        let mut texts = self.texts.borrow_mut();
-        if texts.len() >= MOST {
-            texts.clear();
-        }
-        texts.insert(path, found.clone());
-        found
+        self.known(&path, |known| known.examined.names.clone())?
+    }
+
+    fn inner(&self, named: &str) -> Option<Arc<Ensemble>> {
+        self.inner_ensemble(named)
     }
 
     fn nobody_answers(&self) -> bool {
@@ -242,6 +264,8 @@ impl Around for Folder<'_> {
         let named = agents.chain(ensemble.tools.iter().filter_map(of_tool));
         let named = named.chain(self.missing_attachments(ensemble));
         let named = named.chain(paths::missing(ensemble, &self.places.ensemble_dir));
+        let named = named.chain(self.unfit_inputs(ensemble));
+        let named = named.chain(self.syntax_errors(ensemble));
         named.chain(self.scripts_in_place_of_others(ensemble)).collect()
     }
 }
@@ -250,49 +274,6 @@ fn unavailable(unavailable: Unavailable, at: At) -> Option<Finding> {
     Some(Finding::warning(codes::NO_SCRIPT, at, unavailable.message).help(unavailable.help))
 }
 
-/// The text of a script that is not too large.
-fn text_of(path: &Path) -> Option<String> {
-    regular::read_text(path, LARGEST).ok()
-}
-
 fn given(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).to_owned()
-}
-
-/// A file with a run bit must also say how it is run: it is a program of the machine, or its first line names one.
-fn can_be_started(resolved: Resolved) -> Result<Resolved, Unavailable> {
-    let Resolved::Process(invocation) = &resolved else {
-        return Ok(resolved);
-    };
-    if !invocation.program.is_absolute() {
-        return Ok(resolved);
-    }
-    let mut start = [0; 256];
-    let read = regular::open(&invocation.program).and_then(|mut file| file.read(&mut start));
-    let Ok(length) = read else {
-        // It may be run and not read.
-        return Ok(resolved);
-    };
-    let start = String::from_utf8_lossy(&start[..length]);
-    let shown = invocation.program.display();
-    let Some(line) = start.strip_prefix("#!") else {
-        let is_text = !start.is_empty() && start.chars().all(|c| c != '\0' && c != char::REPLACEMENT_CHARACTER);
-        return if is_text || start.is_empty() {
-            Err(Unavailable {
-                message: format!("`{shown}` is executable, and its first line does not say by what"),
-                help: "begin it with a line such as `#!/bin/sh`, or give it an extension (.rhai, .sh, .py, .js)"
-                    .to_owned(),
-            })
-        } else {
-            Ok(resolved)
-        };
-    };
-    let interpreter = line.split_whitespace().next().unwrap_or_default();
-    if interpreter.starts_with('/') && !Path::new(interpreter).exists() {
-        return Err(Unavailable {
-            message: format!("`{shown}` is run by `{interpreter}`, which is not there"),
-            help: "install it, or correct the script's first line".to_owned(),
-        });
-    }
-    Ok(resolved)
 }

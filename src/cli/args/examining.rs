@@ -1,5 +1,7 @@
 //! Commands that read ensemble files and execute nothing.
 
+use std::time::Duration;
+
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::OutputForm;
@@ -26,6 +28,9 @@ pub(crate) struct ValidateArgs {
     /// Check for runs in CI, where nobody answers: also warn of questions without an answer
     #[arg(long)]
     pub ci: bool,
+    /// Also let `python3`, `sh`, `bash` and `node` parse the scripts that the ensembles name; nothing of them is executed
+    #[arg(long)]
+    pub check_scripts: bool,
     /// Print nothing if there are no findings
     #[arg(short, long)]
     pub quiet: bool,
@@ -67,6 +72,9 @@ pub(crate) struct CheckArgs {
     /// Stop after this number of states, and report what was explored
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_states: u32,
+    /// Stop after this time, and report what was explored; for all files together
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub max_time: Duration,
     /// Explore runs in CI, where nobody answers: also warn of questions without an answer
     #[arg(long)]
     pub ci: bool,

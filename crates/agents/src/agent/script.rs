@@ -355,6 +355,11 @@ impl Places {
     }
 }
 
+/// Whether it is a program on PATH.
+pub fn is_on_path(program: &str, places: &Places) -> bool {
+    on_path(program, places)
+}
+
 fn on_path(program: &str, places: &Places) -> bool {
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     env::split_paths(&path).any(|folder| is_executable(&places.project_root.join(folder).join(program)))

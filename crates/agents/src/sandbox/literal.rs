@@ -9,26 +9,11 @@ use rhai::{AST, ASTNode, Array, Dynamic, Expr, Map, Stmt};
 
 use ensemble_language::condition::{Fields, Range, Type};
 
-use super::{engine, workers};
-
 /// The key under which an output that is no map is stored.
 const RESPONSE: &str = "response";
 
 /// A possible output: its keys, and what the value of each can be.
 pub type WrittenOutput = BTreeMap<String, Type>;
-
-/// The possible outputs of the script; `None` if they are unknown.
-pub fn written_outputs(text: &str) -> Option<Vec<WrittenOutput>> {
-    let text = text.to_owned();
-    let known = workers::wait(move || {
-        let mut engine = engine::engine(|| false);
-        // Simplified code would have lost what the author wrote.
-        engine.set_optimization_level(rhai::OptimizationLevel::None);
-        let ast = engine.compile(text).ok()?;
-        outputs(&ast)
-    });
-    known.flatten()
-}
 
 /// The top-level keys of these outputs.
 pub fn keys_of(outputs: &[WrittenOutput]) -> BTreeSet<String> {
@@ -51,7 +36,8 @@ pub fn latched_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
     keys_of(outputs).into_iter().filter(is_latched).collect()
 }
 
-fn outputs(ast: &AST) -> Option<Vec<WrittenOutput>> {
+/// The possible outputs of the script; `None` if they are unknown.
+pub(super) fn outputs(ast: &AST) -> Option<Vec<WrittenOutput>> {
     let mut outputs = Vec::new();
     let mut leaves_early = false;
     ast.walk(&mut |path: &[ASTNode]| {
@@ -172,7 +158,11 @@ fn of_constant(value: &Dynamic) -> WrittenOutput {
 
 #[cfg(test)]
 mod tests {
-    use super::{keys_of, latched_keys, type_of, written_outputs};
+    use super::{WrittenOutput, keys_of, latched_keys, type_of};
+
+    fn written_outputs(text: &str) -> Option<Vec<WrittenOutput>> {
+        crate::sandbox::examine("a.rhai", text).outputs
+    }
 
     #[test]
     fn keys_are_known_only_where_the_text_tells_them() {

@@ -24,8 +24,10 @@
 
 pub(crate) mod apart;
 mod budget;
+mod calls;
 mod convert;
 mod engine;
+mod examined;
 mod inline;
 mod known;
 mod literal;
@@ -47,9 +49,15 @@ use serde_json::Value;
 
 use self::workers::Lost;
 
-pub use literal::{WrittenOutput, keys_of, latched_keys, type_of, written_outputs};
-pub use names::names;
+pub use examined::{Examined, examine};
+pub use literal::{WrittenOutput, keys_of, latched_keys, type_of};
 pub use variable::Variable;
+
+/// From now on, the virtual time (tokio's paused clock) of a runtime on this thread stands while a script of that runtime
+/// is evaluated on another thread. Without this, the time limit of the script would be over at once.
+pub fn hold_virtual_time() {
+    workers::hold_virtual_time();
+}
 
 /// A compiled script.
 pub struct Script {

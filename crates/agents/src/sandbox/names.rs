@@ -7,28 +7,16 @@ use std::collections::{BTreeSet, HashSet};
 
 use rhai::{AST, ASTFlags, ASTNode, BinaryExpr, Expr, FnCallExpr, Position, Stmt};
 
-use super::{engine, workers};
+use super::calls;
 use ensemble_language::check::{ScriptKey, ScriptName, ScriptText};
 
 /// The variables whose keys are listed.
-const KEYED: [&str; 3] = ["dependencies", "context", "inputs"];
+const KEYED: [&str; 4] = ["dependencies", "context", "inputs", "parameters"];
 /// The beginning of the names that the engine gives to closures.
 const CLOSURE: &str = "anon$";
 
-/// The names that the script reads; `None` if it does not compile.
-pub fn names(name: &str, text: &str) -> Option<ScriptText> {
-    let (name, text) = (name.to_owned(), text.to_owned());
-    let found = workers::wait(move || {
-        let mut engine = engine::engine(|| false);
-        // Simplified code would have lost what the author wrote.
-        engine.set_optimization_level(rhai::OptimizationLevel::None);
-        let ast = engine.compile(&text).ok()?;
-        Some(script_text(name, text, &ast))
-    });
-    found.flatten()
-}
-
-fn script_text(name: String, text: String, ast: &AST) -> ScriptText {
+/// The names that the script reads.
+pub(super) fn script_text(name: String, text: String, ast: &AST) -> ScriptText {
     let functions: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     let mut main = Names::default();
     let mut path = Vec::new();
@@ -56,17 +44,36 @@ fn script_text(name: String, text: String, ast: &AST) -> ScriptText {
         .keys
         .iter()
         .filter(|one| !hidden(&one.variable) && !main.is_tested(one));
-    let keys = first_places(keys.map(|one| ((one.variable.clone(), one.key.clone()), one.place)));
+    let keys: Vec<&KeyRead> = keys.collect();
+    let may_be_missing = |variable: &str, key: &str| {
+        let mut reads = keys.iter().filter(|one| one.variable == variable && one.key == key);
+        reads.all(|one| one.may_be_missing)
+    };
+    let places = keys
+        .iter()
+        .map(|one| ((one.variable.clone(), one.key.clone()), one.place));
+    let keys = first_places(places)
+        .into_iter()
+        .map(|((variable, key), place)| ScriptKey {
+            may_be_missing: may_be_missing(&variable, &key),
+            variable,
+            key: named((key, place)),
+        });
+    let all = [&main, &in_functions, &in_closures];
+    let requested = all.iter().flat_map(|names| names.requested.iter().cloned());
     ScriptText {
         free: free(&main).into_iter().map(named).collect(),
         free_in_functions: free(&in_functions).into_iter().map(named).collect(),
-        keys: keys
+        keys: keys.collect(),
+        unknown_functions: calls::unknown(all.iter().flat_map(|names| &names.calls), &functions, &text)
             .into_iter()
-            .map(|((variable, key), place)| ScriptKey {
-                variable,
-                key: named((key, place)),
-            })
+            .map(|(name, place, near)| (named((name, place)), near))
             .collect(),
+        requests: all
+            .iter()
+            .find_map(|names| names.requests)
+            .map(|place| named(("agent_requests".to_owned(), place))),
+        requested: first_places(requested).into_iter().map(named).collect(),
         name,
         text,
     }
@@ -106,6 +113,8 @@ struct KeyRead {
     place: Position,
     /// The variable that holds its value afterwards.
     held_by: Option<String>,
+    /// Whether the value is compared or passed on.
+    may_be_missing: bool,
 }
 
 /// What was found in one part of a script.
@@ -120,6 +129,12 @@ struct Names {
     /// The variables that the script defines or changes.
     defined: HashSet<String>,
     captured: HashSet<String>,
+    /// The functions that are called.
+    calls: Vec<(String, Position)>,
+    /// The place of `agent_requests` in a map.
+    requests: Option<Position>,
+    /// The agents that are requested.
+    requested: Vec<(String, Position)>,
 }
 
 impl Names {
@@ -152,7 +167,10 @@ impl Names {
                 .defined
                 .extend(variable(&flow.expr).map(|(name, _)| name.to_owned())),
             Stmt::Assignment(assignment) => self.defined.extend(root(&assignment.1.lhs).map(str::to_owned)),
-            Stmt::FnCall(call, _) => self.call(call),
+            Stmt::FnCall(call, place) => {
+                self.call(call);
+                self.calls.extend(calls::called(call, *place));
+            }
             _ => {}
         }
     }
@@ -163,7 +181,19 @@ impl Names {
                 self.free.push((parts.1.to_string(), *place));
             }
             Expr::Dot(both, flags, _) | Expr::Index(both, flags, _) => self.member(expr, both, *flags, path),
-            Expr::FnCall(call, _) => self.call(call),
+            Expr::FnCall(call, place) => {
+                self.call(call);
+                self.calls.extend(calls::called(call, *place));
+            }
+            Expr::MethodCall(call, place) => self.calls.extend(calls::called(call, *place)),
+            Expr::Map(entries, _) if !is_part_of_a_value(path) => {
+                for (key, value) in entries.0.iter().filter(|(key, _)| key.as_str() == "agent_requests") {
+                    if let Some(targets) = calls::targets(value) {
+                        self.requests.get_or_insert(key.pos);
+                        self.requested.extend(targets);
+                    }
+                }
+            }
             Expr::Coalesce(operands, _) => operands.iter().for_each(|one| self.test(one)),
             _ => {}
         }
@@ -220,6 +250,7 @@ impl Names {
             key: key.to_owned(),
             place,
             held_by,
+            may_be_missing: is_compared_or_passed_on(expr, path),
         });
     }
 
@@ -234,6 +265,25 @@ impl Names {
                 .tested_names
                 .extend(variable(other).map(|(name, _)| name.to_owned())),
         }
+    }
+}
+
+/// Whether the expression is an item of a literal list or map.
+fn is_part_of_a_value(path: &[ASTNode<'_>]) -> bool {
+    let outer = path.iter().rev().nth(1);
+    matches!(outer, Some(ASTNode::Expr(Expr::Map(..) | Expr::Array(..))))
+}
+
+/// Whether the expression is compared, chosen by, or given to a function.
+fn is_compared_or_passed_on(expr: &Expr, path: &[ASTNode<'_>]) -> bool {
+    let is_weak = |call: &FnCallExpr| call.op_token.is_none() || matches!(call.name.as_str(), "==" | "!=");
+    match path.iter().rev().nth(1) {
+        Some(ASTNode::Expr(Expr::FnCall(call, _) | Expr::MethodCall(call, _))) => is_weak(call),
+        Some(ASTNode::Stmt(Stmt::FnCall(call, _))) => is_weak(call),
+        Some(ASTNode::Stmt(Stmt::Switch(parts, _))) => std::ptr::eq(&raw const parts.0, expr),
+        // What is done with the value afterwards is not looked at.
+        Some(ASTNode::Stmt(Stmt::Var(..) | Stmt::Assignment(..))) => true,
+        _ => false,
     }
 }
 
@@ -280,19 +330,32 @@ fn key(expr: &Expr) -> Option<(&str, Position)> {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use std::sync::Arc;
+
+    use ensemble_language::check::ScriptText;
+
+    fn names(name: &str, text: &str) -> Option<Arc<ScriptText>> {
+        crate::sandbox::examine(name, text).names
+    }
 
     /// Free names, those in functions, and keys: `x 1:5`, `context.a 1:1`.
     fn read(text: &str) -> [Vec<String>; 3] {
         let found = names("a.rhai", text).unwrap_or_else(|| panic!("{text}"));
         let place = |(line, column): (usize, usize)| format!("{line}:{column}");
-        let named = |names: Vec<ensemble_language::check::ScriptName>| {
-            let named = names.into_iter();
+        let named = |names: &[ensemble_language::check::ScriptName]| {
+            let named = names.iter();
             named.map(|one| format!("{} {}", one.name, place(one.place))).collect()
         };
         let keys = found.keys.iter();
-        let keys = keys.map(|one| format!("{}.{} {}", one.variable, one.key.name, place(one.key.place)));
-        [named(found.free), named(found.free_in_functions), keys.collect()]
+        let keys = keys.map(|one| {
+            let mark = if one.may_be_missing && one.variable == "parameters" {
+                "?"
+            } else {
+                ""
+            };
+            format!("{}.{}{mark} {}", one.variable, one.key.name, place(one.key.place))
+        });
+        [named(&found.free), named(&found.free_in_functions), keys.collect()]
     }
 
     #[test]
@@ -331,7 +394,15 @@ mod tests {
             ("[1].filter(|n| n > context.a)", &["context.a 1:28"]),
             ("context.a.len()", &["context.a 1:9"]),
             ("dependencies[input]", &[]),
-            ("parameters.a", &[]),
+            ("parameters.a", &["parameters.a 1:12"]),
+            ("parameters.a + 1", &["parameters.a 1:12"]),
+            ("f(parameters.a)", &["parameters.a? 1:14"]),
+            ("parameters.a == 1", &["parameters.a? 1:12"]),
+            ("switch parameters.a { 1 => 2, _ => 3 }", &["parameters.a? 1:19"]),
+            ("let a = parameters.a; a", &["parameters.a? 1:20"]),
+            ("parameters.a == 1 || parameters.a", &["parameters.a 1:12"]),
+            ("parameters.get(\"a\", 1)", &[]),
+            ("parameters.a ?? 1", &[]),
             ("request.context.a", &[]),
             ("dependencies.keys()", &[]),
             ("dependencies.get(\"a\", 1); dependencies.a", &[]),

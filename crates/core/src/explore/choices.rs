@@ -1,7 +1,10 @@
 //! The choices of one step of the walk. Each choice has several options.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::step::{ExecutionResult, StepReport};
 
 /// The number of the option taken at each choice; 0 is the default option.
 pub(super) type Row = Box<[u16]>;
@@ -10,6 +13,17 @@ pub(super) type Row = Box<[u16]>;
 #[derive(Debug)]
 pub(super) struct Choices {
     taken: RefCell<Taken>,
+    /// What steps of parts of the ensemble have chosen, to be chosen again.
+    told: Option<Told>,
+    everyone_waits: Cell<bool>,
+}
+
+/// The choices of steps, by what they decide.
+#[derive(Debug)]
+struct Told {
+    /// By the agent, the position of its dependency, and the text of the claim.
+    answers: HashMap<(Arc<str>, usize, Arc<str>), bool>,
+    results: HashMap<Arc<str>, ExecutionResult>,
 }
 
 #[derive(Debug)]
@@ -27,7 +41,57 @@ impl Choices {
                 prescribed,
                 options: Vec::new(),
             }),
+            told: None,
+            everyone_waits: Cell::new(false),
         }
+    }
+
+    /// Chooses what these steps of parts have chosen.
+    pub(super) fn told<'s>(steps: impl Iterator<Item = &'s StepReport> + Clone) -> Self {
+        let answers = steps.clone().flat_map(|told| &told.assumed);
+        let answers = answers.map(|one| ((one.agent.clone(), one.position, one.claim.clone()), one.answer));
+        let results = steps.flat_map(|told| &told.runs);
+        let told = Told {
+            answers: answers.collect(),
+            results: results.map(|ran| (ran.agent.clone(), ran.result)).collect(),
+        };
+        Self {
+            told: Some(told),
+            ..Self::prescribed(Row::default())
+        }
+    }
+
+    /// Chooses the result of a claim, which this dependency of the agent contains.
+    pub(super) fn answer(&self, agent: &Arc<str>, position: usize, claim: &Arc<str>) -> bool {
+        match &self.told {
+            Some(told) => {
+                let key = (agent.clone(), position, claim.clone());
+                told.answers.get(&key).copied().unwrap_or(true)
+            }
+            None => self.choose(2) == 0,
+        }
+    }
+
+    /// Chooses the result of an execution of the agent.
+    pub(super) fn result(&self, agent: &str, is_question: bool) -> ExecutionResult {
+        if let Some(told) = &self.told {
+            return told.results.get(agent).copied().unwrap_or(ExecutionResult::Succeeded);
+        }
+        match self.choose(if is_question { 3 } else { 2 }) {
+            0 => ExecutionResult::Succeeded,
+            1 => ExecutionResult::Failed,
+            _ => ExecutionResult::Unanswered,
+        }
+    }
+
+    /// Notes that every ready agent would have waited for another one.
+    pub(super) fn note_that_everyone_waits(&self) {
+        self.everyone_waits.set(true);
+    }
+
+    /// Whether every ready agent would have waited for another one in this step.
+    pub(super) fn has_everyone_waited(&self) -> bool {
+        self.everyone_waits.get()
     }
 
     /// Chooses one of this number of options. Option 0 is the default: a condition is true, an execution succeeds.

@@ -14,7 +14,7 @@ use super::{Budget, Exploration, explore};
 use crate::conversation::{CompletionReason, Event, Record};
 use crate::executor::tests::{drive, started};
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::{conversation, listed_conversation, strict};
+use ensemble_language::random_ensembles::{conversation, listed_conversation, strict, unconnected_conversation};
 
 type Key = Box<[u8]>;
 
@@ -129,6 +129,25 @@ fn claims_hold(plan: &Plan, found: &Exploration, turns: &[Turn]) -> Result<(), S
     Ok(())
 }
 
+/// What is said after giving up must hold in this run.
+fn bounds_hold(found: &Exploration, turns: &[Turn]) -> Result<(), String> {
+    let runs = || turns.iter().flatten();
+    for outlook in &found.agents {
+        let runs = runs().filter(|run| run.0 == outlook.agent).count() as u64;
+        if runs > outlook.bound {
+            return Err(format!(
+                "{} ran {runs} times, and its bound is {}",
+                outlook.agent, outlook.bound
+            ));
+        }
+    }
+    let (executions, turns) = (runs().count() as u64, turns.len() as u64);
+    let is_within = executions <= found.executions_bound && turns <= found.turns_bound;
+    is_within
+        .then_some(())
+        .ok_or_else(|| format!("{executions} executions in {turns} turns are more than the bounds"))
+}
+
 fn holds(plan: &Arc<Plan>, fate: &[u8]) -> Result<(), String> {
     let world = World::new(plan.clone(), false);
     let Some(everything) = everything(&world) else {
@@ -136,6 +155,7 @@ fn holds(plan: &Arc<Plan>, fate: &[u8]) -> Result<(), String> {
     };
     let found = explore(plan, Budget::of_states(10_000));
     assert!(found.coverage.is_complete(), "{:?}", found.coverage);
+    let stopped = explore(plan, Budget::of_states(1));
     for other in 0..8_u8 {
         let fate: Vec<u8> = fate
             .iter()
@@ -145,6 +165,7 @@ fn holds(plan: &Arc<Plan>, fate: &[u8]) -> Result<(), String> {
         let (turns, reason) = turns(&records);
         is_possible(&world, &everything, &turns, reason)?;
         claims_hold(plan, &found, &turns)?;
+        bounds_hold(&stopped, &turns)?;
     }
     Ok(())
 }
@@ -159,6 +180,23 @@ proptest! {
     ) {
         let held = holds(&Arc::new(strict(&plan, knobs)), &fate);
         prop_assert_eq!(held, Ok(()));
+    }
+
+    #[test]
+    fn claims_about_parts_hold_in_conversations_of_the_whole((plan, fate) in unconnected_conversation()) {
+        let plan = Arc::new(plan);
+        let found = explore(&plan, Budget::of_states(5_000));
+        for other in 0..8_u8 {
+            let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(u32::from(other)).wrapping_add(other)).collect();
+            let (_, records) = drive(&plan, &Arc::new(fate), u64::from(other), &[], started());
+            let (turns, reason) = turns(&records);
+            prop_assert_eq!(bounds_hold(&found, &turns), Ok(()));
+            if found.coverage.is_complete() {
+                prop_assert_eq!(claims_hold(&plan, &found, &turns), Ok(()));
+                prop_assert!(turns.len() <= found.turns as usize);
+                prop_assert!(found.ends.iter().any(|end| end.reason == reason), "{}", reason);
+            }
+        }
     }
 
     #[test]

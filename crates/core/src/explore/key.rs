@@ -59,7 +59,7 @@ fn turns_that_matter(world: &World, state: &ConversationState) -> u32 {
     let left: u64 = plan.ids().map(|id| u64::from(left(id))).sum();
     let limit_is_far = u64::from(state.leg_turns()) + left <= u64::from(plan.ensemble().limits.max_total_turns.get());
     let is_asked = world.claims().any(|reads| reads.turn_count && reads.are_counts());
-    if limit_is_far && !is_asked {
+    if limit_is_far && !is_asked && !world.tells_turns {
         0
     } else {
         state.turn_count() + 1

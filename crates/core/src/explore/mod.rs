@@ -3,16 +3,23 @@
 //! The resolver of real runs decides every step. For everything that it cannot know, all options are tried: the result
 //! of a condition that depends on outputs (`oracle`), whether an execution succeeds, which agent an execution requests,
 //! and whether a person answers (`step`). Conditions that only count turns and executions are evaluated. States with
-//! the same possible futures count as one state (`key`). Ensembles always have limits, so the walk ends soon.
+//! the same possible futures count as one state (`key`). Parts of the ensemble that do not influence each other
+//! (`parts`) are examined separately, and the results are put together (`apart`). Ensembles always have limits, so the
+//! walk ends.
 //!
 //! **Invariant:** if the walk was complete, nothing that a real run can do is reported as impossible. Everything that
 //! is reported as possible has an example path, in which the resolver itself decided every step.
 
+mod apart;
+#[cfg(test)]
+mod apart_tests;
+mod bound;
 mod choices;
 #[cfg(test)]
 mod conversation_tests;
 mod key;
 mod oracle;
+mod parts;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -29,7 +36,7 @@ pub use oracle::Assumed;
 use oracle::World;
 pub use step::{ExecutionResult, ExploredExecution, StepReport};
 
-/// The limit of a walk, and what it assumes.
+/// The limits of a walk, and what it assumes.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     /// The number of states to examine. Each may cost [`STEPS_PER_STATE`] steps on average.
@@ -55,7 +62,8 @@ pub const STEPS_PER_STATE: u64 = 16;
 /// requests.
 pub const STEPS_FROM_ONE_STATE: u64 = 4096;
 
-/// The result of a walk.
+/// The result of a walk. If the walk was not complete, the highest numbers are those of the conversations that were
+/// examined: they say what can happen, and not what cannot.
 #[derive(Debug)]
 pub struct Exploration {
     /// The part of the conversations that was examined.
@@ -64,6 +72,10 @@ pub struct Exploration {
     pub turns: u32,
     /// The highest number of executions of a conversation.
     pub executions: u32,
+    /// No conversation has more turns, also if the walk was not complete.
+    pub turns_bound: u64,
+    /// No conversation has more executions, also if the walk was not complete.
+    pub executions_bound: u64,
     /// All agents, in declaration order.
     pub agents: Vec<AgentSummary>,
     /// The possible ends of conversations, each with a shortest path to it; `completed` first, the most serious last.
@@ -81,10 +93,23 @@ pub struct Coverage {
     pub states: u64,
     /// The number of steps between states.
     pub steps: u64,
-    /// The budget was too small: the walk examined all conversations with up to this number of executions.
-    pub gave_up_after: Option<u32>,
+    /// The number of independent parts of the ensemble that were examined separately; 1: the whole at once.
+    pub parts: u32,
+    /// The limit that ended the walk.
+    pub stopped_by: Option<Stopped>,
+    /// If a limit ended the walk: it examined all conversations with fewer executions than this number.
+    pub complete_below: Option<u32>,
     /// The number of states with more steps than are tried from one state.
     pub cut: u64,
+}
+
+/// A limit that ends a walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// The number of states, or of the steps that it allows.
+    States,
+    /// The time.
+    Time,
 }
 
 /// The possible executions of an agent.
@@ -92,8 +117,10 @@ pub struct Coverage {
 pub struct AgentSummary {
     /// The agent.
     pub agent: Arc<str>,
-    /// The highest number of its executions in a conversation; 0: it never runs.
+    /// The highest number of its executions in a conversation that was examined.
     pub most: u32,
+    /// It has no more executions in any conversation, also if the walk was not complete; 0: it never runs.
+    pub bound: u64,
     /// Its `max_turns`.
     pub limit: u32,
     /// A conversation can end without an execution of the agent; the value is the first reason that was found.
@@ -129,16 +156,31 @@ pub struct UnexploredOutcome {
 impl Coverage {
     /// Whether all conversations were examined.
     pub fn is_complete(&self) -> bool {
-        self.gave_up_after.is_none() && self.cut == 0
+        self.stopped_by.is_none() && self.cut == 0
     }
 }
 
 /// Enumerates the conversations of a plan.
 pub fn explore(plan: &Arc<Plan>, budget: Budget) -> Exploration {
+    explore_while(plan, budget, &|| true)
+}
+
+/// Enumerates the conversations of a plan as long as there is time, which is asked before every step.
+pub fn explore_while(plan: &Arc<Plan>, budget: Budget, has_time: &dyn Fn() -> bool) -> Exploration {
     let world = World::new(plan.clone(), budget.nobody_answers);
-    let mut walk = walk::Walk::new(&world, budget);
+    let besides = besides(plan, &world);
+    let parts = parts::of(&world);
+    let apart = parts.and_then(|parts| apart::explore(&world, &parts, budget, has_time, &besides));
+    let mut found = apart.unwrap_or_else(|| in_one(&world, budget, has_time, besides));
+    bound::add(plan, &mut found);
+    found
+}
+
+/// Explores the ensemble as a whole, also if it has independent parts.
+fn in_one(world: &World, budget: Budget, has_time: &dyn Fn() -> bool, besides: Vec<UnexploredOutcome>) -> Exploration {
+    let mut walk = walk::Walk::new(world, budget, has_time);
     walk.go();
-    walk.found(besides(plan, &world))
+    walk.found(besides)
 }
 
 fn besides(plan: &Plan, world: &World) -> Vec<UnexploredOutcome> {

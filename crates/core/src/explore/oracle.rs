@@ -42,6 +42,8 @@ pub(super) struct World {
     pub plan: Arc<Plan>,
     /// Whether a question without a prepared answer has no answer.
     pub nobody_answers: bool,
+    /// Whether the number of turns is a part of every state.
+    pub tells_turns: bool,
     /// For each edge, the claims of its condition.
     edges: Vec<Option<Asked>>,
     /// For each claim, the edges whose conditions contain it.
@@ -95,9 +97,24 @@ impl World {
         Self {
             plan,
             nobody_answers,
+            tells_turns: false,
             edges,
             known,
         }
+    }
+
+    /// A part of an ensemble. States after different numbers of turns are different, since the parts take them together.
+    pub(super) fn of_part(plan: Arc<Plan>, nobody_answers: bool) -> Self {
+        Self {
+            tells_turns: true,
+            ..Self::new(plan, nobody_answers)
+        }
+    }
+
+    /// The claims of the condition of an edge.
+    pub(super) fn claims_of(&self, edge: EdgeId) -> impl Iterator<Item = &Claim> {
+        let asked = self.edges[edge.index()].iter();
+        asked.flat_map(|asked| asked.list.iter().map(|(_, claim)| claim))
     }
 
     /// The values that each claim reads.
@@ -153,10 +170,11 @@ impl<'a> Oracle<'a> {
     }
 
     fn assume(&self, claim: ClaimId, text: &Arc<str>, edge: &Edge) {
-        let answer = self.choices.choose(2) == 0;
+        let agent = self.world.plan.name(edge.to);
+        let answer = self.choices.answer(agent, edge.position, text);
         self.answered.borrow_mut().insert(claim, answer);
         self.assumed.borrow_mut().push(Assumed {
-            agent: self.world.plan.name(edge.to).clone(),
+            agent: agent.clone(),
             dependency: self.world.plan.name(edge.from).clone(),
             position: edge.position,
             claim: text.clone(),
@@ -193,6 +211,10 @@ impl Answers for Oracle<'_> {
     /// No output exists that the result could read.
     fn run_value(&self, _state: &ConversationState) -> Option<RunValue> {
         None
+    }
+
+    fn everyone_waits(&self) {
+        self.choices.note_that_everyone_waits();
     }
 
     /// No output exists that the claim could read.

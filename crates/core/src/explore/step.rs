@@ -148,11 +148,7 @@ fn perform_turn(
         let agent = plan.agent(*id);
         let result = match (may_stay_unanswered(agent), world.nobody_answers) {
             (true, true) => ExecutionResult::Unanswered,
-            (is_question, _) => match choices.choose(if is_question { 3 } else { 2 }) {
-                0 => ExecutionResult::Succeeded,
-                1 => ExecutionResult::Failed,
-                _ => ExecutionResult::Unanswered,
-            },
+            (is_question, _) => choices.result(&start.agent, is_question),
         };
         let mut ran = ExploredExecution {
             agent: start.agent.clone(),
@@ -233,7 +229,7 @@ pub(super) fn may_request(agent: &Agent) -> bool {
 }
 
 /// Whether the agent asks a person and has no other source of answers.
-fn may_stay_unanswered(agent: &Agent) -> bool {
+pub(super) fn may_stay_unanswered(agent: &Agent) -> bool {
     matches!(&agent.kind, AgentKind::Input(input) if input.default.is_none() && input.responses.is_none())
 }
 

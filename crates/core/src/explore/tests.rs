@@ -1,12 +1,13 @@
 //! The results of the walk for small ensembles. For every reported path, the resolver itself must reach the reported
 //! end when it evaluates the conditions.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Budget, End, ExecutionResult, Exploration, StepReport, explore};
+use super::{Budget, End, ExecutionResult, Exploration, StepReport, Stopped, explore, explore_while};
 use crate::conversation::CompletionReason;
 use crate::resolver::tests::{Driver, plan_of};
 use crate::resolver::{Decision, decide};
@@ -519,21 +520,44 @@ fn a_condition_may_have_no_answer_where_it_reads_what_was_said() {
 
 #[test]
 fn it_says_when_it_gives_up_and_what_it_has_seen() {
-    let many: String = (0..20).map(|at| agent(&format!("a{at}"), "")).collect();
+    let all: Vec<String> = (0..20).map(|at| format!("a{at}")).collect();
+    let many: String = all.iter().map(|name| agent(name, "")).collect();
+    let many = many + &*agent("z", &format!(", depends_on: [{}]", all.join(", ")));
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{many}")));
     let cut = explore(&plan, Budget::of_states(1_000_000)).coverage;
-    assert_eq!((cut.cut, cut.gave_up_after, cut.is_complete()), (1, None, false));
+    assert_eq!((cut.cut, cut.stopped_by, cut.is_complete()), (1, None, false));
     // Steps are counted, too: sixteen for each state of the budget.
     let few = explore(&plan, Budget::of_states(2)).coverage;
-    assert_eq!((few.steps, few.gave_up_after, few.is_complete()), (32, Some(0), false));
+    assert_eq!((few.steps, few.complete_below, few.is_complete()), (32, Some(0), false));
+    assert_eq!(few.stopped_by, Some(Stopped::States));
     let chain: String = agent("a0", "")
         + &*(1..9)
             .map(|at| agent(&format!("a{at}"), &format!(", depends_on: [a{}]", at - 1)))
             .collect::<String>();
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{chain}")));
     let found = explore(&plan, Budget::of_states(7));
-    assert_eq!((found.coverage.states, found.coverage.gave_up_after), (7, Some(4)));
+    assert_eq!((found.coverage.states, found.coverage.complete_below), (7, Some(4)));
     assert_eq!(found.turns, 4);
+    let steps = Cell::new(0);
+    let has_time = || steps.replace(steps.get() + 1) < 5;
+    let found = explore_while(&plan, Budget::of_states(1_000), &has_time).coverage;
+    assert_eq!((found.steps, found.stopped_by), (5, Some(Stopped::Time)));
+    assert!(!found.is_complete());
+}
+
+#[test]
+fn what_is_proven_without_the_walk_holds_after_giving_up() {
+    let text = agent("a", ", conversation: {max_turns: 5}")
+        + &*agent("b", ", dependencies: [{agent_name: a, condition: 'false'}]")
+        + &*agent("c", ", depends_on: [a], conversation: {max_turns: 9}")
+        + "conversation_limits: {max_total_turns: 4}\n";
+    let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{text}")));
+    let found = explore(&plan, Budget::of_states(1));
+    assert!(!found.coverage.is_complete());
+    let bounds: Vec<u64> = found.agents.iter().map(|one| one.bound).collect();
+    assert_eq!(bounds[1], 0);
+    assert!(bounds[0] >= 1 && bounds[0] <= 4 && bounds[2] <= 4, "{bounds:?}");
+    assert_eq!((found.turns_bound, found.executions_bound), (4, bounds.iter().sum()));
 }
 
 /// Drives the way with real outputs: `n` is what the next condition that asks for it is to find.

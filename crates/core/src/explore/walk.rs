@@ -10,27 +10,32 @@ use super::key::key;
 use super::oracle::World;
 use super::step::{Next, Position, StepReport, may_request};
 use super::{
-    AgentSummary, Budget, Coverage, End, Exploration, STEPS_FROM_ONE_STATE, STEPS_PER_STATE, UnexploredOutcome,
+    AgentSummary, Budget, Coverage, End, Exploration, STEPS_FROM_ONE_STATE, STEPS_PER_STATE, Stopped, UnexploredOutcome,
 };
 use crate::conversation::{CompletionReason, ConversationState, RunEnded};
 use ensemble_language::plan::{AgentId, Plan};
 
-type StateId = usize;
+pub(super) type StateId = usize;
 
 /// The state of the walk.
 pub(super) struct Walk<'w> {
     world: &'w World,
     budget: Budget,
+    has_time: &'w dyn Fn() -> bool,
     ids: HashMap<Box<[u8]>, StateId>,
     arrivals: Vec<Arrival>,
     /// The states to examine, by the number of executions on the path to them.
     ahead: BTreeMap<u32, Vec<(StateId, Position)>>,
-    ends: BTreeMap<Class, Candidate>,
+    pub ends: BTreeMap<Class, Candidate>,
     most: Vec<u32>,
     left_out: Vec<Option<String>>,
-    turns: u32,
-    executions: u32,
-    coverage: Coverage,
+    /// For each agent, the highest number of turns after which it has not run, and the state.
+    pub longest_without: Vec<Option<(u32, StateId)>>,
+    pub turns: u32,
+    pub executions: u32,
+    pub coverage: Coverage,
+    /// Whether in some state all ready agents would have waited for each other.
+    pub has_everyone_waited: bool,
 }
 
 /// The path to a state.
@@ -43,29 +48,50 @@ struct Arrival {
 
 /// The class of an end. One end of each class is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Class {
+pub(super) struct Class {
     /// The order of the report, from a normal end to the most serious one.
     reason: Reverse<CompletionReason>,
     /// For `completed`: whether an agent never ran.
-    left_out: bool,
+    pub left_out: bool,
     /// For `completed` with an agent that never ran: whether the last execution of an agent failed.
-    after_failure: bool,
+    pub after_failure: bool,
+}
+
+impl Class {
+    /// The class of an end of a conversation.
+    pub(super) fn of(reason: CompletionReason, left_out: bool, failed: bool) -> Self {
+        let left_out = left_out && reason == CompletionReason::Completed;
+        Self {
+            reason: Reverse(reason),
+            left_out,
+            after_failure: left_out && failed,
+        }
+    }
+
+    pub(super) fn of_whole(end: &End) -> Self {
+        Self::of(end.reason, !end.not_run.is_empty(), end.after_failure)
+    }
+
+    pub(super) fn reason(self) -> CompletionReason {
+        self.reason.0
+    }
 }
 
 /// A shortest path to an end.
-struct Candidate {
-    turns: u32,
+pub(super) struct Candidate {
+    pub turns: u32,
     from: StateId,
     choices: Row,
 }
 
 impl<'w> Walk<'w> {
     /// Before the first step.
-    pub(super) fn new(world: &'w World, budget: Budget) -> Self {
+    pub(super) fn new(world: &'w World, budget: Budget, has_time: &'w dyn Fn() -> bool) -> Self {
         let start = Position::start(world);
         Self {
             world,
             budget,
+            has_time,
             ids: HashMap::from([(key(world, &start.state, &start.remembered), 0)]),
             arrivals: vec![Arrival {
                 before: None,
@@ -76,38 +102,49 @@ impl<'w> Walk<'w> {
             ends: BTreeMap::new(),
             most: vec![0; world.plan.len()],
             left_out: vec![None; world.plan.len()],
+            longest_without: vec![None; world.plan.len()],
+            has_everyone_waited: false,
             turns: 0,
             executions: 0,
             coverage: Coverage {
                 states: 0,
                 steps: 0,
-                gave_up_after: None,
+                parts: 1,
+                stopped_by: None,
+                complete_below: None,
                 cut: 0,
             },
         }
     }
 
-    /// Continues until everything was examined or the budget is used up.
+    /// Continues until everything was examined or a limit is reached.
     pub(super) fn go(&mut self) {
         while let Some((executions, states)) = self.ahead.pop_first() {
             for (id, position) in states {
-                if self.coverage.states >= self.budget.states || !self.look_around(id, &position) {
-                    self.coverage.gave_up_after = Some(executions);
+                if let Err(limit) = self.look_around(id, &position) {
+                    self.coverage.stopped_by = Some(limit);
+                    self.coverage.complete_below = Some(executions);
                     return;
                 }
             }
         }
     }
 
-    /// Tries every step from this state, or the first ones if there are very many. `false`: the budget is used up.
-    fn look_around(&mut self, from: StateId, position: &Position) -> bool {
+    /// Tries every step from this state, or the first ones if there are very many.
+    fn look_around(&mut self, from: StateId, position: &Position) -> Result<(), Stopped> {
+        if self.coverage.states >= self.budget.states {
+            return Err(Stopped::States);
+        }
         self.coverage.states += 1;
         let allowed = self.budget.states.saturating_mul(STEPS_PER_STATE);
         let mut rows = Rows::new();
         for steps in 0.. {
             let Some(choices) = rows.next() else { break };
             if self.coverage.steps >= allowed {
-                return false;
+                return Err(Stopped::States);
+            }
+            if !(self.has_time)() {
+                return Err(Stopped::Time);
             }
             if steps == STEPS_FROM_ONE_STATE {
                 self.coverage.cut += 1;
@@ -116,6 +153,7 @@ impl<'w> Walk<'w> {
             self.coverage.steps += 1;
             let (next, _) = position.step(self.world, &choices);
             rows.gone(&choices);
+            self.has_everyone_waited |= choices.has_everyone_waited();
             match next {
                 Next::Turn(next) => self.arrive(from, *next, &choices),
                 Next::End(ended, inside) => {
@@ -123,7 +161,7 @@ impl<'w> Walk<'w> {
                 }
             }
         }
-        true
+        Ok(())
     }
 
     fn arrive(&mut self, from: StateId, position: Position, choices: &Choices) {
@@ -148,6 +186,7 @@ impl<'w> Walk<'w> {
             most_turns: most,
         });
         let executions = self.note_executions(&position.state);
+        self.note_who_has_not_run(&position.state, fewest, id);
         self.ahead.entry(executions).or_default().push((id, position));
     }
 
@@ -162,6 +201,14 @@ impl<'w> Walk<'w> {
         all
     }
 
+    fn note_who_has_not_run(&mut self, state: &ConversationState, turns: u32, at: StateId) {
+        for (id, longest) in self.world.plan.ids().zip(&mut self.longest_without) {
+            if state.execution_count(id) == 0 && longest.is_none_or(|(known, _)| known < turns) {
+                *longest = Some((turns, at));
+            }
+        }
+    }
+
     fn end(&mut self, from: StateId, ended: &RunEnded, state: &ConversationState, choices: &Choices) {
         self.note_executions(state);
         let plan = &self.world.plan;
@@ -170,12 +217,15 @@ impl<'w> Walk<'w> {
                 self.left_out[id.index()].get_or_insert_with(|| not_run.reason.clone());
             }
         }
-        let completed = ended.completion_reason == CompletionReason::Completed;
-        let left_out = completed && !ended.not_run.is_empty();
-        let class = Class {
-            reason: Reverse(ended.completion_reason),
-            left_out,
-            after_failure: left_out && has_failed(plan, state),
+        let (left_out, failed) = (!ended.not_run.is_empty(), has_failed(plan, state));
+        let class = match self.world.tells_turns {
+            // A part: beside the others, the whole may be of another class.
+            true => Class {
+                reason: Reverse(ended.completion_reason),
+                left_out,
+                after_failure: failed,
+            },
+            false => Class::of(ended.completion_reason, left_out, failed),
         };
         let turns = self.arrivals[from].fewest_turns;
         if self.ends.get(&class).is_none_or(|known| turns < known.turns) {
@@ -188,16 +238,12 @@ impl<'w> Walk<'w> {
     pub(super) fn found(self, besides: Vec<UnexploredOutcome>) -> Exploration {
         let plan = &self.world.plan;
         let ends = self.ends.values().filter_map(|end| self.tell(end)).collect();
-        let summary = |id: AgentId| AgentSummary {
-            agent: plan.name(id).clone(),
-            most: self.most[id.index()],
-            limit: plan.agent(id).conversation.max_turns.get(),
-            left_out: self.left_out[id.index()].clone(),
-        };
         Exploration {
             turns: self.turns,
             executions: self.executions,
-            agents: plan.ids().map(summary).collect(),
+            turns_bound: 0,
+            executions_bound: 0,
+            agents: self.summaries().collect(),
             ends,
             besides,
             requests: plan.ids().any(|id| may_request(plan.agent(id))),
@@ -205,17 +251,54 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Performs the steps of the path once more from the beginning.
-    fn tell(&self, end: &Candidate) -> Option<End> {
-        let mut rows = vec![end.choices.clone()];
-        let mut at = end.from;
+    /// The agents, in declaration order.
+    pub(super) fn summaries(&self) -> impl Iterator<Item = AgentSummary> {
+        let plan = &self.world.plan;
+        plan.ids().map(|id| AgentSummary {
+            agent: plan.name(id).clone(),
+            most: self.most[id.index()],
+            bound: 0,
+            limit: plan.agent(id).conversation.max_turns.get(),
+            left_out: self.left_out[id.index()].clone(),
+        })
+    }
+
+    /// The number of the agent with this name.
+    pub(super) fn id(&self, agent: &str) -> Option<AgentId> {
+        self.world.plan.id(agent)
+    }
+
+    /// The choices on a shortest path to this state.
+    fn rows_to(&self, mut at: StateId) -> Vec<Row> {
+        let mut rows = Vec::new();
         while let Some((before, choices)) = &self.arrivals[at].before {
             rows.push(choices.clone());
             at = *before;
         }
+        rows.reverse();
+        rows
+    }
+
+    /// The steps on a shortest path to this state.
+    pub(super) fn path_to(&self, state: StateId) -> Vec<StepReport> {
+        let mut position = Position::start(self.world);
+        let mut path = Vec::new();
+        for row in self.rows_to(state) {
+            let (next, told) = position.step(self.world, &Choices::prescribed(row));
+            path.push(told);
+            let Next::Turn(next) = next else { break };
+            position = *next;
+        }
+        path
+    }
+
+    /// Performs the steps of the path once more from the beginning.
+    pub(super) fn tell(&self, end: &Candidate) -> Option<End> {
+        let mut rows = self.rows_to(end.from);
+        rows.push(end.choices.clone());
         let mut position = Position::start(self.world);
         let mut path: Vec<StepReport> = Vec::with_capacity(rows.len());
-        for row in rows.into_iter().rev() {
+        for row in rows {
             let (next, told) = position.step(self.world, &Choices::prescribed(row));
             path.push(told);
             match next {
@@ -230,7 +313,8 @@ impl<'w> Walk<'w> {
     }
 }
 
-fn finished(plan: &Arc<Plan>, ended: RunEnded, state: &ConversationState, mut path: Vec<StepReport>) -> End {
+/// The end, with the path to it.
+pub(super) fn finished(plan: &Arc<Plan>, ended: RunEnded, state: &ConversationState, mut path: Vec<StepReport>) -> End {
     if path
         .last()
         .is_some_and(|last| last.runs.is_empty() && last.assumed.is_empty())

@@ -17,6 +17,9 @@ pub trait Answers {
 
     /// The result of the run; `None` if there is none, or if outputs are not known, so that it cannot be evaluated.
     fn run_value(&self, state: &ConversationState) -> Option<RunValue>;
+
+    /// Every ready agent would wait for another one, so that agents run although they would wait.
+    fn everyone_waits(&self) {}
 }
 
 /// Evaluates the conditions.

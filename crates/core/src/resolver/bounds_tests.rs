@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use ensemble_language::check::{EarlyCount, bounds};
+use ensemble_language::check::{EarlyCount, bounds, known};
+use ensemble_language::condition::{Facts, Known};
+use ensemble_language::ensemble::Ensemble;
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{counting, limited_conversation};
 use proptest::prelude::*;
+use serde_json::{Map, Value, json};
 
 use super::tests::walk;
 use crate::conversation::ConversationState;
@@ -28,6 +31,27 @@ proptest! {
                 for (most, (at, _)) in bounds.most_starts[id.index()].iter().zip(plan.incoming(id)) {
                     prop_assert!(u64::from(state.starts_of(at)) <= *most);
                 }
+            }
+        }
+    }
+
+    /// Types never leave out a value that occurs, so no warning about types is contradicted by a run.
+    #[test]
+    fn every_value_of_a_run_has_the_type_that_the_checks_know((plan, fates) in limited_conversation(), closed in any::<bool>()) {
+        let mut ensemble = Ensemble::clone(plan.ensemble());
+        for agent in &mut ensemble.agents {
+            agent.output_schema = Some(json!({
+                "type": "object", "required": ["n"], "additionalProperties": !closed,
+                "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 2}, "agent_requests": {"type": "array", "items": {
+                    "type": "object", "required": ["target_agent"], "properties": {"target_agent": {"type": "string"}, "priority": {"type": "integer"}}}}},
+            }));
+        }
+        let known = known(&ensemble);
+        let plan = Arc::new(plan);
+        for fate in fates {
+            let facts = walk(&plan, fate).state().facts_without_output();
+            for (what, is_admitted) in admitted(&known, &facts) {
+                prop_assert!(is_admitted, "{what}: {known:?}");
             }
         }
     }
@@ -72,4 +96,39 @@ fn is_late(plan: &Plan, state: &ConversationState, early: EarlyCount) -> bool {
     let most = plan.ensemble().limits.max_total_turns.get();
     let reads = state.turn_count() >= most || turns(dependency).iter().any(|turn| *turn > reached);
     has_run(dependency, reached) && !(has_run(agent, reached + 1) && reads)
+}
+
+/// The values of the state, and whether what is known of each admits it.
+fn admitted(known: &Known, facts: &Facts) -> Vec<(String, bool)> {
+    let context: Map<String, Value> = facts
+        .context
+        .iter()
+        .map(|(key, value)| (key.to_string(), Value::clone(value)))
+        .collect();
+    let count = |name: Arc<str>| {
+        let count = facts.executions.count(&name).expect("a count of each name");
+        (name.to_string(), json!(count))
+    };
+    let executions: Map<String, Value> = facts.executions.names().into_iter().map(count).collect();
+    let output = |name: Arc<str>| {
+        let output = facts.outputs.output(&name).expect("an output of each name");
+        (name.to_string(), Value::clone(&output))
+    };
+    let outputs: Map<String, Value> = facts.outputs.agents().into_iter().map(output).collect();
+    let entry = |at: usize| -> Value {
+        let fields = facts.history.fields().iter();
+        let field = |name: &&str| Some(((*name).to_owned(), Value::clone(&*facts.history.field(at, name)?)));
+        Value::Object(fields.filter_map(field).collect())
+    };
+    let history: Vec<Value> = (0..facts.history.len()).map(entry).collect();
+    let all = [
+        ("turn_count", &known.turn_count, json!(facts.turn_count)),
+        ("context", &known.context, Value::Object(context)),
+        ("executions", &known.executions, Value::Object(executions)),
+        ("outputs", &known.outputs, Value::Object(outputs)),
+        ("history", &known.history, Value::Array(history)),
+    ];
+    all.into_iter()
+        .map(|(name, of, value)| (format!("{name} {value}"), of.admits(&value)))
+        .collect()
 }

@@ -93,7 +93,7 @@ fn decide_next(plan: &Plan, state: &ConversationState, answers: &dyn Answers) ->
             Err(failure) => return Decision::End(end::condition_failed(plan, state, failure, answers)),
         }
     }
-    waiting::hold_back(plan, state, &mut examined);
+    waiting::hold_back(plan, state, &mut examined, answers);
     let mut starts = Vec::new();
     let mut waiting = Vec::new();
     for (agent, readiness) in examined {

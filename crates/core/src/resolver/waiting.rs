@@ -4,13 +4,18 @@
 //! output is about to come: the agent of the dependency, or one upstream of it, is ready too. Only ready agents are
 //! looked at, and the agents upstream of a dependency are computed once for each run.
 
-use super::{Readiness, Reason};
+use super::{Answers, Readiness, Reason};
 use crate::conversation::{Awaited, ConversationState, is_unseen};
 use ensemble_language::ensemble::WaitFor;
 use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
 
 /// Holds back the ready agents that wait. At least one ready agent is left, if there was one.
-pub(super) fn hold_back(plan: &Plan, state: &ConversationState, examined: &mut [(AgentId, Readiness)]) {
+pub(super) fn hold_back(
+    plan: &Plan,
+    state: &ConversationState,
+    examined: &mut [(AgentId, Readiness)],
+    answers: &dyn Answers,
+) {
     let ready: Vec<(AgentId, bool)> = examined.iter().filter_map(ready).collect();
     if ready.len() < 2 {
         return;
@@ -36,6 +41,7 @@ pub(super) fn hold_back(plan: &Plan, state: &ConversationState, examined: &mut [
             }
             return;
         }
+        answers.everyone_waits();
     }
 }
 

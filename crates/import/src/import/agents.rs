@@ -217,7 +217,10 @@ impl<'a> Task<'a> {
             return;
         }
         match (self.beside.script)(&script) {
-            Some(found) => agent.map.put("script", found, from),
+            Some(found) => {
+                self.tell_of_parsed_responses(&script, entry);
+                agent.map.put("script", found, from);
+            }
             None => {
                 let file = !script.contains(char::is_whitespace) && script.contains(['/', '.']);
                 if file {

@@ -7,19 +7,24 @@
 mod advice;
 mod agents;
 mod comments;
+mod conductor;
 mod coordinator;
 mod dependencies;
 mod draft;
 mod guard;
+mod limits;
 mod names;
 mod odd;
 mod profiles;
 mod repair;
+mod responses;
 #[cfg(test)]
 mod tests;
 mod text;
 mod values;
 mod write;
+
+use std::collections::HashSet;
 
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::loader;
@@ -39,6 +44,8 @@ pub struct Beside<'a> {
     pub configurations: &'a [Document],
     /// How the new file refers to a script, if the script is found.
     pub script: &'a dyn Fn(&str) -> Option<String>,
+    /// The text of a script, if the script is found.
+    pub script_text: &'a dyn Fn(&str) -> Option<Source>,
     /// Whether the new file can use this ensemble.
     pub ensemble: &'a dyn Fn(&str) -> bool,
     /// The schema for editors, named in the first line.
@@ -54,9 +61,31 @@ pub struct Imported {
     pub lost: Vec<Diagnostic>,
 }
 
-/// Converts an ensemble of llm-orc; the error means that the text is not such an ensemble.
-pub fn import(source: &Source, beside: &Beside<'_>) -> Result<Imported, Vec<Diagnostic>> {
+/// The program that a file was written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Ensembles of llm-orc.
+    LlmOrc,
+    /// Workflows of Microsoft's Conductor.
+    Conductor,
+}
+
+/// Converts an ensemble of llm-orc or a workflow of Conductor; the error means that the text is neither.
+///
+/// Without an `origin`, the keys of the text decide.
+pub fn import(source: &Source, beside: &Beside<'_>, origin: Option<Origin>) -> Result<Imported, Vec<Diagnostic>> {
     let document = loader::parse(source)?;
+    let detected = if conductor::is_workflow(&document) {
+        Origin::Conductor
+    } else {
+        Origin::LlmOrc
+    };
+    let origin = origin.unwrap_or(detected);
+    if origin == Origin::Conductor && detected != origin {
+        let help = "a workflow of Conductor has `workflow` with an `entry_point`, and a list of `agents`";
+        let message = "this is not a workflow of Conductor";
+        return Err(vec![said(source, document.root().span, Severity::Error, message, help)]);
+    }
     let agents = document.root().get("agents").and_then(Node::items);
     if agents.is_none_or(<[_]>::is_empty) {
         let span = document
@@ -81,8 +110,12 @@ pub fn import(source: &Source, beside: &Beside<'_>) -> Result<Imported, Vec<Diag
         lost: Vec::new(),
         remarks: Vec::new(),
         profiles: Profiles::of(&document, beside.configurations),
+        read_scripts: HashSet::new(),
     };
-    let mut draft = task.ensemble();
+    let mut draft = match origin {
+        Origin::LlmOrc => task.ensemble(),
+        Origin::Conductor => task.conductor(),
+    };
     let mut lost = task.lost;
     let mut remarks = task.remarks;
     let text = repair::repair(&mut draft, &document, beside.schema, &mut lost, &mut remarks)?;
@@ -100,6 +133,8 @@ struct Task<'a> {
     /// Findings that are not in a comment of a key.
     remarks: Vec<Remark>,
     profiles: Profiles<'a>,
+    /// The scripts whose text was examined.
+    read_scripts: HashSet<String>,
 }
 
 /// A finding that does not belong to a rule, so it has no code.
@@ -150,6 +185,7 @@ impl<'a> Task<'a> {
                 }
             }
         }
+        limits::raise(&mut map, root);
         let profiles = self.take_profiles();
         if !profiles.lines.is_empty() {
             let from = span_of(entries, "model_profiles");

@@ -53,6 +53,15 @@ pub(super) fn placeholder() -> Value {
     json!({"provider": "simulated", "replies": [{"error": error}]})
 }
 
+/// The same, so that keys can be added and removed.
+pub(super) fn placeholder_map() -> Map {
+    let mut map = Map::default();
+    for (key, value) in placeholder().as_object().into_iter().flatten() {
+        map.put(key, value.clone(), None);
+    }
+    map
+}
+
 /// The line of an agent that uses it.
 pub(super) fn placeholder_line() -> Line {
     Line::entry("model_profile", Shape::Plain(json!(PLACEHOLDER)), None)
@@ -249,6 +258,10 @@ impl<'a> Task<'a> {
             }
             // A price of 0 is not reported.
             ("cost_per_token", Value::Number(number)) if number.as_f64() == Some(0.0) => {}
+            ("cost_per_token", Value::Number(number)) if number.as_f64().is_some_and(|price| price > 0.0) => {
+                let price = per_million(number.as_f64().unwrap_or_default());
+                set("cost", json!({"input_per_million": price, "output_per_million": price}));
+            }
             (key, _) => {
                 let message =
                     format!("`{key}` of the model profile is not converted: there is no equivalent in this language");
@@ -256,6 +269,16 @@ impl<'a> Task<'a> {
             }
         }
     }
+}
+
+/// The price of a million tokens, without the digits that the multiplication of binary fractions adds.
+fn per_million(price: f64) -> Value {
+    let text = format!("{:.9e}", price * 1e6);
+    let rounded: f64 = text.parse().unwrap_or(price * 1e6);
+    if rounded.fract() == 0.0 && rounded < 1e15 {
+        return json!(format!("{rounded:.0}").parse::<u64>().unwrap_or_default());
+    }
+    json!(rounded)
 }
 
 fn is_simulated(map: &mut Map) -> bool {

@@ -153,7 +153,14 @@ impl Mender<'_> {
                 self.take(profile, key, error)
             }
             (shape, _) if !is_simulated(shape) => {
-                *shape = Shape::Plain(profiles::placeholder());
+                let mut instead = profiles::placeholder_map();
+                // The fallback answers in the place of a provider that this language does not know.
+                if let Shape::Map(profile) = shape
+                    && let Some(at) = profile.position("fallback")
+                {
+                    instead.lines.push(profile.lines.remove(at));
+                }
+                *shape = Shape::Map(instead);
                 self.remark(name, None, error);
                 true
             }
@@ -224,5 +231,12 @@ fn is_placeholder(shape: &mut Shape) -> bool {
 }
 
 fn is_simulated(shape: &Shape) -> bool {
-    matches!(shape, Shape::Plain(value) if value["provider"] == json!("simulated"))
+    let simulated = json!("simulated");
+    match shape {
+        Shape::Plain(value) => value["provider"] == simulated,
+        Shape::Map(map) => map.lines.iter().any(|line| {
+            matches!(line, Line::Entry { key, value: Shape::Plain(value), .. } if key == "provider" && *value == simulated)
+        }),
+        Shape::List(_) => false,
+    }
 }

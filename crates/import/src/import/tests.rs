@@ -31,10 +31,11 @@ fn try_import(text: &str) -> Result<Imported, String> {
         stem: "stem",
         configurations: &configurations,
         script: &|script| (script == "known.py").then(|| "scripts/known.py".to_owned()),
+        script_text: &|_| None,
         ensemble: &|name| name == "inner",
         schema: None,
     };
-    import(&Source::new("old.yaml", text), &beside).map_err(|complaints| {
+    import(&Source::new("old.yaml", text), &beside, None).map_err(|complaints| {
         let complaint = complaints.iter().map(|one| one.message.as_str());
         complaint.collect::<Vec<_>>().join("; ")
     })
@@ -590,4 +591,82 @@ fn value_of(text: &str) -> Value {
     let loaded = loader::load(&Source::new("new.yaml", text));
     let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{text}"));
     ensemble.agents[0].config["value"].clone()
+}
+
+#[test]
+fn a_fallback_stays_when_the_provider_is_unknown() {
+    let text = "name: e
+model_profiles:
+  first: {provider: elsewhere, model: m, fallback_model_profile: second}
+  second: {provider: ollama, model: llama3}
+agents:
+  - {name: a, model_profile: first}
+";
+    let imported = imported(text);
+    let profiles = &value(&imported)["model_profiles"];
+    assert_eq!(profiles["first"]["fallback"], "second", "{}", imported.text);
+    assert_eq!(profiles["second"]["model"], "llama3", "{}", imported.text);
+    assert!(
+        profiles["first"]["replies"][0]["error"].is_string(),
+        "{}",
+        imported.text
+    );
+    assert_eq!(lost(&imported).len(), 1, "{:?}", lost(&imported));
+}
+
+#[test]
+fn a_price_of_a_token_becomes_that_of_a_million() {
+    for (old, new) in [
+        ("0.000003", json!(3)),
+        ("0.00000025", json!(0.25)),
+        ("3.0e-8", json!(0.03)),
+        ("2", json!(2_000_000)),
+    ] {
+        let text = format!(
+            "name: e\nmodel_profiles:\n  p: {{provider: ollama, model: m, cost_per_token: {old}}}\nagents:\n  - {{name: a, model_profile: p}}\n"
+        );
+        let imported = imported(&text);
+        let cost = json!({"input_per_million": new, "output_per_million": new});
+        assert_eq!(
+            value(&imported)["model_profiles"]["p"]["cost"],
+            cost,
+            "{}",
+            imported.text
+        );
+        assert_eq!(lost(&imported), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn time_limits_of_agents_raise_that_of_the_run() {
+    let rows = [
+        ("  - {name: a, script: known.py, timeout_seconds: 300}\n", json!(null)),
+        (
+            "  - {name: a, script: known.py, timeout_seconds: 301}\n",
+            json!({"timeout_seconds": 301}),
+        ),
+        (
+            "  - {name: a, script: known.py, timeout_seconds: 200.5}\n  - {name: b, script: known.py, depends_on: [a], timeout_seconds: 150}\n",
+            json!({"timeout_seconds": 351}),
+        ),
+        (
+            "  - {name: a, script: known.py, timeout_seconds: 200}\n  - {name: b, script: known.py, timeout_seconds: 150}\n",
+            json!(null),
+        ),
+        (
+            "  - {name: a, loop: {body: inner, until: '${done}', max_iterations: 30}}\n",
+            json!({"timeout_seconds": 1800, "max_total_turns": 30}),
+        ),
+        (
+            "  - {name: a, script: known.py, timeout_seconds: 900000000}\nconversation_limits: {timeout_seconds: 7}\n",
+            json!({"timeout_seconds": 7}),
+        ),
+    ];
+    for (agents, limits) in rows {
+        let imported = imported(&format!("name: e\nagents:\n{agents}"));
+        assert_eq!(value(&imported)["conversation_limits"], limits, "{}", imported.text);
+        let told = imported.text.contains("# the agents' own time limits add up to this");
+        assert_eq!(told, limits["timeout_seconds"].as_u64() > Some(7), "{}", imported.text);
+        assert_eq!(lost(&imported), Vec::<String>::new());
+    }
 }

@@ -32,7 +32,9 @@ pub fn apply_allowances(document: &Document, mut diagnostics: Vec<Diagnostic>, c
             match allowable(name) {
                 Ok(code) => {
                     let before = diagnostics.len();
-                    diagnostics.retain(|finding| finding.code != code || source.place(finding.span.start).line != line);
+                    diagnostics.retain(|finding| {
+                        finding.code != code || source.place(finding.span_in(source).start).line != line
+                    });
                     let is_judged = complete && code != codes::UNANSWERED;
                     if diagnostics.len() == before && is_judged {
                         let message = format!("there is no {name} on line {line} that this comment could allow");
@@ -49,7 +51,7 @@ pub fn apply_allowances(document: &Document, mut diagnostics: Vec<Diagnostic>, c
         }
     }
     diagnostics.append(&mut complaints);
-    diagnostics.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.severity));
+    diagnostics.sort_by_key(|diagnostic| (diagnostic.span_in(source).start, diagnostic.severity));
     diagnostics
 }
 

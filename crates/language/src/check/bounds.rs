@@ -2,7 +2,9 @@
 //! the checks say of all runs must hold in each.
 
 use super::graph::Graph;
+use super::typed::Types;
 use super::{edges, joins, never, too_early, too_late, turns};
+use crate::condition::Known;
 use crate::ensemble::Ensemble;
 
 /// Bounds that no run of the ensemble exceeds. Agents are in declaration order.
@@ -56,4 +58,9 @@ pub fn bounds(ensemble: &Ensemble) -> Bounds {
         most_starts: (0..ensemble.agents.len()).map(starts).collect(),
         early_counts: too_early::early(&graph).into_iter().map(early).collect(),
     }
+}
+
+/// What the checks know of the values that the conditions of the ensemble read.
+pub fn known(ensemble: &Ensemble) -> Known {
+    Types::of(&Graph::of(ensemble), &|_| None).shared
 }

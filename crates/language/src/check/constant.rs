@@ -4,14 +4,20 @@
 //! runs only on request.
 
 use super::graph::Graph;
+use super::never;
 use crate::condition::Verdict;
 use crate::diagnostic::Finding;
 use crate::loader::codes;
 
-/// Warns of every condition that is always true, always false, or always an error.
+/// Warns of every condition that is always true, always false, or always an error. A condition because of which an agent
+/// can never run is reported with that agent.
 pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let culprits = never::culprits(graph);
     for (to, edge) in graph.all_edges() {
+        if culprits.iter().any(|culprit| std::ptr::eq(*culprit, edge)) {
+            continue;
+        }
         let Some((_, verdict)) = &edge.condition else {
             continue;
         };

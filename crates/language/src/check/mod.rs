@@ -5,9 +5,9 @@
 //! written; anything that is only suspicious is a warning or a hint.
 
 mod allow;
-#[cfg(feature = "random-ensembles")]
 mod bounds;
 mod circle;
+mod clocks;
 mod config;
 mod constant;
 mod edges;
@@ -23,8 +23,10 @@ mod named;
 mod never;
 mod news;
 mod one_sided;
+mod prices;
 mod profiles;
 mod responses;
+mod schemas;
 mod script;
 mod scripts;
 mod secrets;
@@ -38,6 +40,7 @@ mod truths;
 mod turns;
 mod typed;
 mod unanswered;
+mod unfit;
 mod unread_inputs;
 
 use std::sync::Arc;
@@ -49,8 +52,7 @@ use crate::loader::codes;
 use graph::Graph;
 
 pub use allow::apply_allowances;
-#[cfg(feature = "random-ensembles")]
-pub use bounds::{Bounds, EarlyCount, bounds};
+pub use bounds::{Bounds, EarlyCount, bounds, known};
 pub use keys::OutputKeys;
 pub use script::{MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES};
 pub use text::Text;
@@ -76,6 +78,11 @@ pub trait Around {
         let _ = script;
         None
     }
+    /// The ensemble that an agent or a tool names, if it is there and has no errors.
+    fn inner(&self, named: &str) -> Option<Arc<Ensemble>> {
+        let _ = named;
+        None
+    }
     /// Whether nobody is there who could answer a question.
     fn nobody_answers(&self) -> bool {
         false
@@ -98,7 +105,10 @@ pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
     findings.extend(keys::check(&graph, outputs));
     findings.extend(templates::missing_keys(&graph, outputs));
     let types = |agent: &Agent| around.output_type(ensemble, agent);
-    findings.extend(typed::check(&graph, &types));
+    let typed = typed::check(&graph, &types).into_iter();
+    // One fault is one finding.
+    let typed: Vec<Finding> = typed.filter(|one| !is_told(one, &findings)).collect();
+    findings.extend(typed);
     let latched = |agent: &Agent| around.latched_keys(ensemble, agent);
     findings.extend(fixed::check(&graph, outputs, &latched));
     let script = |script: &str| around.script(script);
@@ -106,6 +116,8 @@ pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
     let profiles = profiles::Known::of(ensemble, around.configured().unwrap_or_default());
     findings.extend(config::check(ensemble, &profiles));
     findings.extend(truths::check(&graph, &profiles));
+    findings.extend(prices::check(ensemble, &profiles).filter(|_| around.configured().is_some()));
+    findings.extend(unfit::check(&graph, &profiles, &types));
     // Whoever misspells an input has not read it.
     let misspelt = [codes::UNKNOWN_INPUT, codes::SCRIPT_READS];
     if !findings.iter().any(|finding| misspelt.contains(&finding.code)) {
@@ -123,6 +135,16 @@ pub fn check_around(ensemble: &Ensemble, around: &dyn Around) -> Vec<Finding> {
     findings
 }
 
+/// Whether a finding with the same code stands at the same place.
+fn is_told(one: &Finding, others: &[Finding]) -> bool {
+    others.iter().any(|other| other.code == one.code && other.at == one.at)
+}
+
+/// What a run of the ensemble gives as its result, as far as it is known: the output of an agent that is this ensemble.
+pub fn result_type(ensemble: &Ensemble, around: &dyn Around) -> Option<Type> {
+    typed::result(ensemble, &|agent| around.output_type(ensemble, agent))
+}
+
 fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
     let of_ensemble = [
         circle::check,
@@ -135,6 +157,8 @@ fn of_graph(graph: &Graph<'_>) -> Vec<Finding> {
         environment::check,
         responses::check,
         for_each::check,
+        clocks::check,
+        schemas::check,
     ];
     let of_graph = [
         named::check,

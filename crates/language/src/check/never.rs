@@ -3,6 +3,7 @@
 //! Cycles are separate errors, and limits have a separate check. An agent that can be requested can always run.
 
 use super::graph::{Edge, Graph, Rules};
+use crate::condition::Verdict;
 use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
 use crate::loader::codes;
@@ -51,6 +52,12 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
     findings
 }
 
+/// The dependencies that are reported with an agent that can never run.
+pub(super) fn culprits<'g, 'e>(graph: &'g Graph<'e>) -> Vec<&'g Edge<'e>> {
+    let never = blocked_agents(graph).into_iter();
+    never.filter_map(|agent| culprit(graph, agent)).collect()
+}
+
 /// The dependency of the agent itself that is never fulfilled.
 fn culprit<'g, 'e>(graph: &'g Graph<'e>, agent: usize) -> Option<&'g Edge<'e>> {
     let barred = |edge: &&Edge<'e>| edge.never_holds() && !edge.dependency.feedback;
@@ -62,12 +69,24 @@ fn culprit<'g, 'e>(graph: &'g Graph<'e>, agent: usize) -> Option<&'g Edge<'e>> {
 }
 
 fn report(graph: &Graph<'_>, agent: usize, edge: &Edge<'_>) -> Finding {
+    let (verdict, label, help) = match &edge.condition {
+        Some((_, Verdict::Fails(why))) => (
+            format!("can never be evaluated: {why}"),
+            "can never be evaluated",
+            "correct the condition: a run that evaluates it ends with the outcome `condition_failed`",
+        ),
+        _ => (
+            "is never true".to_owned(),
+            "never true",
+            "correct the condition, or remove the agent",
+        ),
+    };
     let message = format!(
-        "agent `{}` can never run: its condition on `{}` is never true",
+        "agent `{}` can never run: its condition on `{}` {verdict}",
         graph.name(agent),
         edge.dependency.agent_name
     );
     Finding::warning(codes::NEVER_RUNS, Agent::route(agent).key("name").value(), message)
-        .also(edge.route(agent).key("condition").value(), "never true")
-        .help("correct the condition, or remove the agent")
+        .also(edge.route(agent).key("condition").value(), label)
+        .help(help)
 }

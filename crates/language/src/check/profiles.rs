@@ -121,7 +121,7 @@ pub(super) fn circles_through(ensemble: &Ensemble, configured: &[(Arc<str>, Prof
 }
 
 /// Every profile that is used, with its place.
-fn named(ensemble: &Ensemble) -> impl Iterator<Item = (&str, At)> {
+pub(super) fn named(ensemble: &Ensemble) -> impl Iterator<Item = (&str, At)> {
     let agents = ensemble.agents.iter().enumerate().filter_map(|(index, agent)| {
         let route = Agent::route(index);
         match &agent.kind {

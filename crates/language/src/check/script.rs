@@ -45,6 +45,12 @@ pub struct ScriptText {
     pub free_in_functions: Vec<ScriptName>,
     /// The keys of variables that it reads without testing whether they exist, each at its first place.
     pub keys: Vec<ScriptKey>,
+    /// The functions that it calls and that nobody defines, each at its first place, with one that is spelled alike.
+    pub unknown_functions: Vec<(ScriptName, Option<String>)>,
+    /// The place of `agent_requests` in a map that it writes.
+    pub requests: Option<ScriptName>,
+    /// The agents that it requests by a literal name, each at its first place.
+    pub requested: Vec<ScriptName>,
 }
 
 /// A name in a script.
@@ -63,4 +69,6 @@ pub struct ScriptKey {
     pub variable: String,
     /// The literal key.
     pub key: ScriptName,
+    /// Whether the script only compares the value or passes it on, so that it may do without it.
+    pub may_be_missing: bool,
 }

@@ -13,7 +13,7 @@ use crate::condition::PartNames;
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, AgentKind, Ensemble, Responses, Simulated, Strategy, Tool, ToolKind};
 use crate::loader::codes;
-use crate::source::{At, Route};
+use crate::source::{At, Place, Route, Source};
 
 /// The variable of a script that answers for a person, in addition to those of agents.
 const QUESTION: &str = "prompt";
@@ -51,6 +51,8 @@ pub(super) fn check(
         findings.extend(free.map(|name| unknown(&used, name)));
         let in_functions = used.text.free_in_functions.iter();
         findings.extend(in_functions.map(|name| in_function(&used, name)));
+        findings.extend(used.text.unknown_functions.iter().map(|call| no_function(&used, call)));
+        findings.extend(vain_requests(graph, &used));
         let keys = used.text.keys.iter().filter(|_| !used.agents.is_empty());
         findings.extend(keys.filter_map(|key| missing(graph, &used, key, outputs)));
         if findings.len() >= MOST {
@@ -153,48 +155,88 @@ fn without_agent(text: Arc<ScriptText>, at: At, variables: &[&'static str]) -> U
     }
 }
 
-fn place(used: &Used<'_>, name: &ScriptName) -> String {
+/// A warning in the script, at this name.
+fn warning(used: &Used<'_>, name: &ScriptName, message: String, help: String) -> Finding {
     let (line, column) = name.place;
-    format!("{}:{line}:{column}", used.text.name)
-}
-
-fn warning(used: &Used<'_>, message: String, help: String) -> Finding {
-    Finding::warning(codes::SCRIPT_READS, used.at.clone(), message).help(help)
+    let source = Source::new(used.text.name.as_str(), used.text.text.as_str());
+    let span = source.word_at(Place { line, column });
+    Finding::warning(codes::SCRIPT_READS, used.at.clone(), message)
+        .inside(source, span)
+        .help(help)
 }
 
 fn unknown(used: &Used<'_>, name: &ScriptName) -> Finding {
     let variables = &used.variables;
-    let message = format!("unknown variable `{}` in the script: {}", name.name, place(used, name));
+    let message = format!("unknown variable `{}` in the script", name.name);
     let help = match did_you_mean(&name.name, variables.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("the variables are {}", variables.join(", ")),
     };
-    warning(used, message, help)
+    warning(used, name, message, help)
 }
 
 fn in_function(used: &Used<'_>, name: &ScriptName) -> Finding {
     let message = format!(
-        "a function of the script reads the variable `{}`, which it does not have: {}",
-        name.name,
-        place(used, name)
+        "a function of the script reads the variable `{}`, which it does not have",
+        name.name
     );
     let help = match used.variables.contains(&&*name.name) {
         true => "a function has no variables but its parameters: pass the value as a parameter",
         false => "a function has no variables but its parameters; define the variable in it, or pass it as a parameter",
     };
-    warning(used, message, help.to_owned())
+    warning(used, name, message, help.to_owned())
+}
+
+fn no_function(used: &Used<'_>, (name, near): &(ScriptName, Option<String>)) -> Finding {
+    let message = format!("the script calls the function `{}`, which does not exist", name.name);
+    let help = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "define it in the script: `fn NAME(…) { … }`".to_owned(),
+    };
+    let mut finding = warning(used, name, message, help);
+    finding.code = codes::NO_FUNCTION;
+    finding
+}
+
+/// Requests of agents that do not exist, or by agents that are not permitted to make requests.
+fn vain_requests(graph: &Graph<'_>, used: &Used<'_>) -> Vec<Finding> {
+    let (Some(requests), Some(first)) = (&used.text.requests, used.agents.first()) else {
+        return Vec::new();
+    };
+    let vain = |name: &ScriptName, message: String, help: String| {
+        let mut finding = warning(used, name, message, help);
+        finding.code = codes::VAIN_REQUEST;
+        finding
+    };
+    let is_permitted = |at: &usize| graph.agent(*at).conversation.triggers_conversation;
+    if !used.agents.iter().any(is_permitted) {
+        let name = graph.name(*first);
+        let message = format!("the script requests agents, and `{name}` has no `triggers_conversation: true`");
+        let help = format!("add `conversation: {{triggers_conversation: true}}` to `{name}`; its requests are ignored");
+        return vec![vain(requests, message, help)];
+    }
+    let unknown = used.text.requested.iter().filter(|one| graph.find(&one.name).is_none());
+    let finding = |one: &ScriptName| {
+        let message = format!("the script requests the agent `{}`, which does not exist", one.name);
+        let names = (0..graph.len()).map(|at| graph.name(at));
+        let help = match did_you_mean(&one.name, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "a request of an agent that does not exist is ignored".to_owned(),
+        };
+        vain(one, message, help)
+    };
+    unknown.map(finding).collect()
 }
 
 /// The finding, if the key cannot exist.
 fn missing(graph: &Graph<'_>, used: &Used<'_>, read: &ScriptKey, outputs: &mut Outputs<'_, '_>) -> Option<Finding> {
     let key = read.key.name.as_str();
-    let place = place(used, &read.key);
     let of = |message: String, known: BTreeSet<&str>, or_else: &str| {
         let help = match did_you_mean(key, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => or_else.to_owned(),
         };
-        warning(used, message, help)
+        warning(used, &read.key, message, help)
     };
     match read.variable.as_str() {
         "dependencies" => {
@@ -204,11 +246,11 @@ fn missing(graph: &Graph<'_>, used: &Used<'_>, read: &ScriptKey, outputs: &mut O
                 return None;
             }
             let name = graph.name(used.agents[0]);
-            let message = format!("the script reads the output of `{key}`, on which `{name}` does not depend: {place}");
+            let message = format!("the script reads the output of `{key}`, on which `{name}` does not depend");
             if let Some(agent) = graph.find(key).map(|at| graph.agent(at)) {
                 let stored = agent.state_key();
                 let help = format!("add `{key}` to the dependencies of `{name}`, or read `context.{stored}`");
-                return Some(warning(used, message, help));
+                return Some(warning(used, &read.key, message, help));
             }
             Some(of(
                 message,
@@ -216,16 +258,36 @@ fn missing(graph: &Graph<'_>, used: &Used<'_>, read: &ScriptKey, outputs: &mut O
                 "the keys of `dependencies` are the agents that the agent depends on",
             ))
         }
+        "parameters" => {
+            let configs = used.agents.iter().map(|at| &graph.agent(*at).config);
+            let known: BTreeSet<&str> = configs.flat_map(|config| config.keys().map(String::as_str)).collect();
+            let is_slip = || did_you_mean(key, known.iter().copied()).is_some();
+            if known.contains(key) || (read.may_be_missing && !is_slip()) {
+                return None;
+            }
+            let names: Vec<String> = used
+                .agents
+                .iter()
+                .take(3)
+                .map(|at| format!("`{}`", graph.name(*at)))
+                .collect();
+            let message = format!(
+                "the script reads the parameter `{key}`, which is not in the `config` of {}",
+                names.join(" or ")
+            );
+            let or_else = format!("add it to the `config`, or read it as `parameters.get(\"{key}\", DEFAULT)`");
+            Some(of(message, known, &or_else))
+        }
         "inputs" if graph.ensemble.input(key).is_none() => {
             let declared = graph.ensemble.inputs.iter().flatten();
             let known = declared.map(|input| &*input.name).collect();
-            let message = format!("the script reads the input `{key}`, which is not declared: {place}");
+            let message = format!("the script reads the input `{key}`, which is not declared");
             Some(of(message, known, "declare it under `inputs`"))
         }
         "context" if !OF_OUTER.contains(&key) => {
             let help = keys::mistaken(graph, key, outputs)?;
-            let message = format!("the script reads `{key}` of the context, which no agent writes: {place}");
-            Some(warning(used, message, help))
+            let message = format!("the script reads `{key}` of the context, which no agent writes");
+            Some(warning(used, &read.key, message, help))
         }
         _ => None,
     }

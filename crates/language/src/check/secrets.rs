@@ -122,10 +122,7 @@ pub(super) fn findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
 }
 
 /// The same diagnostics, with asterisks in place of each secret of the text.
-pub(super) fn conceal(found: &[(Span, &'static str)], diagnostics: &mut [Diagnostic]) {
-    let Some(source) = diagnostics.first().map(|one| one.source.clone()) else {
-        return;
-    };
+pub(super) fn conceal(source: &Source, found: &[(Span, &'static str)], diagnostics: &mut [Diagnostic]) {
     if found.is_empty() {
         return;
     }
@@ -159,11 +156,13 @@ pub(super) fn conceal(found: &[(Span, &'static str)], diagnostics: &mut [Diagnos
         };
         diagnostic.fix.take_if(|fix| fix.edits.iter().any(is_quoted));
         for related in &mut diagnostic.related {
-            if std::sync::Arc::ptr_eq(related.source.text(), text) {
+            if related.source.name() == masked.name() {
                 related.source = masked.clone();
             }
         }
-        diagnostic.source = masked.clone();
+        if diagnostic.source.name() == masked.name() {
+            diagnostic.source = masked.clone();
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::graph::Graph;
 use super::keys::{OF_FAILURES, Outputs};
-use crate::condition::PartNames;
+use crate::condition::{Misfit, Mistake, PartNames};
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, AgentKind, Ending, Ensemble};
 use crate::loader::codes;
@@ -24,10 +24,10 @@ pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
         let of_agent = templates(agent, &Agent::route(index));
         of_agent
             .into_iter()
-            .filter_map(move |(text, route)| finding(text, route, Some(&listens_to)))
+            .flat_map(move |(text, route)| findings(text, &route, Some(&listens_to)))
     });
     // A profile is used by several agents with different dependencies, so its variables are checked for each agent.
-    let of_profiles = of_profiles(ensemble).filter_map(|(text, route)| finding(text, route, None));
+    let of_profiles = of_profiles(ensemble).flat_map(|(text, route)| findings(text, &route, None));
     of_agents.chain(of_profiles).collect()
 }
 
@@ -87,14 +87,38 @@ fn texts<'v>(value: &'v Value, route: Route, found: &mut Vec<(&'v str, Route)>) 
     }
 }
 
-fn finding(text: &str, route: Route, listens_to: Option<&[Arc<str>]>) -> Option<Finding> {
+fn findings(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Vec<Finding> {
+    match fault(text, route, listens_to) {
+        Some(fault) => vec![fault],
+        None => unknown_filters(text, route),
+    }
+}
+
+/// Filters and tests that do not exist: whoever renders the part of the template fails.
+fn unknown_filters(text: &str, route: &Route) -> Vec<Finding> {
+    if !text.contains('|') && !text.contains("filter") && !text.contains(" is ") {
+        return Vec::new();
+    }
+    let found = template::misfits(text, &|_| None).into_iter();
+    let unknown = found.filter(|misfit| misfit.mistake == Mistake::Unknown);
+    let finding = |misfit: Misfit| {
+        let finding = Finding::error(codes::UNKNOWN_FILTER, route.clone().text(misfit.span), misfit.message);
+        match misfit.help {
+            Some(help) => finding.help(help),
+            None => finding,
+        }
+    };
+    unknown.map(finding).collect()
+}
+
+fn fault(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Option<Finding> {
     let (code, error) = match template::check(text, listens_to).err()? {
         Fault::Syntax(error) => (codes::TEMPLATE, error),
         Fault::Depth(error) => (codes::TEMPLATE_DEPTH, error),
         Fault::Variable(error) => (codes::TEMPLATE_NAME, error),
     };
     let span = error.span.unwrap_or(Span::new(0, text.len()));
-    Some(Finding::error(code, route.text(span), error.message))
+    Some(Finding::error(code, route.clone().text(span), error.message))
 }
 
 /// The limit of findings, because each is compared with many names.

@@ -6,8 +6,9 @@ use crate::loader::Document;
 use crate::source::{Source, Span};
 
 /// The findings about a text, valid or not.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Text {
+    source: Source,
     secrets: Vec<(Span, &'static str)>,
 }
 
@@ -15,6 +16,7 @@ impl Text {
     /// Examines a text, and its tree if there is one.
     pub fn look(source: &Source, document: Option<&Document>) -> Self {
         Self {
+            source: source.clone(),
             secrets: secrets::find(source, document),
         }
     }
@@ -24,8 +26,18 @@ impl Text {
         secrets::findings(&self.secrets)
     }
 
-    /// Hides the secrets of this text in the messages and excerpts of all diagnostics.
+    /// Hides the secrets of this text, and of the other texts that are shown, in the messages and excerpts of all
+    /// diagnostics.
     pub fn conceal(&self, diagnostics: &mut [Diagnostic]) {
-        secrets::conceal(&self.secrets, diagnostics);
+        secrets::conceal(&self.source, &self.secrets, diagnostics);
+        let mut others: Vec<Source> = Vec::new();
+        for source in diagnostics.iter().map(|one| &one.source) {
+            if source.name() != self.source.name() && !others.contains(source) {
+                others.push(source.clone());
+            }
+        }
+        for other in others {
+            secrets::conceal(&other, &secrets::find(&other, None), diagnostics);
+        }
     }
 }

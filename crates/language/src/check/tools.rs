@@ -1,7 +1,10 @@
 //! Tools that form a cycle with the agent that calls them, tools that no agent uses, and tools that never run side by
 //! side.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use petgraph::algo::tarjan_scc;
+use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble, Llm, Tool, ToolKind, ToolUse};
@@ -9,8 +12,13 @@ use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::At;
 
-/// Reports an error for each agent that is, directly or over other agents, its own tool; a hint for each unused tool;
-/// and a warning for each `max_parallel_tools` that exclusive tools leave without effect.
+/// The highest number of cycles that are reported for one group of agents that call each other.
+const CIRCLES_OF_A_GROUP: usize = 5;
+/// The highest number of agents of a cycle that are named.
+const SHOWN: usize = 12;
+
+/// Reports errors for agents that are, directly or over other agents, their own tools; a hint for each unused tool; and a
+/// warning for each `max_parallel_tools` that exclusive tools leave without effect.
 pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = circles(ensemble);
     findings.extend(unused(ensemble));
@@ -26,49 +34,97 @@ struct Use {
     performer: usize,
 }
 
-fn circles(ensemble: &Ensemble) -> Vec<Finding> {
-    let uses: Vec<Vec<Use>> = (0..ensemble.agents.len()).map(|user| uses(ensemble, user)).collect();
-    let mut findings = Vec::new();
-    // 0: not visited; 1: in the current path; 2: done.
-    let mut state = vec![0_u8; uses.len()];
-    for start in 0..uses.len() {
-        let mut way: Vec<Use> = Vec::new();
-        let mut open = vec![(start, 0)];
-        while let Some((here, next)) = open.last_mut() {
-            let (agent, at) = (*here, *next);
-            *next += 1;
-            if at == 0 && state[agent] == 2 {
-                open.pop();
-                way.pop();
-                continue;
-            }
-            state[agent] = 1;
-            let Some(step) = uses[agent].get(at) else {
-                state[agent] = 2;
-                open.pop();
-                way.pop();
-                continue;
-            };
-            if state[step.performer] == 1 {
-                let from = open.iter().position(|(open, _)| *open == step.performer).unwrap_or(0);
-                let circle: Vec<Use> = way[from..].iter().copied().chain([*step]).collect();
-                findings.push(report(ensemble, &circle));
-            } else if state[step.performer] == 0 {
-                way.push(*step);
-                open.push((step.performer, 0));
-            }
-        }
-    }
-    findings
+/// The agents by name, and the tools by name, so that each use is found in constant time.
+struct Names<'e> {
+    agents: HashMap<&'e str, usize>,
+    tools: HashMap<&'e str, &'e Tool>,
 }
 
-fn uses(ensemble: &Ensemble, user: usize) -> Vec<Use> {
+impl<'e> Names<'e> {
+    fn of(ensemble: &'e Ensemble) -> Self {
+        let (mut agents, mut tools) = (HashMap::new(), HashMap::new());
+        for (at, agent) in ensemble.agents.iter().enumerate() {
+            agents.entry(&*agent.name).or_insert(at);
+        }
+        for (name, tool) in &ensemble.tools {
+            tools.entry(&**name).or_insert(tool);
+        }
+        Self { agents, tools }
+    }
+}
+
+/// A finding for each group of agents that call each other: a shortest cycle through its first agent, and then through
+/// the first agent that no cycle before contains, up to a number. Every cycle of a group is not told: of n agents that
+/// all call each other, there are more than 2ⁿ.
+fn circles(ensemble: &Ensemble) -> Vec<Finding> {
+    let names = Names::of(ensemble);
+    let uses: Vec<Vec<Use>> = (0..ensemble.agents.len())
+        .map(|user| uses(ensemble, &names, user))
+        .collect();
+    let mut graph = DiGraph::<usize, ()>::new();
+    let nodes: Vec<NodeIndex> = (0..uses.len()).map(|agent| graph.add_node(agent)).collect();
+    for step in uses.iter().flatten() {
+        graph.add_edge(nodes[step.user], nodes[step.performer], ());
+    }
+    let mut circles = Vec::new();
+    for group in tarjan_scc(&graph) {
+        let mut group: Vec<usize> = group.into_iter().map(|node| graph[node]).collect();
+        group.sort_unstable();
+        circles.extend(circles_in(&uses, &group));
+    }
+    circles.sort_by_key(|circle| circle[0].user);
+    circles.iter().map(|circle| report(ensemble, circle)).collect()
+}
+
+/// Shortest cycles in a group of agents that all reach each other.
+fn circles_in(uses: &[Vec<Use>], group: &[usize]) -> Vec<Vec<Use>> {
+    let inside: HashSet<usize> = group.iter().copied().collect();
+    let (mut circles, mut told) = (Vec::new(), HashSet::new());
+    for agent in group {
+        if circles.len() == CIRCLES_OF_A_GROUP {
+            break;
+        }
+        if told.contains(agent) {
+            continue;
+        }
+        if let Some(circle) = circle(uses, &inside, *agent) {
+            told.extend(circle.iter().map(|step: &Use| step.user));
+            circles.push(circle);
+        }
+    }
+    circles
+}
+
+/// A shortest cycle through this agent.
+fn circle(uses: &[Vec<Use>], inside: &HashSet<usize>, start: usize) -> Option<Vec<Use>> {
+    let mut came: HashMap<usize, Use> = HashMap::new();
+    let mut queue = VecDeque::from([start]);
+    while let Some(agent) = queue.pop_front() {
+        for step in uses[agent].iter().filter(|step| inside.contains(&step.performer)) {
+            if step.performer == start {
+                let mut way = vec![*step];
+                while way[way.len() - 1].user != start {
+                    way.push(came[&way[way.len() - 1].user]);
+                }
+                way.reverse();
+                return Some(way);
+            }
+            came.entry(step.performer).or_insert_with(|| {
+                queue.push_back(step.performer);
+                *step
+            });
+        }
+    }
+    None
+}
+
+fn uses(ensemble: &Ensemble, names: &Names, user: usize) -> Vec<Use> {
     let AgentKind::Llm(llm) = &ensemble.agents[user].kind else {
         return Vec::new();
     };
-    let performer = |(item, used): (usize, &ToolUse)| match &ensemble.tool(&used.tool)?.kind {
+    let performer = |(item, used): (usize, &ToolUse)| match &names.tools.get(&*used.tool)?.kind {
         ToolKind::Agent { agent, .. } => {
-            let performer = ensemble.agents.iter().position(|one| one.name == *agent)?;
+            let performer = *names.agents.get(&**agent)?;
             Some(Use { user, item, performer })
         }
         _ => None,
@@ -79,14 +135,17 @@ fn uses(ensemble: &Ensemble, user: usize) -> Vec<Use> {
 fn report(ensemble: &Ensemble, circle: &[Use]) -> Finding {
     let name = |agent: usize| &*ensemble.agents[agent].name;
     let place = |one: &Use| -> At { Agent::route(one.user).key("tools").index(one.item).value() };
-    let mut names: Vec<&str> = circle.iter().map(|one| name(one.user)).collect();
+    let mut names: Vec<&str> = circle.iter().take(SHOWN).map(|one| name(one.user)).collect();
+    if circle.len() > SHOWN {
+        names.push("…");
+    }
     names.push(name(circle[0].user));
     let message = format!(
         "these agents call each other as tools in a cycle: {}",
         names.join(" → ")
     );
     let mut finding = Finding::error(codes::TOOL_CIRCLE, place(&circle[0]), message);
-    for one in &circle[1..] {
+    for one in circle.iter().take(SHOWN).skip(1) {
         let label = format!("`{}` calls `{}`", name(one.user), name(one.performer));
         finding = finding.also(place(one), label);
     }
@@ -95,10 +154,11 @@ fn report(ensemble: &Ensemble, circle: &[Use]) -> Finding {
 
 fn idle_parallel(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let names = Names::of(ensemble);
     for (at, agent) in ensemble.agents.iter().enumerate() {
         let AgentKind::Llm(llm) = &agent.kind else { continue };
         let most = llm.max_parallel_tools;
-        let is_exclusive = |used: &ToolUse| ensemble.tool(&used.tool).is_some_and(|tool| tool.exclusive);
+        let is_exclusive = |used: &ToolUse| names.tools.get(&*used.tool).is_some_and(|tool| tool.exclusive);
         let is_written = most != Llm::MAX_PARALLEL_TOOLS && most.get() > 1;
         if is_written && !llm.tools.is_empty() && llm.tools.iter().all(is_exclusive) {
             let message = format!(

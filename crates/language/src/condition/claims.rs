@@ -8,6 +8,7 @@ use super::ast::{Comparison, Expr, Kind, SuffixKind, Variable};
 use super::emit::{Emitted, emit};
 use super::engine::ENGINE;
 use super::functions::Function;
+use super::reads::keys_read;
 use super::{Condition, with_room};
 use crate::source::Span;
 
@@ -60,6 +61,16 @@ impl Sources {
     /// Whether the result depends only on the numbers of turns and executions, not on outputs.
     pub fn are_counts(&self) -> bool {
         !(self.context || self.output || self.outputs || self.history || self.input)
+    }
+}
+
+impl Claim {
+    /// The agents whose executions it counts, if it names all of them; `None` if it counts those of other agents, too.
+    pub fn agents_counted(&self) -> Option<Vec<String>> {
+        let expr = &self.condition.expr;
+        let named = keys_read(expr, &[Variable::Executions, Variable::AgentExecutionCount]);
+        let is_all = named.len() == places_of_counts(expr);
+        is_all.then(|| named.into_iter().map(|read| read.key).collect())
     }
 }
 
@@ -197,6 +208,19 @@ fn note_sources(expr: &Expr, reads: &mut Sources) {
         // Only expressions of parts have these, and no decision reads those.
         Kind::Variable(Variable::Item | Variable::Part) => {}
         _ => expr.parts(&mut |part| note_sources(part, reads)),
+    }
+}
+
+/// The number of places where executions are counted.
+fn places_of_counts(expr: &Expr) -> usize {
+    match expr.kind {
+        Kind::Variable(Variable::Executions | Variable::AgentExecutionCount) => 1,
+        _ if is_length_of_history(expr) => 1,
+        _ => {
+            let mut places = 0;
+            expr.parts(&mut |part| places += places_of_counts(part));
+            places
+        }
     }
 }
 

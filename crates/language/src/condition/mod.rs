@@ -110,7 +110,9 @@ pub use reads::KeyRead;
 pub use refusal::is_taken;
 pub use truths::{OutputOf, TruthRead};
 pub use types::{Fields, Range, Type};
+pub(crate) use types::{Shape, Texts};
 pub use typing::{Known, Misfit, Mistake};
+pub(crate) use typing::{says, truth};
 
 /// The maximum length of a string created by a condition, and of a condition itself.
 const STRING_LIMIT: usize = 1 << 20;

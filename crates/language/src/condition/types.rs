@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** a type never leaves out a value that can occur. What is not understood makes it wider.
 
+mod ask;
 mod schema;
 mod words;
 
@@ -20,14 +21,14 @@ pub struct Type(Option<Box<Shape>>);
 
 /// The kinds that the value can have. Nothing at all: there is no such value.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Shape {
-    pub(super) nothing: bool,
-    pub(super) no: bool,
-    pub(super) yes: bool,
-    pub(super) number: Option<Range>,
-    pub(super) text: Option<Texts>,
-    pub(super) list: Option<Type>,
-    pub(super) map: Option<Fields>,
+pub(crate) struct Shape {
+    pub(crate) nothing: bool,
+    pub(crate) no: bool,
+    pub(crate) yes: bool,
+    pub(crate) number: Option<Range>,
+    pub(crate) text: Option<Texts>,
+    pub(crate) list: Option<Type>,
+    pub(crate) map: Option<Fields>,
 }
 
 /// Numbers between two bounds.
@@ -45,7 +46,7 @@ pub struct Range {
 
 /// The texts that a value can be.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Texts {
+pub(crate) enum Texts {
     Any,
     OneOf(BTreeSet<String>),
 }
@@ -95,7 +96,7 @@ impl Range {
     }
 
     /// Whether some number of the first is below some number of the second; `or_equal`: or equal to it.
-    pub(super) fn can_be_below(self, other: Self, or_equal: bool) -> bool {
+    pub(crate) fn can_be_below(self, other: Self, or_equal: bool) -> bool {
         self.low < other.high || or_equal && self.low == other.high && !self.above_low && !other.below_high
     }
 
@@ -128,7 +129,7 @@ impl Fields {
     }
 
     /// The value under a key: nothing where it can be missing, `None` if there is no such key.
-    pub(super) fn get(&self, key: &str) -> Option<Type> {
+    pub(crate) fn get(&self, key: &str) -> Option<Type> {
         match (self.known.get(key), &self.others) {
             (Some((value, true)), _) => Some(value.clone()),
             (Some((value, false)), _) => Some(value.clone().or(Type::nothing())),
@@ -299,7 +300,7 @@ impl Type {
         self.0.is_none()
     }
 
-    pub(super) fn shape(&self) -> Option<&Shape> {
+    pub(crate) fn shape(&self) -> Option<&Shape> {
         self.0.as_deref()
     }
 
@@ -349,7 +350,7 @@ impl Type {
     }
 
     /// Whether a value of both types exists.
-    pub(super) fn meets(&self, other: &Self) -> bool {
+    pub(crate) fn meets(&self, other: &Self) -> bool {
         let (Some(a), Some(b)) = (self.shape(), other.shape()) else {
             return true;
         };

@@ -51,6 +51,8 @@ pub enum Mistake {
     Fails,
     /// A key is never there.
     NoKey,
+    /// A filter or a test of a template does not exist.
+    Unknown,
 }
 
 /// A part of a condition that is not what its author meant.
@@ -349,7 +351,7 @@ impl Typing<'_> {
 
 /// Whether the type says something that can be held against the text: it is known, and not only nothing, which stands
 /// for a key that is missing.
-fn says(of: &Type) -> bool {
+pub(crate) fn says(of: &Type) -> bool {
     of.shape().is_some_and(|shape| {
         let only_nothing = Shape {
             nothing: shape.nothing,
@@ -364,7 +366,7 @@ fn can_be(of: &Type, fits: impl Fn(&Shape) -> bool) -> bool {
 }
 
 /// The truth of the value, if it is known.
-pub(super) fn truth(of: &Type) -> Option<bool> {
+pub(crate) fn truth(of: &Type) -> Option<bool> {
     let shape = of.shape()?;
     match () {
         () if *of == Type::of_value(&true.into()) => Some(true),

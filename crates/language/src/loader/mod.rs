@@ -23,12 +23,15 @@ mod retyped;
 mod scalar;
 pub mod schema;
 mod syntax;
+mod test_words;
 #[cfg(test)]
 mod tests;
 mod words;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::cases::TestFile;
 use crate::data::JsonMap;
 use crate::diagnostic::{Diagnostic, Finding, Related};
 use crate::ensemble::{Ensemble, Profile};
@@ -42,6 +45,11 @@ pub use findings::MAX_FINDINGS;
 use document::Content;
 use findings::Findings;
 use words::{Section, meant_key};
+
+/// The label of the place that names another file.
+const NAMED: &str = "it is named here";
+/// The highest number of places that name the same file and are shown.
+const MOST_NAMED: usize = 4;
 
 /// The result of loading an ensemble.
 #[derive(Debug)]
@@ -119,6 +127,42 @@ pub fn context(source: &Source) -> Read<JsonMap> {
     side_file(source, decode::context)
 }
 
+/// The result of loading a test file.
+#[derive(Debug)]
+pub struct LoadedCases {
+    /// The tree, which converts places to positions; `None` if the text is not YAML.
+    pub document: Option<Document>,
+    /// The cases, if there are no errors.
+    pub file: Option<TestFile>,
+    /// All findings, in the order in which they were found.
+    pub findings: Vec<Finding>,
+    source: Source,
+}
+
+/// Reads a test file.
+pub fn cases(source: &Source) -> LoadedCases {
+    let (document, file, findings) = read(source, decode::cases::file);
+    LoadedCases {
+        document,
+        file,
+        findings,
+        source: source.clone(),
+    }
+}
+
+impl LoadedCases {
+    /// The text that was read.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// All findings with their positions, these among them, in the order of the text.
+    pub fn diagnostics_with(&self, more: &[Finding]) -> Vec<Diagnostic> {
+        let all: Vec<Finding> = self.findings.iter().chain(more).cloned().collect();
+        diagnostics(&self.source, self.document.as_ref(), &all)
+    }
+}
+
 impl Loaded {
     /// Whether the text is meant to be an ensemble: it has the key `agents`, perhaps misspelt, at the top. Of a text that
     /// is not YAML, it is enough that it contains this key.
@@ -160,30 +204,84 @@ pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Fin
     let mut diagnostics: Vec<_> = findings
         .iter()
         .map(|finding| Diagnostic {
-            severity: finding.severity,
-            code: finding.code,
-            message: finding.message.clone(),
-            source: source.clone(),
-            span: span(&finding.at),
-            related: finding
-                .also
-                .iter()
-                .map(|(at, label)| Related {
-                    source: source.clone(),
-                    span: span(at),
-                    message: label.clone(),
-                })
-                .collect(),
-            help: finding.help.clone(),
             fix: finding.fix.as_ref().and_then(|mend| edits::fix(source, document, mend)),
+            ..placed(finding, source, &span)
         })
         .collect();
-    diagnostics.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.severity));
+    diagnostics.sort_by_key(|diagnostic| {
+        (
+            diagnostic.span_in(source).start,
+            diagnostic.severity,
+            diagnostic.span.start,
+        )
+    });
     // A value of `defaults` is read with every agent, and is wrong once.
     diagnostics.dedup_by(|one, other| {
-        one.span == other.span && one.code == other.code && one.message == other.message && one.help == other.help
+        let is_own = |one: &Diagnostic| one.source.name() == source.name();
+        is_own(one)
+            && is_own(other)
+            && one.span == other.span
+            && one.code == other.code
+            && one.message == other.message
+            && one.help == other.help
     });
+    once_for_each_file(&mut diagnostics, source);
     diagnostics
+}
+
+/// The finding in this text, or in the text that is named there.
+fn placed(finding: &Finding, source: &Source, span: &dyn Fn(&At) -> Span) -> Diagnostic {
+    let also = finding.also.iter().map(|(at, label)| (span(at), label.clone()));
+    let here = span(&finding.at);
+    let mut placed = Diagnostic {
+        severity: finding.severity,
+        code: finding.code,
+        message: finding.message.clone(),
+        source: source.clone(),
+        span: here,
+        related: Vec::new(),
+        help: finding.help.clone(),
+        fix: None,
+    };
+    let related = |(span, message): (Span, String)| Related {
+        source: source.clone(),
+        span,
+        message,
+    };
+    match &finding.inside {
+        None => placed.related = also.map(related).collect(),
+        Some((other, span)) => {
+            let named = std::iter::once((here, NAMED.to_owned())).chain(also);
+            placed.related = named.map(related).collect();
+            (placed.source, placed.span) = (other.clone(), *span);
+        }
+    }
+    placed
+}
+
+/// Joins the same findings about another file that is named several times.
+fn once_for_each_file(diagnostics: &mut Vec<Diagnostic>, source: &Source) {
+    let mut kept: Vec<Diagnostic> = Vec::with_capacity(diagnostics.len());
+    let mut known: HashMap<(Arc<str>, Span, &'static str, String), usize> = HashMap::new();
+    for one in diagnostics.drain(..) {
+        if one.source.name() == source.name() {
+            kept.push(one);
+            continue;
+        }
+        let key = (one.source.name().into(), one.span, one.code.0, one.message.clone());
+        match known.get(&key) {
+            Some(at) => {
+                let places: &mut Vec<Related> = &mut kept[*at].related;
+                let room = MOST_NAMED.saturating_sub(places.len());
+                places.extend(one.related.into_iter().take(room));
+            }
+            None => {
+                known.insert(key, kept.len());
+                kept.push(one);
+            }
+        }
+    }
+    *diagnostics = kept;
 }
 
 type Outcome<T> = (Option<Document>, Option<T>, Vec<Finding>);

@@ -88,6 +88,7 @@ pub(super) fn fix_title(fix: &Fix) -> String {
 
 /// Whole lines of a text, and the marks on them.
 struct Excerpt<'a> {
+    /// The name of the text.
     name: &'a str,
     text: Cow<'a, str>,
     line: usize,

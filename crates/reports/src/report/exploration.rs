@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::count;
 use ensemble_core::explore::{
     AgentSummary, Assumed, Coverage, End, ExecutionResult, Exploration, ExploredExecution, STEPS_FROM_ONE_STATE,
-    StepReport,
+    StepReport, Stopped,
 };
 
 /// The version of the JSON document.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// A path with more turns is shown without its middle.
 const LONGEST_PATH: usize = 14;
 /// The number of turns of a longer path that are shown at its beginning and at its end.
@@ -18,22 +18,23 @@ const PATH_ENDS: usize = 6;
 /// One result for users.
 fn human(ensemble: &str, found: &Exploration) -> String {
     let mut text = format!("{ensemble}: {}\n\n", coverage(&found.coverage));
-    let least = if found.coverage.is_complete() {
-        ""
-    } else {
-        " were found"
-    };
+    let is_complete = found.coverage.is_complete();
     let (turns, executions) = (
         count(u64::from(found.turns), "turn"),
         count(u64::from(found.executions), "execution"),
     );
-    text.push_str(&format!("at most {turns} and {executions}{least}\n\n"));
+    if is_complete {
+        text.push_str(&format!("at most {turns} and {executions}\n\n"));
+    } else {
+        text.push_str(&format!("seen: {turns} and {executions}; there may be more\n\n"));
+    }
     let width = found.agents.iter().map(|one| one.agent.len()).max().unwrap_or(0);
     for one in &found.agents {
-        text.push_str(&format!("  {:width$}  {}\n", one.agent, summary(one, &found.coverage)));
+        let summary = if is_complete { summary(one) } else { seen(one) };
+        text.push_str(&format!("  {:width$}  {summary}\n", one.agent));
     }
     for end in &found.ends {
-        text.push_str(&format!("\n{}\n", headline(end)));
+        text.push_str(&format!("\n{}\n", headline(end, is_complete)));
         path(&end.path, &mut text);
         for not_run in &end.not_run {
             text.push_str(&format!(
@@ -53,35 +54,55 @@ fn human(ensemble: &str, found: &Exploration) -> String {
 }
 
 fn coverage(coverage: &Coverage) -> String {
-    let states = count(coverage.states, "state");
+    let states = match coverage.parts {
+        0 | 1 => count(coverage.states, "state"),
+        parts => format!("{} in {parts} independent parts", count(coverage.states, "state")),
+    };
     let cut = match coverage.cut {
         0 => String::new(),
         cut => format!(
             "; {cut} of them had more than {STEPS_FROM_ONE_STATE} possible next steps, of which only the simplest were followed"
         ),
     };
-    match (coverage.gave_up_after, coverage.cut) {
-        (None, 0) => format!("all conversations were examined, {states}"),
-        (None, _) => format!("not all conversations were examined, {states}{cut}"),
-        (Some(executions), _) => {
+    let limit = match (coverage.stopped_by, coverage.cut) {
+        (None, 0) => return format!("all conversations were examined, {states}"),
+        (None, _) => return format!("not all conversations were examined, {states}{cut}"),
+        (Some(Stopped::States), _) => "--max-states",
+        (Some(Stopped::Time), _) => "--max-time",
+    };
+    let examined = match (coverage.complete_below, coverage.cut) {
+        (Some(executions), 0) if executions > 0 => {
             let executions = count(u64::from(executions), "execution");
-            format!(
-                "stopped after {states}: conversations of up to {executions} were examined, longer ones were not \
-                 (--max-states examines more){cut}"
-            )
+            format!("all conversations of fewer than {executions} were examined, longer ones in part")
         }
-    }
+        _ => "conversations were examined only in part".to_owned(),
+    };
+    format!("stopped after {states}: {examined} ({limit} examines more){cut}")
 }
 
-fn summary(one: &AgentSummary, coverage: &Coverage) -> String {
+/// What is said of an agent if not all conversations were examined: what was seen, and what is proven without them.
+fn seen(one: &AgentSummary) -> String {
+    let left_out = one.left_out.as_deref();
+    if one.bound == 0 {
+        return format!("never runs: {}", left_out.unwrap_or("no agent starts it"));
+    }
+    let limit = match u64::from(one.most) < one.bound {
+        true => format!(" (its limit is {})", one.bound),
+        false => String::new(),
+    };
+    let seen = match one.most {
+        0 => "not seen".to_owned(),
+        most => format!("seen {}", times(most)),
+    };
+    let without = left_out.map(|why| format!("; a conversation without it was seen ({why})"));
+    format!("{seen}{limit}{}", without.unwrap_or_default())
+}
+
+/// What is said of an agent if all conversations were examined.
+fn summary(one: &AgentSummary) -> String {
     let left_out = one.left_out.as_deref();
     if one.most == 0 {
-        let never = if coverage.is_complete() {
-            "never runs"
-        } else {
-            "did not run in any conversation that was examined"
-        };
-        return format!("{never}: {}", left_out.unwrap_or("no agent starts it"));
+        return format!("never runs: {}", left_out.unwrap_or("no agent starts it"));
     }
     let mut most = format!("at most {}", times(one.most));
     if one.most < one.limit {
@@ -101,10 +122,11 @@ fn times(times: u32) -> String {
     }
 }
 
-fn headline(end: &End) -> String {
+fn headline(end: &End, is_complete: bool) -> String {
+    let earliest = if is_complete { " at the earliest" } else { "" };
     let turns = match end.turns {
         0 => "before the first turn ends".to_owned(),
-        turns => format!("after {} at the earliest", count(u64::from(turns), "turn")),
+        turns => format!("after {}{earliest}", count(u64::from(turns), "turn")),
     };
     let about = match (&end.detail, end.not_run.is_empty(), end.after_failure) {
         (Some(detail), ..) => format!(" ({detail})"),
@@ -182,7 +204,7 @@ fn since(assumed: &Assumed) -> String {
 }
 
 fn notes(found: &Exploration) -> Vec<&'static str> {
-    let asks = "requests: an agent asks for at most one other in an execution";
+    let asks = "requests: several requests of one execution";
     found.requests.then_some(asks).into_iter().collect()
 }
 
@@ -224,7 +246,9 @@ fn document(ensemble: &str, found: &Exploration) -> Value {
     let agent = |one: &AgentSummary| {
         json!({
             "agent": one.agent,
-            "most_executions": one.most,
+            "most_executions": only_if(coverage.is_complete(), one.most),
+            "seen_executions": one.most,
+            "bound_executions": one.bound,
             "max_turns": one.limit,
             "left_out": one.left_out,
         })
@@ -236,10 +260,19 @@ fn document(ensemble: &str, found: &Exploration) -> Value {
         "complete": coverage.is_complete(),
         "states": coverage.states,
         "steps": coverage.steps,
-        "gave_up_after_executions": coverage.gave_up_after,
+        "parts": coverage.parts,
+        "stopped_by": coverage.stopped_by.map(|limit| match limit {
+            Stopped::States => "max_states",
+            Stopped::Time => "max_time",
+        }),
+        "complete_below_executions": coverage.complete_below.filter(|_| coverage.cut == 0),
         "states_cut_short": coverage.cut,
-        "most_turns": found.turns,
-        "most_executions": found.executions,
+        "most_turns": only_if(coverage.is_complete(), found.turns),
+        "most_executions": only_if(coverage.is_complete(), found.executions),
+        "seen_turns": found.turns,
+        "seen_executions": found.executions,
+        "bound_turns": found.turns_bound,
+        "bound_executions": found.executions_bound,
         "agents": found.agents.iter().map(agent).collect::<Vec<_>>(),
         "ends": found.ends.iter().map(end_as_json).collect::<Vec<_>>(),
         "not_looked_at": besides
@@ -247,6 +280,11 @@ fn document(ensemble: &str, found: &Exploration) -> Value {
             .collect::<Vec<_>>(),
         "notes": notes(found),
     })
+}
+
+/// The number is a claim about all conversations: without having examined all, nothing is claimed.
+fn only_if(is_complete: bool, number: u32) -> Option<u32> {
+    is_complete.then_some(number)
 }
 
 fn end_as_json(end: &End) -> Value {

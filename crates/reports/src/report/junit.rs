@@ -19,7 +19,7 @@ pub struct Junit<'f> {
 impl Form for Junit<'_> {
     fn file(&self, file: &CheckedFile) -> String {
         let (failing, others): (Vec<_>, Vec<_>) = file.findings.iter().partition(|finding| (self.fails)(finding));
-        case(&relative(&file.name, self.folder), &failing, &others)
+        case(&file.name, self.folder, &failing, &others)
     }
 
     /// The suite begins with the number of its cases.
@@ -38,8 +38,9 @@ impl Form for Junit<'_> {
     }
 }
 
-fn case(name: &str, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {
-    let name = escaped(name);
+fn case(file: &str, folder: &Path, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {
+    let name = escaped(&relative(file, folder));
+    let lines = |findings: &[&Diagnostic]| lines(file, folder, findings);
     let open = format!("    <testcase name=\"{name}\" classname=\"ensemble\"");
     if failing.is_empty() && others.is_empty() {
         return format!("{open}/>\n");
@@ -64,8 +65,8 @@ fn case(name: &str, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {
     text + "    </testcase>\n"
 }
 
-/// `3:5 error[E021]: message`, each followed by its help.
-fn lines(findings: &[&Diagnostic]) -> String {
+/// `3:5 error[E021]: message`, each followed by its help; in another file `a.rhai:3:5 …`.
+fn lines(file: &str, folder: &Path, findings: &[&Diagnostic]) -> String {
     let line = |finding: &&Diagnostic| {
         let place = finding.source.place(finding.span.start);
         let severity = match finding.severity {
@@ -83,8 +84,12 @@ fn lines(findings: &[&Diagnostic]) -> String {
             .map(|fix| format!("\n  fix: {}", fix_title(fix)))
             .unwrap_or_default();
         let (line, column) = (place.line, place.column);
+        let other = match finding.source.name() {
+            name if name == file => String::new(),
+            name => format!("{}:", relative(name, folder)),
+        };
         format!(
-            "{line}:{column} {severity}[{}]: {}{help}{fix}",
+            "{other}{line}:{column} {severity}[{}]: {}{help}{fix}",
             finding.code.0, finding.message
         )
     };

@@ -3,38 +3,32 @@
 use std::path::Path;
 
 use ensemble_agents::agent::script::Unavailable;
-use ensemble_agents::sandbox::{Script, ScriptError};
+use ensemble_agents::sandbox::ScriptError;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Responses, Simulated, Strategy};
 use ensemble_language::loader::codes;
-use ensemble_language::source::{At, Route};
+use ensemble_language::source::{At, Place, Route};
 
-use super::{Folder, MOST, text_of, unavailable};
+use super::{Folder, unavailable};
 
 impl Folder<'_> {
-    /// The error if the script at `path` does not compile.
+    /// The finding in the script at `path` if it does not compile, or the one at its name if it cannot be read.
     pub(super) fn broken(&self, path: &Path, at: At) -> Option<Finding> {
-        let ScriptError { message, line, column } = self.compile_error(path)?;
-        let name = self.project.relative(path);
-        let place = match line {
-            0 => name.display().to_string(),
-            line => format!("{}:{line}:{column}", name.display()),
-        };
-        let message = format!("the script does not compile: {place}: {message}");
-        Some(Finding::error(codes::BROKEN_SCRIPT, at, message))
-    }
-
-    fn compile_error(&self, path: &Path) -> Option<ScriptError> {
-        if let Some(known) = self.broken.borrow().get(path) {
-            return known.clone();
-        }
-        let error = text_of(path).and_then(|text| Script::compile(&text).err());
-        let mut broken = self.broken.borrow_mut();
-        if broken.len() >= MOST {
-            broken.clear();
-        }
-        broken.insert(path.to_owned(), error.clone());
-        error
+        let found = self.known(path, |known| match (&known.source, &known.examined.error) {
+            (Err(why), _) => {
+                let message = format!("cannot read `{}`: {why}", self.project.relative(path).display());
+                let help = "a script is a text in UTF-8 that this user may read";
+                Some(Finding::warning(codes::NO_SCRIPT, at, message).help(help))
+            }
+            (Ok(source), Some(ScriptError { message, line, column })) => {
+                let (line, column) = (*line, *column);
+                let span = source.word_at(Place { line, column });
+                let message = format!("the script does not compile: {message}");
+                Some(Finding::error(codes::BROKEN_SCRIPT, at, message).inside(source.clone(), span))
+            }
+            (Ok(_), None) => None,
+        });
+        found.flatten()
     }
 
     /// The findings about scripts that stand for a person, for a model, or for the rules of a context window.

@@ -59,14 +59,20 @@ fn agents_behind_a_condition_that_is_never_true() {
     let never = b_listens("condition: 1 > 2");
     assert_eq!(
         shown(&never),
-        [
-            "W010 4:10 agent `b` can never run: its condition on `a` is never true",
-            "W012 4:66 this condition is never true",
-        ]
+        ["W010 4:10 agent `b` can never run: its condition on `a` is never true"]
     );
+    let fails = shown(&b_listens("condition: 1 + 'a'"));
+    assert!(
+        fails.len() == 1
+            && fails[0].starts_with("W010 4:10 agent `b` can never run: its condition on `a` can never be evaluated: "),
+        "{fails:?}"
+    );
+    // Another condition that is never true is one more fault.
+    let beside = b_listens("condition: 1 > 2}, {agent_name: a, condition: 3 > 4");
+    let codes: Vec<String> = shown(&beside).iter().map(|one| one[..4].to_owned()).collect();
+    assert_eq!(codes, ["W010", "W012"], "{beside}");
     for edge in [
         "condition: 1 > 2, requires_all: false",
-        "condition: 1 + 'a'",
         "condition: false",
         "condition: output.x and False",
     ] {

@@ -7,12 +7,14 @@
 
 mod around;
 mod before_a_run;
+mod consistent;
 mod for_each;
 mod joins;
 mod models;
 mod rounds;
 mod scripts;
 mod typed;
+mod typed_templates;
 
 use super::check;
 use crate::diagnostic::{Diagnostic, Finding};

@@ -156,6 +156,7 @@ fn reading(reads: &[&str]) -> ScriptText {
     };
     let mut text = ScriptText {
         name: "s.rhai".to_owned(),
+        text: "// a script\n    names\n".to_owned(),
         ..ScriptText::default()
     };
     for read in reads {
@@ -164,6 +165,7 @@ fn reading(reads: &[&str]) -> ScriptText {
             (None, Some((variable, key))) => text.keys.push(ScriptKey {
                 variable: variable.to_owned(),
                 key: named(key),
+                may_be_missing: false,
             }),
             (None, None) => text.free.push(named(read)),
         }
@@ -184,27 +186,27 @@ fn what_scripts_cannot_read() {
     let rows: &[(&str, &str)] = &[
         (
             "inptu",
-            "unknown variable `inptu` in the script: s.rhai:2:5 / did you mean `input`?",
+            "unknown variable `inptu` in the script / did you mean `input`?",
         ),
         (
             "f:input",
-            "a function of the script reads the variable `input`, which it does not have: s.rhai:2:5 / a function has no variables but its parameters: pass the value as a parameter",
+            "a function of the script reads the variable `input`, which it does not have / a function has no variables but its parameters: pass the value as a parameter",
         ),
         (
             "dependencies.nobody",
-            "the script reads the output of `nobody`, on which `b` does not depend: s.rhai:2:5 / the keys of `dependencies` are the agents that the agent depends on",
+            "the script reads the output of `nobody`, on which `b` does not depend / the keys of `dependencies` are the agents that the agent depends on",
         ),
         (
             "dependencies.b",
-            "the script reads the output of `b`, on which `b` does not depend: s.rhai:2:5 / add `b` to the dependencies of `b`, or read `context.b`",
+            "the script reads the output of `b`, on which `b` does not depend / add `b` to the dependencies of `b`, or read `context.b`",
         ),
         (
             "inputs.topics",
-            "the script reads the input `topics`, which is not declared: s.rhai:2:5 / did you mean `topic`?",
+            "the script reads the input `topics`, which is not declared / did you mean `topic`?",
         ),
         (
             "context.verdcit",
-            "the script reads `verdcit` of the context, which no agent writes: s.rhai:2:5 / did you mean `verdict`?",
+            "the script reads `verdcit` of the context, which no agent writes / did you mean `verdict`?",
         ),
     ];
     for (read, expected) in rows {
@@ -227,10 +229,14 @@ fn what_scripts_cannot_read() {
     ] {
         assert_eq!(asked(read), [""; 0], "{read}");
     }
-    assert_eq!(
-        show(&found(PAIR, reading(&["oops"]), "W025"))[0].split(' ').nth(1),
-        Some("4:21")
-    );
+    let found = found(PAIR, reading(&["oops"]), "W025");
+    assert_eq!(show(&found)[0].split(' ').nth(1), Some("2:5"));
+    assert_eq!((found[0].source.name(), found[0].span.end), ("s.rhai", 21));
+    let [named] = found[0].related.as_slice() else {
+        panic!("{found:?}");
+    };
+    let place = named.source.place(named.span.start);
+    assert_eq!((named.source.name(), place.line, place.column), ("t", 4, 21));
 }
 
 #[test]

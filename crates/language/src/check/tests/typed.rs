@@ -9,7 +9,7 @@ use crate::ensemble::{Agent, Ensemble, Profile};
 use std::sync::Arc;
 
 /// What `a` puts out in all rows.
-const SCHEMA: &str = "{type: object, required: [score, done, label, tags, detail], additionalProperties: false, properties: {
+pub(super) const SCHEMA: &str = "{type: object, required: [score, done, label, tags, detail], additionalProperties: false, properties: {
       score: {type: number, minimum: 0, maximum: 10}, more: {type: [number, 'null']}, done: {type: boolean}, label: {enum: [accept, reject]},
       text: {type: string}, tags: {type: array, items: {enum: [new, old]}}, level: {enum: [1, 2, 3]}, above: {type: number, minimum: 0, exclusiveMinimum: 0},
       detail: {type: object, additionalProperties: false, required: [depth], properties: {depth: {type: integer, exclusiveMinimum: 0}, note: {type: string}}},

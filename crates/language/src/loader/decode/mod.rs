@@ -1,6 +1,7 @@
 //! Reads the typed ensemble from the tree: one file for each part of the schema.
 
 mod agent;
+pub(super) mod cases;
 mod context_window;
 mod dependency;
 mod for_each;

@@ -1,0 +1,175 @@
+//! The functions that a script calls, and the agents that it requests by name.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use rhai::{Expr, FnCallExpr, Position};
+
+use super::engine;
+use ensemble_language::diagnostic::did_you_mean;
+
+/// The functions that the language itself has.
+const OF_THE_LANGUAGE: [&str; 10] = [
+    "Fn",
+    "call",
+    "curry",
+    "is_shared",
+    "print",
+    "debug",
+    "type_of",
+    "is_def_var",
+    "is_def_fn",
+    "eval",
+];
+/// The highest number of functions that are reported.
+const MOST: usize = 20;
+
+/// The names of all functions of the engine.
+static OF_THE_ENGINE: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let engine = engine::unlimited();
+    let names = engine.collect_fn_metadata(None, |info| Some(info.metadata.name.to_string()), true);
+    names.into_iter().chain(OF_THE_LANGUAGE.map(str::to_owned)).collect()
+});
+
+/// The name of the function, if it is one and no operator.
+pub(super) fn called(call: &FnCallExpr, place: Position) -> Option<(String, Position)> {
+    let is_name = call.name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !call.name.contains('$');
+    let is_plain = call.op_token.is_none() && call.namespace.is_empty();
+    (is_name && is_plain).then(|| (call.name.to_string(), place))
+}
+
+/// The functions among these that neither the engine nor the script has, each at its first place, with one that is
+/// spelled alike. A word that the script uses otherwise too may be a function that it holds in a variable or a map.
+pub(super) fn unknown<'c>(
+    called: impl Iterator<Item = &'c (String, Position)>,
+    own: &HashSet<&str>,
+    text: &str,
+) -> Vec<(String, Position, Option<String>)> {
+    let mut found: Vec<(String, Position, Option<String>)> = Vec::new();
+    for (name, place) in called {
+        let is_known = own.contains(name.as_str()) || OF_THE_ENGINE.contains(name);
+        let is_there = found.iter().any(|(other, ..)| other == name);
+        if is_known || is_there || found.len() >= MOST || !is_only_called(name, text) {
+            continue;
+        }
+        let all = || own.iter().copied().chain(OF_THE_ENGINE.iter().map(String::as_str));
+        let mut names: Vec<&str> = all()
+            .filter(|one| one.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
+            .collect();
+        names.sort_unstable();
+        let near = did_you_mean(name, names.into_iter()).map(str::to_owned);
+        found.push((name.clone(), *place, near));
+    }
+    found
+}
+
+/// Whether a parenthesis follows the word wherever the text contains it.
+fn is_only_called(word: &str, text: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let whole = text.match_indices(word).filter(|(at, _)| {
+        let after = &text[at + word.len()..];
+        !text[..*at].ends_with(is_word) && !after.starts_with(is_word)
+    });
+    let mut whole = whole.map(|(at, _)| text[at + word.len()..].trim_start());
+    whole.all(|after| after.starts_with('('))
+}
+
+/// The agents that a literal list of requests names; `None` if it is no such list, or empty.
+pub(super) fn targets(value: &Expr) -> Option<Vec<(String, Position)>> {
+    let Expr::Array(requests, _) = value else {
+        return None;
+    };
+    let target = |request: &Expr| {
+        let Expr::Map(entries, _) = request else { return None };
+        let of = |name: &str| entries.0.iter().find(|(key, _)| key.as_str() == name);
+        match of("target_agent").or_else(|| of("target_agent_type")) {
+            Some((_, Expr::StringConstant(text, place))) => Some((text.to_string(), *place)),
+            _ => None,
+        }
+    };
+    (!requests.is_empty()).then(|| requests.iter().filter_map(target).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sandbox::examine;
+
+    /// `lenn 1:9 len`.
+    fn unknown(text: &str) -> Vec<String> {
+        let names = examine("a.rhai", text).names.unwrap_or_else(|| panic!("{text}"));
+        let unknown = names.unknown_functions.iter();
+        let shown = unknown.map(|(name, near)| {
+            let (line, column) = name.place;
+            format!("{} {line}:{column} {}", name.name, near.as_deref().unwrap_or("-"))
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn functions_that_nobody_defines() {
+        let rows: &[(&str, &[&str])] = &[
+            ("shuot(input)", &["shuot 1:1 -"]),
+            ("input.to_uper()", &["to_uper 1:7 to_upper"]),
+            ("fn greet(x) { x } gret(1)", &["gret 1:19 greet"]),
+            ("fn f() { oops_one() } f()", &["oops_one 1:10 -"]),
+            ("[1].map(|x| oops_two(x))", &["oops_two 1:13 -"]),
+            ("let x = oops_one();\nx + oops_one()", &["oops_one 1:9 -"]),
+            ("import_it(); 1", &["import_it 1:1 -"]),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(unknown(text), *expected, "{text}");
+        }
+        for text in [
+            "fn greet(x) { x } greet(1)",
+            "let f = |x| x + 1; f.call(1)",
+            "let m = #{shout: |x| x}; m.shout(1)",
+            "let m = #{}; m.shout = |x| x; m.shout(1)",
+            "let f = Fn(\"len\"); f.call(input)",
+            "print(1); debug(1); type_of(1); is_def_var(\"x\"); is_def_fn(\"f\", 1); 1",
+            "input.len() + input.to_upper().len() + [1].reduce(|a, b| a + b, 0)",
+            "parse_json(input).get(\"a\", to_json(#{}))",
+            "context.keys().len() + context.get(\"a\", 1) + max(1, 2) + abs(-1)",
+            "let x = [3, 1]; x.sort(); x.push(2); x.pop(); x.extract(0); x.filter(|v| v > 1)",
+            "\"a b\".split().map(|w| w.trim()); \"a\".contains(\"b\"); parse_int(\"1\"); range(0, 1); \"x\".index_of(\"y\")",
+            "1.0.sqrt() + 2.0.floor() + PI(); #{a: 1}.keys(); #{a: 1}.values(); #{a: 1}.mixin(#{}); 5.to_string(); 5.to_float()",
+        ] {
+            assert_eq!(unknown(text), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn agents_that_are_requested_by_name() {
+        let rows: &[(&str, bool, &[&str])] = &[
+            (
+                "#{agent_requests: [#{target_agent: \"a\"}, #{target_agent_type: \"b\", priority: 1}]}",
+                true,
+                &["a", "b"],
+            ),
+            ("let m = #{agent_requests: [#{target_agent: \"a\"}]}; m", true, &["a"]),
+            (
+                "if true { #{agent_requests: [#{target_agent: \"a\"}]} } else { #{} }",
+                true,
+                &["a"],
+            ),
+            (
+                "fn f() { #{agent_requests: [#{target_agent: \"a\"}]} } f()",
+                true,
+                &["a"],
+            ),
+            ("#{agent_requests: [#{target_agent: input}]}", true, &[]),
+            ("#{agent_requests: []}", false, &[]),
+            ("#{agent_requests: input}", false, &[]),
+            ("#{plan: #{agent_requests: [#{target_agent: \"a\"}]}}", false, &[]),
+            ("#{other: [#{target_agent: \"a\"}]}", false, &[]),
+        ];
+        for (text, requests, targets) in rows {
+            let names = examine("a.rhai", text).names.expect("a script");
+            let found: Vec<&str> = names.requested.iter().map(|one| one.name.as_str()).collect();
+            assert_eq!(
+                (names.requests.is_some(), found.as_slice()),
+                (*requests, *targets),
+                "{text}"
+            );
+        }
+    }
+}

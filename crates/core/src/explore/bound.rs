@@ -1,0 +1,31 @@
+//! Bounds that hold in every conversation, whatever part of them was examined: the numbers of a complete walk, and
+//! otherwise what the checks prove from the ensemble alone.
+
+use super::{AgentSummary, Exploration};
+use ensemble_language::check::bounds;
+use ensemble_language::plan::Plan;
+
+/// Adds the bounds to the result of the walk.
+pub(super) fn add(plan: &Plan, found: &mut Exploration) {
+    if found.coverage.is_complete() {
+        for agent in &mut found.agents {
+            agent.bound = u64::from(agent.most);
+        }
+        found.turns_bound = u64::from(found.turns);
+        found.executions_bound = u64::from(found.executions);
+        return;
+    }
+    let bounds = bounds(plan.ensemble());
+    let turns = u64::from(plan.ensemble().limits.max_total_turns.get());
+    for (at, (agent, most)) in found.agents.iter_mut().zip(&bounds.most_executions).enumerate() {
+        let limit = u64::from(agent.limit);
+        agent.bound = match bounds.never_run.contains(&at) {
+            true => 0,
+            false => limit.min(*most).min(turns),
+        };
+    }
+    let sum = |all: u64, one: &AgentSummary| all.saturating_add(one.bound);
+    found.executions_bound = found.agents.iter().fold(0, sum);
+    // Every turn has an execution.
+    found.turns_bound = found.executions_bound.min(turns);
+}

@@ -1,0 +1,233 @@
+//! Templates of Conductor as templates of this language: the names in them are replaced, everything else stays.
+
+use minijinja::machinery::{Token, tokenize};
+use minijinja::syntax::SyntaxConfig;
+
+use super::names::{Found, Names, Place};
+
+/// The most tokens of one tag and of one template; the parser of the template library goes as deep as a text does.
+const TAG_TOKENS: usize = 120;
+const ALL_TOKENS: usize = 20_000;
+/// The most `elif` of one template.
+const ELIFS: usize = 60;
+/// How deep the values of `set` steps may be in each other.
+const DEPTH: usize = 6;
+/// The longest text that is written.
+const LONGEST: usize = 200_000;
+
+const WORDS: [&str; 14] = [
+    "for",
+    "in",
+    "if",
+    "else",
+    "elif",
+    "and",
+    "or",
+    "not",
+    "is",
+    "true",
+    "false",
+    "none",
+    "recursive",
+    "loop",
+];
+
+/// Why a text cannot be converted.
+pub(super) type Refused = &'static str;
+
+/// A part of a template.
+type Piece<'a> = (Token<'a>, usize, usize);
+
+/// The tokens of a template, or of an expression; refuses texts that are too deep to be parsed.
+pub(super) fn pieces(text: &str, in_expression: bool) -> Result<Vec<Piece<'_>>, Refused> {
+    let mut pieces = Vec::new();
+    let (mut in_tag, mut elifs) = (0, 0);
+    for token in tokenize(text, in_expression, SyntaxConfig::default()) {
+        let (token, span) = token.map_err(|_| "it is not a template")?;
+        in_tag = match token {
+            Token::VariableStart | Token::BlockStart => 0,
+            _ => in_tag + 1,
+        };
+        elifs += usize::from(matches!(token, Token::Ident("elif" | "if" | "for")));
+        if in_tag > TAG_TOKENS || pieces.len() > ALL_TOKENS || elifs > ELIFS {
+            return Err("the template is too large");
+        }
+        let (start, end) = (at(span.start_offset), at(span.end_offset));
+        if text.get(start..end).is_none() {
+            return Err("it is not a template");
+        }
+        pieces.push((token, start, end));
+    }
+    Ok(pieces)
+}
+
+fn at(offset: u32) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
+}
+
+/// A template in which the names are those of this language.
+pub(super) fn renamed(text: &str, names: &Names, local: Option<&str>) -> Result<String, Refused> {
+    rename(text, names, local, false, DEPTH)
+}
+
+fn rename(
+    text: &str,
+    names: &Names,
+    local: Option<&str>,
+    in_expression: bool,
+    depth: usize,
+) -> Result<String, Refused> {
+    let pieces = pieces(text, in_expression)?;
+    let locals = locals(&pieces);
+    let mut out = String::new();
+    let mut written = 0;
+    let mut next = 0;
+    while next < pieces.len() {
+        let here = next;
+        next += 1;
+        let (Token::Ident(word), start, end) = &pieces[here] else {
+            continue;
+        };
+        if matches!(before(&pieces, here, 1), Some(Token::Pipe)) {
+            if *word == "json" {
+                out.push_str(&text[written..*start]);
+                out.push_str("tojson");
+                written = *end;
+            }
+            continue;
+        }
+        // The method of Python is a filter here.
+        if *word == "items" && is_empty_call(&pieces, here) {
+            out.push_str(text[written..*start].trim_end().trim_end_matches('.'));
+            out.push_str(" | items");
+            written = pieces[here + 2].2;
+            continue;
+        }
+        if !is_name(&pieces, here, word) || locals.contains(word) || local == Some(*word) {
+            continue;
+        }
+        let (keys, ends) = keys(&pieces, here);
+        let (new, used) = match names.find(word, &keys, Place::Prompt) {
+            Found::Path { text, used, .. } => (text, used),
+            Found::Value { source, used } => {
+                let depth = depth
+                    .checked_sub(1)
+                    .ok_or("the values of `set` steps read each other")?;
+                (format!("({})", rename(&source, names, None, true, depth)?), used)
+            }
+            Found::Unknown => continue,
+            Found::Lost(why) => return Err(why),
+        };
+        out.push_str(&text[written..*start]);
+        out.push_str(&new);
+        written = if used == 0 { *end } else { ends[used - 1].1 };
+        next = if used == 0 { here + 1 } else { ends[used - 1].0 + 1 };
+        // The list of failures has no keys.
+        if new.ends_with(".failed")
+            && pieces
+                .get(next + 1)
+                .is_some_and(|(token, ..)| matches!(token, Token::Ident("items")))
+        {
+            out.truncate(out.len() - new.len());
+            out.push_str("{}");
+        }
+        if out.len() > LONGEST {
+            return Err("the template is too large");
+        }
+    }
+    out.push_str(&text[written..]);
+    Ok(out)
+}
+
+/// The names that `for` and `set` give to values.
+fn locals<'a>(pieces: &[Piece<'a>]) -> Vec<&'a str> {
+    let mut locals = vec!["loop"];
+    for (at, (token, ..)) in pieces.iter().enumerate() {
+        let Token::Ident(tag @ ("for" | "set" | "with" | "macro")) = token else {
+            continue;
+        };
+        if !matches!(before(pieces, at, 1), Some(Token::BlockStart)) {
+            continue;
+        }
+        for (token, ..) in &pieces[at + 1..] {
+            match token {
+                Token::Ident("in") | Token::Assign | Token::BlockEnd => break,
+                Token::Ident(word) if *tag != "macro" => locals.push(*word),
+                _ => {}
+            }
+        }
+    }
+    locals
+}
+
+/// `.NAME()`.
+fn is_empty_call(pieces: &[Piece<'_>], at: usize) -> bool {
+    matches!(before(pieces, at, 1), Some(Token::Dot))
+        && matches!(pieces.get(at + 1), Some((Token::ParenOpen, ..)))
+        && matches!(pieces.get(at + 2), Some((Token::ParenClose, ..)))
+}
+
+fn before<'p, 'a>(pieces: &'p [Piece<'a>], at: usize, back: usize) -> Option<&'p Token<'a>> {
+    at.checked_sub(back).map(|at| &pieces[at].0)
+}
+
+/// Whether a word is the name of a value, and not a keyword, a key, a test, a filter or a tag.
+fn is_name(pieces: &[Piece<'_>], at: usize, word: &str) -> bool {
+    if WORDS.contains(&word) {
+        return false;
+    }
+    let is_test = match before(pieces, at, 1) {
+        Some(Token::Ident("is")) => true,
+        Some(Token::Ident("not")) => matches!(before(pieces, at, 2), Some(Token::Ident("is"))),
+        Some(Token::Dot | Token::BlockStart) => true,
+        _ => false,
+    };
+    let after = pieces.get(at + 1).map(|piece| &piece.0);
+    let keyword = matches!(after, Some(Token::Assign)) && !matches!(before(pieces, at, 1), Some(Token::Ident("set")));
+    !is_test && !keyword && !matches!(after, Some(Token::ParenOpen))
+}
+
+/// The keys behind a name, each with the index and the end of its last token.
+fn keys<'a>(pieces: &[Piece<'a>], at: usize) -> (Vec<&'a str>, Vec<(usize, usize)>) {
+    let mut keys = Vec::new();
+    let mut ends = Vec::new();
+    let mut next = at + 1;
+    loop {
+        match (pieces.get(next), pieces.get(next + 1), pieces.get(next + 2)) {
+            (Some((Token::Dot, ..)), Some((Token::Ident(key), _, end)), after)
+                if !matches!(after, Some((Token::ParenOpen, ..))) =>
+            {
+                keys.push(*key);
+                ends.push((next + 1, *end));
+                next += 2;
+            }
+            (Some((Token::BracketOpen, ..)), Some((Token::Str(key), ..)), Some((Token::BracketClose, _, end))) => {
+                keys.push(*key);
+                ends.push((next + 2, *end));
+                next += 3;
+            }
+            _ => return (keys, ends),
+        }
+    }
+}
+
+/// A template without blocks as one expression of Conductor: the value of its only expression, or the parts as one text.
+pub(super) fn as_expression(text: &str) -> Option<String> {
+    let text = text.trim();
+    let mut parts = Vec::new();
+    let mut from = None;
+    for (token, start, end) in pieces(text, false).ok()? {
+        match token {
+            Token::TemplateData(raw) => parts.push(super::names::quoted(raw)),
+            Token::VariableStart => from = Some(end),
+            Token::VariableEnd => parts.push(format!("({})", text.get(from?..start)?.trim())),
+            Token::BlockStart => return None,
+            _ => {}
+        }
+    }
+    match &parts[..] {
+        [] => Some("''".to_owned()),
+        [one] => Some(one.clone()),
+        many => Some(format!("({})", many.join(" ~ "))),
+    }
+}

@@ -1,0 +1,272 @@
+//! Workflows of Conductor.
+//!
+//! In Conductor one step runs at a time, and its `routes` say which step is next. Here every step has a dependency on each
+//! step with a route to it, with the condition under which the route is taken.
+
+mod agents;
+mod expression;
+mod flow;
+mod jinja;
+mod models;
+mod names;
+mod schemas;
+
+use serde_json::{Value, json};
+
+use super::draft::{Line, Map, Shape};
+use super::limits::remark;
+use super::values::{is_true, json as value_of, text_of};
+use super::{Task, entries, names as old_names, span_of};
+use ensemble_language::loader::document::{Content, Document, Entry, Node};
+
+use flow::Flow;
+
+/// What stands for the exit code of a script in the condition of a route.
+const EXIT_CODE: &str = "(1 if output.get('kind') == 'exit' else 0)";
+/// The `max_iterations` of a workflow without one.
+const ITERATIONS: u64 = 10;
+/// The time limit of a workflow without one; Conductor has none.
+const DAY: u64 = 86_400;
+
+/// Whether this is certainly a workflow of Conductor.
+pub(super) fn is_workflow(document: &Document) -> bool {
+    let workflow = document.root().get("workflow");
+    workflow.is_some_and(|workflow| workflow.get("entry_point").is_some())
+        && document.root().get("agents").is_some_and(|node| node.items().is_some())
+}
+
+/// A sentence about keys of Conductor without an equivalent: why, and what to write instead.
+fn advice(key: &str) -> (&'static str, &'static str) {
+    match key {
+        "hooks" => ("there are no hooks", "read the outcome of `ensemble run --output json`"),
+        "instructions" => (
+            "there are no files of instructions",
+            "write the text in `system_prompt` under `defaults`",
+        ),
+        "skills" | "skill_discovery" | "skill_injection" => (
+            "there are no skills",
+            "write what the agent has to know in its `system_prompt`",
+        ),
+        "plugins" | "plugin_sources" => ("there are no plugins", "write the servers of the plugin under `tools`"),
+        "working_dir" => (
+            "a process runs in the root of the project",
+            "write `cd FOLDER && …` in a `script`",
+        ),
+        "stdin" => (
+            "a script receives one JSON object on its standard input",
+            "let the script read `dependencies` from it",
+        ),
+        "dialog" => (
+            "an agent does not decide to ask a person",
+            "write an `input` agent, and a `condition` on the output of this one",
+        ),
+        "validator" => (
+            "an agent is not graded by a second model by itself",
+            "write an agent that grades the output, and a `feedback` dependency on it",
+        ),
+        "session_key" => (
+            "a conversation with a model belongs to one agent",
+            "write `conversation.memory: conversation` for an agent that remembers its earlier executions",
+        ),
+        "sandbox" => ("the sandbox of a model is that of its provider", "leave it out"),
+        "context_tier" | "default_context_tier" => (
+            "there are no tiers of context",
+            "write `context_window` in the model profile",
+        ),
+        "checkpoint" => (
+            "every run is recorded",
+            "leave it out; `ensemble resume` continues a run",
+        ),
+        "output_template" => (
+            "the result of a run is declared once",
+            "write `result` for all ends of the workflow",
+        ),
+        "abort_route" => ("a question is not aborted", "leave it out"),
+        "max_session_seconds" | "timeout" => (
+            "only agents, requests, turns and runs have time limits",
+            "write `timeout_seconds` at the agent",
+        ),
+        "max_depth" => ("an ensemble does not contain itself", "leave it out"),
+        "budget_usd" => (
+            "`budget_mode: audit` does not stop the run",
+            "write `max_cost` to stop it; every run reports its cost if profiles have a `cost`",
+        ),
+        _ => ("there is no equivalent in this language", "leave it out"),
+    }
+}
+
+/// Keys without an effect on what happens here, which nobody misses.
+const SILENT: [&str; 8] = [
+    "version",
+    "metadata",
+    "entry_point",
+    "context",
+    "budget_mode",
+    "show_per_agent",
+    "show_summary",
+    "tool_output",
+];
+
+impl<'a> Task<'a> {
+    /// The draft of a workflow of Conductor.
+    pub(super) fn conductor(&mut self) -> Map {
+        let root: &'a Node = self.document.root();
+        let flow = Flow::of(self, root);
+        let mut map = Map::default();
+        let workflow = root.get("workflow");
+        let keys = workflow.map_or(&[][..], entries);
+        let given = workflow.and_then(|workflow| workflow.get("name")).map(text_of);
+        let name = old_names::sound(given.as_deref().unwrap_or(self.beside.stem), "workflow");
+        if let Some(given) = given.filter(|given| *given != name) {
+            let span = span_of(keys, "name").unwrap_or(root.span);
+            self.note(
+                span,
+                &format!("the name `{given}` has become `{name}`"),
+                old_names::HELP,
+            );
+        }
+        map.put("name", name, span_of(keys, "name"));
+        let mut models = models::Models::of(workflow);
+        for entry in keys {
+            match &*entry.key {
+                "name" => {}
+                "description" => map.put("description", text_of(&entry.value).trim_end(), Some(entry.key_span)),
+                "input" => {
+                    if let Some(inputs) = schemas::inputs(&entry.value) {
+                        map.put("inputs", inputs, Some(entry.key_span));
+                    }
+                }
+                "limits" => {}
+                "runtime" => self.runtime(&mut map, entry, &mut models),
+                "cost" => self.unknown_keys(&mut map, &entry.value, &["pricing"]),
+                key if SILENT.contains(&key) => map.lines.push(Line::Pass(entry.key_span)),
+                key => {
+                    let (why, instead) = advice(key);
+                    map.lose(self.lose(entry, why, instead));
+                }
+            }
+        }
+        self.conductor_limits(&mut map, workflow);
+        let agents = self.steps(&flow, &mut models);
+        map.lines.push(Line::entry(
+            "agents",
+            Shape::List(agents),
+            span_of(entries(root), "agents"),
+        ));
+        for entry in entries(root) {
+            match &*entry.key {
+                "workflow" | "agents" | "parallel" | "for_each" => {}
+                "output" => self.conductor_result(&mut map, entry, &flow),
+                "tools" if entry.value.items().is_some_and(<[_]>::is_empty) => {}
+                key => {
+                    let (why, instead) = advice(key);
+                    map.lose(self.lose(entry, why, instead));
+                }
+            }
+        }
+        let tools = models.take_tools();
+        if !tools.lines.is_empty() {
+            map.lines.push(Line::entry("tools", Shape::Map(tools), None));
+        }
+        let mut profiles = models.take_profiles();
+        profiles.lines.extend(self.take_profiles().lines);
+        if !profiles.lines.is_empty() {
+            map.lines
+                .push(Line::entry("model_profiles", Shape::Map(profiles), None));
+        }
+        map
+    }
+
+    /// Keys of `runtime` that are neither part of a model profile nor of a tool.
+    fn runtime(&mut self, map: &mut Map, entry: &'a Entry, models: &mut models::Models<'a>) {
+        for inner in entries(&entry.value) {
+            match &*inner.key {
+                "provider"
+                | "default_model"
+                | "temperature"
+                | "max_tokens"
+                | "default_reasoning_effort"
+                | "max_agent_iterations"
+                | "tool_output" => {}
+                "timeout" => {}
+                "mcp_servers" => self.servers(&inner.value, models),
+                "checkpoint" => map.lines.push(Line::Pass(inner.key_span)),
+                _ if matches!(&inner.value.content, Content::Sequence(list) if list.is_empty()) => {}
+                key => {
+                    let (why, instead) = advice(key);
+                    map.lose(self.lose(inner, why, instead));
+                }
+            }
+        }
+    }
+
+    fn unknown_keys(&mut self, map: &mut Map, node: &'a Node, known: &[&str]) {
+        for entry in entries(node) {
+            if !known.contains(&&*entry.key) && !SILENT.contains(&&*entry.key) {
+                let (why, instead) = advice(&entry.key);
+                map.lose(self.lose(entry, why, instead));
+            }
+        }
+    }
+
+    fn conductor_limits(&mut self, map: &mut Map, workflow: Option<&'a Node>) {
+        let limits = workflow.and_then(|workflow| workflow.get("limits"));
+        let number = |key: &str| limits.and_then(|limits| limits.get(key)).map(value_of);
+        let from = workflow.and_then(|workflow| span_of(entries(workflow), "limits"));
+        let at = from.map_or(self.document.root().span.start, |span| span.start);
+        let mut inner = Map::default();
+        inner.put(
+            "max_total_turns",
+            number("max_iterations").unwrap_or(json!(ITERATIONS)),
+            from,
+        );
+        match number("timeout_seconds").filter(|value| *value != Value::Null) {
+            Some(seconds) => inner.put("timeout_seconds", seconds, None),
+            None => {
+                let why = "Conductor has no time limit of its own; without the key, a run is stopped after 300 seconds";
+                inner.lose(remark(why, at));
+                inner.put("timeout_seconds", DAY, None);
+            }
+        }
+        for entry in limits.map_or(&[][..], entries) {
+            match &*entry.key {
+                "max_iterations" | "timeout_seconds" | "budget_mode" => {}
+                "budget_usd" if number("budget_mode") == Some(json!("enforce")) => {
+                    inner.put("max_cost", value_of(&entry.value), Some(entry.key_span));
+                }
+                "budget_usd" if value_of(&entry.value) == Value::Null => {}
+                key => {
+                    let (why, instead) = advice(key);
+                    inner.lose(self.lose(entry, why, instead));
+                }
+            }
+        }
+        map.lines
+            .push(Line::entry("conversation_limits", Shape::Map(inner), from));
+    }
+
+    /// `output` of the workflow: expressions in place of templates.
+    fn conductor_result(&mut self, map: &mut Map, entry: &'a Entry, flow: &Flow<'a>) {
+        let mut result = Map::default();
+        for inner in entries(&entry.value) {
+            let text = text_of(&inner.value);
+            match expression::result(&text, &flow.names) {
+                Ok(text) => result.put(&inner.key, text, Some(inner.key_span)),
+                Err(why) => {
+                    let instead = "write an expression over `outputs`, or an agent that composes the text";
+                    result.lose(self.lose(inner, why, instead));
+                }
+            }
+        }
+        if result.lines.iter().any(|line| matches!(line, Line::Entry { .. })) {
+            map.entry("result", Shape::Map(result), entry.key_span);
+        } else {
+            map.lines.extend(result.lines);
+        }
+    }
+}
+
+/// Whether a key is set to true; `false` for a missing one.
+fn set(node: &Node, key: &str) -> bool {
+    node.get(key).is_some_and(is_true)
+}

@@ -1,0 +1,86 @@
+//! Inputs and outputs of Conductor as JSON Schemas.
+
+use serde_json::{Map, Value, json};
+
+use super::super::entries;
+use super::super::values::json as value_of;
+use super::set;
+use ensemble_language::loader::document::Node;
+
+/// `workflow.input`: a schema for each input. An optional input has the empty value of its type.
+pub(super) fn inputs(node: &Node) -> Option<Value> {
+    let mut all = Map::new();
+    for entry in entries(node) {
+        let mut schema = field(&entry.value);
+        let kind = schema["type"].as_str().unwrap_or_default().to_owned();
+        let default = entry.value.get("default").map(value_of).unwrap_or_default();
+        let optional = entry.value.get("required").is_some_and(|node| value_of(node) == false);
+        let empty = match kind.as_str() {
+            "number" => json!(0),
+            "boolean" => json!(false),
+            "array" => json!([]),
+            "object" => json!({}),
+            _ => json!(""),
+        };
+        if !default.is_null() {
+            schema["default"] = default;
+        } else if optional {
+            schema["default"] = empty;
+        }
+        all.insert(entry.key.to_string(), schema);
+    }
+    (!all.is_empty()).then_some(Value::Object(all))
+}
+
+/// `output` of a step: an object with all these keys.
+pub(super) fn output(node: &Node) -> Value {
+    object(node)
+}
+
+fn object(fields: &Node) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for entry in entries(fields) {
+        properties.insert(entry.key.to_string(), field(&entry.value));
+        if entry.value.get("required").is_none_or(|node| value_of(node) != false) {
+            required.push(Value::from(&*entry.key));
+        }
+    }
+    json!({"type": "object", "required": required, "properties": properties})
+}
+
+/// One field.
+fn field(node: &Node) -> Value {
+    let mut schema = Map::new();
+    let kind = node.get("type").map(value_of).unwrap_or_default();
+    if kind.is_string() {
+        let kind = if set(node, "nullable") {
+            json!([kind, "null"])
+        } else {
+            kind
+        };
+        schema.insert("type".to_owned(), kind);
+    }
+    for key in ["description", "pattern", "minimum", "maximum", "minLength", "maxLength"] {
+        if let Some(value) = node.get(key).map(value_of).filter(|value| !value.is_null()) {
+            schema.insert(key.to_owned(), value);
+        }
+    }
+    if let Some(Value::Array(mut words)) = node.get("enum").map(value_of) {
+        if set(node, "nullable") {
+            words.push(Value::Null);
+        }
+        schema.insert("enum".to_owned(), Value::Array(words));
+    }
+    if let Some(items) = node.get("items").filter(|items| !entries(items).is_empty()) {
+        schema.insert("items".to_owned(), field(items));
+    }
+    if let Some(inner) = node.get("properties").filter(|inner| !entries(inner).is_empty()) {
+        if let Value::Object(inner) = object(inner) {
+            for (key, value) in inner {
+                schema.insert(key, value);
+            }
+        }
+    }
+    Value::Object(schema)
+}

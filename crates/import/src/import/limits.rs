@@ -1,0 +1,157 @@
+//! The limits of the new file: what the agents of llm-orc may take is not cut off by a default of this language.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::draft::{Line, Lost, Map, Shape};
+use ensemble_language::loader::document::Node;
+use ensemble_language::source::Span;
+
+/// The default of `timeout_seconds` of a run.
+const RUN_SECONDS: f64 = 300.0;
+/// The default of `max_total_turns`.
+const RUN_TURNS: u64 = 20;
+/// How long an agent of llm-orc may take if it has no time limit of its own.
+const AGENT_SECONDS: f64 = 60.0;
+/// The largest limit that is written.
+const MOST_SECONDS: f64 = 1e9;
+const MOST_TURNS: u64 = 1_000_000;
+
+/// What one path through the agents needs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Need {
+    seconds: f64,
+    turns: u64,
+}
+
+impl Need {
+    fn and(self, other: Self) -> Self {
+        Self {
+            seconds: (self.seconds + other.seconds).min(MOST_SECONDS),
+            turns: self.turns.saturating_add(other.turns).min(MOST_TURNS),
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            seconds: self.seconds.max(other.seconds),
+            turns: self.turns.max(other.turns),
+        }
+    }
+}
+
+/// Raises the limits of the run if the longest path through the agents needs more than the defaults.
+pub(super) fn raise(map: &mut Map, old: &Node) {
+    let Some(Shape::List(agents)) = map.get_mut("agents") else {
+        return;
+    };
+    let need = longest(agents);
+    let from = old.span.start;
+    let mut lines = Vec::new();
+    if need.seconds > RUN_SECONDS {
+        let seconds = whole(need.seconds.ceil());
+        let why = "the agents' own time limits add up to this; without the key, a run is stopped after 300 seconds";
+        lines.push((why, "timeout_seconds", seconds));
+    }
+    if need.turns > RUN_TURNS {
+        let why = "so many turns can follow each other; without the key, a run ends after 20";
+        lines.push((why, "max_total_turns", json!(need.turns)));
+    }
+    if map.position("conversation_limits").is_none() && !lines.is_empty() {
+        let at = map.position("agents").unwrap_or(0);
+        map.lines
+            .insert(at, Line::entry("conversation_limits", Shape::Map(Map::default()), None));
+    }
+    let Some(Shape::Map(limits)) = map.get_mut("conversation_limits") else {
+        return;
+    };
+    for (why, key, value) in lines {
+        if limits.position(key).is_none() {
+            limits.lose(remark(why, from));
+            limits.put(key, value, None);
+        }
+    }
+}
+
+/// A comment that is not about an old key.
+pub(super) fn remark(text: &str, at: usize) -> Lost {
+    let at = Span::new(at, at);
+    Lost {
+        from: at,
+        covers: at,
+        lines: vec![text.to_owned()],
+    }
+}
+
+/// A number of seconds without a fraction.
+fn whole(seconds: f64) -> Value {
+    format!("{seconds:.0}")
+        .parse::<u64>()
+        .map_or(json!(seconds), |seconds| json!(seconds))
+}
+
+/// The longest path; feedback dependencies are no part of a path.
+fn longest(agents: &[(Shape, Option<Span>)]) -> Need {
+    let agents: Vec<Value> = agents.iter().map(|(shape, _)| plain(shape)).collect();
+    let positions: HashMap<&str, usize> = agents
+        .iter()
+        .enumerate()
+        .filter_map(|(at, agent)| Some((agent["name"].as_str()?, at)))
+        .collect();
+    let upstream: Vec<Vec<usize>> = agents
+        .iter()
+        .map(|agent| {
+            let plain = agent["depends_on"].as_array().into_iter().flatten();
+            let long = agent["dependencies"].as_array().into_iter().flatten();
+            let long = long.filter(|one| one["feedback"] != true).map(|one| &one["agent_name"]);
+            let names = plain.chain(long).filter_map(Value::as_str);
+            names.filter_map(|name| positions.get(name).copied()).collect()
+        })
+        .collect();
+    // Paths have no circles, so there is nothing new after as many rounds as there are agents.
+    let mut needs = vec![Need::default(); agents.len()];
+    for _ in 0..agents.len() {
+        let mut same = true;
+        for at in 0..agents.len() {
+            let before = upstream[at]
+                .iter()
+                .fold(Need::default(), |most, other| most.or(needs[*other]));
+            let now = before.and(own(&agents[at]));
+            same &= now.turns == needs[at].turns && now.seconds <= needs[at].seconds;
+            needs[at] = now;
+        }
+        if same {
+            break;
+        }
+    }
+    needs.into_iter().fold(Need::default(), Need::or)
+}
+
+fn own(agent: &Value) -> Need {
+    let turns = agent["conversation"]["max_turns"].as_u64().unwrap_or(1).min(MOST_TURNS);
+    let attempts = agent["retry"]["max_attempts"].as_f64().unwrap_or(1.0).max(1.0);
+    let seconds = agent["timeout_seconds"].as_f64().filter(|seconds| *seconds > 0.0);
+    let each = seconds.unwrap_or(AGENT_SECONDS) * attempts;
+    let times = u32::try_from(turns).map_or(f64::from(u32::MAX), f64::from);
+    Need {
+        seconds: (each * times).min(MOST_SECONDS),
+        turns,
+    }
+}
+
+/// The draft as a value.
+fn plain(shape: &Shape) -> Value {
+    match shape {
+        Shape::Plain(value) => value.clone(),
+        Shape::List(items) => items.iter().map(|(item, _)| plain(item)).collect(),
+        Shape::Map(map) => map
+            .lines
+            .iter()
+            .filter_map(|line| match line {
+                Line::Entry { key, value, .. } => Some((key.clone(), plain(value))),
+                _ => None,
+            })
+            .collect(),
+    }
+}

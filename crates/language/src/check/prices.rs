@@ -1,0 +1,40 @@
+//! A budget in money where no model in use has a price.
+
+use std::collections::HashSet;
+
+use super::profiles::{Known, named};
+use crate::diagnostic::Finding;
+use crate::ensemble::{AgentKind, Ensemble, ToolKind};
+use crate::loader::codes;
+use crate::source::Route;
+
+/// Warns of a `max_cost` that nothing can reach. Where a profile is not known, or another ensemble has a part in the
+/// costs, nothing is said.
+pub(super) fn check(ensemble: &Ensemble, profiles: &Known<'_>) -> Option<Finding> {
+    ensemble.limits.max_cost?;
+    let is_ensemble = |kind: &AgentKind| matches!(kind, AgentKind::Ensemble { .. });
+    let has_inner = ensemble.agents.iter().any(|agent| is_ensemble(&agent.kind))
+        || ensemble
+            .tools
+            .iter()
+            .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
+    if has_inner {
+        return None;
+    }
+    let mut seen = HashSet::new();
+    let mut open: Vec<&str> = named(ensemble).map(|(name, _)| name).collect();
+    while let Some(name) = open.pop() {
+        if !seen.insert(name) || name == "simulated" && profiles.get(name).is_none() {
+            continue;
+        }
+        let profile = profiles.get(name)?;
+        if profile.cost.is_some() {
+            return None;
+        }
+        open.extend(profile.fallback.as_deref());
+    }
+    let place = Route::root().key("conversation_limits").key("max_cost");
+    let message = "`max_cost` has no effect: no model of this ensemble has a price";
+    let finding = Finding::warning(codes::NO_PRICE, place.value(), message);
+    Some(finding.help("give the profiles of the models a `cost`, or limit tokens with `max_total_tokens`"))
+}

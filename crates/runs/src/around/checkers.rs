@@ -1,0 +1,410 @@
+//! Scripts that are run by interpreters of the machine, parsed by these interpreters (`validate --check-scripts`).
+//!
+//! A parser reads the script and executes nothing of it. It runs in the root folder and without the variables and files
+//! that would make an interpreter load other code first.
+
+#![expect(clippy::disallowed_methods, reason = "interpreters are started as parsers")]
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::Duration;
+
+use ensemble_agents::agent::script::{Places, Resolved, is_on_path, resolve_words};
+use ensemble_agents::regular::{LARGEST_SCRIPT, read_text};
+use ensemble_language::diagnostic::Finding;
+use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Tool, ToolKind};
+use ensemble_language::loader::codes;
+use ensemble_language::source::{At, Place, Source, Span};
+
+use super::Folder;
+use super::command::script_of;
+
+/// The longest time for one script.
+const LIMIT: Duration = Duration::from_secs(10);
+/// The longest message of a parser that is read, in bytes.
+const LONGEST: u64 = 64 << 10;
+/// Variables that make an interpreter load code, or behave otherwise.
+const REMOVED: [&str; 6] = ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "NODE_OPTIONS", "NODE_PATH"];
+/// Parses standard input. `-I` keeps modules of the folder and of the user away, and `-S` those of the site.
+const PYTHON: &str = "import sys
+try:
+    compile(sys.stdin.buffer.read(), 'script', 'exec', dont_inherit=True)
+except SyntaxError as e:
+    sys.stderr.write('%d:%d:%s' % (e.lineno or 0, e.offset or 0, e.msg))
+    sys.exit(1)
+except ValueError as e:
+    sys.stderr.write('0:0:%s' % e)
+    sys.exit(1)
+";
+
+/// A program that parses scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Checker {
+    Python,
+    Sh,
+    Bash,
+    Node,
+}
+
+/// What a parser says of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Outcome {
+    Fine,
+    /// Line and column from 1; 0 where there is none.
+    Error {
+        line: usize,
+        column: usize,
+        message: String,
+    },
+    /// Why it was not checked.
+    Unchecked(Why),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Why {
+    NotInstalled,
+    TooSlow,
+    Failed(String),
+}
+
+/// The scripts that were checked, for all folders of a call.
+#[derive(Debug, Default)]
+pub struct Checkers {
+    known: Mutex<HashMap<(PathBuf, Checker), Arc<OnceLock<Outcome>>>>,
+}
+
+impl Checkers {
+    /// Why some scripts were not checked, each reason once.
+    pub fn unchecked(&self) -> Vec<String> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut absent: BTreeMap<Checker, usize> = BTreeMap::new();
+        let mut others: Vec<String> = Vec::new();
+        for ((path, checker), outcome) in known.iter() {
+            let program = checker.program();
+            match outcome.get() {
+                Some(Outcome::Unchecked(Why::NotInstalled)) => *absent.entry(*checker).or_default() += 1,
+                Some(Outcome::Unchecked(Why::TooSlow)) => others.push(format!(
+                    "`{}` was not checked: {program} took more than {} seconds",
+                    path.display(),
+                    LIMIT.as_secs()
+                )),
+                Some(Outcome::Unchecked(Why::Failed(why))) => {
+                    others.push(format!("`{}` was not checked: {program}: {why}", path.display()));
+                }
+                Some(Outcome::Fine | Outcome::Error { .. }) | None => {}
+            }
+        }
+        others.sort();
+        let absent = absent.into_iter().map(|(checker, count)| {
+            let scripts = if count == 1 {
+                "1 script was"
+            } else {
+                &format!("{count} scripts were")
+            };
+            format!(
+                "{} is not installed or not on PATH: {scripts} not checked",
+                checker.program()
+            )
+        });
+        absent.chain(others).collect()
+    }
+
+    fn outcome(&self, path: &Path, checker: Checker, places: &Places) -> Outcome {
+        let key = (path.to_owned(), checker);
+        let cell = Arc::clone(
+            self.known
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(key)
+                .or_default(),
+        );
+        cell.get_or_init(|| checker.check(path, places)).clone()
+    }
+}
+
+impl Checker {
+    fn program(self) -> &'static str {
+        match self {
+            Self::Python => "python3",
+            Self::Sh => "sh",
+            Self::Bash => "bash",
+            Self::Node => "node",
+        }
+    }
+
+    /// The one for scripts that this program runs.
+    fn of(program: &str) -> Option<Self> {
+        match program {
+            "python3" | "python" => Some(Self::Python),
+            "sh" | "dash" => Some(Self::Sh),
+            "bash" => Some(Self::Bash),
+            "node" => Some(Self::Node),
+            _ => None,
+        }
+    }
+
+    fn check(self, path: &Path, places: &Places) -> Outcome {
+        if !is_on_path(self.program(), places) {
+            return Outcome::Unchecked(Why::NotInstalled);
+        }
+        let Ok(text) = read_text(path, LARGEST_SCRIPT) else {
+            return Outcome::Unchecked(Why::Failed("it cannot be read".to_owned()));
+        };
+        let mut command = Command::new(self.program());
+        let is_python = self == Self::Python;
+        match self {
+            Self::Python => command.args(["-I", "-S", "-B", "-W", "ignore", "-c", PYTHON]),
+            Self::Sh | Self::Bash => command.arg("-n").arg(path),
+            Self::Node => command.arg("--check").arg(path),
+        };
+        match said(command, if is_python { text.as_bytes() } else { b"" }, LIMIT) {
+            Ok((true, _)) => Outcome::Fine,
+            Ok((false, said)) => self.error(path, &said),
+            Err(why) => Outcome::Unchecked(why),
+        }
+    }
+
+    /// What the message of a failed parser says.
+    fn error(self, path: &Path, said: &str) -> Outcome {
+        let error = match self {
+            Self::Python => of_python(said),
+            Self::Sh | Self::Bash => of_shell(path, said),
+            Self::Node => of_node(path, said),
+        };
+        error.unwrap_or_else(|| {
+            let first = said.lines().next().unwrap_or("it failed without a message");
+            Outcome::Unchecked(Why::Failed(first.to_owned()))
+        })
+    }
+}
+
+/// `3:5:message`.
+fn of_python(said: &str) -> Option<Outcome> {
+    let mut parts = said.splitn(3, ':');
+    Some(Outcome::Error {
+        line: parts.next()?.parse().ok()?,
+        column: parts.next()?.parse().ok()?,
+        message: parts.next()?.to_owned(),
+    })
+}
+
+/// `a.sh: 3: message`, `a.sh: line 3: message`.
+fn of_shell(path: &Path, said: &str) -> Option<Outcome> {
+    let path = path.to_str()?;
+    let rest = said.lines().next()?.split_once(path)?.1.strip_prefix(": ")?;
+    let (line, message) = rest.strip_prefix("line ").unwrap_or(rest).split_once(": ")?;
+    Some(Outcome::Error {
+        line: line.trim().parse().ok()?,
+        column: 0,
+        message: message.to_owned(),
+    })
+}
+
+/// `a.js:3`, the line, a caret below it, and `SyntaxError: message`.
+fn of_node(path: &Path, said: &str) -> Option<Outcome> {
+    let message = said.lines().find_map(|line| line.strip_prefix("SyntaxError: "))?;
+    let mut lines = said.lines();
+    let line = lines.find_map(|line| {
+        let place = line.split_once(path.to_str()?)?.1.strip_prefix(':')?;
+        place.trim().parse().ok()
+    });
+    let caret = lines.nth(1).and_then(|marks| marks.find('^'));
+    Some(Outcome::Error {
+        line: line.unwrap_or(0),
+        column: caret.map_or(0, |at| at + 1),
+        message: message.to_owned(),
+    })
+}
+
+/// Whether the program succeeded, and what it wrote on standard error.
+fn said(mut command: Command, input: &[u8], limit: Duration) -> Result<(bool, String), Why> {
+    let failed = |error: std::io::Error| Why::Failed(error.to_string());
+    for variable in REMOVED {
+        command.env_remove(variable);
+    }
+    command
+        .current_dir("/")
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(failed)?;
+    let (mut stdin, stderr) = (child.stdin.take(), child.stderr.take());
+    let input = input.to_owned();
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        // A parser may end before it has read everything.
+        let _may_be_closed = stdin.take().map(|mut stdin| stdin.write_all(&input));
+        let mut text = Vec::new();
+        let read = stderr.map(|stderr| stderr.take(LONGEST).read_to_end(&mut text));
+        let _nobody_waits = sender.send(read.map(|_| String::from_utf8_lossy(&text).into_owned()));
+    });
+    match receiver.recv_timeout(limit) {
+        Ok(text) => {
+            let status = child.wait().map_err(failed)?;
+            Ok((status.success(), text.unwrap_or_default()))
+        }
+        Err(_) => {
+            let _may_have_ended = child.kill();
+            let _status = child.wait();
+            Err(Why::TooSlow)
+        }
+    }
+}
+
+impl Folder<'_> {
+    /// The syntax errors of scripts that interpreters of the machine run, if they are to be checked.
+    pub(super) fn syntax_errors(&self, ensemble: &Ensemble) -> Vec<Finding> {
+        let Some(checkers) = &self.checkers else {
+            return Vec::new();
+        };
+        let scripts: Vec<(PathBuf, Checker, At)> = self.named_scripts(ensemble);
+        let next = AtomicUsize::new(0);
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let places = &self.places;
+        std::thread::scope(|scope| {
+            for _ in 0..cores.min(scripts.len()) {
+                scope.spawn(|| {
+                    while let Some((path, checker, _)) = scripts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        checkers.outcome(path, *checker, places);
+                    }
+                });
+            }
+        });
+        let finding = |(path, checker, at): (PathBuf, Checker, At)| match checkers.outcome(&path, checker, places) {
+            Outcome::Error { line, column, message } => Some(self.syntax_error(&path, (line, column), &message, at)),
+            Outcome::Fine | Outcome::Unchecked(_) => None,
+        };
+        scripts.into_iter().filter_map(finding).collect()
+    }
+
+    fn syntax_error(&self, path: &Path, (line, column): (usize, usize), message: &str, at: At) -> Finding {
+        let message = format!("the script has a syntax error: {message}");
+        let finding = Finding::error(codes::SCRIPT_SYNTAX, at, message);
+        let Ok(text) = read_text(path, LARGEST_SCRIPT) else {
+            return finding;
+        };
+        let source = Source::new(self.project.relative(path).display().to_string(), text);
+        let span = match column {
+            0 => of_line(&source, line.max(1)),
+            column => source.word_at(Place { line, column }),
+        };
+        finding.inside(source, span)
+    }
+
+    fn named_scripts(&self, ensemble: &Ensemble) -> Vec<(PathBuf, Checker, At)> {
+        let agents = ensemble.agents.iter().enumerate();
+        let of_agents = agents.filter_map(|(at, agent)| match &agent.kind {
+            AgentKind::Script { script, .. } => Some((self.resolved(script).ok()?, Agent::route(at).key("script"))),
+            _ => None,
+        });
+        let of_tools = ensemble.tools.iter().filter_map(|(name, tool)| {
+            let route = Tool::route(name);
+            match &tool.kind {
+                ToolKind::Script { script, .. } => Some((self.resolved(script).ok()?, route.key("script"))),
+                ToolKind::Mcp(McpServer::Command { command, .. }) => {
+                    let resolved = match command {
+                        CommandLine::Text(text) => self.resolved(text),
+                        CommandLine::Words(words) => resolve_words(words, &self.places),
+                    };
+                    Some((resolved.ok()?, route.key("mcp").key("command")))
+                }
+                _ => None,
+            }
+        });
+        let all = of_agents.chain(of_tools);
+        all.filter_map(|(resolved, route)| {
+            let (path, checker) = checked_by(&resolved, &self.places)?;
+            path.is_file().then(|| (path, checker, route.value()))
+        })
+        .collect()
+    }
+}
+
+/// The script, and the program that parses it.
+fn checked_by(resolved: &Resolved, places: &Places) -> Option<(PathBuf, Checker)> {
+    let Resolved::Process(invocation) = resolved else {
+        return None;
+    };
+    if let Some((path, _)) = script_of(resolved, places) {
+        let program = invocation.program.file_name().and_then(OsStr::to_str)?;
+        return Some((path, Checker::of(program)?));
+    }
+    if !invocation.program.is_absolute() {
+        return None;
+    }
+    let text = read_text(&invocation.program, LARGEST_SCRIPT).ok()?;
+    let mut words = text.strip_prefix("#!")?.lines().next()?.split_whitespace();
+    let first = Path::new(words.next()?).file_name()?.to_str()?;
+    let program = if first == "env" {
+        words.find(|word| *word != "-S")?
+    } else {
+        first
+    };
+    Some((invocation.program.clone(), Checker::of(program)?))
+}
+
+/// The line without the blanks around it.
+fn of_line(source: &Source, line: usize) -> Span {
+    let text = source.line(line);
+    let start = source.word_at(Place { line, column: 1 }).start;
+    let before = text.len() - text.trim_start().len();
+    Span::new(start + before, start + before + text.trim().len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parser_that_takes_too_long_is_stopped() {
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        assert_eq!(said(command, b"", Duration::from_millis(50)), Err(Why::TooSlow));
+    }
+
+    #[test]
+    fn messages_of_parsers() {
+        let path = Path::new("/p/a.x");
+        let error = |line, column, message: &str| Outcome::Error {
+            line,
+            column,
+            message: message.to_owned(),
+        };
+        let rows = [
+            (
+                Checker::Python,
+                "3:5:invalid syntax: x",
+                error(3, 5, "invalid syntax: x"),
+            ),
+            (
+                Checker::Sh,
+                "/p/a.x: 3: Syntax error: x",
+                error(3, 0, "Syntax error: x"),
+            ),
+            (
+                Checker::Bash,
+                "/p/a.x: line 3: syntax error\n/p/a.x: line 3: `x'",
+                error(3, 0, "syntax error"),
+            ),
+            (
+                Checker::Node,
+                "/p/a.x:3\nlet x = ;\n        ^\n\nSyntaxError: Unexpected token ';'\n    at x",
+                error(3, 9, "Unexpected token ';'"),
+            ),
+        ];
+        for (checker, said, expected) in rows {
+            assert_eq!(checker.error(path, said), expected, "{said}");
+        }
+        for checker in [Checker::Python, Checker::Sh, Checker::Bash, Checker::Node] {
+            let failed = Outcome::Unchecked(Why::Failed("pyenv: no such version".to_owned()));
+            assert_eq!(checker.error(path, "pyenv: no such version\nmore"), failed);
+        }
+    }
+}

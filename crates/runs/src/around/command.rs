@@ -1,0 +1,98 @@
+//! Command lines: programs that cannot be started, and the scripts that are given to interpreters.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use ensemble_agents::agent::script::{Places, Resolved, Unavailable, is_on_path};
+use ensemble_agents::regular;
+
+/// The programs whose first argument is a script.
+const INTERPRETERS: [&str; 12] = [
+    "python3", "python", "sh", "bash", "dash", "zsh", "node", "ruby", "perl", "php", "lua", "Rscript",
+];
+/// The endings of scripts: another argument may be anything.
+const SCRIPTS: [&str; 13] = [
+    "py", "sh", "bash", "zsh", "js", "mjs", "cjs", "rb", "pl", "php", "lua", "R", "r",
+];
+/// Options of interpreters that take no argument.
+const FLAGS: [&str; 10] = ["-u", "-B", "-E", "-I", "-O", "-S", "-s", "-e", "-x", "-w"];
+
+/// The script that an interpreter is given, where it must be; `None` if that cannot be known.
+pub(super) fn script_of(resolved: &Resolved, places: &Places) -> Option<(PathBuf, String)> {
+    let Resolved::Process(invocation) = resolved else {
+        return None;
+    };
+    let program = invocation.program.file_name().and_then(OsStr::to_str)?;
+    if !INTERPRETERS.contains(&program) {
+        return None;
+    }
+    let mut words = invocation.arguments.iter().map(|word| word.to_str());
+    let script = words.find(|word| word.is_none_or(|word| !FLAGS.contains(&word)))??;
+    let ending = Path::new(script).extension().and_then(OsStr::to_str)?;
+    let is_script = !script.starts_with(['-', '~']) && SCRIPTS.contains(&ending);
+    is_script.then(|| (places.project_root.join(script), script.to_owned()))
+}
+
+/// A file with a run bit must also say how it is run: it is a program of the machine, or its first line names one. A
+/// script that is given to an interpreter must be there.
+pub(super) fn can_be_started(resolved: Resolved, places: &Places) -> Result<Resolved, Unavailable> {
+    if let Some((path, shown)) = script_of(&resolved, places)
+        && !path.exists()
+    {
+        return Err(Unavailable {
+            message: format!("there is no file `{shown}` in the folder in which the command line runs"),
+            help: format!(
+                "a command line runs in the project root, `{}`: write the path from there",
+                places.project_root.display()
+            ),
+        });
+    }
+    let Resolved::Process(invocation) = &resolved else {
+        return Ok(resolved);
+    };
+    if !invocation.program.is_absolute() {
+        return Ok(resolved);
+    }
+    let mut start = [0; 256];
+    let read = regular::open(&invocation.program).and_then(|mut file| file.read(&mut start));
+    let Ok(length) = read else {
+        // It may be run and not read.
+        return Ok(resolved);
+    };
+    let start = String::from_utf8_lossy(&start[..length]);
+    let shown = invocation.program.display();
+    let Some(line) = start.strip_prefix("#!") else {
+        let is_text = !start.is_empty() && start.chars().all(|c| c != '\0' && c != char::REPLACEMENT_CHARACTER);
+        return if is_text || start.is_empty() {
+            Err(Unavailable {
+                message: format!("`{shown}` is executable, and its first line does not say by what"),
+                help: "begin it with a line such as `#!/bin/sh`, or give it an extension (.rhai, .sh, .py, .js)"
+                    .to_owned(),
+            })
+        } else {
+            Ok(resolved)
+        };
+    };
+    match missing_interpreter(line.lines().next().unwrap_or_default(), places) {
+        Some(interpreter) => Err(Unavailable {
+            message: format!("`{shown}` is run by `{interpreter}`, which is not there"),
+            help: "install it, or correct the script's first line".to_owned(),
+        }),
+        None => Ok(resolved),
+    }
+}
+
+/// The program that a first line names and that is not there.
+fn missing_interpreter<'l>(line: &'l str, places: &Places) -> Option<&'l str> {
+    let mut words = line.split_whitespace();
+    let interpreter = words.next()?;
+    if interpreter.starts_with('/') && !Path::new(interpreter).exists() {
+        return Some(interpreter);
+    }
+    let is_env = Path::new(interpreter).file_name().is_some_and(|name| name == "env");
+    let program = words.find(|word| *word != "-S").filter(|_| is_env)?;
+    let is_plain =
+        program.chars().all(|c| c.is_ascii_alphanumeric() || "._+-".contains(c)) && !program.starts_with('-');
+    (is_plain && !is_on_path(program, places)).then_some(program)
+}
