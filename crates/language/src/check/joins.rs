@@ -44,7 +44,6 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
 }
 
 /// All agents that no run executes because of such a pair.
-#[cfg(feature = "random-ensembles")]
 pub(super) fn never_joined(graph: &Graph<'_>) -> Vec<usize> {
     let needs = Needs::of(graph);
     let pairs = exclusive_pairs(graph);

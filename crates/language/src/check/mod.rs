@@ -5,7 +5,6 @@
 //! written; anything that is only suspicious is a warning or a hint.
 
 mod allow;
-#[cfg(feature = "random-ensembles")]
 mod bounds;
 mod circle;
 mod clocks;
@@ -53,7 +52,6 @@ use crate::loader::codes;
 use graph::Graph;
 
 pub use allow::apply_allowances;
-#[cfg(feature = "random-ensembles")]
 pub use bounds::{Bounds, EarlyCount, bounds, known};
 pub use keys::OutputKeys;
 pub use script::{MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES};

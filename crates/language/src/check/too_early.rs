@@ -30,7 +30,6 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
 }
 
 /// For each such condition: the agent that has it, its dependency, the agent that is counted, and the count.
-#[cfg(feature = "random-ensembles")]
 pub(super) fn early(graph: &Graph<'_>) -> Vec<(usize, usize, usize, u64)> {
     let early = early_counts(graph).into_iter();
     early

@@ -21,7 +21,6 @@ struct End {
 }
 
 /// All agents that the conversation cannot reach.
-#[cfg(feature = "random-ensembles")]
 pub(super) fn unreached(graph: &Graph<'_>) -> Vec<usize> {
     let turns = turns(graph);
     let mut late = late(&turns, latest_end(graph).turn);
