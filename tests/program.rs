@@ -8,6 +8,7 @@ mod program {
     mod asked_safely;
     mod at_the_terminal;
     mod bad_input;
+    mod batch;
     mod cache;
     mod chat;
     mod check;
@@ -58,6 +59,7 @@ mod program {
     mod stories;
     mod strays;
     mod sub_ensembles;
+    mod testing_ensembles;
     mod tool_files;
     mod tools;
     mod trust;

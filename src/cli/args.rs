@@ -1,8 +1,10 @@
 //! The command line: the arguments, and the texts that `--help` prints.
 
+mod batch;
 mod conversing;
 mod examining;
 mod lookback;
+mod testing;
 
 use std::path::PathBuf;
 
@@ -11,6 +13,7 @@ use clap_complete::Shell;
 
 use super::completing;
 
+pub(super) use batch::{BatchArgs, BatchCommand, BatchMergeArgs};
 pub(super) use conversing::{
     AnsweringArgs, ChatArgs, ContinueArgs, DrivingArgs, ForkArgs, Output, ReplayArgs, RerunArgs, ResumeArgs, RunArgs,
     ShowingArgs,
@@ -19,6 +22,8 @@ pub(super) use examining::{CheckArgs, ExplainArgs, GraphArgs, GraphFormat, Valid
 pub(super) use lookback::{
     EstimateArgs, ExportFormat, ListArgs, OutputForm, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs,
 };
+
+pub(super) use testing::{TestArgs, TestFormat};
 
 /// Run, validate and replay conversations between agents, described in YAML.
 #[derive(Debug, Parser)]
@@ -55,10 +60,14 @@ pub(super) enum ColorChoice {
 pub(super) enum Command {
     /// Run a conversation
     Run(RunArgs),
+    /// Run an ensemble once for each row of a table
+    Batch(BatchArgs),
     /// Chat with an ensemble: each line is a user message
     Chat(ChatArgs),
     /// Check ensemble files without running them
     Validate(ValidateArgs),
+    /// Test ensembles, with stubs in the place of agents
+    Test(TestArgs),
     /// Explain the code of a finding, with a wrong and a right example
     Explain(ExplainArgs),
     /// Explore all possible conversations of an ensemble, and list the possible outcomes
@@ -92,7 +101,11 @@ pub(super) enum Command {
     /// Allow a file to use keys and values of the environment
     Trust(TrustArgs),
     /// Print the JSON Schema of ensemble files, for editors
-    Schema,
+    Schema {
+        /// Print the schema of test files (*.test.yaml) instead
+        #[arg(long)]
+        tests: bool,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell

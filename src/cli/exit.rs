@@ -10,6 +10,8 @@ pub(super) const SUCCESS: u8 = 0;
 pub(super) const FAILURE: u8 = 1;
 /// `runs diff`: the two runs differ.
 pub(super) const DIFFERENT: u8 = 1;
+/// `test`: a case fails.
+pub(super) const FAILED: u8 = 1;
 /// A usage error, an invalid ensemble or a missing file: no run was started.
 pub(super) const USAGE: u8 = 2;
 /// A replay decided differently from its record.

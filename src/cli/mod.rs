@@ -6,6 +6,7 @@
 )]
 
 mod args;
+mod batch;
 mod chat;
 mod check;
 mod completing;
@@ -44,6 +45,7 @@ mod spelling;
 mod streams;
 mod surroundings;
 mod terminal;
+mod test;
 mod trust;
 mod unwritten;
 mod validate;
@@ -124,8 +126,10 @@ fn unless_unwritten(code: u8, surroundings: &Surroundings) -> u8 {
 fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliError> {
     match command {
         Command::Run(args) => run::run(&args, surroundings),
+        Command::Batch(args) => batch::batch(&args, surroundings),
         Command::Chat(args) => chat::chat(&args, surroundings),
         Command::Validate(args) => validate::validate(&args, surroundings),
+        Command::Test(args) => test::test(&args, surroundings),
         Command::Explain(args) => explain::explain(&args, surroundings),
         Command::Check(args) => check::check(&args, surroundings),
         Command::Graph(args) => graph::graph(&args, surroundings),
@@ -141,8 +145,9 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Models(command) => models::models(&command, surroundings),
         Command::Trust(args) => trust::trust(&args, surroundings),
-        Command::Schema => {
-            surroundings.print_as(args::OutputForm::Json, ensemble_language::loader::schema::SCHEMA);
+        Command::Schema { tests } => {
+            use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA};
+            surroundings.print_as(args::OutputForm::Json, if tests { TEST_SCHEMA } else { SCHEMA });
             Ok(exit::SUCCESS)
         }
         Command::Completions { shell } => {

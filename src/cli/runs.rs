@@ -28,6 +28,8 @@ use ensemble_runs::files::{FileStore, read_journal};
 use ensemble_runs::recorded::{recorded_ensemble, started, unchanged_ensemble};
 use ensemble_runs::replay::{RunRecord, saved_records};
 
+pub(super) use export::write_private;
+
 /// `ensemble runs …`.
 pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
     let store = surroundings.runs().store();

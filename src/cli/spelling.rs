@@ -1,6 +1,6 @@
 //! How each output format spells out what a terminal would obey.
 
-use super::args::{ExportFormat, GraphFormat, Output, OutputForm, ValidateFormat};
+use super::args::{ExportFormat, GraphFormat, Output, OutputForm, TestFormat, ValidateFormat};
 use ensemble_reports::report::door::Spelling;
 
 impl From<Output> for Spelling {
@@ -47,6 +47,17 @@ impl From<ValidateFormat> for Spelling {
             ValidateFormat::Github => Self::Commands,
             ValidateFormat::Json | ValidateFormat::Sarif => Self::Json,
             ValidateFormat::Junit => Self::Xml,
+        }
+    }
+}
+
+impl From<TestFormat> for Spelling {
+    fn from(form: TestFormat) -> Self {
+        match form {
+            TestFormat::Human => Self::Text,
+            TestFormat::Github => Self::Commands,
+            TestFormat::Json => Self::Json,
+            TestFormat::Junit => Self::Xml,
         }
     }
 }

@@ -14,6 +14,8 @@ use super::in_order::in_order;
 use super::inputs::{Input, inputs};
 use super::policy::Policy;
 use super::surroundings::Surroundings;
+use ensemble_cases::suite::Suite;
+use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::loader::explain::explanation;
 use ensemble_language::loader::{codes, load};
@@ -41,7 +43,7 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     in_order(
         inputs.len(),
         || None,
-        |folder, at| check(&inputs[at], folder, &around, &policy, &*form),
+        |folder, at| check(&inputs[at], folder, &around, &policy, &*form, surroundings),
         |checked| shown.add(checked),
     );
     let has_failed = shown.end();
@@ -132,6 +134,7 @@ fn check<'s>(
     around: &dyn Fn(&Path) -> Folder<'s>,
     policy: &Policy,
     form: &dyn Form,
+    surroundings: &Surroundings,
 ) -> Checked {
     let path = input.path();
     let folder = match folder {
@@ -146,19 +149,32 @@ fn check<'s>(
             return Checked::without_report(true, false, faults);
         }
     };
+    if is_test_file(&path.to_string_lossy()) {
+        let findings = Suite::read(&source, path, &surroundings.runs()).findings;
+        return reported(source.name(), findings, faults, policy, form);
+    }
     let loaded = load(&source);
     if matches!(input, Input::Found(_)) && !loaded.is_ensemble() {
         return Checked::without_report(!faults.is_empty(), true, faults);
     }
-    let findings = policy.apply(examine(&loaded, folder));
+    let findings = examine(&loaded, folder);
     let inner = folder.take_inner();
-    let part = Part::of(source.name(), findings, policy, form);
+    let inner = inner.iter().map(|inner| Part::of_inner(inner, policy, form));
+    Checked {
+        inner: inner.collect(),
+        ..reported(source.name(), findings, faults, policy, form)
+    }
+}
+
+/// The report about a file with these findings.
+fn reported(name: &str, findings: Vec<Diagnostic>, faults: Vec<CliError>, policy: &Policy, form: &dyn Form) -> Checked {
+    let part = Part::of(name, policy.apply(findings), policy, form);
     Checked {
         fails: part.fails || !faults.is_empty(),
         part,
         is_passed_over: false,
         faults,
-        inner: inner.iter().map(|inner| Part::of_inner(inner, policy, form)).collect(),
+        inner: Vec::new(),
     }
 }
 

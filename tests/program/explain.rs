@@ -50,7 +50,11 @@ fn findings(code: &str, ensemble: &str) -> Vec<String> {
         let configured = "model_profiles: {configured: {provider: ollama, model: mistral, fallback: fast}}\n";
         workspace.write(".ensemble/config.yaml", configured);
     }
-    workspace.write("team.yaml", ensemble);
+    let file = match code {
+        "E080" | "E081" | "E082" | "E083" | "W060" => "team.test.yaml",
+        _ => "team.yaml",
+    };
+    workspace.write(file, ensemble);
     if matches!(code, "E060" | "E067" | "E070") {
         let Outcome { stdout, stderr, .. } = workspace.run(["run", "team.yaml"]);
         return [code]
@@ -59,7 +63,7 @@ fn findings(code: &str, ensemble: &str) -> Vec<String> {
             .map(str::to_owned)
             .collect();
     }
-    let mut arguments = vec!["validate", "team.yaml", "--format", "json"];
+    let mut arguments = vec!["validate", file, "--format", "json"];
     arguments.extend((code == "W026").then_some("--ci"));
     arguments.extend((code == "E073").then_some("--check-scripts"));
     let report = workspace.run(arguments).json();

@@ -125,7 +125,7 @@ fn what_a_script_cannot_read_is_said_with_its_place_and_fails_or_is_nothing() {
             )
         };
         assert_eq!(found(first), place, "{script}");
-        assert_eq!(found(&first["elsewhere"][0]), "team.yaml:2:28", "{script}");
+        assert_eq!(found(&first["related"][0]), "team.yaml:2:28", "{script}");
         workspace.run(["run", "team.yaml"]).expect_code(1);
     }
     workspace.write(

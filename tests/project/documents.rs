@@ -14,6 +14,7 @@ const LANGUAGE: &str = "docs/language.md";
 const ARCHITECTURE: &str = "docs/architecture.md";
 const README: &str = "README.md";
 const TESTING: &str = "docs/testing.md";
+const TESTS: &str = "docs/tests.md";
 
 /// A folder with the files that a document's blocks name.
 fn workspace_of(document: &str) -> Workspace {
@@ -85,6 +86,7 @@ fn every_ensemble_of_the_reference_validates_and_runs_as_it_says() {
 fn every_ensemble_of_the_other_documents_validates_and_runs_as_it_says() {
     ensembles_hold(README);
     ensembles_hold(ARCHITECTURE);
+    ensembles_hold(TESTS);
 }
 
 #[test]
@@ -197,9 +199,11 @@ fn every_option_of_the_program_stands_in_the_reference() {
         .collect();
     let commands = [
         "run", "validate", "explain", "graph", "list", "init", "schema", "replay", "resume", "continue", "fork",
-        "import", "man",
+        "import", "man", "test",
     ];
     let more = [
+        "batch",
+        "batch merge",
         "estimate",
         "runs list",
         "runs show",
@@ -338,11 +342,10 @@ fn with_shipped_ensembles(workspace: Workspace) -> Workspace {
 
 /// Every console block runs in one folder with the shipped ensembles and prints what the document shows.
 /// A block with `exit=` ends with that code.
-#[test]
-fn the_commands_of_the_readme_print_what_it_shows() {
-    let workspace = with_shipped_ensembles(workspace_of(README));
+fn commands_hold(document: &str) {
+    let workspace = with_shipped_ensembles(workspace_of(document));
     let mut commands_run = 0;
-    for block in blocks(README).into_iter().filter(|block| block.language == "console") {
+    for block in blocks(document).into_iter().filter(|block| block.language == "console") {
         let mut code = 0;
         for (command, printed) in commands(&block) {
             let command = command.replace("cargo run --release --", "ensemble");
@@ -354,7 +357,29 @@ fn the_commands_of_the_readme_print_what_it_shows() {
         let expected = block.value("exit").unwrap_or("0");
         assert_eq!(code.to_string(), expected, "{}", block.place);
     }
-    assert!(commands_run >= 5, "the tour has only {commands_run} commands");
+    assert!(commands_run >= 5, "{document} has only {commands_run} commands");
+}
+
+#[test]
+fn the_commands_of_the_readme_print_what_it_shows() {
+    commands_hold(README);
+}
+
+#[test]
+fn the_commands_of_the_page_on_tests_of_ensembles_print_what_it_shows() {
+    commands_hold(TESTS);
+}
+
+/// Every key of a test file is explained.
+#[test]
+fn the_page_on_tests_of_ensembles_names_every_key() {
+    let keys = read("crates/language/src/loader/test_words.rs");
+    let text = read(TESTS);
+    let documented: BTreeSet<String> = code_in(&text.replace("```", "")).into_iter().collect();
+    let keys: Vec<&str> = keys.split('"').skip(1).step_by(2).collect();
+    assert!(keys.len() > 20, "{keys:?}");
+    let missing: Vec<&&str> = keys.iter().filter(|key| !documented.contains(**key)).collect();
+    assert!(missing.is_empty(), "{TESTS} does not explain {missing:?}");
 }
 
 /// What a step for CI runs succeeds beside the shipped ensembles.
@@ -460,6 +485,7 @@ fn links_lead_somewhere() {
         LANGUAGE,
         ARCHITECTURE,
         TESTING,
+        TESTS,
         "docs/ci.md",
         "docs/security.md",
         "docs/performance.md",

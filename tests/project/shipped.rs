@@ -86,6 +86,7 @@ fn every_shipped_ensemble_is_known_here() {
     let shipped: BTreeSet<String> = files
         .filter_map(Result::ok)
         .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".yaml")?.to_owned()))
+        .filter(|name| !name.ends_with(".test"))
         .collect();
     let known: BTreeSet<String> = SHIPPED.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(shipped, known);
@@ -111,6 +112,27 @@ fn every_shipped_ensemble_validates_without_a_word() {
     let folder = project().join("ensembles").display().to_string();
     let outcome = workspace.run(["validate", "--deny-warnings", &folder]).expect_code(0);
     assert_eq!(outcome.stdout, "");
+}
+
+/// Each has tests, which pass without a process, and which reach all that can be reached.
+#[test]
+fn the_tests_of_every_shipped_ensemble_pass_and_leave_nothing_out() {
+    let workspace = Workspace::new();
+    let folder = project().join("ensembles").display().to_string();
+    let child = workspace
+        .command(["test", "--coverage", "--output", "json", &folder])
+        .env("PATH", "")
+        .spawn();
+    let outcome = crate::support::Running(child.expect("the program starts")).finish();
+    let result = outcome.expect_code(0).json();
+    let files = result["files"].as_array().expect("a list");
+    for (name, _) in SHIPPED {
+        let ensemble = path_of(name);
+        let file = files.iter().find(|file| file["coverage"]["ensemble"] == ensemble);
+        let coverage = &file.unwrap_or_else(|| panic!("{name} has no test"))["coverage"];
+        assert_eq!(coverage["complete"], true, "{name}");
+        assert_eq!(coverage["gaps"], Value::Array(Vec::new()), "{name}");
+    }
 }
 
 #[test]

@@ -28,11 +28,16 @@ impl Block {
             .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
+    /// Is it a test file?
+    pub(crate) fn is_tests(&self) -> bool {
+        self.value("file").is_some_and(|name| name.ends_with(".test.yaml"))
+    }
+
     /// The ensemble that it shows, if it shows one; a list of agents gets the rest of an ensemble around it.
     pub(crate) fn ensemble(&self) -> Option<String> {
         if self.is("agents") {
             Some(format!("name: example\nagents:\n{}", self.text))
-        } else if self.is("ensemble") || (self.language == "yaml" && self.value("file").is_some()) {
+        } else if self.is("ensemble") || (self.language == "yaml" && self.value("file").is_some() && !self.is_tests()) {
             Some(self.text.clone())
         } else {
             None

@@ -2,6 +2,7 @@
 //!
 //! A [`Finding`] has a symbolic place (a route). A [`Diagnostic`] has a position in a [`Source`] and can be shown.
 
+use crate::fix::{Applicability, Change, Fix, Mend};
 use crate::source::{At, Source, Span};
 
 /// The severity of a finding. Ordered: errors first.
@@ -52,17 +53,19 @@ pub struct Finding {
     pub inside: Option<(Source, Span)>,
     /// The help: what to do.
     pub help: Option<String>,
+    /// A fix, if a right edit is known.
+    pub fix: Option<Mend>,
 }
 
-/// A place in another text than that of the finding.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elsewhere {
-    /// The text.
+/// Another place that explains a finding.
+#[derive(Debug, Clone)]
+pub struct Related {
+    /// The text in which the place is.
     pub source: Source,
     /// The position, in bytes.
     pub span: Span,
-    /// A short text about the place.
-    pub label: String,
+    /// What is there.
+    pub message: String,
 }
 
 /// A problem at a place of a text, ready to be shown.
@@ -78,12 +81,12 @@ pub struct Diagnostic {
     pub source: Source,
     /// The position of the problem, in bytes.
     pub span: Span,
-    /// Other spans of the same text that explain it.
-    pub also: Vec<(Span, String)>,
-    /// Places of other texts that explain it, such as the place that names the file.
-    pub elsewhere: Vec<Elsewhere>,
+    /// Other places that explain it.
+    pub related: Vec<Related>,
     /// The help: what to do.
     pub help: Option<String>,
+    /// A fix, if a right edit is known.
+    pub fix: Option<Fix>,
 }
 
 impl Finding {
@@ -111,6 +114,7 @@ impl Finding {
             also: Vec::new(),
             inside: None,
             help: None,
+            fix: None,
         }
     }
 
@@ -128,6 +132,32 @@ impl Finding {
         self
     }
 
+    /// Adds a fix.
+    #[must_use]
+    pub fn mend(mut self, mend: Mend) -> Self {
+        self.fix = Some(mend);
+        self
+    }
+
+    /// Suggests a word of the language in place of the key or the value: safe if it is the only one that is near.
+    #[must_use]
+    pub fn meant(self, near: &Near<'_>) -> Self {
+        let change = Change::Text(self.at.clone(), near.word.to_owned());
+        self.suggest(near.word, Applicability::safe_if(near.is_only), change)
+    }
+
+    /// Suggests another name that somebody chose, in place of the only occurrence of this one.
+    #[must_use]
+    pub fn meant_name(self, written: &str, near: &str) -> Self {
+        let change = Change::Word(self.at.clone(), written.to_owned(), near.to_owned());
+        self.suggest(near, Applicability::Unsafe, change)
+    }
+
+    fn suggest(self, word: &str, applicability: Applicability, change: Change) -> Self {
+        self.help(format!("did you mean `{word}`?"))
+            .mend(Mend::new(applicability, format!("write `{word}`"), change))
+    }
+
     /// Adds another place that explains the finding.
     #[must_use]
     pub fn also(mut self, at: At, label: impl Into<String>) -> Self {
@@ -142,31 +172,72 @@ impl Diagnostic {
         if self.source.name() == source.name() {
             return self.span;
         }
-        let mut elsewhere = self.elsewhere.iter();
-        let named = elsewhere.find(|place| place.source.name() == source.name());
+        let mut related = self.related.iter();
+        let named = related.find(|place| place.source.name() == source.name());
         named.map_or(self.span, |place| place.span)
     }
 }
 
+/// A word that is similar to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Near<'w> {
+    /// The most similar word.
+    pub word: &'w str,
+    /// Whether no other word is similar enough to be meant.
+    pub is_only: bool,
+}
+
 /// The most similar of these words, if one is similar enough to be a probable correction.
 pub fn did_you_mean<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    nearest(word, candidates).map(|near| near.word)
+}
+
+/// The most similar of these words, if one is similar enough to be a probable correction, and whether it is the only one.
+pub fn nearest<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<Near<'w>> {
     const MOST: usize = 1000;
     const LONGEST: usize = 64;
     let length = word.chars().take(LONGEST + 1).count();
     if length > LONGEST {
         return None;
     }
-    let near = (length / 3).max(1);
-    candidates
-        .take(MOST)
-        .filter(|candidate| candidate.len().abs_diff(word.len()) <= near)
-        .map(|candidate| {
-            (
-                strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase()),
-                candidate,
-            )
-        })
-        .filter(|(distance, _)| *distance <= near)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
+    let most = (length / 3).max(1);
+    let mut best: Option<(usize, Near<'w>)> = None;
+    for candidate in candidates.take(MOST) {
+        if candidate.len().abs_diff(word.len()) > most {
+            continue;
+        }
+        let distance = strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase());
+        if distance > most || best.is_some_and(|(_, near)| near.word == candidate) {
+            continue;
+        }
+        let is_only = best.is_none();
+        if best.is_none_or(|(least, _)| distance < least) {
+            best = Some((
+                distance,
+                Near {
+                    word: candidate,
+                    is_only,
+                },
+            ));
+        } else if let Some((_, near)) = &mut best {
+            near.is_only = false;
+        }
+    }
+    best.map(|(_, near)| near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_the_only_one_meant_if_no_other_is_near() {
+        let near = |word: &str, words: &[&'static str]| nearest(word, words.iter().copied());
+        let found = |word, is_only| Some(Near { word, is_only });
+        assert_eq!(near("scrpt", &["name", "script", "model"]), found("script", true));
+        assert_eq!(near("scripts", &["skript", "script"]), found("script", false));
+        assert_eq!(near("writer3", &["writer1", "writer2"]), found("writer1", false));
+        assert_eq!(near("scrpt", &["script", "script"]), found("script", true));
+        assert_eq!(near("abc", &["xyz"]), None);
+    }
 }

@@ -8,6 +8,7 @@
 //! - [`check::check`] returns what is suspicious in an ensemble without errors.
 //! - [`plan::Plan`] is the ensemble as a graph with compiled conditions ([`condition::Condition`]).
 //! - [`shown`] makes texts of others safe to look at.
+//! - [`fix::Fix`] mends the text of a finding; [`fix::apply`] applies fixes to a text.
 //! - [`diagnostic::Finding`] is a problem at a route; [`diagnostic::Diagnostic`] is a problem at a position in the text.
 //!
 //! # Example
@@ -16,11 +17,13 @@
 //!
 #![doc = concat!("```\n", include_str!("../examples/findings_and_plan.rs"), "```")]
 
+pub mod cases;
 pub mod check;
 pub mod condition;
 pub mod data;
 pub mod diagnostic;
 pub mod ensemble;
+pub mod fix;
 pub mod loader;
 pub mod past;
 pub mod plan;

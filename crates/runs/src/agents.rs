@@ -20,11 +20,13 @@ use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice};
 use ensemble_language::loader;
 
 use crate::error::RunError;
+use crate::outside::needed;
 use crate::parts::{OpenInner, Parts, Shared, Unready};
 use crate::prepare::{Prepared, profiles};
 use crate::review::check_trust;
 use crate::sandboxes::sandbox;
 use crate::secrets::learn;
+use crate::stand_ins::StandIns;
 use crate::tools::toolset_of;
 
 /// Runners in declaration order, and whose model is simulated.
@@ -69,7 +71,11 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
     };
     let mut findings = Vec::new();
     for (at, agent) in ensemble.agents.iter().enumerate() {
-        let made = maker.made(agent).and_then(|made| with_parts(agent, made));
+        let whole = maker.stand_ins().and_then(|stand_ins| stand_ins.whole(agent));
+        let made = match whole {
+            Some(runner) => Ok((runner, false)),
+            None => maker.made(agent).and_then(|made| with_parts(agent, made)),
+        };
         match made {
             Ok((runner, simulated)) => {
                 ready.runners.push(runner);
@@ -104,10 +110,25 @@ impl Maker<'_> {
         if let Some(made) = self.made.borrow().get(&agent.name) {
             return Ok(made.clone());
         }
-        let (runner, simulated) = self.runner(agent)?;
+        let (runner, simulated) = match self.stand_in(agent) {
+            Some(runner) => (runner, false),
+            None => self.runner(agent)?,
+        };
         let made = (guard(agent, runner), simulated);
         self.made.borrow_mut().insert(agent.name.clone(), made.clone());
         Ok(made)
+    }
+
+    fn stand_ins(&self) -> Option<&dyn StandIns> {
+        self.parts.shared.stand_ins.as_deref()
+    }
+
+    /// The runner in the place of the agent's own, if there is one, or if its own needs something from outside.
+    fn stand_in(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
+        let stand_ins = self.stand_ins()?;
+        stand_ins
+            .runner(agent)
+            .or_else(|| stand_ins.missing(agent, needed(agent, &self.parts)?))
     }
 
     fn runner(&self, agent: &Agent) -> Result<Made, Unready> {

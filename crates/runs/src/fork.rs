@@ -360,6 +360,7 @@ impl Runs {
         records[0].event = Event::RunStarted(Box::new(first));
         let opening = Opening::New {
             store: self.store_of(&prepared.root),
+            id: None,
             records,
             then: set,
         };

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
 use ensemble_agents::agent::process::Invocation;
+use ensemble_agents::model::Network;
 use ensemble_core::executor::Clock;
 use ensemble_core::operator::{Operator, Unattended};
 
@@ -24,6 +25,8 @@ pub struct Host {
     random: Arc<Random>,
     watchdog: Option<Invocation>,
     sandbox_helper: Option<Invocation>,
+    /// The access to models that all runs share.
+    network: Option<Network>,
     operator: Attendance,
 }
 
@@ -51,6 +54,7 @@ impl Host {
             random: Arc::new(fastrand::f64),
             watchdog: None,
             sandbox_helper: None,
+            network: None,
             operator: Attendance::Handle,
         }
     }
@@ -126,6 +130,13 @@ impl Host {
         }
     }
 
+    /// Gives all runs one access to models: they share rate limits, pauses and connections.
+    #[must_use]
+    pub fn sharing_models(self) -> Self {
+        let network = Some(self.network());
+        Self { network, ..self }
+    }
+
     /// The variable of the environment.
     pub fn variable(&self, name: &str) -> Option<String> {
         (self.variables)(name)
@@ -153,9 +164,12 @@ impl Host {
     }
 
     /// The way to models, with this environment, clock and randomness.
-    pub fn network(&self) -> ensemble_agents::model::Network {
+    pub fn network(&self) -> Network {
+        if let Some(shared) = &self.network {
+            return shared.clone();
+        }
         let (variables, now, random) = (self.variables.clone(), self.now.clone(), self.random.clone());
-        ensemble_agents::model::Network::new(move |name| variables(name), move || now(), move || random())
+        Network::new(move |name| variables(name), move || now(), move || random())
     }
 }
 

@@ -20,6 +20,7 @@
 
 mod agents;
 pub mod around;
+pub mod batch;
 mod carried;
 pub mod config;
 mod desk;
@@ -35,6 +36,7 @@ mod kept;
 pub mod nested;
 mod options;
 mod outputs;
+mod outside;
 mod owner;
 mod parts;
 pub mod prepare;
@@ -50,6 +52,7 @@ mod runs;
 mod sandboxes;
 mod secrets;
 mod simple;
+mod stand_ins;
 mod tools;
 pub mod trust;
 
@@ -67,4 +70,5 @@ pub use recorded::RecordedRun;
 pub use run::{Finished, Run};
 pub use runs::{EnsembleRef, HeldRun, Runs, WhichRun};
 pub use simple::{Outcome, RunBuilder, run};
+pub use stand_ins::StandIns;
 pub use trust::{LeftAlone, Trust};

@@ -6,14 +6,18 @@ use std::sync::Arc;
 
 use ensemble_agents::agent::input::Answers;
 use ensemble_core::reporter::Reporter;
-use ensemble_core::store::Durability;
+use ensemble_core::store::{Durability, RunId};
 use ensemble_core::thread::LiveOutput;
 use ensemble_language::data::Context;
 use serde_json::Value;
 
+use crate::stand_ins::StandIns;
+
 /// What a run is given. The default gives nothing: the input is the ensemble's `default_task`.
 #[derive(Default)]
 pub struct RunOptions {
+    /// The id of a new run; without one, an id of its time.
+    pub id: Option<RunId>,
     /// The input; without one, the ensemble's `default_task`.
     pub input: Option<Arc<str>>,
     /// The inputs by name where the ensemble declares `inputs`, otherwise the context before the first turn. Only a new
@@ -38,6 +42,8 @@ pub struct RunOptions {
     pub reporters: Vec<Box<dyn Reporter + Send>>,
     /// Who gets the live pieces of the run's own agents at once.
     pub live_output: Option<Arc<dyn LiveOutput>>,
+    /// Runners in the place of agents, for tests.
+    pub stand_ins: Option<Arc<dyn StandIns>>,
 }
 
 /// A folder of cached replies.

@@ -28,6 +28,7 @@ use crate::events::Hub;
 use crate::host::Host;
 use crate::prepare::Prepared;
 use crate::project::Project;
+use crate::stand_ins::StandIns;
 
 /// Most bytes that a child process may write to stdout: 10 MiB.
 const OUTPUT_CAP: usize = 10 << 20;
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) watchdog: Option<Arc<Watchdog>>,
     /// The way to models.
     pub(crate) network: Network,
+    /// Runners in the place of agents.
+    pub(crate) stand_ins: Option<Arc<dyn StandIns>>,
 }
 
 impl Shared {
@@ -70,6 +73,15 @@ impl Shared {
     pub(crate) fn within(&self, agent: &str) -> Self {
         Self {
             cache: self.cache.as_ref().map(|cache| cache.within(agent)),
+            stand_ins: self.stand_ins.as_ref().map(|stand_ins| stand_ins.within(agent)),
+            ..self.clone()
+        }
+    }
+
+    /// For the ensemble that this tool stands for.
+    pub(crate) fn within_tool(&self, tool: &str) -> Self {
+        Self {
+            stand_ins: self.stand_ins.as_ref().map(|stand_ins| stand_ins.within(tool)),
             ..self.clone()
         }
     }

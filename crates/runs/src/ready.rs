@@ -53,6 +53,8 @@ pub(crate) enum Opening {
     /// With a new log, which holds these records first; then the event, if there is one. The first record starts the run.
     New {
         store: Arc<dyn RunStore>,
+        /// The id; `None`: one of its time.
+        id: Option<RunId>,
         records: Vec<Record>,
         then: Option<Event>,
     },
@@ -136,6 +138,7 @@ impl Making<'_> {
             cache: given::cache(options.cache.as_ref(), project)?,
             watchdog,
             network,
+            stand_ins: options.stand_ins,
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;
@@ -252,8 +255,17 @@ impl Ready {
     pub async fn begin(mut self) -> Result<Run, RunError> {
         let mut reporters = std::mem::take(&mut self.reporters);
         let (stored, lease, log, state, first) = match self.opening {
-            Opening::New { store, records, then } => {
-                let stored = created(&*store, &self.host, self.prepared.source.text()).await?;
+            Opening::New {
+                store,
+                id,
+                records,
+                then,
+            } => {
+                let text = self.prepared.source.text();
+                let stored = match &id {
+                    Some(id) => store.create(id, text).await?,
+                    None => created(&*store, &self.host, text).await?,
+                };
                 let records: Vec<Record> = (0..)
                     .zip(records)
                     .map(|(seq, record)| {

@@ -196,6 +196,7 @@ impl Runs {
         let models = options.models.clone();
         let file = self.project.folder.join(prepared.source.name());
         let store = self.store_of(&prepared.root);
+        let id = options.id.take();
         let made = self.making(prepared, options, &models).make()?;
         let started = made.started(
             file.display().to_string(),
@@ -213,6 +214,7 @@ impl Runs {
         };
         Ok(made.into_ready(Opening::New {
             store,
+            id,
             records: vec![first],
             then: None,
         }))

@@ -52,7 +52,7 @@ pub(crate) fn toolset_of(
                 toolset.add_server(used, tool, parts.shared.servers.at(address));
             }
             _ => {
-                let made = tool_runner(tool, parts, open, made).map_err(failed)?;
+                let made = tool_runner(&used.tool, tool, parts, open, made).map_err(failed)?;
                 simulated |= made.simulated;
                 toolset.add(&used.tool, tool, parameters(tool, made.takes), made.runner);
             }
@@ -83,7 +83,13 @@ fn parameters(tool: &Tool, takes: Option<Value>) -> Value {
 }
 
 /// Who performs a tool that is no server's.
-fn tool_runner(tool: &Tool, parts: &Parts<'_>, open: &OpenInner, made: &MakeAgent<'_>) -> Result<MadeTool, Unready> {
+fn tool_runner(
+    name: &str,
+    tool: &Tool,
+    parts: &Parts<'_>,
+    open: &OpenInner,
+    made: &MakeAgent<'_>,
+) -> Result<MadeTool, Unready> {
     let plain = |runner| MadeTool {
         runner,
         simulated: false,
@@ -116,7 +122,7 @@ fn tool_runner(tool: &Tool, parts: &Parts<'_>, open: &OpenInner, made: &MakeAgen
             plain(tool_runner)
         }
         ToolKind::Ensemble { ensemble, .. } => {
-            let inner = open(ensemble, parts.prepared, parts.shared)?;
+            let inner = open(ensemble, parts.prepared, &parts.shared.within_tool(name))?;
             let runner = SubEnsembleRunner::tool(inner.conversations);
             MadeTool {
                 runner: ToolRunner::Ensemble(Arc::new(runner)),

@@ -274,7 +274,7 @@ pub(crate) struct DrivingArgs {
 
 /// How much a power failure can lose, as an option value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum Sync {
+pub(crate) enum Sync {
     /// What the operating system has not written yet.
     None,
     /// At most the current turn.
@@ -287,10 +287,17 @@ enum Sync {
 impl DrivingArgs {
     /// How much a power failure can lose.
     pub(crate) fn durability(&self) -> Durability {
-        match self.durability {
-            Sync::None => Durability::None,
-            Sync::Turn => Durability::Turn,
-            Sync::Commit => Durability::Commit,
+        self.durability.durability()
+    }
+}
+
+impl Sync {
+    /// How much a power failure can lose.
+    pub(crate) fn durability(self) -> Durability {
+        match self {
+            Self::None => Durability::None,
+            Self::Turn => Durability::Turn,
+            Self::Commit => Durability::Commit,
         }
     }
 }

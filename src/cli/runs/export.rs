@@ -42,7 +42,7 @@ pub(super) async fn export(
 }
 
 /// Writes a file with what was said. If it is new, only the user may read it.
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+pub(in crate::cli) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]

@@ -15,7 +15,10 @@ const AROUND: [(&str, &[&str]); 9] = [
     ("io::stderr(", &[STREAMS, IN_A_SANDBOX]),
     ("Term::stdout(", &[STREAMS]),
     ("Term::stderr(", &[STREAMS, SPINNER]),
-    ("ProgressDrawTarget::stderr(", &["src/cli/replay.rs"]),
+    (
+        "ProgressDrawTarget::stderr(",
+        &["src/cli/batch/progress.rs", "src/cli/replay.rs"],
+    ),
     ("ProgressDrawTarget::term_like(", &[SPINNER]),
     ("Stdio::inherit(", &[]),
     // Styles of a text that another crate has rendered.

@@ -308,6 +308,12 @@ impl Resolved {
     pub fn is_simulated(&self) -> bool {
         self.chain.iter().any(|link| &*link.profile.provider == SIMULATED)
     }
+
+    /// `PROVIDER/MODEL` of the first profile of the chain that is not simulated.
+    pub fn first_remote(&self) -> Option<String> {
+        let remote = self.chain.iter().find(|link| &*link.profile.provider != SIMULATED)?;
+        Some(format!("{}/{}", remote.profile.provider, remote.profile.model))
+    }
 }
 
 fn built_in(name: &str) -> Option<Profile> {

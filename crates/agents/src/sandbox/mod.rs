@@ -53,6 +53,12 @@ pub use examined::{Examined, examine};
 pub use literal::{WrittenOutput, keys_of, latched_keys, type_of};
 pub use variable::Variable;
 
+/// From now on, the virtual time (tokio's paused clock) of a runtime on this thread stands while a script of that runtime
+/// is evaluated on another thread. Without this, the time limit of the script would be over at once.
+pub fn hold_virtual_time() {
+    workers::hold_virtual_time();
+}
+
 /// A compiled script.
 pub struct Script {
     ast: AST,

@@ -39,6 +39,26 @@ const LOOK: Duration = Duration::from_millis(5);
 
 type Job = Box<dyn FnOnce() + Send>;
 
+thread_local! {
+    /// Whether the runtime of this thread has a virtual time, which goes on whenever only timers are left to wait for.
+    static TIME_IS_VIRTUAL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on, the virtual time of a runtime on this thread stands while a job of that runtime is performed.
+pub(super) fn hold_virtual_time() {
+    TIME_IS_VIRTUAL.set(true);
+}
+
+/// Waits for the result of a job; `None` if there is none.
+async fn ended<T: Send + 'static>(receiver: oneshot::Receiver<T>) -> Option<T> {
+    if !TIME_IS_VIRTUAL.get() {
+        return receiver.await.ok();
+    }
+    // The runtime knows nothing of our threads. While one of its own waits for them, its time stands.
+    let waiting = tokio::task::spawn_blocking(move || receiver.blocking_recv().ok());
+    waiting.await.ok().flatten()
+}
+
 static WORKERS: Workers = Workers::new();
 
 /// Runs it on a thread with a large stack and waits; `None` if it panicked or there was no thread to be had.
@@ -145,7 +165,7 @@ impl Workers {
             let _nobody_waits = sender.send(unless_it_panics(run));
         };
         self.submit(Box::new(job), Urgency::InTurn);
-        receiver.await.ok().flatten()
+        ended(receiver).await.flatten()
     }
 
     async fn perform_within<P: 'static, T: Send + 'static>(
@@ -173,7 +193,7 @@ impl Workers {
             let _nobody_waits = sender.take().map(|sender| sender.send(ended));
         };
         self.submit(Box::new(job), Urgency::InTurn);
-        receiver.await.unwrap_or(Err(Lost::Broken))
+        ended(receiver).await.unwrap_or(Err(Lost::Broken))
     }
 
     /// This thread does nothing any more.

@@ -110,9 +110,9 @@ fn said(source: &Source, span: Span, severity: Severity, message: &str, help: &s
         message: message.to_owned(),
         source: source.clone(),
         span,
-        also: Vec::new(),
-        elsewhere: Vec::new(),
+        related: Vec::new(),
         help: Some(help.to_owned()),
+        fix: None,
     }
 }
 

@@ -122,8 +122,8 @@ fn complaint(source: &Source, span: Span, message: String, help: &str) -> Diagno
         message,
         source: source.clone(),
         span,
-        also: Vec::new(),
-        elsewhere: Vec::new(),
+        related: Vec::new(),
         help: Some(help.to_owned()),
+        fix: None,
     }
 }

@@ -6,6 +6,7 @@ use super::profiles::Known;
 use super::templates::templates;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Responses};
+use crate::fix::{Change, Mend};
 use crate::loader::codes;
 
 /// Warns of LLM agents and input agents with a `config` that no prompt uses. Scripts and ensembles receive it whole.
@@ -25,7 +26,10 @@ pub(super) fn check(ensemble: &Ensemble, profiles: &Known<'_>) -> Vec<Finding> {
                 "the `config` of `{}` has no effect: none of its prompts uses `parameters`",
                 agent.name
             );
-            Finding::warning(codes::UNREAD_CONFIG, Agent::route(at).key("config").as_key(), message)
+            let route = Agent::route(at).key("config");
+            let mend = Mend::probable("remove `config`", Change::Remove(route.clone()));
+            Finding::warning(codes::UNREAD_CONFIG, route.as_key(), message)
+                .mend(mend)
                 .help("write `{{ parameters.KEY }}` in its prompt, or remove `config`; settings of the model belong to its profile")
         })
         .collect()

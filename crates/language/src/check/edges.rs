@@ -3,6 +3,7 @@
 use super::graph::{Edge, Graph};
 use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
+use crate::fix::{Change, Mend};
 use crate::loader::codes;
 
 /// Warns of feedback to agents that run only once, and gives a hint for every `max_executions` that cannot be reached.
@@ -26,8 +27,13 @@ fn feedback_once(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Findin
         agent.name
     );
     let place = edge.route(to).key("feedback").value();
+    let mend = Mend::certain("remove `feedback`", Change::Remove(edge.route(to).key("feedback")));
     let help = "set the agent's `conversation.max_turns` above 1, or remove `feedback`";
-    Some(Finding::warning(codes::FEEDBACK_ONCE, place, message).help(help))
+    Some(
+        Finding::warning(codes::FEEDBACK_ONCE, place, message)
+            .help(help)
+            .mend(mend),
+    )
 }
 
 /// An edge starts its agent at most once for each new output, and not more often than the agent may run.
@@ -69,5 +75,10 @@ fn out_of_reach(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Finding
     if turns > 1 {
         finding = finding.also(limit.value(), "this limit is reached first");
     }
+    let mend = Mend::certain(
+        "remove `max_executions`",
+        Change::Remove(edge.route(to).key("max_executions")),
+    );
+    let finding = finding.mend(mend);
     Some(finding.help("lower `max_executions`, remove it, or raise `max_turns` (default: 1)"))
 }

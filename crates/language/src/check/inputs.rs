@@ -45,11 +45,12 @@ pub(super) fn undeclared(ensemble: &Ensemble, name: &str, at: impl FnOnce() -> A
         at(),
         format!("the input `{name}` is not declared"),
     );
-    Some(finding.help(match did_you_mean(name, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
+    Some(match did_you_mean(name, known.iter().copied()) {
+        Some(near) => finding.meant_name(name, near),
         None if known.is_empty() => {
-            format!("declare it at the top of the file: `inputs: {{{name}: {{type: string}}}}`")
+            let help = format!("declare it at the top of the file: `inputs: {{{name}: {{type: string}}}}`");
+            finding.help(help)
         }
-        None => format!("the inputs are {}", known.join(", ")),
-    }))
+        None => finding.help(format!("the inputs are {}", known.join(", "))),
+    })
 }

@@ -258,7 +258,9 @@ fn of_context(graph: &Graph<'_>, read: &KeyRead, outputs: &mut Outputs<'_, '_>) 
 fn unwritten<'k>(message: String, key: &str, known: impl Iterator<Item = &'k str>, or_else: &str) -> AtPlace {
     const SHOWN: usize = 8;
     let known: Vec<&str> = known.collect();
-    let help = match did_you_mean(key, known.iter().copied()) {
+    let near = did_you_mean(key, known.iter().copied());
+    let names = near.map(|near| (key.to_owned(), near.to_owned()));
+    let help = match near {
         Some(near) => format!("did you mean `{near}`?"),
         None if known.is_empty() => format!("no keys are known{or_else}"),
         None => {
@@ -267,7 +269,13 @@ fn unwritten<'k>(message: String, key: &str, known: impl Iterator<Item = &'k str
             format!("the known keys are {}{more}{or_else}", names.join(", "))
         }
     };
-    Box::new(move |at| Finding::warning(codes::UNWRITTEN_KEY, at, message).help(help))
+    Box::new(move |at| {
+        let finding = Finding::warning(codes::UNWRITTEN_KEY, at, message);
+        match names {
+            Some((key, near)) => finding.meant_name(&key, &near),
+            None => finding.help(help),
+        }
+    })
 }
 
 /// A key that several agents are known to write: the condition reads the value of the agent that ran last.

@@ -29,8 +29,8 @@ fn unknown(graph: &Graph<'_>, name: &str, at: impl FnOnce() -> At) -> Option<Fin
         return None;
     }
     let finding = Finding::error(codes::CONDITION_AGENT, at(), format!("there is no agent `{name}`"));
-    Some(finding.help(match did_you_mean(name, graph.names()) {
-        Some(known) => format!("did you mean `{known}`?"),
-        None => "the keys of `executions` and `outputs` are the names of the agents in this ensemble".to_owned(),
-    }))
+    Some(match did_you_mean(name, graph.names()) {
+        Some(known) => finding.meant_name(name, known),
+        None => finding.help("the keys of `executions` and `outputs` are the names of the agents in this ensemble"),
+    })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{Agent, AgentKind, ContextWindow, Ensemble, Llm, ModelChoice, Profile, Responses, Strategy};
+use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::{At, Route};
 
@@ -49,12 +50,11 @@ pub(super) fn unknown(ensemble: &Ensemble, known: &dyn Fn(&str) -> bool) -> Vec<
     named(ensemble)
         .filter(|(name, _)| !inline.contains(name) && !known(name))
         .map(|(name, at)| {
-            Finding::warning(codes::UNKNOWN_PROFILE, at, format!("unknown model profile `{name}`")).help(
-                match did_you_mean(name, inline.iter().copied()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => "define it under `model_profiles`, in this file or in `.ensemble/config.yaml`".to_owned(),
-                },
-            )
+            let finding = Finding::warning(codes::UNKNOWN_PROFILE, at, format!("unknown model profile `{name}`"));
+            match did_you_mean(name, inline.iter().copied()) {
+                Some(near) => finding.meant_name(name, near),
+                None => finding.help("define it under `model_profiles`, in this file or in `.ensemble/config.yaml`"),
+            }
         })
         .collect()
 }
@@ -66,12 +66,13 @@ pub(super) fn unused(ensemble: &Ensemble) -> Vec<Finding> {
     profiles
         .filter(|(name, _)| !used.contains(&**name))
         .map(|(name, _)| {
-            let place = Route::root().key("model_profiles").key(name.clone()).as_key();
+            let route = Route::root().key("model_profiles").key(name.clone());
             Finding::hint(
                 codes::UNUSED_PROFILE,
-                place,
+                route.clone().as_key(),
                 format!("the model profile `{name}` is not used"),
             )
+            .mend(Mend::probable("remove the profile", Change::Remove(route)))
             .help("remove the profile, or use it as the `model_profile` of an agent or as a `fallback`")
         })
         .collect()

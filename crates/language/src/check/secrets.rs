@@ -150,8 +150,13 @@ pub(super) fn conceal(source: &Source, found: &[(Span, &'static str)], diagnosti
                 }
             }
         }
-        let places = diagnostic.elsewhere.iter_mut().map(|place| &mut place.source);
-        for shown in places.chain([&mut diagnostic.source]) {
+        let is_quoted = |edit: &crate::fix::Edit| {
+            let secrets = found.iter().map(|(span, _)| &text[span.start..span.end]);
+            secrets.into_iter().any(|secret| edit.replacement.contains(secret))
+        };
+        diagnostic.fix.take_if(|fix| fix.edits.iter().any(is_quoted));
+        let related = diagnostic.related.iter_mut().map(|related| &mut related.source);
+        for shown in related.chain([&mut diagnostic.source]) {
             if shown.name() == masked.name() {
                 *shown = masked.clone();
             }

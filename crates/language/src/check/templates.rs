@@ -149,7 +149,8 @@ fn missing_key(
     if known.contains(key.as_str()) {
         return None;
     }
-    let help = match did_you_mean(&key, known.iter().copied()) {
+    let near = did_you_mean(&key, known.iter().copied()).map(str::to_owned);
+    let help = match &near {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!(
             "the known keys are {}",
@@ -160,5 +161,11 @@ fn missing_key(
         "the output of `{}` has no key `{key}`, so this prints nothing",
         path.name
     );
-    Some(move |at| Finding::warning(codes::MISSING_TEMPLATE_KEY, at, message).help(help))
+    Some(move |at| {
+        let finding = Finding::warning(codes::MISSING_TEMPLATE_KEY, at, message);
+        match near {
+            Some(near) => finding.meant_name(&key, &near),
+            None => finding.help(help),
+        }
+    })
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, Ensemble, Llm, Tool, ToolKind, ToolUse};
+use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::At;
 
@@ -104,9 +105,10 @@ fn idle_parallel(ensemble: &Ensemble) -> Vec<Finding> {
                 "`max_parallel_tools: {most}` has no effect, because all tools of `{}` are exclusive",
                 agent.name
             );
-            let place = Agent::route(at).key("max_parallel_tools").value();
+            let route = Agent::route(at).key("max_parallel_tools");
             findings.push(
-                Finding::warning(codes::IDLE_PARALLEL, place, message)
+                Finding::warning(codes::IDLE_PARALLEL, route.clone().value(), message)
+                    .mend(Mend::certain("remove `max_parallel_tools`", Change::Remove(route)))
                     .help("remove it, or `exclusive` at the tools whose calls may run side by side"),
             );
         }
@@ -127,6 +129,7 @@ fn unused(ensemble: &Ensemble) -> Vec<Finding> {
     idle.map(|(name, _)| {
         let message = format!("no agent uses the tool `{name}`");
         Finding::hint(codes::UNUSED_TOOL, Tool::route(name).as_key(), message)
+            .mend(Mend::probable("remove the tool", Change::Remove(Tool::route(name))))
             .help("add the tool to the `tools` of an agent that calls a model")
     })
     .collect()

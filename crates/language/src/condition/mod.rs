@@ -66,6 +66,7 @@ mod engine;
 mod exclusive;
 mod expression;
 mod functions;
+pub(crate) mod instead;
 mod lexer;
 mod literal;
 mod operators;

@@ -73,6 +73,10 @@ codes! {
     NO_SANDBOX = "E067", "A `sandbox` cannot be enforced on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
     SCRIPT_SYNTAX = "E073", "A script has a syntax error.";
+    NO_ENSEMBLE_TO_TEST = "E080", "The ensemble of a test file is missing, or has errors.";
+    CASE_TWICE = "E081", "Two cases of a test file have the same name.";
+    BAD_STUB = "E082", "A stub of a test file does not give exactly one result, or stands for an agent that takes none.";
+    NO_RECORD = "E083", "The recorded run of a case cannot be used.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";
     NO_SCRIPT = "W003", "A script, an ensemble or a program is missing or cannot be used.";
@@ -103,6 +107,7 @@ codes! {
     UNFIT_INPUTS = "W048", "An agent gives its ensemble inputs that it does not take, or not all that it needs.";
     NO_FUNCTION = "W049", "A Rhai script calls a function that does not exist.";
     VAIN_REQUEST = "W050", "A Rhai script makes requests that are ignored.";
+    EXPECTS_NOTHING = "W060", "A case of a test file expects nothing.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";

@@ -8,6 +8,7 @@ use super::codes;
 use super::document::{Content, Entry, Node, ScalarValue};
 use super::findings::Findings;
 use crate::diagnostic::Finding;
+use crate::fix::{Change, Mend};
 use crate::source::{At, Span};
 
 /// A map whose end has not been read.
@@ -88,7 +89,12 @@ pub(super) fn key(node: &Node, site: Span, findings: &mut Findings) -> Key {
         _ => {
             let message = format!("the key `{}` is not a string", scalar.text);
             let finding = Finding::error(codes::KEY_NOT_TEXT, At::source(site), message);
-            findings.push(finding.help(format!("quote the value: '{}'", scalar.text)));
+            let quoted = Change::Yaml(finding.at.clone(), format!("'{}'", scalar.text));
+            findings.push(
+                finding
+                    .help(format!("quote the value: '{}'", scalar.text))
+                    .mend(Mend::certain("quote the key", quoted)),
+            );
             Key::Faulty
         }
     }

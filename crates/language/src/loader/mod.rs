@@ -12,15 +12,18 @@ mod comments;
 mod decode;
 mod defaults;
 pub mod document;
+mod edits;
 pub mod explain;
 mod findings;
 mod json;
 mod map;
 mod marks;
 mod reader;
+mod retyped;
 mod scalar;
 pub mod schema;
 mod syntax;
+mod test_words;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -28,9 +31,11 @@ mod words;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::cases::TestFile;
 use crate::data::JsonMap;
-use crate::diagnostic::{Diagnostic, Elsewhere, Finding};
+use crate::diagnostic::{Diagnostic, Finding, Related};
 use crate::ensemble::{Ensemble, Profile};
+use crate::fix::Fix;
 use crate::source::{At, Part, Source, Span};
 
 pub use changes::{Changes, changes};
@@ -113,6 +118,42 @@ pub fn context(source: &Source) -> Read<JsonMap> {
     side_file(source, decode::context)
 }
 
+/// The result of loading a test file.
+#[derive(Debug)]
+pub struct LoadedCases {
+    /// The tree, which converts places to positions; `None` if the text is not YAML.
+    pub document: Option<Document>,
+    /// The cases, if there are no errors.
+    pub file: Option<TestFile>,
+    /// All findings, in the order in which they were found.
+    pub findings: Vec<Finding>,
+    source: Source,
+}
+
+/// Reads a test file.
+pub fn cases(source: &Source) -> LoadedCases {
+    let (document, file, findings) = read(source, decode::cases::file);
+    LoadedCases {
+        document,
+        file,
+        findings,
+        source: source.clone(),
+    }
+}
+
+impl LoadedCases {
+    /// The text that was read.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// All findings with their positions, these among them, in the order of the text.
+    pub fn diagnostics_with(&self, more: &[Finding]) -> Vec<Diagnostic> {
+        let all: Vec<Finding> = self.findings.iter().chain(more).cloned().collect();
+        diagnostics(&self.source, self.document.as_ref(), &all)
+    }
+}
+
 impl Loaded {
     /// Whether the text is meant to be an ensemble: it has the key `agents`, perhaps misspelt, at the top. Of a text that
     /// is not YAML, it is enough that it contains this key.
@@ -151,8 +192,20 @@ pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Fin
         (Some(document), _) => document.resolve(at),
         (None, _) => Span::default(),
     };
-    let mut diagnostics: Vec<_> = findings.iter().map(|finding| placed(finding, source, &span)).collect();
-    diagnostics.sort_by_key(|diagnostic| (diagnostic.span_in(source).start, diagnostic.severity, diagnostic.span.start));
+    let mut diagnostics: Vec<_> = findings
+        .iter()
+        .map(|finding| {
+            let fix = finding.fix.as_ref().and_then(|mend| edits::fix(source, document, mend));
+            placed(finding, source, &span, fix)
+        })
+        .collect();
+    diagnostics.sort_by_key(|diagnostic| {
+        (
+            diagnostic.span_in(source).start,
+            diagnostic.severity,
+            diagnostic.span.start,
+        )
+    });
     // A value of `defaults` is read with every agent, and is wrong once.
     diagnostics.dedup_by(|one, other| {
         let is_own = |one: &Diagnostic| one.source.name() == source.name();
@@ -168,31 +221,27 @@ pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Fin
 }
 
 /// The finding in this text, or in the text that is named there.
-fn placed(finding: &Finding, source: &Source, span: &dyn Fn(&At) -> Span) -> Diagnostic {
-    let also = finding.also.iter().map(|(at, label)| (span(at), label.clone()));
+fn placed(finding: &Finding, source: &Source, span: &dyn Fn(&At) -> Span, fix: Option<Fix>) -> Diagnostic {
     let here = span(&finding.at);
+    let related = |span: Span, message: &str| Related {
+        source: source.clone(),
+        span,
+        message: message.to_owned(),
+    };
+    let also = finding.also.iter().map(|(at, label)| related(span(at), label));
     let mut placed = Diagnostic {
         severity: finding.severity,
         code: finding.code,
         message: finding.message.clone(),
         source: source.clone(),
         span: here,
-        also: Vec::new(),
-        elsewhere: Vec::new(),
+        related: also.collect(),
         help: finding.help.clone(),
+        fix,
     };
-    match &finding.inside {
-        None => placed.also = also.collect(),
-        Some((other, span)) => {
-            let named = std::iter::once((here, NAMED.to_owned())).chain(also);
-            let elsewhere = named.map(|(span, label)| Elsewhere {
-                source: source.clone(),
-                span,
-                label,
-            });
-            placed.elsewhere = elsewhere.collect();
-            (placed.source, placed.span) = (other.clone(), *span);
-        }
+    if let Some((other, span)) = &finding.inside {
+        placed.related.insert(0, related(here, NAMED));
+        (placed.source, placed.span) = (other.clone(), *span);
     }
     placed
 }
@@ -209,9 +258,9 @@ fn once_for_each_file(diagnostics: &mut Vec<Diagnostic>, source: &Source) {
         let key = (one.source.name().into(), one.span, one.code.0, one.message.clone());
         match known.get(&key) {
             Some(at) => {
-                let places: &mut Vec<Elsewhere> = &mut kept[*at].elsewhere;
+                let places = &mut kept[*at].related;
                 let room = MOST_NAMED.saturating_sub(places.len());
-                places.extend(one.elsewhere.into_iter().take(room));
+                places.extend(one.related.into_iter().take(room));
             }
             None => {
                 known.insert(key, kept.len());

@@ -10,8 +10,9 @@ use std::time::Duration;
 use super::codes;
 use super::document::{Content, Entry, Node, ScalarValue};
 use super::findings::Findings;
+use super::retyped;
 use super::words::{Section, is_extension, one_of, quoted, unknown_key};
-use crate::diagnostic::{Code, Finding, did_you_mean};
+use crate::diagnostic::{Code, Finding, Near, nearest};
 use crate::source::{At, Route, Step};
 
 /// The longest time that can be set: about thirty years, which every clock can add to the current time.
@@ -158,7 +159,8 @@ impl<'a> Fields<'a> {
 /// Reports that another kind of value was expected.
 pub(super) fn wrong_type(at: &Cursor<'_>, expected: &str, findings: &mut Findings) {
     let message = format!("expected {expected}, found {}", found(at.node));
-    let finding = Finding::error(codes::WRONG_TYPE, at.value(), message);
+    let mut finding = Finding::error(codes::WRONG_TYPE, at.value(), message);
+    finding.fix = retyped::mend(at, expected);
     findings.push(match &at.node.content {
         Content::Scalar(scalar) if scalar.value == ScalarValue::Null => {
             finding.help("write a value, or remove the key")
@@ -367,14 +369,14 @@ pub(super) fn word<T: Copy>(at: &Cursor<'_>, words: &[(&str, T)], findings: &mut
     }
     let message = format!("expected {}, found {}", one_of(names()), found(at.node));
     let finding = Finding::error(codes::NOT_A_CHOICE, at.value(), message);
-    findings.push(with_guess(finding, did_you_mean(text, names())));
+    findings.push(with_guess(finding, nearest(text, names())));
     None
 }
 
 /// Adds "did you mean" if there is a probable correction.
-pub(super) fn with_guess(finding: Finding, guess: Option<&str>) -> Finding {
+pub(super) fn with_guess(finding: Finding, guess: Option<Near<'_>>) -> Finding {
     match guess {
-        Some(guess) => finding.help(format!("did you mean `{guess}`?")),
+        Some(guess) => finding.meant(&guess),
         None => finding,
     }
 }

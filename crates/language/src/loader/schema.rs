@@ -7,11 +7,14 @@
 /// The schema of an ensemble file.
 pub const SCHEMA: &str = include_str!("../../../../docs/schema/ensemble.schema.json");
 
+/// The schema of a test file.
+pub const TEST_SCHEMA: &str = include_str!("../../../../docs/schema/test.schema.json");
+
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
 
-    use super::SCHEMA;
+    use super::{SCHEMA, TEST_SCHEMA};
     use crate::loader::words::Section;
 
     fn schema() -> Value {
@@ -45,6 +48,10 @@ mod tests {
             Section::RateLimit => "rate_limit",
             Section::Header => "header",
             Section::Sandbox => "sandbox",
+            Section::TestFile => return Some(schema),
+            Section::Case => "case",
+            Section::Stub => "stub_map",
+            Section::Expect => "expect",
         };
         Some(&schema["$defs"][name])
     }
@@ -52,8 +59,10 @@ mod tests {
     #[test]
     fn loader_and_schema_know_the_same_keys() {
         let schema = schema();
-        for section in Section::ALL {
-            let Some(part) = part(section, &schema) else {
+        let of_tests: Value = serde_json::from_str(TEST_SCHEMA).expect("JSON");
+        let all = Section::ALL.into_iter().map(|section| (section, &schema));
+        for (section, schema) in all.chain(Section::OF_TESTS.into_iter().map(|section| (section, &of_tests))) {
+            let Some(part) = part(section, schema) else {
                 continue;
             };
             let properties = part["properties"].as_object().expect("properties");

@@ -1,7 +1,8 @@
 //! The keys of every part of a file, and the messages about unknown keys.
 
-use super::codes;
-use crate::diagnostic::{Finding, did_you_mean};
+use super::{codes, test_words};
+use crate::diagnostic::{Finding, did_you_mean, nearest};
+use crate::fix::{Change, Mend};
 use crate::source::At;
 
 /// A part of a file with its own set of keys.
@@ -31,6 +32,10 @@ pub(super) enum Section {
     RateLimit,
     Header,
     Config,
+    TestFile,
+    Case,
+    Stub,
+    Expect,
 }
 
 impl Section {
@@ -61,6 +66,17 @@ impl Section {
         Self::Header,
         Self::Config,
     ];
+
+    /// All parts of test files.
+    pub(super) const OF_TESTS: [Self; 4] = [Self::TestFile, Self::Case, Self::Stub, Self::Expect];
+
+    /// All parts of the kind of file to which this part belongs.
+    fn family(self) -> &'static [Self] {
+        match Self::OF_TESTS.contains(&self) {
+            true => &Self::OF_TESTS,
+            false => &Self::ALL,
+        }
+    }
 
     /// The allowed keys.
     pub(super) fn keys(self) -> &'static [&'static str] {
@@ -240,6 +256,10 @@ impl Section {
             Self::Cost => &["input_per_million", "cached_per_million", "output_per_million"],
             Self::Header => &["env"],
             Self::Config => &["model_profiles"],
+            Self::TestFile => test_words::FILE,
+            Self::Case => test_words::CASE,
+            Self::Stub => test_words::STUB,
+            Self::Expect => test_words::EXPECT,
         }
     }
 
@@ -270,6 +290,10 @@ impl Section {
             Self::RateLimit => "`rate_limit`",
             Self::Header => "a header",
             Self::Config => "the configuration",
+            Self::TestFile => "a test file",
+            Self::Case => "a case",
+            Self::Stub => "a stub",
+            Self::Expect => "`expect`",
         }
     }
 }
@@ -342,10 +366,12 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
         !matches!(
             section,
             Section::Reply | Section::Responses | Section::Cost | Section::RateLimit | Section::Header
-        )
+        ) && !Section::OF_TESTS.contains(&section)
     }) {
         let message = format!("`{key}` is a key of llm-orc, not of this language");
-        return Finding::error(codes::FOREIGN_KEY, at, message).help(*advice);
+        let mut finding = Finding::error(codes::FOREIGN_KEY, at, message).help(*advice);
+        finding.fix = translation(key, &finding.at);
+        return finding;
     }
     let finding = Finding::error(
         codes::UNKNOWN_KEY,
@@ -353,23 +379,37 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
         format!("unknown key {} in {}", quoted(key), section.title()),
     );
     let keys = section.keys();
-    if let Some(home) = Section::ALL.iter().find(|other| other.keys().contains(&key)) {
+    if let Some(home) = section.family().iter().find(|other| other.keys().contains(&key)) {
         return finding.help(format!(
             "`{key}` is a key of {}; expected one of {}",
             home.title(),
             list(keys)
         ));
     }
-    match did_you_mean(key, keys.iter().copied()) {
-        Some(guess) => finding.help(format!("did you mean `{guess}`?")),
+    match nearest(key, keys.iter().copied()) {
+        Some(guess) => finding.meant(&guess),
         None => finding.help(format!("expected one of {}", list(keys))),
     }
+}
+
+/// The fix for a key of llm-orc: its name in this language, or its removal where it has no counterpart in the file.
+fn translation(key: &str, at: &At) -> Option<Mend> {
+    let renamed = match key {
+        "role" => "system_prompt",
+        "default_input" => "default_task",
+        "cache" | "execution" => {
+            return Some(Mend::probable("remove the key", Change::Remove(at.route.clone())));
+        }
+        _ => return None,
+    };
+    let change = Change::Text(at.clone(), renamed.to_owned());
+    Some(Mend::certain(format!("write `{renamed}`"), change))
 }
 
 /// The key of `section` that is probably meant by an unknown key, as [`unknown_key`] suggests it.
 pub(super) fn meant_key(key: &str, section: Section) -> Option<&'static str> {
     let is_known =
-        FOREIGN.iter().any(|(word, _)| *word == key) || Section::ALL.iter().any(|it| it.keys().contains(&key));
+        FOREIGN.iter().any(|(word, _)| *word == key) || section.family().iter().any(|it| it.keys().contains(&key));
     if is_known {
         return None;
     }

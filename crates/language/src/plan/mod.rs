@@ -393,7 +393,7 @@ fn compile_conditions(
 fn unknown_agent(name: &str, names: &Names, at: crate::source::At) -> Finding {
     let finding = Finding::error(CONDITION_AGENT, at, format!("there is no agent `{name}`"));
     match did_you_mean(name, names.keys().map(|known| &**known)) {
-        Some(known) => finding.help(format!("did you mean `{known}`?")),
+        Some(known) => finding.meant_name(name, known),
         None => finding.help("the keys of `executions` and `outputs` are the names of the agents in this ensemble"),
     }
 }

@@ -10,7 +10,8 @@ use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
 use super::door::all_ours;
 use super::form::{CheckedFile, Form, Totals, listed, whole};
-use ensemble_language::diagnostic::{Code, Diagnostic, Elsewhere, Severity};
+use ensemble_language::diagnostic::{Code, Diagnostic, Related, Severity};
+use ensemble_language::fix::{Applicability, Fix};
 use ensemble_language::source::{Source, Span};
 
 /// The largest part of the text, in bytes, from which lines are shown together. Places further apart are shown
@@ -63,18 +64,30 @@ fn one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
         Code::NONE => title,
         code => title.id(code.0),
     };
-    let snippets = excerpts.iter().map(Excerpt::snippet);
+    let snippets = excerpts.iter().map(|excerpt| excerpt.snippet());
     let group = title.elements(snippets);
     let group = match &diagnostic.help {
         Some(help) => group.element(Level::HELP.message(help.as_str())),
         None => group,
     };
+    let fix = diagnostic.fix.as_ref().map(fix_title);
+    let group = match &fix {
+        Some(fix) => group.element(Level::HELP.with_name("fix").message(fix.as_str())),
+        None => group,
+    };
     renderer.render(&[group])
+}
+
+/// The title of a fix, and that it is not safe if it is not.
+pub(super) fn fix_title(fix: &Fix) -> String {
+    match fix.applicability {
+        Applicability::Safe => fix.title.clone(),
+        Applicability::Unsafe => format!("{} (unsafe)", fix.title),
+    }
 }
 
 /// Whole lines of a text, and the marks on them.
 struct Excerpt<'a> {
-    /// The name of the text.
     name: &'a str,
     text: Cow<'a, str>,
     line: usize,
@@ -111,24 +124,27 @@ impl OnLine {
     }
 }
 
-/// The excerpts of the text, and then those of other texts.
+/// One excerpt with all places if they are close together; otherwise one excerpt for each place. Places in other texts
+/// are shown separately.
 fn excerpts(diagnostic: &Diagnostic) -> Vec<Excerpt<'_>> {
-    let mut excerpts = of_own_text(diagnostic);
-    excerpts.extend(diagnostic.elsewhere.iter().map(|place| {
-        let line = OnLine::of(&place.source, place.span);
-        alone(&place.source, &line, Some(&place.label))
-    }));
+    let source = &diagnostic.source;
+    let (here, elsewhere): (Vec<&Related>, Vec<&Related>) = diagnostic
+        .related
+        .iter()
+        .partition(|one| one.source.name() == source.name());
+    let also = here.iter().map(|one| (one.span, Some(one.message.as_str())));
+    let mut excerpts = excerpts_of(source, diagnostic.span, also);
+    let elsewhere = elsewhere.into_iter();
+    excerpts.extend(elsewhere.map(|one| alone(&one.source, &OnLine::of(&one.source, one.span), Some(&one.message))));
     excerpts
 }
 
-/// One excerpt with all places if they are close together; otherwise one excerpt for each place.
-fn of_own_text(diagnostic: &Diagnostic) -> Vec<Excerpt<'_>> {
-    let source = &diagnostic.source;
-    let also = diagnostic
-        .also
-        .iter()
-        .map(|(span, label)| (*span, Some(label.as_str())));
-    let places: Vec<(OnLine, Option<&str>)> = std::iter::once((diagnostic.span, None))
+fn excerpts_of<'a>(
+    source: &'a Source,
+    span: Span,
+    also: impl Iterator<Item = (Span, Option<&'a str>)>,
+) -> Vec<Excerpt<'a>> {
+    let places: Vec<(OnLine, Option<&str>)> = std::iter::once((span, None))
         .chain(also)
         .map(|(span, label)| (OnLine::of(source, span), label))
         .collect();
@@ -208,14 +224,12 @@ struct Item<'a> {
     end_line: usize,
     end_column: usize,
     help: Option<&'a str>,
-    /// Places of other files: the place that names the file.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    elsewhere: Vec<Related<'a>>,
+    related: Vec<RelatedItem<'a>>,
+    fix: Option<FixItem<'a>>,
 }
 
 #[derive(serde::Serialize)]
-struct Related<'a> {
-    message: &'a str,
+struct Region<'a> {
     file: &'a str,
     line: usize,
     column: usize,
@@ -223,8 +237,63 @@ struct Related<'a> {
     end_column: usize,
 }
 
+#[derive(serde::Serialize)]
+struct RelatedItem<'a> {
+    message: &'a str,
+    #[serde(flatten)]
+    region: Region<'a>,
+}
+
+#[derive(serde::Serialize)]
+struct FixItem<'a> {
+    title: &'a str,
+    applicability: Applicability,
+    edits: Vec<EditItem<'a>>,
+}
+
+#[derive(serde::Serialize)]
+struct EditItem<'a> {
+    #[serde(flatten)]
+    region: Region<'a>,
+    replacement: &'a str,
+}
+
+fn region(source: &Source, span: Span) -> Region<'_> {
+    let (start, end) = (source.place(span.start), source.place(span.end));
+    Region {
+        file: source.name(),
+        line: start.line,
+        column: start.column,
+        end_line: end.line,
+        end_column: end.column,
+    }
+}
+
+fn fix_item<'a>(diagnostic: &'a Diagnostic, fix: &'a Fix) -> Option<FixItem<'a>> {
+    let edits = fix.edits.iter().map(|edit| {
+        Some(EditItem {
+            region: region(text_of(diagnostic, &edit.file)?, edit.span),
+            replacement: &edit.replacement,
+        })
+    });
+    Some(FixItem {
+        title: &fix.title,
+        applicability: fix.applicability,
+        edits: edits.collect::<Option<_>>()?,
+    })
+}
+
+/// The text of this name, if the finding has a place in it.
+pub(super) fn text_of<'a>(diagnostic: &'a Diagnostic, name: &str) -> Option<&'a Source> {
+    let others = diagnostic.related.iter().map(|one| &one.source);
+    std::iter::once(&diagnostic.source)
+        .chain(others)
+        .find(|source| source.name() == name)
+}
+
 /// One JSON document: `{version, diagnostics: [{severity, code, message, file, line, column, end_line, end_column,
-/// help}]}`.
+/// help, related, fix}]}`. `related` is a list of `{message, file, line, …}`; `fix` is `null` or `{title, applicability,
+/// edits: [{file, line, …, replacement}]}`.
 pub fn json(diagnostics: &[Diagnostic]) -> String {
     whole(&Json, diagnostics)
 }
@@ -268,20 +337,15 @@ fn item(diagnostic: &Diagnostic) -> Item<'_> {
         end_line: end.line,
         end_column: end.column,
         help: diagnostic.help.as_deref(),
-        elsewhere: diagnostic.elsewhere.iter().map(related).collect(),
-    }
-}
-
-fn related(place: &Elsewhere) -> Related<'_> {
-    let start = place.source.place(place.span.start);
-    let end = place.source.place(place.span.end);
-    Related {
-        message: &place.label,
-        file: place.source.name(),
-        line: start.line,
-        column: start.column,
-        end_line: end.line,
-        end_column: end.column,
+        related: diagnostic
+            .related
+            .iter()
+            .map(|one| RelatedItem {
+                message: &one.message,
+                region: region(&one.source, one.span),
+            })
+            .collect(),
+        fix: diagnostic.fix.as_ref().and_then(|fix| fix_item(diagnostic, fix)),
     }
 }
 
@@ -309,6 +373,7 @@ error[E010]: unknown key 'scrpt' in an agent
   |     ^^^^^
   |
   = help: did you mean `script`?
+  = fix: write `script`
 
 ";
         assert_eq!(plain(text), expected);
@@ -387,18 +452,54 @@ error[E023]: agent 'a' has both `script` and `model_profile`
                 "severity": "error", "code": "E010", "message": "unknown key 'é' in the ensemble",
                 "file": "dir/team.yaml", "line": 1, "column": 1, "end_line": 1, "end_column": 2,
                 "help": "expected one of `name`, `description`, `agents`, `conversation_limits`, `model_profiles`, `tools`, `default_task`, `inputs`, `result`, `defaults`",
+                "related": [], "fix": null,
             },
             {
                 "severity": "error", "code": "E014", "message": "expected a string, found a map",
                 "file": "dir/team.yaml", "line": 2, "column": 7, "end_line": 3, "end_column": 8,
                 "help": "quote a template such as `{{ name }}`, or a string that contains `: `",
+                "related": [], "fix": null,
             },
             {
                 "severity": "error", "code": "E018", "message": "an ensemble must have at least one agent",
                 "file": "dir/team.yaml", "line": 4, "column": 9, "end_line": 4, "end_column": 11,
-                "help": null,
+                "help": null, "related": [], "fix": null,
             },
         ]});
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn programs_get_fixes_and_other_places() {
+        let text = "name: e\nagents:\n  - {name: a, scrpt: x, script: y}\n  - {name: a, script: y}\n";
+        let read: serde_json::Value = serde_json::from_str(&json(&diagnostics(text))).unwrap();
+        let [slip, twice] = [&read["diagnostics"][0], &read["diagnostics"][1]];
+        assert_eq!(
+            slip["fix"],
+            serde_json::json!({"title": "write `script`", "applicability": "safe", "edits": [{
+                "file": "dir/team.yaml", "line": 3, "column": 15, "end_line": 3, "end_column": 20, "replacement": "script",
+            }]})
+        );
+        assert_eq!(
+            twice["related"],
+            serde_json::json!([{
+                "message": "first here", "file": "dir/team.yaml",
+                "line": 3, "column": 12, "end_line": 3, "end_column": 13,
+            }])
+        );
+    }
+
+    #[test]
+    fn places_in_other_texts_are_shown_with_their_names() {
+        let mut found = diagnostics("name: e\nagents:\n  - {name: a, scrpt: x}\n");
+        found[0].related.push(Related {
+            source: Source::new("other.yaml", "one\ntwo three\n"),
+            span: Span::new(4, 7),
+            message: "there".to_owned(),
+        });
+        let shown = human(&found, false);
+        for part in ["dir/team.yaml:3:15\n", "other.yaml:2:1\n", "--- there\n"] {
+            assert!(shown.contains(part), "{part}\n{shown}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use super::diagnostics::fix_title;
 use super::form::{CheckedFile, Form};
 use super::place::relative;
 use ensemble_language::diagnostic::{Diagnostic, Severity};
@@ -45,20 +46,28 @@ fn command(diagnostic: &Diagnostic, folder: &Path) -> String {
         message.push_str("%0A");
         message.push_str(&data(&format!("help: {help}")));
     }
-    for place in &diagnostic.elsewhere {
+    if let Some(fix) = &diagnostic.fix {
+        message.push_str("%0A");
+        message.push_str(&data(&format!("fix: {}", fix_title(fix))));
+    }
+    for place in diagnostic
+        .related
+        .iter()
+        .filter(|place| place.source.name() != diagnostic.source.name())
+    {
         let at = place.source.place(place.span.start);
         let file = relative(place.source.name(), folder);
         message.push_str("%0A");
-        message.push_str(&data(&format!("{}: {file}:{}:{}", place.label, at.line, at.column)));
+        message.push_str(&data(&format!("{}: {file}:{}:{}", place.message, at.line, at.column)));
     }
     let title = property(diagnostic.code.0);
     format!("::{level} file={file},{place},title={title}::{message}\n")
 }
 
-fn data(text: &str) -> String {
+pub(super) fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-fn property(text: &str) -> String {
+pub(super) fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::diagnostics::fix_title;
 use super::form::{CheckedFile, Form, Totals};
 use super::place::relative;
 use super::xml::escaped;
@@ -78,13 +79,17 @@ fn lines(file: &str, folder: &Path, findings: &[&Diagnostic]) -> String {
             .as_ref()
             .map(|help| format!("\n  help: {help}"))
             .unwrap_or_default();
+        let fix = finding.fix.as_ref();
+        let fix = fix
+            .map(|fix| format!("\n  fix: {}", fix_title(fix)))
+            .unwrap_or_default();
         let (line, column) = (place.line, place.column);
         let other = match finding.source.name() {
             name if name == file => String::new(),
             name => format!("{}:", relative(name, folder)),
         };
         format!(
-            "{other}{line}:{column} {severity}[{}]: {}{help}",
+            "{other}{line}:{column} {severity}[{}]: {}{help}{fix}",
             finding.code.0, finding.message
         )
     };

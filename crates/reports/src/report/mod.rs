@@ -20,6 +20,7 @@ mod reasoning;
 mod reasons;
 mod sarif;
 pub mod story;
+pub mod tested;
 mod values;
 mod wrap;
 mod xml;

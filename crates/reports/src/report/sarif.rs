@@ -6,9 +6,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::diagnostics::{fix_title, text_of};
 use super::form::{CheckedFile, Form, Totals, listed};
 use super::place::uri;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
+use ensemble_language::fix::Fix;
 use ensemble_language::source::{Source, Span};
 
 /// The description of a code.
@@ -94,32 +96,53 @@ fn result(diagnostic: &Diagnostic, rules: &[Rule], folder: &Path) -> Value {
         "message": {"text": message},
         "locations": [location(&diagnostic.source, diagnostic.span, folder)],
     });
-    let own = diagnostic.also.iter();
-    let own = own.map(|(span, label)| (&diagnostic.source, *span, label));
-    let elsewhere = diagnostic.elsewhere.iter();
-    let elsewhere = elsewhere.map(|place| (&place.source, place.span, &place.label));
-    let related = own.chain(elsewhere).map(|(source, span, label)| {
-        let mut location = location(source, span, folder);
-        location["message"] = json!({"text": label});
-        location
-    });
-    let related: Vec<Value> = related.collect();
-    if !related.is_empty() {
-        result["relatedLocations"] = related.into();
+    if !diagnostic.related.is_empty() {
+        let related = diagnostic.related.iter().map(|one| {
+            let mut location = location(&one.source, one.span, folder);
+            location["message"] = json!({"text": one.message});
+            location
+        });
+        result["relatedLocations"] = related.collect();
+    }
+    if let Some(fix) = diagnostic.fix.as_ref().and_then(|fix| change(diagnostic, fix, folder)) {
+        result["fixes"] = json!([fix]);
     }
     result
 }
 
-fn location(source: &Source, span: Span, folder: &Path) -> Value {
+/// A fix; `None` if one of its texts is not known.
+fn change(diagnostic: &Diagnostic, fix: &Fix, folder: &Path) -> Option<Value> {
+    let mut files: Vec<(&str, Vec<Value>)> = Vec::new();
+    for edit in &fix.edits {
+        let replacement = json!({
+            "deletedRegion": region(text_of(diagnostic, &edit.file)?, edit.span),
+            "insertedContent": {"text": edit.replacement},
+        });
+        match files.iter_mut().find(|(file, _)| *file == &*edit.file) {
+            Some((_, replacements)) => replacements.push(replacement),
+            None => files.push((&edit.file, vec![replacement])),
+        }
+    }
+    let changes = files.into_iter().map(
+        |(file, replacements)| json!({"artifactLocation": {"uri": uri(file, folder)}, "replacements": replacements}),
+    );
+    Some(json!({"description": {"text": fix_title(fix)}, "artifactChanges": changes.collect::<Vec<_>>()}))
+}
+
+fn region(source: &Source, span: Span) -> Value {
     let (start, end) = (source.place(span.start), source.place(span.end));
+    json!({
+        "startLine": start.line,
+        "startColumn": start.column,
+        "endLine": end.line,
+        "endColumn": end.column,
+    })
+}
+
+fn location(source: &Source, span: Span, folder: &Path) -> Value {
     json!({"physicalLocation": {
         "artifactLocation": {"uri": uri(source.name(), folder)},
-        "region": {
-            "startLine": start.line,
-            "startColumn": start.column,
-            "endLine": end.line,
-            "endColumn": end.column,
-        },
+        "region": region(source, span),
     }})
 }
 

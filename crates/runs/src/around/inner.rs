@@ -175,7 +175,7 @@ fn told(path: &Path, first: &Diagnostic, more: usize) -> String {
         more => format!(" (and {more} more errors)"),
     };
     let own = path.display().to_string();
-    let file = match first.elsewhere.is_empty() {
+    let file = match first.related.iter().all(|place| place.source.name() != own) {
         true => own.as_str(),
         false => first.source.name(),
     };

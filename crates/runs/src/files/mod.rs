@@ -5,6 +5,7 @@
 //! sequence number and a checksum; a line that a crash has torn can only be the last one, and is dropped with a warning
 //! when the journal is read.
 
+mod batch;
 mod blobs;
 mod effects;
 mod fault;
@@ -16,6 +17,7 @@ mod sink;
 mod store;
 mod write;
 
+pub use batch::BatchFiles;
 #[cfg(debug_assertions)]
 pub use effects::record_effects;
 #[cfg(debug_assertions)]

@@ -23,6 +23,8 @@ use ensemble_core::store::{
 const COPY: &str = "ensemble.yaml";
 /// The name of the folder of the runs inside a run.
 const INNER: &str = "sub";
+/// What the ids of runs of batches begin with.
+const ROW: &str = "row-";
 /// The largest copy of an ensemble that is read, in bytes.
 const LARGEST_COPY: u64 = 64 << 20;
 
@@ -52,6 +54,38 @@ impl FileStore {
         Self {
             folder: place.path(),
             place,
+        }
+    }
+
+    /// The run of a row with this id, in whatever batch of the project.
+    fn in_batches(&self, id: &str) -> Option<Arc<dyn StoredRun>> {
+        let batches = Place::at(&self.folder.parent()?.join("batches"));
+        let mut names = batches.open().ok()?.entries().ok()?;
+        names.sort();
+        let run = names
+            .iter()
+            .find_map(|name| FileRun::at(batches.join(name).join("runs").join(id)))?;
+        Some(Arc::new(run))
+    }
+
+    pub(super) fn at(place: Place) -> Self {
+        Self {
+            folder: place.path(),
+            place,
+        }
+    }
+
+    /// Removes what is left of a run that was killed before its first record.
+    pub(super) fn discard(&self, id: &RunId) -> Result<(), StoreError> {
+        let removed = self
+            .place
+            .open()
+            .and_then(|folder| folder.remove_all(id.as_str().as_ref()));
+        match removed {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(failed("delete", &self.folder.join(id.as_str()), source))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -158,11 +192,16 @@ impl RunStore for FileStore {
         Box::pin(async move { self.all() })
     }
 
-    /// Also finds the run, of whatever project, whose folder or journal stands at the path `given`.
+    /// Also finds the run, of whatever project, whose folder or journal stands at the path `given`, and runs of batches by their whole
+    /// ids.
     fn find<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
             match FileRun::at_path(Path::new(given)) {
                 Some(run) => Ok(Arc::new(run) as Arc<dyn StoredRun>),
+                None if given.starts_with(ROW) => match self.in_batches(given) {
+                    Some(run) => Ok(run),
+                    None => only(given, self.all()?, self.place()),
+                },
                 None => only(given, self.all()?, self.place()),
             }
         })
@@ -346,7 +385,7 @@ impl StoredRun for FileRun {
 }
 
 /// Runs are recordings of one machine. Whoever wants one in git adds it by name.
-fn ignore_in_git(folder: &Folder) {
+pub(super) fn ignore_in_git(folder: &Folder) {
     const NAME: &str = ".gitignore";
     let Ok(file) = folder.create(NAME) else { return };
     if file.write_all(b"*\n").is_err() {
@@ -354,7 +393,7 @@ fn ignore_in_git(folder: &Folder) {
     }
 }
 
-fn failed(action: &'static str, path: &Path, source: io::Error) -> StoreError {
+pub(super) fn failed(action: &'static str, path: &Path, source: io::Error) -> StoreError {
     StoreError::Unavailable {
         action,
         place: path.display().to_string(),

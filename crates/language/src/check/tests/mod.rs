@@ -196,7 +196,7 @@ fn a_circle_shows_its_edges() {
         "- {name: a, script: x, depends_on: [b]}\n- {name: b, script: x, depends_on: [a]}",
         check,
     );
-    let labels: Vec<&str> = found[0].also.iter().map(|(_, label)| label.as_str()).collect();
+    let labels: Vec<&str> = found[0].related.iter().map(|one| one.message.as_str()).collect();
     assert_eq!(labels, ["`a` waits for `b`", "`b` waits for `a`"]);
     assert!(found[0].help.as_ref().unwrap().contains("`feedback: true`"));
 }

@@ -232,7 +232,7 @@ fn what_scripts_cannot_read() {
     let found = found(PAIR, reading(&["oops"]), "W025");
     assert_eq!(show(&found)[0].split(' ').nth(1), Some("2:5"));
     assert_eq!((found[0].source.name(), found[0].span.end), ("s.rhai", 21));
-    let [named] = found[0].elsewhere.as_slice() else {
+    let [named] = found[0].related.as_slice() else {
         panic!("{found:?}");
     };
     let place = named.source.place(named.span.start);

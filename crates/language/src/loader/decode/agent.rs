@@ -13,10 +13,12 @@ use crate::ensemble::{
     Agent, AgentKind, Conversation, Dependency, ForEach, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Sandbox,
     Trigger,
 };
+use crate::fix::{Change, Mend};
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, count, count_or_none, flag, name, seconds, text, twice, word};
+use crate::loader::reader::{Cursor, Fields, count, count_or_none, flag, name, seconds, text, word};
 use crate::loader::words::{Section, meant_key, quoted};
 use crate::loader::{codes, json};
+use crate::source::Route;
 
 /// The keys that define what an agent runs, each with the kind of the agent.
 const CHOOSERS: &[(&str, Kind)] = &[
@@ -113,7 +115,7 @@ fn for_each(
     let at = fields.get("for_each")?;
     if matches!(kind, AgentKind::Input(_)) {
         let message = "`for_each` is not allowed for an agent of type input";
-        let finding = Finding::error(codes::NOT_FOR_KIND, at.key(), message);
+        let finding = not_for_kind(at.route(), message);
         findings.push(
             finding.help("a person is asked once in an execution; let another agent make one question of the list"),
         );
@@ -179,7 +181,9 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
     if let Some(declared) = declared.filter(|declared| declared != kind) {
         let at = fields.at.route().key("type").value();
         let message = format!("`type: {}` contradicts `{key}`", declared.word());
-        let finding = Finding::error(codes::KIND_MISMATCH, at, message);
+        let change = Change::Text(at.clone(), kind.word().to_owned());
+        let finding = Finding::error(codes::KIND_MISMATCH, at, message)
+            .mend(Mend::certain(format!("write `type: {}`", kind.word()), change));
         let finding = finding.also(
             fields.at.route().key(*key).as_key(),
             "this key defines what the agent runs",
@@ -194,21 +198,21 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
     }
     if chosen.len() == 1 && *kind != Kind::Script && fields.get("sandbox").is_some() {
         let message = format!("`sandbox` is not allowed for an agent of type {}", kind.word());
-        let finding = Finding::error(codes::NOT_FOR_KIND, fields.at.route().key("sandbox").as_key(), message);
+        let finding = not_for_kind(fields.at.route().key("sandbox"), message);
         findings.push(finding.help(
             "this key is only allowed for agents with a `script`, tools with a `script` and servers with a `command`",
         ));
     }
     if chosen.len() == 1 && *kind != Kind::Ensemble && fields.get("inputs").is_some() {
         let message = format!("`inputs` is not allowed for an agent of type {}", kind.word());
-        let finding = Finding::error(codes::NOT_FOR_KIND, fields.at.route().key("inputs").as_key(), message);
+        let finding = not_for_kind(fields.at.route().key("inputs"), message);
         findings.push(finding.help(
             "this key is only allowed for agents with an `ensemble`; the inputs of the run are declared at the top of the file",
         ));
     }
     if chosen.len() == 1 && *kind != Kind::Script && fields.get("env").is_some() {
         let message = format!("`env` is not allowed for an agent of type {}", kind.word());
-        let finding = Finding::error(codes::NOT_FOR_KIND, fields.at.route().key("env").as_key(), message);
+        let finding = not_for_kind(fields.at.route().key("env"), message);
         findings.push(finding.help("this key is only allowed for agents with a `script`"));
     }
     let at = fields.get(key)?;
@@ -235,6 +239,12 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
         Kind::Input => input::read(&at, findings).map(AgentKind::Input),
         Kind::Llm => llm(fields, &at, *key == "model_profile", tools, findings),
     }
+}
+
+/// A key that another kind of agent has.
+fn not_for_kind(route: Route, message: impl Into<String>) -> Finding {
+    let mend = Mend::probable("remove the key", Change::Remove(route.clone()));
+    Finding::error(codes::NOT_FOR_KIND, route.as_key(), message).mend(mend)
 }
 
 /// `agent 'x'`, or a description of an agent without a name.
@@ -292,7 +302,7 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
     }
     for (key, route) in places {
         let message = format!("`{key}` is not allowed for an agent of type {}", kind.word());
-        let finding = Finding::error(codes::NOT_FOR_KIND, route.as_key(), message);
+        let finding = not_for_kind(route, message);
         findings.push(finding.help(match (kind, key) {
             (Kind::Input, "prompt") => "write the question as `input.prompt`",
             (Kind::Script, "prompt") => "a script receives the run's input as `input` and its `config` as `parameters`",
@@ -307,9 +317,9 @@ fn refuse_history(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
     if conversation.is_none_or(|at| at.node.get("history").is_none()) {
         return;
     }
-    let at = fields.at.route().key("conversation").key("history").as_key();
+    let route = fields.at.route().key("conversation").key("history");
     let message = format!("`history` is not allowed for an agent of type {}", kind.word());
-    let finding = Finding::error(codes::NOT_FOR_KIND, at, message);
+    let finding = not_for_kind(route, message);
     findings.push(finding.help(match kind {
         Kind::Llm | Kind::Input => {
             "the history is a variable of its templates: write `{{ transcript }}` or `{{ history }}`"
@@ -428,7 +438,12 @@ fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {
 fn config(fields: &Fields<'_>, findings: &mut Findings) -> Option<JsonMap> {
     if let (Some(config), Some(parameters)) = (fields.get("config"), fields.get("parameters")) {
         let message = "`parameters` is another spelling of `config`, and both are given".to_owned();
-        twice(codes::TWO_SPELLINGS, parameters.key(), message, config.key(), findings);
+        let mend = Mend::probable("remove `parameters`", Change::Remove(parameters.route()));
+        findings.push(
+            Finding::error(codes::TWO_SPELLINGS, parameters.key(), message)
+                .also(config.key(), "first here")
+                .mend(mend),
+        );
     }
     match fields.get("config").or_else(|| fields.get("parameters")) {
         Some(at) => json::map(&at, findings),

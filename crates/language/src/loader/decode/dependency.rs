@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Names;
-use crate::condition::Condition;
+use crate::condition::{Condition, instead};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Declared, Dependency, Ending, WaitFor};
+use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::loader::document::{Content, ScalarValue};
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, count, flag, name, twice, word, wrong_type};
+use crate::loader::reader::{Cursor, Fields, count, flag, name, word, wrong_type};
 use crate::loader::words::Section;
-use crate::source::At;
+use crate::source::{At, Span};
 
 /// Reads both lists of an agent.
 pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Vec<Dependency>> {
@@ -23,7 +24,8 @@ pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Finding
             if let Some(name) = plain_name(item, names, findings) {
                 if let Some(first) = shorthand.insert(name.clone(), item.value()) {
                     let message = format!("`{name}` is twice in `depends_on`");
-                    twice(codes::DEPENDENCY_TWICE, item.value(), message, first, findings);
+                    let mend = Mend::certain("remove the repetition", Change::Remove(item.route()));
+                    repeats(item.value(), message, first, mend, findings);
                 }
                 edges.push(unconditional(name, Declared::DependsOn(index)));
             }
@@ -38,12 +40,14 @@ pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Finding
             let place = || item.route().key("agent_name").value();
             if let Some(first) = shorthand.get(&edge.agent_name) {
                 let message = format!("`{}` is in both `depends_on` and `dependencies`", edge.agent_name);
-                twice(codes::DEPENDENCY_TWICE, place(), message, first.clone(), findings);
+                let route = first.route.clone();
+                let mend = Mend::probable("remove it from `depends_on`", Change::Remove(route));
+                repeats(place(), message, first.clone(), mend, findings);
             }
             // A condition that is in error is reported itself, and is not the same as another one.
             let is_broken = edge.condition.is_none() && item.node.get("condition").is_some();
             if !is_broken {
-                repeated(&edge, place, &mut seen, findings);
+                repeated(&edge, item, &mut seen, findings);
             }
             edges.push(edge);
         }
@@ -54,15 +58,22 @@ pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Finding
 /// Reports a dependency that repeats an earlier one.
 fn repeated(
     edge: &Dependency,
-    place: impl Fn() -> At,
+    item: &Cursor<'_>,
     seen: &mut HashMap<(Arc<str>, Option<String>, Ending), At>,
     findings: &mut Findings,
 ) {
     let key = (edge.agent_name.clone(), edge.condition.clone(), edge.on);
+    let place = || item.route().key("agent_name").value();
     if let Some(first) = seen.insert(key, place()) {
         let message = format!("two dependencies on `{}` have the same condition", edge.agent_name);
-        twice(codes::DEPENDENCY_TWICE, place(), message, first, findings);
+        let mend = Mend::probable("remove the second dependency", Change::Remove(item.route()));
+        repeats(place(), message, first, mend, findings);
     }
+}
+
+fn repeats(second: At, message: String, first: At, mend: Mend, findings: &mut Findings) {
+    let finding = Finding::error(codes::DEPENDENCY_TWICE, second, message);
+    findings.push(finding.also(first, "first here").mend(mend));
 }
 
 fn unconditional(agent_name: Arc<str>, declared: Declared) -> Dependency {
@@ -109,9 +120,16 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
     ];
     if let Some(name) = at.node.text() {
         let finding = Finding::error(codes::WRONG_TYPE, at.value(), "expected a map, found a string");
-        findings.push(finding.help(format!(
+        let mend = Mend::certain(
+            format!("write `agent_name: {name}`"),
+            Change::Yaml(at.value(), format!("{{agent_name: {name}}}")),
+        );
+        let is_known = names.get(name).is_some();
+        let mut finding = finding.help(format!(
             "write `- agent_name: {name}`, or use `depends_on` for plain names"
-        )));
+        ));
+        finding.fix = is_known.then_some(mend);
+        findings.push(finding);
         return None;
     }
     let fields = Fields::open(at, Section::Dependency, findings)?;
@@ -132,6 +150,10 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
         let message = "`wait_for` has no meaning beside `requires_all: false`";
         findings.push(
             Finding::error(codes::WAIT_FOR_ANY_OF, place, message)
+                .mend(Mend::certain(
+                    "remove `wait_for`",
+                    Change::Remove(at.route().key("wait_for")),
+                ))
                 .help("remove `wait_for`: an agent waits only for dependencies that it requires"),
         );
     }
@@ -158,7 +180,8 @@ fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
         ScalarValue::Text if !scalar.text.trim().is_empty() => compiling(at, &scalar.text, findings),
         ScalarValue::Text | ScalarValue::Null => {
             let finding = Finding::error(codes::BLANK_CONDITION, at.value(), "the condition is blank");
-            findings.push(finding.help("write an expression, or remove `condition`"));
+            let mend = Mend::probable("remove `condition`", Change::Remove(at.route()));
+            findings.push(finding.help("write an expression, or remove `condition`").mend(mend));
             None
         }
         _ => {
@@ -168,6 +191,18 @@ fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     }
 }
 
+/// The fix of an expression: a spelling of other languages, or a word that is misspelt, where it is not allowed.
+pub(super) fn correction(
+    at: &Cursor<'_>,
+    text: &str,
+    span: Span,
+    check: impl Fn(&str) -> Result<(), Span>,
+) -> Option<Mend> {
+    let (word, applicability) = instead::instead(text, span, check)?;
+    let change = Change::Text(at.route().text(span), word.to_owned());
+    Some(Mend::new(applicability, format!("write `{word}`"), change))
+}
+
 /// The text of a valid condition. The plan compiles it; this function only reports all problems at once.
 fn compiling(at: &Cursor<'_>, text: &str, findings: &mut Findings) -> Option<String> {
     let Err(error) = Condition::check(text) else {
@@ -175,6 +210,9 @@ fn compiling(at: &Cursor<'_>, text: &str, findings: &mut Findings) -> Option<Str
     };
     let mut finding = Finding::error(codes::CONDITION, at.route().text(error.span), error.message);
     finding.help = error.help;
+    finding.fix = correction(at, text, error.span, |text| {
+        Condition::check(text).map_err(|error| error.span)
+    });
     findings.push(finding);
     None
 }

@@ -1,6 +1,7 @@
 //! Reads the typed ensemble from the tree: one file for each part of the schema.
 
 mod agent;
+pub(super) mod cases;
 mod context_window;
 mod dependency;
 mod for_each;
@@ -152,7 +153,7 @@ impl<'a> Names<'a> {
             findings.error(|| {
                 let finding = Finding::error(codes::UNKNOWN_AGENT, at(), format!("there is no agent `{name}`"));
                 match did_you_mean(name, self.order.iter().copied()) {
-                    Some(guess) => finding.help(format!("did you mean `{guess}`?")),
+                    Some(guess) => finding.meant_name(name, guess),
                     None => finding.help(self.advice()),
                 }
             });

@@ -8,7 +8,7 @@ use crate::ensemble::{HeaderText, Price, Provider, SIMULATED, is_private, provid
 use crate::loader::codes;
 use crate::loader::document::Content;
 use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, Fields, amount, text, with_guess};
+use crate::loader::reader::{Cursor, Fields, amount, text};
 use crate::loader::words::{Section, one_of, quoted};
 
 /// Headers that contain keys, in lower case.
@@ -39,7 +39,7 @@ pub(super) fn unknown_provider(name: &str, at: &Cursor<'_>) -> Finding {
     let message = format!("unknown provider {}", quoted(name));
     let finding = Finding::error(codes::NOT_A_CHOICE, at.value(), message);
     match did_you_mean(name, provider_names()) {
-        Some(guess) => with_guess(finding, Some(guess)),
+        Some(guess) => finding.meant_name(name, guess),
         None => finding.help(format!(
             "write {}; for a server with an OpenAI-compatible API, use `provider: openai` with a `base_url`",
             one_of(provider_names())

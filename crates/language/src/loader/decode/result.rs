@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Names;
+use super::dependency::correction;
 use crate::condition::Expression;
 use crate::diagnostic::Finding;
 use crate::ensemble::ResultSpec;
@@ -56,6 +57,9 @@ fn expression(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
     };
     let mut finding = Finding::error(codes::CONDITION, at.route().text(error.span), error.message);
     finding.help = error.help;
+    finding.fix = correction(at, &scalar.text, error.span, |text| {
+        Expression::check(text).map_err(|error| error.span)
+    });
     findings.push(finding);
     None
 }

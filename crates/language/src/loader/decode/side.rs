@@ -21,9 +21,13 @@ pub enum Answers {
 
 /// Reads a map from agents to a string, a map, or a list of these.
 pub(in crate::loader) fn answers(document: &Document, findings: &mut Findings) -> Option<Vec<(Arc<str>, Answers)>> {
-    let root = Cursor::root(document.root());
+    answers_at(&Cursor::root(document.root()), findings)
+}
+
+/// Likewise, from any place.
+pub(super) fn answers_at(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(Arc<str>, Answers)>> {
     let mut answers = Vec::new();
-    for (agent, entry) in root.entries("a map from agents to answers", findings)? {
+    for (agent, entry) in at.entries("a map from agents to answers", findings)? {
         let read = if let Content::Sequence(items) = &entry.node.content {
             if items.is_empty() {
                 empty(&entry, "this list of answers is empty", findings);

@@ -13,7 +13,7 @@ use crate::ensemble::{CommandLine, McpServer, Permission, Setting, Tool, ToolKin
 use crate::loader::document::{Content, Document};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{
-    Cursor, Fields, empty, filled_text, flag, out_of_range, seconds, text, twice, whole, with_guess, word,
+    Cursor, Fields, empty, filled_text, flag, out_of_range, seconds, text, twice, whole, word,
 };
 use crate::loader::words::{Section, quoted};
 use crate::loader::{codes, json};
@@ -323,7 +323,7 @@ impl<'a> Tools<'a> {
             );
             let guess = did_you_mean(tool, self.0.keys().copied());
             findings.push(match guess {
-                Some(_) => with_guess(finding, guess),
+                Some(guess) => finding.meant_name(tool, guess),
                 None => finding.help("define the tool under the top-level key `tools`"),
             });
             return None;

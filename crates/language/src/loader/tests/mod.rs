@@ -3,6 +3,7 @@
 mod bombs;
 mod defaults;
 mod errors;
+mod fixes;
 mod for_each;
 mod given_errors;
 mod model_errors;

@@ -17,7 +17,7 @@ fn survives(text: &str) {
             .all(|it| it.severity != crate::diagnostic::Severity::Error)
     );
     for diagnostic in loaded.diagnostics() {
-        let spans = diagnostic.also.iter().map(|(span, _)| *span).chain([diagnostic.span]);
+        let spans = diagnostic.related.iter().map(|one| one.span).chain([diagnostic.span]);
         for span in spans {
             assert!(span.start <= span.end, "{span:?} {text:?}");
             assert!(text.get(span.start..span.end).is_some(), "{span:?} {text:?}");

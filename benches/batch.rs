@@ -1,0 +1,110 @@
+//! A batch of simulated agents, beside as many runs of the same ensemble that are started one after the other.
+//!
+//! `cargo bench --bench batch`. Both keep their runs in files without syncs. What is compared is the processor time of the thread.
+#![expect(clippy::disallowed_methods, reason = "benches measure time and files")]
+#![expect(dead_code, reason = "each bench uses a part of what they share")]
+
+mod support;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use ensemble_core::store::Durability;
+use ensemble_runs::batch::{Batch, Columns, Decides, Driving, Row, Stop, given, of_json_lines};
+use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, Runs, Trust};
+use support::{processor_time, say};
+
+const ROUNDS: usize = 5;
+const ROWS: usize = 2_000;
+const MANY: usize = 10_000;
+const ENSEMBLE: &str = "name: e
+inputs: {ticket: {type: string}}
+model_profiles: {m: {provider: simulated, replies: ['{\"label\": \"later\"}']}}
+agents:
+  - {name: sorter, model_profile: m, prompt: 'Sort {{ inputs.ticket }}.'}
+  - {name: checker, model_profile: m, prompt: 'Check {{ dependencies.sorter.label }}.', depends_on: [sorter]}
+result: {label: outputs.sorter.label}
+";
+
+fn runs(folder: &std::path::Path) -> Runs {
+    let project = Project::at(folder).trusting(Trust::everything());
+    Runs::open(project, Host::system().unattended().sharing_models())
+}
+
+fn options() -> RunOptions {
+    RunOptions::default().durability(Durability::None)
+}
+
+fn rows(count: usize) -> String {
+    (0..count)
+        .map(|row| format!("{{\"ticket\": \"ticket {row}\"}}\n"))
+        .collect()
+}
+
+/// Seconds that this thread has a processor meanwhile.
+fn busy_time(what: impl FnOnce()) -> f64 {
+    let before = processor_time();
+    what();
+    (processor_time() - before).as_secs_f64()
+}
+
+/// Seconds of a batch.
+fn batch(count: usize) -> f64 {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let text = rows(count);
+    busy_time(|| {
+        let runs = runs(folder.path());
+        let prepared = Arc::new(runs.prepare(&EnsembleRef::text(ENSEMBLE)).expect("a sound ensemble"));
+        let cells = of_json_lines("t.jsonl", &text).expect("rows");
+        let ensemble = prepared.plan.ensemble();
+        let rows = given(cells, &Columns::default(), &Row::default(), ensemble).expect("rows that fit");
+        let opened = Batch::open(&runs, prepared, "b", rows, None, &Decides::default());
+        let mut batch = opened.expect("a batch");
+        let driving = Driving {
+            jobs: NonZeroUsize::new(8).expect("8 is not 0"),
+            retry: Vec::new(),
+            max_cost: None,
+        };
+        let stop = runtime.block_on(batch.drive(&driving, || Ok(options()), |_| {}, std::future::pending()));
+        assert_eq!(stop.expect("it is worked on"), Stop::Done);
+        assert_eq!(batch.outcomes().len(), 1);
+        batch.write_results().expect("results");
+    })
+}
+
+/// Seconds of as many runs.
+fn alone(count: usize) -> f64 {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    busy_time(|| {
+        let runs = runs(folder.path());
+        let prepared = Arc::new(runs.prepare(&EnsembleRef::text(ENSEMBLE)).expect("a sound ensemble"));
+        for row in 0..count {
+            let options = options().set("ticket", format!("ticket {row}"));
+            let ready = runs.ready_with(Arc::clone(&prepared), options).expect("ready");
+            let finished = runtime.block_on(async { ready.begin().await.expect("begun").finish().await });
+            assert!(finished.expect("ended").state.ended().is_some());
+        }
+    })
+}
+
+fn main() {
+    let mut ratios = Vec::new();
+    for _ in 0..ROUNDS {
+        let (bare, whole) = (alone(ROWS), batch(ROWS));
+        ratios.push(whole / bare);
+        say(&format!(
+            "{ROWS} rows: {:.1} µs each in a batch, {:.1} µs each alone, {:.2} x",
+            whole * 1e6 / ROWS as f64,
+            bare * 1e6 / ROWS as f64,
+            whole / bare
+        ));
+    }
+    ratios.sort_by(f64::total_cmp);
+    say(&format!("median {:.2} x", ratios[ROUNDS / 2]));
+    let (bare, whole) = (alone(MANY), batch(MANY));
+    say(&format!("{MANY} rows: {:.2} x", whole / bare));
+}

@@ -1,0 +1,197 @@
+//! Holds the conversation of a case, over the run layer.
+
+use std::cell::OnceCell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use chrono::DateTime;
+use ensemble_agents::sandbox::hold_virtual_time;
+use ensemble_core::conversation::{ConversationState, Record};
+use ensemble_core::reporter::Reporter;
+use ensemble_core::store::{Durability, MemoryStore};
+use ensemble_language::cases::{Case, Expect, OUTCOMES, case_route};
+use ensemble_runs::project::Project;
+use ensemble_runs::trust::Trust;
+use ensemble_runs::{Host, RunError, RunOptions, Runs};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+use crate::judge::{Conversation, Failure, judge};
+use crate::recorded::Recorded;
+use crate::stubs::{Stubbed, StubsOf};
+use crate::suite::Sound;
+
+/// When every conversation with virtual time begins: the first second of 2026.
+const BEGIN: i64 = 1_767_225_600;
+
+/// Holds conversations, one after the other, on one thread.
+pub struct Driver {
+    offline: Runs,
+    live: Runs,
+    virtual_time: Runtime,
+    real_time: OnceCell<Runtime>,
+}
+
+/// A case that was tried.
+pub struct Tried {
+    /// The expectations that are not met.
+    pub failures: Vec<Failure>,
+    /// The conversation, if it could begin.
+    pub conversation: Option<Conversation>,
+}
+
+impl Driver {
+    /// For the ensembles of a project. Cases that are `live` use the host of `live`.
+    ///
+    /// # Errors
+    /// The runtime cannot be started.
+    pub fn new(project: &Project, live: Runs) -> std::io::Result<Self> {
+        let virtual_time = Builder::new_current_thread().enable_time().start_paused(true).build()?;
+        hold_virtual_time();
+        // Nothing of the environment is there, so nothing needs trust.
+        let project = project.clone().trusting(Trust::everything());
+        let begin = virtual_time.block_on(async { Instant::now() });
+        let host = Host::system()
+            .unattended()
+            .with_variables(|_| None)
+            .with_randomness(|| 0.5)
+            .with_clock(move || {
+                let start = DateTime::from_timestamp(BEGIN, 0).unwrap_or_default();
+                start + Instant::now().saturating_duration_since(begin)
+            });
+        Ok(Self {
+            offline: Runs::open(project, host),
+            live,
+            virtual_time,
+            real_time: OnceCell::new(),
+        })
+    }
+
+    /// Holds the conversation of a case, and judges it.
+    pub fn run(&self, sound: Sound<'_>, at: usize) -> Tried {
+        let case = &sound.file.cases[at];
+        let recorded = sound.recorded[at].as_ref();
+        let runtime = match case.live {
+            true => self.real_time(),
+            false => Ok(&self.virtual_time),
+        };
+        let held = match runtime {
+            Ok(runtime) => runtime.block_on(self.hold(sound, case, recorded)),
+            Err(error) => Err(RunError::Stopped(error)),
+        };
+        match held {
+            Ok(conversation) => {
+                let expect = expectation(case, recorded);
+                Tried {
+                    failures: judge(at, &expect, &conversation),
+                    conversation: Some(conversation),
+                }
+            }
+            Err(error) => Tried {
+                failures: vec![not_held(at, &error)],
+                conversation: None,
+            },
+        }
+    }
+
+    fn real_time(&self) -> Result<&Runtime, String> {
+        if self.real_time.get().is_none() {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            let _it_was_empty = self.real_time.set(runtime.map_err(|error| error.to_string())?);
+        }
+        self.real_time.get().ok_or_else(|| "there is no runtime".to_owned())
+    }
+
+    async fn hold(
+        &self,
+        sound: Sound<'_>,
+        case: &Case,
+        recorded: Option<&Arc<Recorded>>,
+    ) -> Result<Conversation, RunError> {
+        let answered = case.answers.iter().map(|(agent, _)| agent.clone()).collect();
+        let stubbed = Stubbed::new(case.stubs.clone(), answered, recorded.cloned(), case.live);
+        let records = Records::default();
+        let mut options = given(case, recorded)
+            .reporter(records.clone())
+            .durability(Durability::None);
+        options.stand_ins = Some(Arc::new(StubsOf {
+            stubbed: stubbed.clone(),
+            around: String::new(),
+        }));
+        let runs = if case.live { &self.live } else { &self.offline };
+        let runs = runs.clone().with_store(Arc::new(MemoryStore::new()));
+        let run = runs.ready_with(sound.ensemble.clone(), options)?.begin().await?;
+        let finished = run.finish().await?;
+        Ok(Conversation {
+            records: std::mem::take(&mut records.0.lock().unwrap_or_else(PoisonError::into_inner)),
+            state: finished.state,
+            missing: stubbed.missing(),
+        })
+    }
+}
+
+/// What the run is given: what is recorded, and in place of that what the case says.
+fn given(case: &Case, recorded: Option<&Arc<Recorded>>) -> RunOptions {
+    let mut options = RunOptions::default();
+    if let Some(recorded) = recorded {
+        options.input = Some(recorded.input.clone());
+        options.context = match recorded.inputs.is_empty() {
+            true => recorded.context.clone(),
+            false => recorded.inputs.clone(),
+        };
+    }
+    if let Some(input) = &case.input {
+        options.input = Some(input.clone());
+    }
+    for (name, value) in &case.inputs {
+        options.context.insert(name.as_str().into(), Arc::new(value.clone()));
+    }
+    for (agent, answer) in &case.answers {
+        options.answers.insert(&**agent, answer.clone());
+    }
+    options
+}
+
+/// What the case expects. Without a word, a recorded run is expected to happen again.
+fn expectation(case: &Case, recorded: Option<&Arc<Recorded>>) -> Expect {
+    match recorded {
+        Some(recorded) if case.expect.is_empty() => Expect {
+            outcome: OUTCOMES
+                .into_iter()
+                .find(|outcome| *outcome == recorded.outcome.as_str()),
+            turns: Some(recorded.turns.clone()),
+            ..Expect::default()
+        },
+        _ => case.expect.clone(),
+    }
+}
+
+/// The failure of a case whose conversation could not be held.
+fn not_held(at: usize, error: &RunError) -> Failure {
+    let told = match error {
+        RunError::Invalid(errors) => errors
+            .iter()
+            .map(|error| error.message.clone())
+            .collect::<Vec<_>>()
+            .join("; "),
+        other => other.to_string(),
+    };
+    let mut failure = Failure::new(
+        case_route(at).key("name").value(),
+        format!("the run cannot begin: {told}"),
+    );
+    failure.help = error.advice();
+    failure
+}
+
+/// Keeps all records of a run.
+#[derive(Debug, Clone, Default)]
+struct Records(Arc<Mutex<Vec<Record>>>);
+
+impl Reporter for Records {
+    fn report(&mut self, record: &Record, _state: &ConversationState) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(record.clone());
+    }
+}

@@ -1,0 +1,150 @@
+//! Test files: what an ensemble is given in each case, and what is expected of its conversation.
+//!
+//! A test file is data, like an ensemble. It contains no positions: the place of a value is its [`Route`], which the
+//! functions at the end of this file give.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::data::{Cost, Failure, JsonMap};
+use crate::source::Route;
+
+/// The end of the name of every test file.
+pub const ENDINGS: [&str; 2] = [".test.yaml", ".test.yml"];
+
+/// The outcomes that a case can expect, in the spelling of results.
+pub const OUTCOMES: [&str; 9] = [
+    "condition_failed",
+    "cancelled",
+    "timeout",
+    "waiting_for_input",
+    "agent_failed",
+    "token_budget",
+    "max_agent_executions",
+    "max_total_turns",
+    "completed",
+];
+
+/// A test file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestFile {
+    /// The ensemble under test, relative to the file; `None`: the file beside it with the same name without `.test`.
+    pub ensemble: Option<Arc<str>>,
+    /// The cases, in the order of the file.
+    pub cases: Vec<Case>,
+}
+
+/// One conversation, and what is expected of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// Its name, which no other case of the file has.
+    pub name: Arc<str>,
+    /// The input of the run; `None`: that of the recorded run, or else the `default_task`.
+    pub input: Option<Arc<str>>,
+    /// Inputs by name, or values of the context where the ensemble declares no inputs.
+    pub inputs: JsonMap,
+    /// Answers of people, by agent: a list is by execution.
+    pub answers: Vec<(Arc<str>, Value)>,
+    /// What stands in the place of agents, by agent; `outer.inner` names an agent of an inner ensemble.
+    pub stubs: Vec<(Arc<str>, Stubs)>,
+    /// A recorded run whose inputs and results are used: its folder or journal relative to the file, or its id.
+    pub from: Option<Arc<str>>,
+    /// Whether processes, models and the network are used as in a run.
+    pub live: bool,
+    /// What is expected.
+    pub expect: Expect,
+}
+
+/// What stands in the place of an agent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stubs {
+    /// The same for every execution.
+    Always(Stub),
+    /// Execution n gets stub n. Never empty.
+    Each(Vec<Stub>),
+}
+
+/// The result of one execution.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stub {
+    /// The result.
+    pub gives: Gives,
+    /// How long it takes, in the time of the conversation.
+    pub delay: Duration,
+}
+
+/// The result of a stub.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Gives {
+    /// A text, which becomes the output in the same way as a text of the agent.
+    Text(String),
+    /// The output.
+    Json(Value),
+    /// A failure.
+    Fail(Failure),
+    /// For an agent with `for_each`: the result of each part, by the key of the part.
+    Parts(Vec<(Arc<str>, Stub)>),
+}
+
+/// What is expected of a conversation. What is absent is not examined.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Expect {
+    /// The outcome: one of [`OUTCOMES`].
+    pub outcome: Option<&'static str>,
+    /// All turns in order, each with the agents that run in it.
+    pub turns: Option<Vec<Vec<Arc<str>>>>,
+    /// Agents that run in this order, with others before, between and after them.
+    pub order: Vec<Arc<str>>,
+    /// How often agents run.
+    pub executions: Vec<(Arc<str>, u32)>,
+    /// Agents that do not run.
+    pub never: Vec<Arc<str>>,
+    /// What the latest outputs of agents contain.
+    pub outputs: Vec<(Arc<str>, Value)>,
+    /// The JSON Schemas of the latest outputs of agents.
+    pub schemas: Vec<(Arc<str>, Value)>,
+    /// What the result of the run contains.
+    pub result: Option<Value>,
+    /// Conditions that are true at the end.
+    pub conditions: Vec<String>,
+    /// Agents that never ran, each with a part of the reason.
+    pub not_run: Vec<(Arc<str>, String)>,
+    /// Parts of warnings; an empty list: there is no warning.
+    pub warnings: Option<Vec<String>>,
+    /// The highest number of turns.
+    pub most_turns: Option<u32>,
+    /// The highest cost.
+    pub most_cost: Option<Cost>,
+}
+
+impl Expect {
+    /// Whether nothing is expected.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Whether a file of this name is a test file.
+pub fn is_test_file(name: &str) -> bool {
+    ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// The name of the ensemble that a test file of this name tests if it names none.
+pub fn ensemble_beside(name: &str) -> Option<String> {
+    let (ending, stem) = ENDINGS
+        .iter()
+        .find_map(|ending| Some((ending, name.strip_suffix(ending)?)))?;
+    Some(format!("{stem}{}", ending.trim_start_matches(".test")))
+}
+
+/// The place of a case.
+pub fn case_route(at: usize) -> Route {
+    Route::root().key("cases").index(at)
+}
+
+/// The place of an expectation of a case.
+pub fn expect_route(at: usize, key: &str) -> Route {
+    case_route(at).key("expect").key(key)
+}

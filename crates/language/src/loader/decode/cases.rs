@@ -1,0 +1,243 @@
+//! Test files.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::side;
+use crate::cases::{Case, Expect, Gives, OUTCOMES, Stub, Stubs, TestFile};
+use crate::condition::Condition;
+use crate::data::{Cost, Failure, FailureKind, JsonMap};
+use crate::diagnostic::Finding;
+use crate::loader::codes;
+use crate::loader::document::{Content, Document};
+use crate::loader::findings::Findings;
+use crate::loader::json;
+use crate::loader::reader::{
+    Cursor, Fields, amount, count, count_or_none, delay, empty, filled_text, flag, shared_text, text, twice, word,
+    wrong_type,
+};
+use crate::loader::words::Section;
+use crate::source::At;
+
+/// Reads a test file.
+pub(in crate::loader) fn file(document: &Document, findings: &mut Findings) -> Option<TestFile> {
+    let root = Cursor::root(document.root());
+    let fields = Fields::open(&root, Section::TestFile, findings)?;
+    let ensemble = fields.read("ensemble", findings, filled_text);
+    let cases = fields.required("cases", "write a list of cases", findings, cases)?;
+    Some(TestFile { ensemble, cases })
+}
+
+fn cases(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Case>> {
+    let items = at.items("a list of cases", findings)?;
+    if items.is_empty() {
+        empty(at, "a test file must have at least one case", findings);
+        return None;
+    }
+    let mut seen: HashMap<Arc<str>, At> = HashMap::new();
+    let mut cases = Vec::new();
+    for item in &items {
+        let Some(case) = case(item, findings) else { continue };
+        let place = item.route().key("name").value();
+        match seen.get(&case.name) {
+            Some(first) => {
+                let message = format!("two cases have the name `{}`", case.name);
+                twice(codes::CASE_TWICE, place, message, first.clone(), findings);
+            }
+            None => drop(seen.insert(case.name.clone(), place)),
+        }
+        cases.push(case);
+    }
+    (cases.len() == items.len()).then_some(cases)
+}
+
+fn case(at: &Cursor<'_>, findings: &mut Findings) -> Option<Case> {
+    let fields = Fields::open(at, Section::Case, findings)?;
+    let name = fields.required("name", "say what the case shows", findings, filled_text);
+    let answers = fields.read("answers", findings, side::answers_at).unwrap_or_default();
+    let answers = answers.into_iter().map(|(agent, answers)| match answers {
+        side::Answers::Always(answer) => (agent, answer),
+        side::Answers::Each(answers) => (agent, answers.into()),
+    });
+    let stubs = fields.read("stubs", findings, |at, findings| {
+        by_name(at, "a map from agents to stubs", findings, stubs)
+    });
+    Some(Case {
+        input: fields.read("input", findings, shared_text),
+        inputs: fields.read("inputs", findings, json::map).unwrap_or_else(JsonMap::new),
+        answers: answers.collect(),
+        stubs: stubs.unwrap_or_default(),
+        from: fields.read("from", findings, filled_text),
+        live: fields.read("live", findings, flag).unwrap_or_default(),
+        expect: fields.read("expect", findings, expect).unwrap_or_default(),
+        name: name?,
+    })
+}
+
+/// A map from names to values of one kind.
+fn by_name<T>(
+    at: &Cursor<'_>,
+    what: &str,
+    findings: &mut Findings,
+    reader: impl Fn(&Cursor<'_>, &mut Findings) -> Option<T>,
+) -> Option<Vec<(Arc<str>, T)>> {
+    let mut read = Vec::new();
+    for (name, entry) in at.entries(what, findings)? {
+        read.extend(reader(&entry, findings).map(|value| (name.clone(), value)));
+    }
+    Some(read)
+}
+
+/// A list of values of one kind.
+fn list<T>(
+    at: &Cursor<'_>,
+    what: &str,
+    findings: &mut Findings,
+    reader: impl Fn(&Cursor<'_>, &mut Findings) -> Option<T>,
+) -> Option<Vec<T>> {
+    let items = at.items(what, findings)?;
+    let read: Vec<Option<T>> = items.iter().map(|item| reader(item, findings)).collect();
+    read.into_iter().collect()
+}
+
+fn stubs(at: &Cursor<'_>, findings: &mut Findings) -> Option<Stubs> {
+    if !matches!(at.node.content, Content::Sequence(_)) {
+        return stub(at, findings).map(Stubs::Always);
+    }
+    let each = list(at, "a list of stubs", findings, stub)?;
+    if each.is_empty() {
+        empty(at, "this list of stubs is empty", findings);
+    }
+    Some(Stubs::Each(each))
+}
+
+/// A text, or a map with one of `text`, `json`, `fail` and `parts`.
+fn stub(at: &Cursor<'_>, findings: &mut Findings) -> Option<Stub> {
+    if matches!(at.node.content, Content::Scalar(_)) {
+        return Some(Stub {
+            gives: Gives::Text(text(at, findings)?),
+            delay: Duration::ZERO,
+        });
+    }
+    let fields = Fields::open(at, Section::Stub, findings)?;
+    const RESULTS: [&str; 4] = ["text", "json", "fail", "parts"];
+    let given: Vec<&str> = RESULTS.into_iter().filter(|key| fields.get(key).is_some()).collect();
+    let bad = |at: At, message: String, help: &str| Finding::error(codes::BAD_STUB, at, message).help(help);
+    let [given] = given.as_slice() else {
+        let message = match given.as_slice() {
+            [] => "this stub gives nothing".to_owned(),
+            several => format!("this stub has both `{}` and `{}`", several[0], several[1]),
+        };
+        let help = "write one of `text`, `json`, `fail` and `parts`";
+        findings.push(bad(at.value(), message, help));
+        return None;
+    };
+    let kind = fields.read("kind", findings, failure_kind);
+    if let Some(kind) = fields.get("kind").filter(|_| *given != "fail") {
+        let message = "`kind` says how an execution fails, and this stub does not fail".to_owned();
+        findings.push(bad(kind.key(), message, "remove it, or write `fail: MESSAGE`"));
+    }
+    let gives = match *given {
+        "text" => Gives::Text(fields.read("text", findings, text)?),
+        "json" => Gives::Json(fields.read("json", findings, json::value)?),
+        "fail" => {
+            let error = fields.read("fail", findings, text)?;
+            Gives::Fail(Failure::new(kind.unwrap_or(FailureKind::Reported), error))
+        }
+        _ => Gives::Parts(fields.read("parts", findings, |at, findings| {
+            by_name(at, "a map from keys of parts to stubs", findings, stub)
+        })?),
+    };
+    let delay = fields.read("delay_seconds", findings, delay).unwrap_or_default();
+    Some(Stub { gives, delay })
+}
+
+fn failure_kind(at: &Cursor<'_>, findings: &mut Findings) -> Option<FailureKind> {
+    let names: Vec<(String, FailureKind)> = FailureKind::ALL
+        .into_iter()
+        .filter_map(|kind| Some((serde_json::to_value(kind).ok()?.as_str()?.to_owned(), kind)))
+        .collect();
+    let words: Vec<(&str, FailureKind)> = names.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
+    word(at, &words, findings)
+}
+
+fn expect(at: &Cursor<'_>, findings: &mut Findings) -> Option<Expect> {
+    let fields = Fields::open(at, Section::Expect, findings)?;
+    let names = |at: &Cursor<'_>, findings: &mut Findings| list(at, "a list of agents", findings, filled_text);
+    let outcomes = OUTCOMES.map(|outcome| (outcome, outcome));
+    Some(Expect {
+        outcome: fields.read("outcome", findings, |at, findings| word(at, &outcomes, findings)),
+        turns: fields.read("turns", findings, |at, findings| {
+            list(at, "a list of turns, each an agent or a list of agents", findings, turn)
+        }),
+        order: fields.read("order", findings, names).unwrap_or_default(),
+        executions: fields
+            .read("executions", findings, |at, findings| {
+                by_name(at, "a map from agents to numbers", findings, count_or_none)
+            })
+            .unwrap_or_default(),
+        never: fields.read("never", findings, names).unwrap_or_default(),
+        outputs: fields
+            .read("outputs", findings, |at, findings| {
+                by_name(
+                    at,
+                    "a map from agents to what their outputs contain",
+                    findings,
+                    json::value,
+                )
+            })
+            .unwrap_or_default(),
+        schemas: fields
+            .read("schemas", findings, |at, findings| {
+                by_name(at, "a map from agents to JSON Schemas", findings, json::schema)
+            })
+            .unwrap_or_default(),
+        result: fields.read("result", findings, json::value),
+        conditions: fields
+            .read("conditions", findings, |at, findings| {
+                list(at, "a list of conditions", findings, condition)
+            })
+            .unwrap_or_default(),
+        not_run: fields.read("not_run", findings, reasons).unwrap_or_default(),
+        warnings: fields.read("warnings", findings, |at, findings| {
+            list(at, "a list of strings", findings, text)
+        }),
+        most_turns: fields
+            .read("most_turns", findings, count)
+            .map(std::num::NonZeroU32::get),
+        most_cost: fields.read("most_cost", findings, amount).map(Cost::of),
+    })
+}
+
+/// The name of an agent, or those of all agents of the turn.
+fn turn(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Arc<str>>> {
+    match at.node.content {
+        Content::Sequence(_) => list(at, "a list of agents", findings, filled_text),
+        Content::Scalar(_) => filled_text(at, findings).map(|name| vec![name]),
+        Content::Mapping(_) => {
+            wrong_type(at, "an agent, or a list of agents", findings);
+            None
+        }
+    }
+}
+
+/// Agents that never ran: a list, or a map to parts of the reasons.
+fn reasons(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(Arc<str>, String)>> {
+    if let Content::Sequence(_) = at.node.content {
+        let names = list(at, "a list of agents", findings, filled_text)?;
+        return Some(names.into_iter().map(|name| (name, String::new())).collect());
+    }
+    by_name(at, "a list of agents, or a map from agents to reasons", findings, text)
+}
+
+fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
+    let condition = filled_text(at, findings)?;
+    let Err(error) = Condition::check(&condition) else {
+        return Some(condition.to_string());
+    };
+    let mut finding = Finding::error(codes::CONDITION, at.route().text(error.span), error.message);
+    finding.help = error.help;
+    findings.push(finding);
+    None
+}

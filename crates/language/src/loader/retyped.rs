@@ -1,0 +1,64 @@
+//! Fixes for values of the wrong type that can only be meant as another type.
+
+use super::document::{Content, ScalarValue};
+use super::reader::Cursor;
+use super::scalar;
+use crate::fix::{Change, Mend};
+use crate::source::Step;
+
+/// The value as what was expected; `None` if it is not clear.
+pub(super) fn mend(at: &Cursor<'_>, expected: &str) -> Option<Mend> {
+    let place = at.value();
+    let scalar = match &at.node.content {
+        Content::Scalar(scalar) => scalar,
+        _ => return None,
+    };
+    let (text, is_text) = (&*scalar.text, scalar.value == ScalarValue::Text);
+    if scalar.value == ScalarValue::Null {
+        let route = at.route();
+        let is_key = matches!(route.0.last(), Some(Step::Key(_)));
+        return is_key.then(|| Mend::probable("remove the key", Change::Remove(route)));
+    }
+    if !is_text && expected.contains("a string") {
+        return Some(Mend::certain(
+            "quote the value",
+            Change::Yaml(place, format!("'{text}'")),
+        ));
+    }
+    if !is_text {
+        return None;
+    }
+    let bare = text.trim();
+    if expected == "true or false" {
+        let word = flag(bare)?;
+        return Some(Mend::certain(
+            format!("write `{word}`"),
+            Change::Yaml(place, word.to_owned()),
+        ));
+    }
+    let is_number = matches!(
+        scalar::plain(bare),
+        ScalarValue::Int(_) | ScalarValue::Unsigned(_) | ScalarValue::Float(_)
+    );
+    if is_number && (expected.contains("integer") || expected.contains("number")) {
+        return Some(Mend::certain("remove the quotes", Change::Yaml(place, bare.to_owned())));
+    }
+    let is_name = bare.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && bare
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
+    let is_list = ["a list of agent names", "a list of tool names", "a list of names"]
+        .iter()
+        .any(|list| expected.starts_with(list));
+    (is_list && is_name && scalar::plain(bare) == ScalarValue::Text)
+        .then(|| Mend::certain("write a list with one item", Change::Yaml(place, format!("[{bare}]"))))
+}
+
+/// The Boolean that the word stands for in other languages, and in older YAML.
+fn flag(word: &str) -> Option<&'static str> {
+    match word.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Some("true"),
+        "false" | "no" | "off" => Some("false"),
+        _ => None,
+    }
+}

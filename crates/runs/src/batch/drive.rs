@@ -1,0 +1,268 @@
+//! Working on a batch: several runs at once, until all rows have ended, the money is spent, or somebody stops it.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+
+use ensemble_core::conversation::{Canceller, CompletionReason};
+use ensemble_core::store::RunId;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::watch;
+
+use super::{Batch, BatchError, Entry, Planned};
+use crate::error::RunError;
+use crate::options::RunOptions;
+use crate::ready::Ready;
+use crate::runs::WhichRun;
+
+/// How a batch is worked on.
+#[derive(Debug, Clone)]
+pub struct Driving {
+    /// The largest number of runs at once.
+    pub jobs: NonZeroUsize,
+    /// The outcomes whose rows run again.
+    pub retry: Vec<CompletionReason>,
+    /// When all rows have cost as much, no further run begins.
+    pub max_cost: Option<f64>,
+}
+
+/// Why the work has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stop {
+    /// All rows have ended.
+    Done,
+    /// The rows have cost what they may.
+    Cost,
+    /// Somebody has stopped it.
+    By(Canceller),
+}
+
+/// A row has ended.
+pub struct Ended<'a> {
+    /// The number of the row in the table, from 1.
+    pub number: usize,
+    /// Where the row was read.
+    pub place: &'a str,
+    /// What has come of it.
+    pub entry: &'a Entry,
+    /// The rows that have not ended.
+    pub left: usize,
+    /// What all rows have cost, if that is known.
+    pub cost: Option<f64>,
+}
+
+/// What is to be done for a row.
+enum Work {
+    /// The run has ended already.
+    Nothing(Box<Entry>),
+    Run(RunId, Box<Ready>),
+}
+
+impl Batch {
+    /// The rows to work on: those that have not ended, and those with an outcome that is tried again.
+    pub fn to_do(&self, retry: &[CompletionReason]) -> usize {
+        self.rows.iter().filter(|planned| is_to_do(planned, retry)).count()
+    }
+
+    /// Runs the ensemble for all rows that have not ended. `options` gives the options of one run; input and values come from the
+    /// row. `told` is called with each row that ends. When `stop` is ready, the runs are cancelled and can go on later.
+    ///
+    /// # Errors
+    /// A run cannot begin, or a file cannot be written; the other runs are cancelled then, and can go on later.
+    pub async fn drive(
+        &mut self,
+        driving: &Driving,
+        options: impl Fn() -> Result<RunOptions, RunError>,
+        mut told: impl FnMut(&Ended<'_>),
+        stop: impl Future<Output = Canceller>,
+    ) -> Result<Stop, BatchError> {
+        let mut rows = std::mem::take(&mut self.rows);
+        let result = self.drive_rows(&mut rows, driving, options, &mut told, stop).await;
+        self.rows = rows;
+        result
+    }
+
+    async fn drive_rows(
+        &self,
+        rows: &mut [Planned],
+        driving: &Driving,
+        options: impl Fn() -> Result<RunOptions, RunError>,
+        told: &mut impl FnMut(&Ended<'_>),
+        stop: impl Future<Output = Canceller>,
+    ) -> Result<Stop, BatchError> {
+        let mut queue: VecDeque<usize> = (0..rows.len())
+            .filter(|at| is_to_do(&rows[*at], &driving.retry))
+            .collect();
+        let mut left = queue.len();
+        let mut cost = self::cost(rows);
+        let mut stopped = None;
+        let mut failed: Option<BatchError> = None;
+        let (cancel, cancelled) = watch::channel(None);
+        let mut under_way = FuturesUnordered::new();
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let may_begin = stopped.is_none() && failed.is_none() && driving.max_cost.is_none_or(|most| cost < most);
+            while may_begin && under_way.len() < driving.jobs.get() {
+                let Some(at) = queue.pop_front() else { break };
+                let planned = &rows[at];
+                let input = (planned.id.clone(), planned.row.clone(), planned.entry.clone());
+                let options = options();
+                let cancelled = cancelled.clone();
+                under_way.push(async move { (at, self.row(input, options, cancelled).await) });
+            }
+            let (at, result) = tokio::select! {
+                ended = under_way.next() => match ended {
+                    Some(ended) => ended,
+                    None => break,
+                },
+                by = &mut stop, if stopped.is_none() => {
+                    let _nobody_runs = cancel.send(Some(by.clone()));
+                    stopped = Some(by);
+                    continue;
+                }
+            };
+            match result.and_then(|entry| self.noted(entry)) {
+                Ok(entry) => {
+                    left -= usize::from(!entry.is_cut());
+                    cost += entry.cost().unwrap_or(0.0);
+                    let before = rows[at].entry.replace(entry);
+                    cost -= before.as_ref().and_then(Entry::cost).unwrap_or(0.0);
+                    tell(told, &rows[at], left, cost);
+                }
+                Err(error) => {
+                    failed.get_or_insert(error.into());
+                    let _nobody_runs = cancel.send(Some(Canceller::Client("the batch".into())));
+                }
+            }
+        }
+        match (failed, stopped) {
+            (Some(error), _) => Err(error),
+            (None, Some(by)) => Ok(Stop::By(by)),
+            (None, None) if queue.is_empty() => Ok(Stop::Done),
+            (None, None) => Ok(Stop::Cost),
+        }
+    }
+
+    /// Runs the ensemble for one row, to its end or until it is cancelled.
+    async fn row(
+        &self,
+        (id, row, entry): (RunId, super::Row, Option<Entry>),
+        options: Result<RunOptions, RunError>,
+        mut cancelled: watch::Receiver<Option<Canceller>>,
+    ) -> Result<Entry, RunError> {
+        let mut options = options?;
+        options.input = row.input;
+        options.context = row.values;
+        options.texts = row.texts;
+        let (run_id, ready) = match self.work(&id, entry.as_ref(), options).await? {
+            Work::Nothing(entry) => return Ok(*entry),
+            Work::Run(run, ready) => (run, ready),
+        };
+        let run = ready.begin().await?;
+        tokio::select! {
+            _ended = run.outcome() => {}
+            by = cancelled.wait_for(Option::is_some) => {
+                if let Ok(Some(by)) = by.map(|by| by.clone()) {
+                    run.cancel(by);
+                }
+            }
+        }
+        let finished = run.finish().await?;
+        Entry::of(&id, &run_id, &finished.state).ok_or(RunError::NotBegun)
+    }
+
+    /// Finds out what the row needs: a new run, the rest of a run, or nothing.
+    async fn work(&self, id: &RunId, entry: Option<&Entry>, options: RunOptions) -> Result<Work, RunError> {
+        let latest = self.latest(id);
+        let Some(stored) = self.files.run(&latest) else {
+            return self.anew(latest, options);
+        };
+        let folder = stored.folder().map(|folder| folder.display().to_string());
+        let which = WhichRun::Named(folder.unwrap_or_else(|| latest.to_string()));
+        let held = match self.runs.hold(which).await {
+            Err(RunError::NotBegun) => return self.anew(latest, options),
+            held => held?,
+        };
+        if held.recorded().has_ended() {
+            let outcome = held.recorded().state.ended().map(|ended| ended.completion_reason);
+            let is_known = |entry: &&Entry| entry.run == latest.as_str() && Some(entry.outcome) == outcome;
+            return match entry.filter(is_known) {
+                // The index has this end, so its row is tried again.
+                Some(_) => {
+                    drop(held);
+                    self.anew(next(id, &latest), options)
+                }
+                None => ended(id, &latest, held.recorded()),
+            };
+        }
+        let outcome = held.recorded().state.ended().map(|ended| ended.completion_reason);
+        let is_known = entry.is_some_and(|entry| entry.run == latest.as_str());
+        if !is_known && outcome.is_some_and(|outcome| outcome != CompletionReason::Cancelled) {
+            return ended(id, &latest, held.recorded());
+        }
+        Ok(Work::Run(latest, Box::new(held.resume(options)?)))
+    }
+
+    fn anew(&self, id: RunId, mut options: RunOptions) -> Result<Work, RunError> {
+        self.files.discard(&id)?;
+        options.id = Some(id.clone());
+        let ready = self.runs.ready_with(self.prepared.clone(), options)?;
+        Ok(Work::Run(id, Box::new(ready)))
+    }
+
+    /// The run of the row's last try.
+    fn latest(&self, id: &RunId) -> RunId {
+        let mut latest = id.clone();
+        loop {
+            let following = next(id, &latest);
+            if self.files.run(&following).is_none() {
+                return latest;
+            }
+            latest = following;
+        }
+    }
+
+    /// The entry, after it was added to the index. A run that was cancelled has not ended and is left out.
+    fn noted(&self, entry: Entry) -> Result<Entry, RunError> {
+        if !entry.is_cut() {
+            self.files.add(&serde_json::to_string(&entry).unwrap_or_default())?;
+        }
+        Ok(entry)
+    }
+}
+
+fn ended(id: &RunId, run: &RunId, recorded: &crate::recorded::RecordedRun) -> Result<Work, RunError> {
+    let entry = Entry::of(id, run, &recorded.state).ok_or(RunError::NotBegun)?;
+    Ok(Work::Nothing(Box::new(entry)))
+}
+
+/// The id of the try after this one.
+fn next(id: &RunId, latest: &RunId) -> RunId {
+    let tried = latest
+        .as_str()
+        .rsplit_once("-try")
+        .and_then(|(_, number)| number.parse().ok());
+    RunId::new(format!("{id}-try{}", tried.unwrap_or(1_u32) + 1))
+}
+
+fn is_to_do(planned: &Planned, retry: &[CompletionReason]) -> bool {
+    let ended = planned.entry.as_ref().filter(|entry| !entry.is_cut());
+    ended.is_none_or(|entry| retry.contains(&entry.outcome))
+}
+
+/// What all rows have cost, as far as it is known.
+fn cost(rows: &[Planned]) -> f64 {
+    let entries = rows.iter().filter_map(|planned| planned.entry.as_ref());
+    entries.filter_map(Entry::cost).sum()
+}
+
+fn tell(told: &mut impl FnMut(&Ended<'_>), planned: &Planned, left: usize, cost: f64) {
+    if let Some(entry) = &planned.entry {
+        told(&Ended {
+            number: planned.number,
+            place: &planned.row.place,
+            entry,
+            left,
+            cost: (cost > 0.0).then_some(cost),
+        });
+    }
+}

@@ -1,0 +1,66 @@
+//! What has come of a row.
+
+use ensemble_core::conversation::{CompletionReason, ConversationState, RunResult};
+use ensemble_core::store::RunId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What has come of a row: a line of the index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The id of the row.
+    pub id: String,
+    /// The id of its run.
+    pub run: String,
+    /// How the run has ended.
+    pub outcome: CompletionReason,
+    /// More about the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The number of turns.
+    pub turns: u64,
+    /// The result of the run.
+    pub result: Value,
+    /// What models were asked and have cost.
+    pub usage: Value,
+}
+
+impl Entry {
+    /// What has come of the row whose run has this state; `None` if the run has not ended.
+    pub(crate) fn of(id: &RunId, run: &RunId, state: &ConversationState) -> Option<Self> {
+        let ended = state.ended()?;
+        let Ok(Value::Object(mut whole)) = serde_json::to_value(RunResult(state)) else {
+            return None;
+        };
+        let mut take = |key: &str| whole.remove(key).unwrap_or_default();
+        Some(Self {
+            id: id.to_string(),
+            run: run.to_string(),
+            outcome: ended.completion_reason,
+            detail: ended.detail.as_deref().map(str::to_owned),
+            turns: take("turn_count").as_u64().unwrap_or_default(),
+            result: take("result"),
+            usage: take("usage"),
+        })
+    }
+
+    /// What the models have cost, in the unit of the prices; `None` if a price is missing.
+    pub fn cost(&self) -> Option<f64> {
+        self.usage.get("cost")?.as_f64()
+    }
+
+    /// A number of the usage, such as `input_tokens`.
+    pub fn used(&self, what: &str) -> u64 {
+        self.usage.get(what).and_then(Value::as_u64).unwrap_or_default()
+    }
+
+    /// Was the run stopped, so that it goes on when the batch does?
+    pub fn is_cut(&self) -> bool {
+        self.outcome == CompletionReason::Cancelled
+    }
+
+    /// Has the run ended without an error?
+    pub fn is_well(&self) -> bool {
+        self.outcome == CompletionReason::Completed || self.outcome.is_limit()
+    }
+}

@@ -1,0 +1,241 @@
+//! A batch: one run of an ensemble for each row of a table.
+//!
+//! The id of a row's run follows from what decides the run: the ensemble, its models, and what the row gives. A row that has ended is
+//! not run again, a run that was cut goes on where it stopped, and the order of the rows does not matter.
+//!
+//! **Invariant:** the journals of the runs are the only record. Whatever else the folder of a batch holds is made from them.
+
+mod drive;
+mod entry;
+mod row;
+mod table;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use ensemble_core::conversation::CompletionReason;
+use ensemble_core::store::{RunId, StoreError};
+use ensemble_language::data::digest;
+use ensemble_language::ensemble::AgentKind;
+
+use crate::error::RunError;
+use crate::files::BatchFiles;
+use crate::given::overrides;
+use crate::prepare::{Prepared, profiles};
+use crate::runs::Runs;
+
+pub use drive::{Driving, Ended, Stop};
+pub use entry::Entry;
+pub use row::{Cell, Cells, Columns, INPUT, Row, WrongRow, given, of_csv, of_file, of_json_lines};
+pub use table::{Line, Merged, as_csv, as_json_lines, merge};
+
+/// The rows of a batch, with what has come of them.
+pub struct Batch {
+    runs: Runs,
+    prepared: Arc<Prepared>,
+    files: BatchFiles,
+    rows: Vec<Planned>,
+}
+
+/// A row with its place in the batch.
+struct Planned {
+    /// The number of the row in the table, from 1.
+    number: usize,
+    row: Row,
+    id: RunId,
+    entry: Option<Entry>,
+}
+
+/// A part of the rows: those whose number leaves this remainder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    part: usize,
+    of: usize,
+}
+
+impl Shard {
+    /// Is the row with this number, from 1, in this part?
+    fn contains(self, number: usize) -> bool {
+        (number - 1) % self.of == self.part - 1
+    }
+}
+
+impl std::str::FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let read = text.split_once('/').and_then(|(part, of)| {
+            let (part, of) = (part.parse().ok()?, of.parse().ok()?);
+            (1..=of).contains(&part).then_some(Self { part, of })
+        });
+        read.ok_or_else(|| "expected PART/PARTS, such as 3/8, with a part from 1".to_owned())
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.part, self.of)
+    }
+}
+
+/// Why a batch cannot be worked on.
+#[derive(Debug, thiserror::Error)]
+pub enum BatchError {
+    /// Another process works on it.
+    #[error("another process ({owner}) works on the batch `{name}`")]
+    Busy {
+        /// The batch.
+        name: String,
+        /// The process, as the lock names it.
+        owner: String,
+    },
+    /// A run, or the folder of the batch.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl Batch {
+    /// Opens the batch of that name with these rows, or with a part of them. `answers` is what the runs are given beside their rows.
+    ///
+    /// # Errors
+    /// Another process works on the batch, its folder cannot be used, or a model override cannot be read.
+    pub fn open(
+        runs: &Runs,
+        prepared: Arc<Prepared>,
+        name: &str,
+        rows: Vec<Row>,
+        shard: Option<Shard>,
+        decides: &Decides<'_>,
+    ) -> Result<Self, BatchError> {
+        let ids = row::ids(&of_all(runs, &prepared, decides)?, &rows);
+        let files = BatchFiles::open(&prepared.root, name).map_err(|error| match error {
+            StoreError::Leased { owner, .. } => BatchError::Busy {
+                name: name.to_owned(),
+                owner,
+            },
+            other => BatchError::Run(other.into()),
+        })?;
+        let mut entries = indexed(&files.indexed().map_err(RunError::from)?);
+        let rows = (1..).zip(rows).zip(ids);
+        let rows = rows.map(|((number, row), id)| Planned {
+            number,
+            row,
+            entry: entries.remove(id.as_str()),
+            id,
+        });
+        let rows = rows.filter(|planned| shard.is_none_or(|shard| shard.contains(planned.number)));
+        let store = Arc::new(files.runs().clone());
+        Ok(Self {
+            runs: runs.clone().with_store(store),
+            prepared,
+            rows: rows.collect(),
+            files,
+        })
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Are there no rows?
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The ensemble.
+    pub fn prepared(&self) -> &Arc<Prepared> {
+        &self.prepared
+    }
+
+    /// What has come of the rows, in their order; `None` for those that have not ended.
+    pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        self.rows.iter().map(|planned| Line {
+            number: planned.number,
+            row: &planned.row,
+            entry: planned.entry.as_ref(),
+        })
+    }
+
+    /// The number of rows by outcome, in order of precedence. Rows that have not ended are not counted.
+    pub fn outcomes(&self) -> Vec<(CompletionReason, usize)> {
+        let count = |reason| {
+            let entries = self.rows.iter().filter_map(|planned| planned.entry.as_ref());
+            entries.filter(|entry| entry.outcome == reason).count()
+        };
+        let all = CompletionReason::ALL.iter().map(|reason| (*reason, count(*reason)));
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// What the rows that have ended have cost; `None` where no cost is known.
+    pub fn cost(&self) -> Option<f64> {
+        let entries = self.rows.iter().filter_map(|planned| planned.entry.as_ref());
+        entries
+            .filter_map(Entry::cost)
+            .fold(None, |sum, cost| Some(sum.unwrap_or(0.0) + cost))
+    }
+
+    /// Writes the table of results into the folder of the batch, and returns its path.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_results(&self) -> Result<std::path::PathBuf, BatchError> {
+        let text = as_json_lines(self.lines());
+        self.files.replace_results(&text).map_err(RunError::from)?;
+        Ok(self.files.results())
+    }
+
+    /// The folder of the run of an entry.
+    pub fn folder_of(&self, entry: &Entry) -> std::path::PathBuf {
+        self.files.runs().folder().join(&entry.run)
+    }
+}
+
+/// What decides all runs of a batch beside the text of the ensemble.
+#[derive(Debug, Clone, Default)]
+pub struct Decides<'a> {
+    /// The overrides of models.
+    pub models: &'a [String],
+    /// The answers, in any form that is the same when they are.
+    pub answers: String,
+}
+
+/// A text that is the same if all runs of two batches have the same ensemble, models and answers.
+fn of_all(runs: &Runs, prepared: &Prepared, decides: &Decides<'_>) -> Result<String, RunError> {
+    let ensemble = prepared.plan.ensemble();
+    let overrides = overrides(decides.models)?;
+    let profiles = profiles(ensemble, &prepared.folder, overrides, runs.project())?;
+    let mut parts = vec![prepared.source.text().to_string(), decides.answers.clone()];
+    for agent in &ensemble.agents {
+        let AgentKind::Llm(llm) = &agent.kind else { continue };
+        // A model that cannot be found is an error when the first run is made ready.
+        let chain = profiles
+            .resolve(&llm.model)
+            .map_or_else(|_| Vec::new(), |resolved| resolved.chain);
+        for link in chain {
+            let profile = &link.profile;
+            parts.push(format!(
+                "{}/{} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+                profile.provider,
+                profile.model,
+                profile.base_url,
+                profile.system_prompt,
+                profile.temperature,
+                profile.top_p,
+                profile.max_tokens,
+                profile.seed,
+                profile.options,
+                profile.simulated,
+            ));
+        }
+    }
+    let digests: Vec<String> = parts.iter().map(|part| digest(part)).collect();
+    Ok(digests.join(" "))
+}
+
+/// The last entry of each row. Lines that cannot be read are left out: their runs are found by their ids.
+fn indexed(text: &str) -> HashMap<String, Entry> {
+    let entries = text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+    entries.map(|entry| (entry.id.clone(), entry)).collect()
+}

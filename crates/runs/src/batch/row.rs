@@ -1,0 +1,374 @@
+//! The rows of a batch: what each run is given, read from JSON Lines, CSV or a folder of texts.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use ensemble_core::store::RunId;
+use ensemble_language::data::{Context, digest};
+use ensemble_language::diagnostic::did_you_mean;
+use ensemble_language::ensemble::Ensemble;
+use serde_json::{Value, json};
+
+use crate::inputs::{Given, resolve};
+
+/// The column that holds the input of the run, if the ensemble declares no input of this name.
+pub const INPUT: &str = "input";
+
+/// A row: what one run is given.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Row {
+    /// Where it was read, in a form for messages: `tickets.jsonl:17`.
+    pub place: String,
+    /// The input of the run.
+    pub input: Option<Arc<str>>,
+    /// The inputs by name, or the context where the ensemble declares no inputs.
+    pub values: Context,
+    /// The texts of values that were read from texts.
+    pub texts: HashMap<Arc<str>, Arc<str>>,
+}
+
+/// Something is wrong with a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrongRow {
+    /// Where: `tickets.jsonl:17`.
+    pub place: String,
+    /// What, in one sentence.
+    pub what: String,
+}
+
+impl fmt::Display for WrongRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+/// What the columns of a table mean.
+#[derive(Debug, Clone, Default)]
+pub struct Columns {
+    /// The name of an input by the column that holds it.
+    pub renamed: BTreeMap<String, String>,
+    /// Columns that are left out.
+    pub ignored: Vec<String>,
+}
+
+impl Columns {
+    /// The name under which a run is given the column; `None`: it is left out.
+    fn name<'c>(&'c self, column: &'c str) -> Option<&'c str> {
+        if let Some(name) = self.renamed.get(column) {
+            return Some(name);
+        }
+        (!self.ignored.iter().any(|ignored| ignored == column)).then_some(column)
+    }
+
+    /// The columns that `known` does not contain.
+    ///
+    /// # Errors
+    /// Each of them, with one that is spelled alike.
+    pub fn check<'a>(&self, known: impl Iterator<Item = &'a str> + Clone) -> Result<(), Vec<String>> {
+        let mut wrong = Vec::new();
+        for column in self.renamed.keys().chain(&self.ignored) {
+            if known.clone().any(|known| known == column) {
+                continue;
+            }
+            let similar = did_you_mean(column, known.clone());
+            let similar = similar.map_or(String::new(), |similar| format!("; did you mean `{similar}`?"));
+            wrong.push(format!("there is no column `{column}`{similar}"));
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+    }
+}
+
+/// A row of a table before its columns have a meaning: where it was read, and its cells in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cells {
+    /// Where it was read.
+    pub place: String,
+    /// Columns and values.
+    pub cells: Vec<(String, Cell)>,
+}
+
+/// The value of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// A JSON value.
+    Value(Value),
+    /// A text, which may be meant as another JSON value.
+    Text(String),
+}
+
+/// The rows of a text in the format JSON Lines. Empty lines are left out.
+///
+/// # Errors
+/// All lines that are no JSON objects.
+pub fn of_json_lines(name: &str, text: &str) -> Result<Vec<Cells>, Vec<WrongRow>> {
+    let mut rows = Vec::new();
+    let mut wrong = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let place = format!("{name}:{number}");
+        if line.trim().is_empty() {
+            continue;
+        }
+        match serde_json::from_str(line) {
+            Ok(Value::Object(map)) => rows.push(Cells {
+                place,
+                cells: map.into_iter().map(|(key, value)| (key, Cell::Value(value))).collect(),
+            }),
+            Ok(_) => wrong.push(WrongRow {
+                place,
+                what: "a row is a JSON object, with a key for each input".to_owned(),
+            }),
+            Err(error) => wrong.push(WrongRow {
+                place: format!("{place}:{}", error.column()),
+                what: format!("this line is no JSON: {}", without_place(&error)),
+            }),
+        }
+    }
+    if wrong.is_empty() { Ok(rows) } else { Err(wrong) }
+}
+
+/// The error without "at line 1 column 3".
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
+}
+
+/// The rows of a CSV text, whose first line names the columns. A cell that is empty is not given.
+///
+/// # Errors
+/// All lines that have another number of cells than the first, and names that occur twice.
+pub fn of_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<Cells>, Vec<WrongRow>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .from_reader(text.as_bytes());
+    let mut lines = Lines::default();
+    let wrong_at = |line: Option<u64>, what: String| WrongRow {
+        place: line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}")),
+        what,
+    };
+    let columns: Vec<String> = match reader.headers() {
+        Ok(columns) => columns.iter().map(str::to_owned).collect(),
+        Err(error) => return Err(vec![wrong_at(Some(1), error.to_string())]),
+    };
+    let mut wrong: Vec<WrongRow> = twice(&columns)
+        .map(|column| wrong_at(Some(1), format!("the column `{column}` occurs twice")))
+        .collect();
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        match record {
+            Ok(record) => {
+                let cells = columns.iter().cloned().zip(record.iter());
+                let given = cells.filter(|(_, text)| !text.is_empty());
+                rows.push(Cells {
+                    place: format!("{name}:{}", lines.at(text, record.position())),
+                    cells: given
+                        .map(|(column, text)| (column, Cell::Text(text.to_owned())))
+                        .collect(),
+                });
+            }
+            Err(error) => {
+                let what = match error.kind() {
+                    csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+                        format!("this row has {len} cells, and the first line names {expected_len} columns")
+                    }
+                    _ => error.to_string(),
+                };
+                wrong.push(wrong_at(Some(lines.at(text, error.position())), what));
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(rows) } else { Err(wrong) }
+}
+
+/// The line of a position. (The reader itself counts a line break of two characters only with the next row.)
+#[derive(Default)]
+struct Lines {
+    byte: usize,
+    breaks: u64,
+}
+
+impl Lines {
+    /// The line, from 1, of a position that is not before the last one.
+    fn at(&mut self, text: &str, position: Option<&csv::Position>) -> u64 {
+        let byte = position.and_then(|position| usize::try_from(position.byte()).ok());
+        let bytes = text.as_bytes();
+        let mut byte = byte.unwrap_or(self.byte).clamp(self.byte, bytes.len());
+        while matches!(bytes.get(byte), Some(b'\n' | b'\r')) {
+            byte += 1;
+        }
+        let passed = bytes[self.byte..byte].iter().filter(|byte| **byte == b'\n');
+        self.breaks += passed.count() as u64;
+        self.byte = byte;
+        self.breaks + 1
+    }
+}
+
+fn twice(columns: &[String]) -> impl Iterator<Item = &String> {
+    let is_again = |at: usize| columns[..at].contains(&columns[at]);
+    (0..columns.len())
+        .filter(move |at| is_again(*at))
+        .map(|at| &columns[at])
+}
+
+/// The row of a file in a folder: `file` is its name, and `input` its text.
+pub fn of_file(name: &str, file: &str, text: String) -> Cells {
+    Cells {
+        place: name.to_owned(),
+        cells: vec![
+            ("file".to_owned(), Cell::Value(file.into())),
+            (INPUT.to_owned(), Cell::Value(text.into())),
+        ],
+    }
+}
+
+/// What the runs are given, with the values that all of them are given. All rows are checked.
+///
+/// # Errors
+/// All rows whose values do not fit the ensemble.
+pub fn given(
+    rows: Vec<Cells>,
+    columns: &Columns,
+    common: &Row,
+    ensemble: &Ensemble,
+) -> Result<Vec<Row>, Vec<WrongRow>> {
+    let mut wrong = Vec::new();
+    let mut given = Vec::with_capacity(rows.len());
+    for cells in rows {
+        let row = row(cells, columns, common, ensemble);
+        if let Err(why) = row {
+            wrong.push(why);
+            continue;
+        }
+        let Ok(row) = row else { continue };
+        let values = Given {
+            values: row.values.clone(),
+            texts: row.texts.clone(),
+        };
+        if let Err(all) = resolve(ensemble, &values) {
+            wrong.extend(all.iter().map(|what| WrongRow {
+                place: row.place.clone(),
+                what: what.to_string(),
+            }));
+        }
+        given.push(row);
+    }
+    if wrong.is_empty() { Ok(given) } else { Err(wrong) }
+}
+
+fn row(cells: Cells, columns: &Columns, common: &Row, ensemble: &Ensemble) -> Result<Row, WrongRow> {
+    let mut row = Row {
+        place: cells.place,
+        ..common.clone()
+    };
+    for (column, cell) in cells.cells {
+        let Some(name) = columns.name(&column) else { continue };
+        let name: Arc<str> = name.into();
+        row.texts.remove(&name);
+        let value = match cell {
+            Cell::Value(value) => value,
+            Cell::Text(text) if &*name == INPUT && ensemble.input(INPUT).is_none() => Value::from(text),
+            Cell::Text(text) => {
+                row.texts.insert(name.clone(), text.as_str().into());
+                serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text))
+            }
+        };
+        if &*name != INPUT || ensemble.input(INPUT).is_some() {
+            row.values.insert(name, Arc::new(value));
+            continue;
+        }
+        match value {
+            Value::String(text) => row.input = Some(text.into()),
+            _ => {
+                return Err(WrongRow {
+                    place: row.place,
+                    what: "`input` is the input of the run, which is a text".to_owned(),
+                });
+            }
+        }
+    }
+    Ok(row)
+}
+
+/// The ids of the rows' runs: digests of `of_all`, which says what all runs have in common, and of what each run is given. Rows
+/// that are equal have different ids.
+pub(super) fn ids(of_all: &str, rows: &[Row]) -> Vec<RunId> {
+    let mut seen: HashMap<String, u32> = HashMap::new();
+    let ids = rows.iter().map(|row| {
+        let values: serde_json::Map<String, Value> = row
+            .values
+            .iter()
+            .map(|(name, value)| (name.to_string(), Value::clone(value)))
+            .collect();
+        let sorted: BTreeMap<&String, &Value> = values.iter().collect();
+        let digest = digest(&json!([of_all, row.input, sorted]).to_string());
+        let times = seen.entry(digest.clone()).or_default();
+        *times += 1;
+        match *times {
+            1 => RunId::new(format!("row-{}", &digest[..16])),
+            times => RunId::new(format!("row-{}-{times}", &digest[..16])),
+        }
+    });
+    ids.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(values: &[(&str, Value)]) -> Row {
+        Row {
+            values: values
+                .iter()
+                .map(|(name, value)| (Arc::from(*name), Arc::new(value.clone())))
+                .collect(),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn ids_follow_from_what_is_given_and_not_from_its_order() {
+        let (a, b) = (("a", json!(1)), ("b", json!("x")));
+        let rows = [
+            row(&[a.clone(), b.clone()]),
+            row(&[b.clone(), a.clone()]),
+            row(std::slice::from_ref(&a)),
+        ];
+        let ids = ids("e", &rows);
+        assert_eq!(ids[1].as_str(), format!("{}-2", ids[0]));
+        assert_ne!(ids[0], ids[2]);
+        assert_eq!(super::ids("e", &rows[2..]), [ids[2].clone()]);
+        assert_ne!(super::ids("f", &rows[2..]), [ids[2].clone()]);
+        let asked = Row {
+            input: Some("x".into()),
+            ..rows[2].clone()
+        };
+        assert_ne!(super::ids("e", &[asked]), [ids[2].clone()]);
+        // A number is not its text.
+        assert_ne!(super::ids("e", &[row(&[("a", json!("1"))])]), [ids[2].clone()]);
+    }
+
+    #[test]
+    fn csv_is_read_as_spreadsheets_write_it() {
+        let text = "\u{feff}a;b\r\n\"x\ny\";\r\n1;2\r\n";
+        let rows = of_csv("t.csv", text, b';').expect("rows");
+        let cell = |name: &str, text: &str| (name.to_owned(), Cell::Text(text.to_owned()));
+        assert_eq!(rows[0].cells, [cell("a", "x\ny")]);
+        assert_eq!(rows[1].cells, [cell("a", "1"), cell("b", "2")]);
+        assert_eq!((&*rows[0].place, &*rows[1].place), ("t.csv:2", "t.csv:4"));
+        assert_eq!(of_csv("t.csv", "", b','), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn lines_that_are_no_objects_are_all_told() {
+        let wrong = of_json_lines("t", "{}\n\n7\n{\"a\": }\n").expect_err("two lines are wrong");
+        let told: Vec<String> = wrong.iter().map(WrongRow::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "t:3: a row is a JSON object, with a key for each input",
+                "t:4:7: this line is no JSON: expected value"
+            ]
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! The results of a batch as a table: JSON Lines or CSV, a line for each row, in the order of the rows.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Place;
+use std::io;
+
+use serde_json::{Map, Value, json};
+
+use super::{Entry, Row, WrongRow};
+
+/// A row and what has come of it.
+#[derive(Clone, Copy)]
+pub struct Line<'a> {
+    /// The number of the row, from 1.
+    pub number: usize,
+    /// What the run was given.
+    pub row: &'a Row,
+    /// What has come of it; `None`: the run has not ended.
+    pub entry: Option<&'a Entry>,
+}
+
+impl Line<'_> {
+    fn document(&self) -> Value {
+        let values = self.row.values.iter();
+        let values: Map<String, Value> = values
+            .map(|(name, value)| (name.to_string(), Value::clone(value)))
+            .collect();
+        let mut line = json!({
+            "row": self.number,
+            "place": self.row.place,
+            "run": self.entry.map(|entry| &entry.run),
+            "outcome": self.entry.map(|entry| entry.outcome),
+            "detail": self.entry.and_then(|entry| entry.detail.as_ref()),
+            "turns": self.entry.map(|entry| entry.turns),
+            "values": values,
+            "result": self.entry.map(|entry| &entry.result),
+            "usage": self.entry.map(|entry| &entry.usage),
+        });
+        if let (Some(input), Value::Object(line)) = (&self.row.input, &mut line) {
+            line.insert("input".to_owned(), Value::from(&**input));
+        }
+        line
+    }
+}
+
+/// The table as JSON Lines.
+pub fn as_json_lines<'a>(lines: impl Iterator<Item = Line<'a>>) -> String {
+    lines.map(|line| format!("{}\n", line.document())).collect()
+}
+
+/// The table as CSV, from its lines as JSON: first what the runs were given, then the keys of their results.
+///
+/// # Errors
+/// A line is no line of results.
+pub fn as_csv(json_lines: &str) -> io::Result<String> {
+    const FIRST: [&str; 4] = ["row", "outcome", "detail", "run"];
+    const USED: [&str; 4] = ["requests", "input_tokens", "output_tokens", "cost"];
+    let lines: Result<Vec<Value>, _> = json_lines.lines().map(serde_json::from_str).collect();
+    let lines: Vec<Value> = lines?;
+    let given = keys(&lines, "values");
+    let results = keys(&lines, "result");
+    let has_input = lines.iter().any(|line| line.get("input").is_some());
+    let mut table = csv::Writer::from_writer(Vec::new());
+    let names = FIRST.iter().map(|name| (*name).to_owned());
+    let names = names
+        .chain(has_input.then(|| "input".to_owned()))
+        .chain(given.iter().cloned())
+        .chain(results.iter().map(|key| format!("result.{key}")))
+        .chain(USED.iter().map(|name| (*name).to_owned()));
+    table.write_record(names)?;
+    for line in &lines {
+        let of = |key: &str, name: &str| text(line.get(key).and_then(|map| map.get(name)));
+        let cells = FIRST.iter().map(|name| text(line.get(name)));
+        let cells = cells
+            .chain(has_input.then(|| text(line.get("input"))))
+            .chain(given.iter().map(|name| of("values", name)))
+            .chain(results.iter().map(|name| of("result", name)))
+            .chain(USED.iter().map(|name| of("usage", name)));
+        table.write_record(cells)?;
+    }
+    let bytes = table.into_inner().map_err(csv::IntoInnerError::into_error)?;
+    String::from_utf8(bytes).map_err(io::Error::other)
+}
+
+/// The keys of the maps under `key`, each once, in the order in which they occur.
+fn keys(lines: &[Value], key: &str) -> Vec<String> {
+    let mut seen = indexmap::IndexSet::new();
+    let maps = lines.iter().filter_map(|line| line.get(key)?.as_object());
+    maps.flat_map(Map::keys).for_each(|name| {
+        seen.insert(name.clone());
+    });
+    seen.into_iter().collect()
+}
+
+/// A cell: a text as it is, nothing for null, all else as JSON.
+fn text(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+    }
+}
+
+/// Results of several parts as one table.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Merged {
+    /// The table, in the order of the rows.
+    pub text: String,
+    /// The number of rows by outcome; rows that have not ended have none.
+    pub outcomes: BTreeMap<Option<String>, usize>,
+    /// The numbers below the last one that no part contains.
+    pub missing: Vec<u64>,
+}
+
+/// Merges the results of parts of a batch, each with its name. Of two lines for a row, one that has ended counts.
+///
+/// # Errors
+/// All lines that are no results, and rows that two parts have with different values.
+pub fn merge(parts: &[(String, String)]) -> Result<Merged, Vec<WrongRow>> {
+    let mut lines: BTreeMap<u64, Value> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for (name, text) in parts {
+        for (number, line) in (1..).zip(text.lines()) {
+            let mut refuse = |what: String| {
+                wrong.push(WrongRow {
+                    place: format!("{name}:{number}"),
+                    what,
+                });
+            };
+            let value: Value = serde_json::from_str(line).unwrap_or_default();
+            let Some(row) = value.get("row").and_then(Value::as_u64).filter(|row| *row > 0) else {
+                refuse("this is no line of results: it has no `row`".to_owned());
+                continue;
+            };
+            match lines.entry(row) {
+                Place::Vacant(place) => drop(place.insert(value)),
+                Place::Occupied(mut place) => {
+                    let same = |key: &str| place.get().get(key) == value.get(key);
+                    if !same("values") || !same("input") {
+                        refuse(format!("another part has row {row} with other values"));
+                    } else if place.get().get("outcome").is_none_or(|known| !is_end(known)) {
+                        place.insert(value);
+                    }
+                }
+            }
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let mut merged = Merged::default();
+    let last = lines.keys().next_back().copied().unwrap_or_default();
+    merged.missing = (1..=last).filter(|row| !lines.contains_key(row)).collect();
+    for line in lines.values() {
+        let outcome = line.get("outcome").and_then(Value::as_str).map(str::to_owned);
+        *merged.outcomes.entry(outcome).or_default() += 1;
+        merged.text.push_str(&format!("{line}\n"));
+    }
+    Ok(merged)
+}
+
+/// Has a run with this outcome ended?
+fn is_end(outcome: &Value) -> bool {
+    !outcome.is_null() && outcome != "cancelled"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_has_a_column_for_each_key_of_any_line() {
+        let lines = concat!(
+            "{\"row\":1,\"outcome\":\"completed\",\"values\":{\"a\":1},\"result\":{\"x\":\"say \\\"hi\\\", twice\"},\"usage\":{\"requests\":2}}\n",
+            "{\"row\":2,\"outcome\":null,\"values\":{\"b\":[1]},\"result\":null,\"usage\":null}\n",
+        );
+        let table = as_csv(lines).expect("a table");
+        assert_eq!(
+            table,
+            "row,outcome,detail,run,a,b,result.x,requests,input_tokens,output_tokens,cost\n\
+             1,completed,,,1,,\"say \"\"hi\"\", twice\",2,,,\n2,,,,,[1],,,,,\n"
+        );
+    }
+
+    #[test]
+    fn of_two_lines_for_a_row_the_one_that_has_ended_counts() {
+        let line = |row: u64, outcome: Value| format!("{}\n", json!({"row": row, "outcome": outcome, "values": {}}));
+        let part = |name: &str, text: String| (name.to_owned(), text);
+        let cut = [line(1, json!("cancelled")), line(2, json!("completed"))].concat();
+        let whole = [
+            line(1, json!("agent_failed")),
+            line(2, Value::Null),
+            line(4, json!("completed")),
+        ]
+        .concat();
+        for parts in [[&cut, &whole], [&whole, &cut]] {
+            let merged = merge(&parts.map(|text| part("p", text.clone()))).expect("they fit");
+            let expected = [
+                line(1, json!("agent_failed")),
+                line(2, json!("completed")),
+                line(4, json!("completed")),
+            ]
+            .concat();
+            assert_eq!(merged.text, expected);
+            assert_eq!(merged.missing, [3]);
+        }
+        let wrong = merge(&[part("p", "{}\nnonsense\n{\"row\":0}\n".to_owned())]).expect_err("no results");
+        assert_eq!(wrong.len(), 3);
+    }
+}

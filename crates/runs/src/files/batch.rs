@@ -1,0 +1,127 @@
+//! The folder of a batch: `.ensemble/batches/<name>/`, with the runs of its rows, an index of those that have ended, and the results.
+//!
+//! The journals of the runs are the record. The index `rows.jsonl` only saves reading them: a run that has ended and does not
+//! stand in the index is found by its id.
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ensemble_core::store::{RunId, StoreError, StoredRun};
+
+use super::folder::{Folder, Place};
+use super::lock::Lock;
+use super::sink::Sink;
+use super::store::{FileStore, failed, ignore_in_git};
+
+/// The name of the index.
+const INDEX: &str = "rows.jsonl";
+/// The name of the table of results.
+const RESULTS: &str = "results.jsonl";
+
+/// The folder of a batch, which this process alone works on.
+#[derive(Debug)]
+pub struct BatchFiles {
+    place: Place,
+    runs: FileStore,
+    index: Sink,
+    _lock: Lock,
+}
+
+impl BatchFiles {
+    /// Opens the folder of the batch of that name in the project, and makes it if it is missing.
+    ///
+    /// # Errors
+    /// The folder cannot be written, or another process works on the batch ([`StoreError::Leased`]).
+    pub fn open(project_root: &Path, name: &str) -> Result<Self, StoreError> {
+        let all = Place::below(project_root, Path::new(".ensemble").join("batches"));
+        let place = all.join(name);
+        let path = place.path();
+        let made = all.make().and_then(|folder| {
+            ignore_in_git(&folder);
+            place.make()
+        });
+        let folder = made.map_err(|source| failed("create the folder", &path, source))?;
+        let lock = Lock::take(&RunId::new(name), &place)?;
+        let index = index(&folder).map_err(|source| failed("open", &path.join(INDEX), source))?;
+        let runs = FileStore::at(place.join("runs"));
+        Ok(Self {
+            place,
+            runs,
+            index,
+            _lock: lock,
+        })
+    }
+
+    /// Where the runs of the rows are kept.
+    pub fn runs(&self) -> &FileStore {
+        &self.runs
+    }
+
+    /// The path of the table of results.
+    pub fn results(&self) -> PathBuf {
+        self.place.path().join(RESULTS)
+    }
+
+    /// The run with this id; `None` if it has no journal.
+    pub fn run(&self, id: &RunId) -> Option<Arc<dyn StoredRun>> {
+        FileStore::run_in(&self.runs.folder().join(id.as_str()))
+    }
+
+    /// Removes what is left of a run that was killed before its first record.
+    ///
+    /// # Errors
+    /// The folder cannot be removed.
+    pub fn discard(&self, id: &RunId) -> Result<(), StoreError> {
+        self.runs.discard(id)
+    }
+
+    /// The text of the index.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn indexed(&self) -> Result<String, StoreError> {
+        let read = || -> io::Result<String> {
+            let mut bytes = Vec::new();
+            self.place.open()?.read(INDEX)?.read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        read().map_err(|source| failed("read", &self.place.path().join(INDEX), source))
+    }
+
+    /// Adds a line to the index.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add(&self, line: &str) -> Result<(), StoreError> {
+        let written = self.index.write_all(format!("{line}\n").as_bytes());
+        written.map_err(|source| failed("write", self.index.path(), source))
+    }
+
+    /// Replaces the table of results.
+    ///
+    /// # Errors
+    /// It cannot be written; an earlier table is still there.
+    pub fn replace_results(&self, text: &str) -> Result<(), StoreError> {
+        const NEW: &str = "results.jsonl.new";
+        let replaced = self.place.open().and_then(|folder| {
+            let file = folder.create_anew(NEW)?;
+            file.write_all(text.as_bytes())?;
+            file.sync()?;
+            folder.rename(NEW, RESULTS)
+        });
+        replaced.map_err(|source| failed("write", &self.results(), source))
+    }
+}
+
+/// The index, to be added to. A line that a crash has torn is cut off.
+fn index(folder: &Folder) -> io::Result<Sink> {
+    let mut file = folder.open_or_create(INDEX)?;
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_end(&mut bytes)?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let index = folder.extend(INDEX)?;
+    index.cut(whole as u64)?;
+    Ok(index)
+}

@@ -1,0 +1,23 @@
+//! Runners in the place of agents, for tests of ensembles.
+
+use std::sync::Arc;
+
+use ensemble_core::runner::Runner;
+use ensemble_language::ensemble::Agent;
+
+/// Gives runners that perform agents in the place of the agents' own.
+///
+/// They decide whether an agent that needs something from outside of the program may run itself.
+pub trait StandIns: Send + Sync {
+    /// The runner of the whole agent, all its parts included.
+    fn whole(&self, agent: &Agent) -> Option<Arc<dyn Runner>>;
+
+    /// The runner of an execution, or of one part of it.
+    fn runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>>;
+
+    /// The runner of an agent that has no stand-in and needs this from outside; `None`: its own.
+    fn missing(&self, agent: &Agent, needs: String) -> Option<Arc<dyn Runner>>;
+
+    /// The stand-ins of the ensemble that this agent stands for.
+    fn within(&self, agent: &str) -> Arc<dyn StandIns>;
+}
