@@ -179,7 +179,7 @@ model_profiles:
     assert_eq!(first["file"], "scripts/broken.rhai");
     let message = first["message"].as_str().unwrap_or_default();
     assert!(message.starts_with("the script does not compile: "), "{message}");
-    let named = first["elsewhere"].as_array().expect("a list");
+    let named = first["related"].as_array().expect("a list");
     let lines: Vec<String> = named
         .iter()
         .map(|place| format!("{}:{}", place["file"], place["line"]))

@@ -190,11 +190,7 @@ fn told(path: &Path, first: &Diagnostic, more: usize) -> String {
         more => format!(" (and {more} more errors)"),
     };
     let own = path.display().to_string();
-    let file = match first
-        .related
-        .iter()
-        .all(|place| place.source.name() == first.source.name())
-    {
+    let file = match first.related.iter().all(|place| place.source.name() != own) {
         true => own.as_str(),
         false => first.source.name(),
     };
