@@ -19,6 +19,7 @@ mod program {
     mod edited_inputs;
     mod environment;
     mod explain;
+    mod fixing;
     mod foreseen;
     mod format_versions;
     mod formats;

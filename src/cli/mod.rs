@@ -27,6 +27,7 @@ mod left_alone;
 mod lines;
 mod list;
 mod man;
+mod mending;
 mod models;
 mod panics;
 mod picture;

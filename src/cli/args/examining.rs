@@ -26,6 +26,15 @@ pub(crate) struct ValidateArgs {
     /// Check for runs in CI, where nobody answers: also warn of questions without an answer
     #[arg(long)]
     pub ci: bool,
+    /// Apply the safe fixes of the findings to the files, and report what is left; with -, print the text
+    #[arg(long)]
+    pub fix: bool,
+    /// With --fix or --diff: also apply the fixes that may change the meaning, or remove something
+    #[arg(long)]
+    pub unsafe_fixes: bool,
+    /// Show what --fix would change, and write nothing; exit with code 1 if something would change
+    #[arg(long, conflicts_with = "fix")]
+    pub diff: bool,
     /// Print nothing if there are no findings
     #[arg(short, long)]
     pub quiet: bool,

@@ -72,6 +72,7 @@ codes! {
     BAD_SANDBOX = "E066", "A limit of a `sandbox` is not valid.";
     NO_SANDBOX = "E067", "A `sandbox` cannot be enforced on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
+    UNREADABLE = "E076", "A file cannot be read.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";
     NO_SCRIPT = "W003", "A script, an ensemble or a program is missing or cannot be used.";
