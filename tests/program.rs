@@ -20,6 +20,7 @@ mod program {
     mod edited_inputs;
     mod environment;
     mod explain;
+    mod fixing;
     mod following;
     mod foreseen;
     mod format_versions;

@@ -30,6 +30,7 @@ mod lines;
 mod list;
 mod lsp;
 mod man;
+mod mending;
 mod models;
 mod panics;
 mod picture;

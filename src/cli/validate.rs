@@ -12,16 +12,20 @@ use super::error::CliError;
 use super::exit;
 use super::in_order::in_order;
 use super::inputs::{Input, inputs};
+use super::mending::{Fixing, difference, replace, unreadable};
 use super::policy::Policy;
 use super::surroundings::Surroundings;
 use ensemble_cases::suite::Suite;
 use ensemble_language::cases::is_test_file;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
 use ensemble_language::loader::explain::explanation;
-use ensemble_language::loader::{codes, load};
+use ensemble_language::loader::{Loaded, codes, load};
+use ensemble_language::mending::{Examined, Mended, mended};
+use ensemble_language::source::{Source, Span};
 use ensemble_reports::report::diagnostics::{ForPeople, Json};
 use ensemble_reports::report::door::Spelling;
 use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals, count};
+use ensemble_runs::RunError;
 use ensemble_runs::around::{Checkers, Folder, Inner, Scripts};
 use ensemble_runs::prepare::examine;
 
@@ -30,20 +34,25 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     let policy = Policy::of(args)?;
     let inputs = inputs(&args.paths, surroundings)?;
     let fails = |finding: &Diagnostic| policy.fails(finding);
+    let fixing = Fixing::of(args)?;
     let form = form(args.output, &fails, surroundings);
     let scripts = Arc::<Scripts>::default();
     let checkers = args.check_scripts.then(Arc::<Checkers>::default);
-    let around = |path: &Path| {
-        Folder::around(path, &surroundings.project)
-            .in_ci(args.ci)
-            .sharing(&scripts)
-            .checking(checkers.clone())
+    let ways = Ways {
+        policy: &policy,
+        ci: args.ci,
+        scripts: &scripts,
+        checkers: checkers.as_ref(),
+        fixing,
+        form: &*form,
+        surroundings,
     };
-    let mut shown = Shown::new(&*form, args.output.into(), surroundings, &inputs);
+    let is_text = args.fix && inputs.iter().any(|input| matches!(input, Input::Stdin(_)));
+    let mut shown = Shown::new(&ways, args.output.into(), is_text, &inputs);
     in_order(
         inputs.len(),
         || None,
-        |folder, at| check(&inputs[at], folder, &around, &policy, &*form, surroundings),
+        |folder, at| check(&inputs[at], folder, &ways),
         |checked| shown.add(checked),
     );
     let has_failed = shown.end();
@@ -56,7 +65,13 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     if shown.totals.files == 0 && shown.passed_over > 0 {
         return Err(no_ensemble(shown.passed_over));
     }
-    Ok(if has_failed { exit::USAGE } else { exit::SUCCESS })
+    Ok(match fixing.is_shown() {
+        true if !shown.faults.is_empty() => exit::USAGE,
+        true if shown.fixed > 0 => exit::DIFFERENT,
+        true => exit::SUCCESS,
+        false if has_failed => exit::USAGE,
+        false => exit::SUCCESS,
+    })
 }
 
 fn no_ensemble(passed_over: usize) -> CliError {
@@ -66,32 +81,39 @@ fn no_ensemble(passed_over: usize) -> CliError {
     )
 }
 
+/// What is done with each input.
+struct Ways<'w> {
+    policy: &'w Policy,
+    ci: bool,
+    /// The scripts that were read.
+    scripts: &'w Arc<Scripts>,
+    /// The parsers of scripts, with `--check-scripts`.
+    checkers: Option<&'w Arc<Checkers>>,
+    fixing: Fixing,
+    form: &'w dyn Form,
+    surroundings: &'w Surroundings,
+}
+
 /// The result of one input.
+#[derive(Default)]
 struct Checked {
+    /// The report about the input.
     part: Part,
+    /// The ensembles inside, with their files.
+    inner: Vec<(PathBuf, Part)>,
     fails: bool,
     /// Whether the file was found and is no ensemble, so that nothing was checked.
     is_passed_over: bool,
-    /// The error because of which the input, or the configuration around it, cannot be read.
+    /// The errors because of which the configuration around the input cannot be read, or the input not be written.
     faults: Vec<CliError>,
-    /// The ensembles inside, with their files.
-    inner: Vec<(PathBuf, Part)>,
-}
-
-impl Checked {
-    fn without_report(fails: bool, is_passed_over: bool, faults: Vec<CliError>) -> Self {
-        let (text, counts) = (String::new(), Counts::default());
-        Self {
-            part: Part { text, counts, fails },
-            fails,
-            is_passed_over,
-            faults,
-            inner: Vec::new(),
-        }
-    }
+    /// How many fixes were applied.
+    fixed: usize,
+    /// The fixed text, if it is not written to a file: the text itself, or the differences.
+    text: Option<String>,
 }
 
 /// The report about one file.
+#[derive(Default)]
 struct Part {
     /// Its text in the form of the report.
     text: String,
@@ -100,23 +122,23 @@ struct Part {
 }
 
 impl Part {
-    fn of(name: &str, findings: Vec<Diagnostic>, policy: &Policy, form: &dyn Form) -> Self {
+    fn of(name: &str, findings: Vec<Diagnostic>, ways: &Ways<'_>) -> Self {
         let file = CheckedFile {
-            fails: findings.iter().any(|finding| policy.fails(finding)),
+            fails: findings.iter().any(|finding| ways.policy.fails(finding)),
             name: name.to_owned(),
             findings,
         };
         Self {
-            text: form.file(&file),
+            text: ways.form.file(&file),
             counts: Counts::of(&file.findings),
             fails: file.fails,
         }
     }
 
     /// Of an ensemble that another one names.
-    fn of_inner(inner: &Inner, policy: &Policy, form: &dyn Form) -> (PathBuf, Self) {
-        let findings = policy.apply(inner.findings.clone());
-        (inner.file.clone(), Self::of(&inner.name, findings, policy, form))
+    fn of_inner(inner: &Inner, ways: &Ways<'_>) -> (PathBuf, Self) {
+        let findings = ways.policy.apply(inner.findings.clone());
+        (inner.file.clone(), Self::of(&inner.name, findings, ways))
     }
 }
 
@@ -128,53 +150,107 @@ struct Counts {
     hints: usize,
 }
 
-fn check<'s>(
-    input: &Input,
-    folder: &mut Option<Folder<'s>>,
-    around: &dyn Fn(&Path) -> Folder<'s>,
-    policy: &Policy,
-    form: &dyn Form,
-    surroundings: &Surroundings,
-) -> Checked {
+fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) -> Checked {
     let path = input.path();
+    let project = &ways.surroundings.project;
     let folder = match folder {
         Some(known) if known.holds(path) => known,
-        _ => folder.insert(around(path)),
+        _ => folder.insert(
+            Folder::around(path, project)
+                .in_ci(ways.ci)
+                .sharing(ways.scripts)
+                .checking(ways.checkers.cloned()),
+        ),
     };
-    let mut faults: Vec<CliError> = folder.take_fault().map(CliError::from).into_iter().collect();
+    let mut checked = Checked {
+        faults: folder.take_fault().map(CliError::from).into_iter().collect(),
+        ..Checked::default()
+    };
+    checked.fails = !checked.faults.is_empty();
     let source = match input.read() {
         Ok(source) => source,
         Err(fault) => {
-            faults.push(fault);
-            return Checked::without_report(true, false, faults);
+            match finding_of(&fault) {
+                Some(finding) => checked.report(&path.display().to_string(), vec![finding], ways),
+                None => checked.faults.push(fault),
+            }
+            checked.fails = true;
+            return checked;
         }
     };
     if is_test_file(&path.to_string_lossy()) {
-        let findings = Suite::read(&source, path, &surroundings.runs()).findings;
-        return reported(source.name(), findings, faults, policy, form);
+        let findings = Suite::read(&source, path, &ways.surroundings.runs()).findings;
+        checked.report(source.name(), ways.policy.apply(findings), ways);
+        return checked;
     }
     let loaded = load(&source);
     if matches!(input, Input::Found(_)) && !loaded.is_ensemble() {
-        return Checked::without_report(!faults.is_empty(), true, faults);
+        checked.is_passed_over = true;
+        return checked;
     }
-    let findings = examine(&loaded, folder);
+    let examine = |loaded: &Loaded| ways.policy.apply(examine(loaded, folder));
+    let findings = match ways.fixing.with_unsafe() {
+        None => examine(&loaded),
+        Some(with_unsafe) => {
+            let mended = mended(&source, with_unsafe, |source| {
+                let loaded = load(source);
+                Examined {
+                    is_yaml: loaded.document.is_some(),
+                    is_whole: loaded.ensemble.is_some(),
+                    findings: examine(&loaded),
+                }
+            });
+            match checked.keep(input, &source, &mended, ways) {
+                true => mended.examined.findings,
+                false => examine(&loaded),
+            }
+        }
+    };
     let inner = folder.take_inner();
-    let inner = inner.iter().map(|inner| Part::of_inner(inner, policy, form)).collect();
-    Checked {
-        inner,
-        ..reported(source.name(), findings, faults, policy, form)
-    }
+    checked.inner = inner.iter().map(|inner| Part::of_inner(inner, ways)).collect();
+    checked.report(source.name(), findings, ways);
+    checked
 }
 
-/// The report about a file with these findings.
-fn reported(name: &str, findings: Vec<Diagnostic>, faults: Vec<CliError>, policy: &Policy, form: &dyn Form) -> Checked {
-    let part = Part::of(name, policy.apply(findings), policy, form);
-    Checked {
-        fails: part.fails || !faults.is_empty(),
-        part,
-        is_passed_over: false,
-        faults,
-        inner: Vec::new(),
+/// The finding that a file cannot be read.
+fn finding_of(fault: &CliError) -> Option<Diagnostic> {
+    let (name, reason) = unreadable(fault)?;
+    Some(Diagnostic {
+        severity: Severity::Error,
+        code: codes::UNREADABLE,
+        message: format!("cannot read {name}: {reason}"),
+        source: Source::new(name, ""),
+        span: Span::default(),
+        related: Vec::new(),
+        help: None,
+        fix: None,
+    })
+}
+
+impl Checked {
+    fn report(&mut self, name: &str, findings: Vec<Diagnostic>, ways: &Ways<'_>) {
+        self.part = Part::of(name, findings, ways);
+        self.fails |= self.part.fails;
+    }
+
+    /// Writes or shows the fixed text; whether it is the text of the input from now on.
+    fn keep(&mut self, input: &Input, source: &Source, mended: &Mended, ways: &Ways<'_>) -> bool {
+        let is_other = mended.applied > 0;
+        match (ways.fixing, input) {
+            (Fixing::Show { .. }, _) => self.text = is_other.then(|| difference(source, &mended.source)),
+            (_, Input::Stdin(_)) => self.text = Some(mended.source.text().to_string()),
+            (_, Input::File(path) | Input::Found(path)) if is_other => {
+                let path = ways.surroundings.project.folder.join(path);
+                if let Err(fault) = replace(&path, source.text(), mended.source.text()) {
+                    self.faults.push(fault);
+                    self.fails = true;
+                    return false;
+                }
+            }
+            _ => {}
+        }
+        self.fixed = mended.applied;
+        true
     }
 }
 
@@ -189,18 +265,27 @@ struct Shown<'f> {
     passed_over: usize,
     /// Errors that were printed. Each is printed once, although several threads may report it.
     faults: Vec<String>,
+    /// How many fixes were applied, and in how many files.
+    fixed: usize,
+    fixed_files: usize,
+    is_shown: bool,
+    /// Whether the output is a fixed text, and the report goes to standard error.
+    is_text: bool,
     inputs: &'f [Input],
     /// The files that have a report or will have one, absolute; `None` until it matters.
     known: Option<HashSet<PathBuf>>,
 }
 
 impl<'f> Shown<'f> {
-    fn new(form: &'f dyn Form, spelling: Spelling, surroundings: &'f Surroundings, inputs: &'f [Input]) -> Self {
-        surroundings.print_as(spelling, &form.begin());
-        Self {
-            form,
+    fn new(ways: &Ways<'f>, spelling: Spelling, is_text: bool, inputs: &'f [Input]) -> Self {
+        let shown = Self {
+            form: ways.form,
             spelling,
-            surroundings,
+            surroundings: ways.surroundings,
+            fixed: 0,
+            fixed_files: 0,
+            is_shown: ways.fixing.is_shown(),
+            is_text,
             held: String::new(),
             totals: Totals {
                 is_blank: true,
@@ -211,26 +296,69 @@ impl<'f> Shown<'f> {
             faults: Vec::new(),
             inputs,
             known: None,
+        };
+        shown.print(&shown.form.begin());
+        shown
+    }
+
+    /// Prints a part of the report.
+    fn print(&self, text: &str) {
+        match (self.is_shown, self.is_text) {
+            (true, _) => {}
+            (_, true) => self.surroundings.print_err(text),
+            _ => self.surroundings.print_as(self.spelling, text),
         }
+    }
+
+    /// A fault is shown once. One that consists of findings about a file is a part of the report.
+    fn fault(&mut self, fault: CliError) {
+        let text = fault.render(self.surroundings.colors_on_stderr());
+        if self.faults.contains(&text) {
+            return;
+        }
+        let findings = match (finding_of(&fault), fault) {
+            (Some(finding), _) => vec![finding],
+            (None, CliError::Run(RunError::Invalid(findings))) => findings,
+            (None, _) => Vec::new(),
+        };
+        match findings.first().map(|first| first.source.name().to_owned()) {
+            Some(name) if !self.is_shown => {
+                let counts = Counts::of(&findings);
+                let text = self.form.file(&CheckedFile {
+                    name,
+                    findings,
+                    fails: true,
+                });
+                let part = Part {
+                    text,
+                    counts,
+                    fails: true,
+                };
+                self.part(&part, true);
+            }
+            _ => self.surroundings.print_err(&text),
+        }
+        self.faults.push(text);
     }
 
     fn add(&mut self, checked: Checked) {
         for fault in checked.faults {
-            let fault = fault.render(self.surroundings.colors_on_stderr());
-            if !self.faults.contains(&fault) {
-                self.surroundings.print_err(&fault);
-                self.faults.push(fault);
-            }
+            self.fault(fault);
         }
+        if let Some(text) = &checked.text {
+            self.surroundings.print(text);
+        }
+        self.fixed += checked.fixed;
+        self.fixed_files += usize::from(checked.fixed > 0);
         if checked.is_passed_over {
             self.passed_over += 1;
             self.totals.failed += usize::from(checked.fails);
             return;
         }
-        self.add_part(&checked.part, checked.fails);
+        self.part(&checked.part, checked.fails);
         for (file, part) in checked.inner {
             if self.is_new(file) {
-                self.add_part(&part, part.fails);
+                self.part(&part, part.fails);
             }
         }
     }
@@ -245,7 +373,8 @@ impl<'f> Shown<'f> {
         known.insert(file)
     }
 
-    fn add_part(&mut self, part: &Part, fails: bool) {
+    /// Adds the report about a file.
+    fn part(&mut self, part: &Part, fails: bool) {
         self.totals.files += 1;
         self.totals.failed += usize::from(fails);
         self.counts.add(part.counts);
@@ -257,15 +386,14 @@ impl<'f> Shown<'f> {
         if self.form.is_held() {
             self.held.push_str(&part.text);
         } else {
-            self.surroundings
-                .print_as(self.spelling, &format!("{between}{}", part.text));
+            self.print(&format!("{between}{}", part.text));
         }
     }
 
     /// Completes the report, and returns whether any input has failed.
     fn end(&mut self) -> bool {
         let end = self.form.end(&self.totals, &self.held);
-        self.surroundings.print_as(self.spelling, &end);
+        self.print(&end);
         self.totals.failed > 0
     }
 
@@ -275,8 +403,17 @@ impl<'f> Shown<'f> {
             0 => String::new(),
             number => format!("; {} without `agents` passed over", words(number, "YAML file")),
         };
+        let done = if self.is_shown { "would be fixed" } else { "fixed" };
+        let fixed = match self.fixed {
+            0 => String::new(),
+            number => format!(
+                "; {} {done} in {}",
+                words(number, "finding"),
+                words(self.fixed_files, "file")
+            ),
+        };
         format!(
-            "{} checked: {}, {}, {}{passed_over}\n",
+            "{} checked: {}, {}, {}{passed_over}{fixed}\n",
             words(self.totals.files, "file"),
             words(self.counts.errors, "error"),
             words(self.counts.warnings, "warning"),

@@ -44,7 +44,9 @@ fn github_gets_one_escaped_command_for_each_finding() {
     assert_eq!(lines.len(), 5, "{lines:#?}");
     assert_eq!(
         lines[0],
-        format!("::error {file},line=5,col=21,endLine=5,endColumn=22,title=E026::`b` is twice in `depends_on`")
+        format!(
+            "::error {file},line=5,col=21,endLine=5,endColumn=22,title=E026::`b` is twice in `depends_on`%0Afix: remove the repetition"
+        )
     );
     assert!(
         lines[1].starts_with(&format!("::error {file},line=5,col=24,endLine=5,endColumn=25,title=E0")),

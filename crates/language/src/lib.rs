@@ -25,6 +25,7 @@ pub mod diagnostic;
 pub mod ensemble;
 pub mod fix;
 pub mod loader;
+pub mod mending;
 pub mod past;
 pub mod plan;
 #[cfg(any(test, feature = "random-ensembles"))]

@@ -31,6 +31,15 @@ pub(crate) struct ValidateArgs {
     /// Also let `python3`, `sh`, `bash` and `node` parse the scripts that the ensembles name; nothing of them is executed
     #[arg(long)]
     pub check_scripts: bool,
+    /// Apply the safe fixes of the findings to the files, and report what is left; with -, print the text
+    #[arg(long)]
+    pub fix: bool,
+    /// With --fix or --diff: also apply the fixes that may change the meaning, or remove something
+    #[arg(long)]
+    pub unsafe_fixes: bool,
+    /// Show what --fix would change, and write nothing; exit with code 1 if something would change
+    #[arg(long, conflicts_with = "fix")]
+    pub diff: bool,
     /// Print nothing if there are no findings
     #[arg(short, long)]
     pub quiet: bool,

@@ -27,13 +27,8 @@ fn feedback_once(graph: &Graph<'_>, to: usize, edge: &Edge<'_>) -> Option<Findin
         agent.name
     );
     let place = edge.route(to).key("feedback").value();
-    let mend = Mend::certain("remove `feedback`", Change::Remove(edge.route(to).key("feedback")));
     let help = "set the agent's `conversation.max_turns` above 1, or remove `feedback`";
-    Some(
-        Finding::warning(codes::FEEDBACK_ONCE, place, message)
-            .help(help)
-            .mend(mend),
-    )
+    Some(Finding::warning(codes::FEEDBACK_ONCE, place, message).help(help))
 }
 
 /// An edge starts its agent at most once for each new output, and not more often than the agent may run.

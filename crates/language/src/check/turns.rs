@@ -7,6 +7,7 @@
 use super::graph::{Edge, Graph};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Trigger};
+use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::At;
 
@@ -91,7 +92,9 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
             );
             Finding::hint(codes::IDLE_TURNS, place(at), message)
         };
-        findings.push(finding.help(
+        let change = Change::Yaml(finding.at.clone(), most.max(1).to_string());
+        let mend = Mend::probable(format!("write `{}`", most.max(1)), change);
+        findings.push(finding.mend(mend).help(
             "the agents that it depends on produce no more outputs for it: raise their `max_turns`, set `trigger: every_turn`, or lower this `max_turns`",
         ));
     }

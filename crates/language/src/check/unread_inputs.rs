@@ -11,6 +11,7 @@ use super::script::ScriptText;
 use super::templates;
 use crate::diagnostic::Finding;
 use crate::ensemble::{AgentKind, Items, ModelChoice, Responses, ResultSpec, ToolKind};
+use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::source::Route;
 use crate::template;
@@ -46,7 +47,10 @@ pub(super) fn check(
                 "write `{{{{ inputs.{} }}}}` in a prompt, read it in a condition or a script, or remove it",
                 input.name
             );
-            Finding::warning(codes::UNREAD_INPUT, place, message).help(help)
+            let mend = Mend::probable("remove the input", Change::Remove(place.route.clone()));
+            Finding::warning(codes::UNREAD_INPUT, place, message)
+                .help(help)
+                .mend(mend)
         })
         .collect()
 }

@@ -328,10 +328,13 @@ impl<'a> Builder<'a> {
             Body::Mapping(map) => match map.key.take() {
                 None => map.key = Some(key(&node, site, self.findings)),
                 Some(Key::Faulty) => {}
-                Some(Key::Merge(span)) if map.merge.is_some() => duplicate(span, None, "<<", self.findings),
+                Some(Key::Merge(span)) if map.merge.is_some() => duplicate(span, None, "<<", None, self.findings),
                 Some(Key::Merge(span)) => map.merge = Some((span, node)),
                 Some(Key::Name(name, span)) => match map.find(&name) {
-                    Some(first) => duplicate(span, Some(map.entries[first].key_span), &name, self.findings),
+                    Some(first) => {
+                        let whole = (node.span.start >= span.end).then(|| Span::new(span.start, node.span.end));
+                        duplicate(span, Some(map.entries[first].key_span), &name, whole, self.findings);
+                    }
                     None => map.push(Entry {
                         key: name,
                         key_span: span,

@@ -74,6 +74,7 @@ codes! {
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
     UNKNOWN_FILTER = "E071", "A template uses a filter or a test that does not exist.";
     SCRIPT_SYNTAX = "E073", "A script has a syntax error.";
+    UNREADABLE = "E076", "A file cannot be read.";
     NO_ENSEMBLE_TO_TEST = "E080", "The ensemble of a test file is missing, or has errors.";
     CASE_TWICE = "E081", "Two cases of a test file have the same name.";
     BAD_STUB = "E082", "A stub of a test file does not give exactly one result, or stands for an agent that takes none.";

@@ -51,11 +51,12 @@ impl OpenMap {
     }
 }
 
-/// Reports a duplicate key.
-pub(super) fn duplicate(span: Span, first: Option<Span>, name: &str, findings: &mut Findings) {
+/// Reports a duplicate key; `whole` is the key with its value.
+pub(super) fn duplicate(span: Span, first: Option<Span>, name: &str, whole: Option<Span>, findings: &mut Findings) {
     findings.error(|| {
         let message = format!("duplicate key `{name}` in a map");
-        let finding = Finding::error(codes::DUPLICATE_KEY, At::source(span), message).help("keep one of them");
+        let mut finding = Finding::error(codes::DUPLICATE_KEY, At::source(span), message).help("keep one of them");
+        finding.fix = whole.map(|whole| Mend::probable("remove the second one", Change::RemoveLines(whole)));
         match first {
             Some(first) => finding.also(At::source(first), "first here"),
             None => finding,

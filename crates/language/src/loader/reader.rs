@@ -160,7 +160,7 @@ impl<'a> Fields<'a> {
 pub(super) fn wrong_type(at: &Cursor<'_>, expected: &str, findings: &mut Findings) {
     let message = format!("expected {expected}, found {}", found(at.node));
     let mut finding = Finding::error(codes::WRONG_TYPE, at.value(), message);
-    finding.fix = retyped::mend(at, expected);
+    finding.fix = retyped::mend(at.node, &at.route(), expected);
     findings.push(match &at.node.content {
         Content::Scalar(scalar) if scalar.value == ScalarValue::Null => {
             finding.help("write a value, or remove the key")

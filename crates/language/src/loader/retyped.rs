@@ -1,23 +1,21 @@
 //! Fixes for values of the wrong type that can only be meant as another type.
 
-use super::document::{Content, ScalarValue};
-use super::reader::Cursor;
+use super::document::{Content, Node, ScalarValue};
 use super::scalar;
 use crate::fix::{Change, Mend};
-use crate::source::Step;
+use crate::source::{Route, Step};
 
 /// The value as what was expected; `None` if it is not clear.
-pub(super) fn mend(at: &Cursor<'_>, expected: &str) -> Option<Mend> {
-    let place = at.value();
-    let scalar = match &at.node.content {
+pub(super) fn mend(node: &Node, route: &Route, expected: &str) -> Option<Mend> {
+    let place = route.clone().value();
+    let scalar = match &node.content {
         Content::Scalar(scalar) => scalar,
         _ => return None,
     };
     let (text, is_text) = (&*scalar.text, scalar.value == ScalarValue::Text);
     if scalar.value == ScalarValue::Null {
-        let route = at.route();
         let is_key = matches!(route.0.last(), Some(Step::Key(_)));
-        return is_key.then(|| Mend::probable("remove the key", Change::Remove(route)));
+        return is_key.then(|| Mend::probable("remove the key", Change::Remove(route.clone())));
     }
     if !is_text && expected.contains("a string") {
         return Some(Mend::certain(

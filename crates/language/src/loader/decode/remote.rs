@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::reference;
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{HeaderText, Price, Provider, SIMULATED, is_private, provider_names};
+use crate::fix::{Change, Mend};
 use crate::loader::codes;
 use crate::loader::document::Content;
 use crate::loader::findings::Findings;
@@ -95,7 +96,8 @@ pub(super) fn check_private(at: &Cursor<'_>, url: &str, findings: &mut Findings)
         return;
     }
     let message = "a key is sent to this address, and everybody on the way to it can read `http://`";
-    let finding = Finding::error(codes::UNENCRYPTED, at.value(), message);
+    let change = Change::Word(at.value(), "http".to_owned(), "https".to_owned());
+    let finding = Finding::error(codes::UNENCRYPTED, at.value(), message).mend(Mend::probable("write `https`", change));
     findings.push(
         finding.help(
             "write `https://…`; `http://` with a key is only for this machine, such as `http://localhost:8000/v1`",

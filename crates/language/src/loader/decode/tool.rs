@@ -10,6 +10,7 @@ use super::remote::{check_private, environment_variable};
 use super::{Names, reference, sandbox};
 use crate::diagnostic::{Finding, did_you_mean};
 use crate::ensemble::{CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
+use crate::fix::{Change, Mend};
 use crate::loader::document::{Content, Document};
 use crate::loader::findings::Findings;
 use crate::loader::reader::{
@@ -128,7 +129,10 @@ fn kind(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Opti
     match key {
         "script" => {
             if fields.get("parameters").is_none() {
-                let finding = Finding::error(codes::MISSING, fields.at.value(), "`parameters` is missing");
+                let added = "parameters: {type: object, properties: {}}".to_owned();
+                let change = Change::Add(fields.at.route(), added);
+                let finding = Finding::error(codes::MISSING, fields.at.value(), "`parameters` is missing")
+                    .mend(Mend::probable("add a schema without arguments", change));
                 findings.push(finding.help(
                     "write a JSON Schema of the arguments, for example `parameters: {type: object, properties: {}}`",
                 ));

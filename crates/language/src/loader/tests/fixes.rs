@@ -117,11 +117,6 @@ fn a_fix_changes_only_what_is_wrong() {
             false,
         ),
         (
-            "  - name: b\n    script: y\n    dependencies:\n      - agent_name: first\n        feedback: true\n",
-            "  - name: b\n    script: y\n    dependencies:\n      - agent_name: first\n",
-            true,
-        ),
-        (
             "  - {name: b, script: y, config: {404: a}}\n",
             "  - {name: b, script: y, config: {'404': a}}\n",
             true,

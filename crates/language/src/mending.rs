@@ -1,0 +1,240 @@
+//! Applies the fixes of findings to a text until nothing is left to fix.
+//!
+//! A text is examined again after each round, because a fix can disclose other findings. Fixes that make a text worse are
+//! not applied: it must be YAML afterwards if it was YAML before, and must have no new error.
+
+use std::collections::BTreeMap;
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::fix::{Applicability, Fix, apply};
+use crate::source::Source;
+
+/// The highest number of rounds. Fixes that disclose others are few; the limit is for fixes that undo each other.
+const ROUNDS: usize = 20;
+
+/// What is known about a text.
+#[derive(Debug)]
+pub struct Examined {
+    /// Whether the text is YAML.
+    pub is_yaml: bool,
+    /// Whether the text is an ensemble without errors of the loader, so that all checks were made.
+    pub is_whole: bool,
+    /// The findings that are to be fixed.
+    pub findings: Vec<Diagnostic>,
+}
+
+/// A text with its fixes.
+#[derive(Debug)]
+pub struct Mended {
+    /// The text.
+    pub source: Source,
+    /// What is left.
+    pub examined: Examined,
+    /// How many fixes were applied.
+    pub applied: usize,
+}
+
+/// Applies all safe fixes, or all fixes, and examines the text after each round.
+pub fn mended(source: &Source, with_unsafe: bool, mut examine: impl FnMut(&Source) -> Examined) -> Mended {
+    let mut now = Mended {
+        source: source.clone(),
+        examined: examine(source),
+        applied: 0,
+    };
+    for _ in 0..ROUNDS {
+        let fixes = fixes(&now, with_unsafe);
+        let together = step(&now, &fixes, &mut examine);
+        let next = together.or_else(|| {
+            let mut alone = fixes.iter().filter(|_| fixes.len() > 1);
+            alone.find_map(|fix| step(&now, std::slice::from_ref(fix), &mut examine))
+        });
+        match next {
+            Some(next) => now = next,
+            None => break,
+        }
+    }
+    now
+}
+
+/// The fixes of this text that may be applied.
+fn fixes(now: &Mended, with_unsafe: bool) -> Vec<Fix> {
+    let fixes = now.examined.findings.iter().filter_map(|finding| finding.fix.as_ref());
+    fixes
+        .filter(|fix| with_unsafe || fix.applicability == Applicability::Safe)
+        .filter(|fix| fix.edits.iter().all(|edit| *edit.file == *now.source.name()))
+        .cloned()
+        .collect()
+}
+
+/// The text with these fixes, if it is another one and not worse.
+fn step(now: &Mended, fixes: &[Fix], examine: &mut impl FnMut(&Source) -> Examined) -> Option<Mended> {
+    let (text, count) = apply(now.source.text(), fixes);
+    if count == 0 || *text == **now.source.text() {
+        return None;
+    }
+    let source = Source::new(now.source.name(), text);
+    let examined = examine(&source);
+    (!is_worse(&now.examined, &examined)).then(|| Mended {
+        source,
+        examined,
+        applied: now.applied + count,
+    })
+}
+
+fn is_worse(before: &Examined, after: &Examined) -> bool {
+    if before.is_yaml != after.is_yaml {
+        return before.is_yaml;
+    }
+    if before.is_whole != after.is_whole {
+        return before.is_whole;
+    }
+    // The messages may differ: after a corrected word, the next error of the same expression is found.
+    let errors = |of: &Examined| {
+        let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for finding in of.findings.iter().filter(|one| one.severity == Severity::Error) {
+            *counts.entry(finding.code.0).or_default() += 1;
+        }
+        counts
+    };
+    let known = errors(before);
+    errors(after)
+        .iter()
+        .any(|(code, count)| known.get(code).is_none_or(|known| count > known))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::check;
+    use crate::loader::explain::explanation;
+    use crate::loader::{codes, diagnostics, load};
+
+    fn examine(source: &Source) -> Examined {
+        let loaded = load(source);
+        let more = loaded.ensemble.as_ref().map(check::check).unwrap_or_default();
+        let findings = [loaded.findings.clone(), more].concat();
+        Examined {
+            is_yaml: loaded.document.is_some(),
+            is_whole: loaded.ensemble.is_some(),
+            findings: diagnostics(source, loaded.document.as_ref(), &findings),
+        }
+    }
+
+    fn mend(text: &str) -> Mended {
+        mended(&Source::new("x", text), true, examine)
+    }
+
+    fn has(code: &str, examined: &Examined) -> bool {
+        examined.findings.iter().any(|finding| finding.code.0 == code)
+    }
+
+    fn wrong(code: crate::diagnostic::Code) -> &'static str {
+        let text = explanation(code);
+        let start = text.find("Wrong:\n\n```yaml\n").expect("an example") + "Wrong:\n\n```yaml\n".len();
+        &text[start..start + text[start..].find("```").expect("its end")]
+    }
+
+    /// The codes whose wrong example has a fix.
+    const FIXED: [&str; 20] = [
+        "E004", "E007", "E010", "E014", "E019", "E021", "E024", "E025", "E026", "E028", "E039", "E042", "E046", "E061",
+        "W034", "W036", "H010", "H011", "H012", "H020",
+    ];
+
+    #[test]
+    fn wrong_examples_with_a_fix_are_right_with_it() {
+        let mut fixed = Vec::new();
+        for (code, _) in codes::ALL {
+            let text = wrong(*code);
+            let before = examine(&Source::new("x", text));
+            let own = before.findings.iter().filter(|finding| finding.code == *code);
+            if own.filter(|finding| finding.fix.is_some()).count() > 0 {
+                fixed.push(code.0);
+                let after = mend(text);
+                assert!(!has(code.0, &after.examined), "{}: {}", code.0, after.source.text());
+                let errors = after
+                    .examined
+                    .findings
+                    .iter()
+                    .filter(|one| one.severity == Severity::Error);
+                assert_eq!(errors.count(), 0, "{}: {}", code.0, after.source.text());
+            }
+        }
+        assert_eq!(fixed, FIXED);
+    }
+
+    #[test]
+    fn safe_fixes_leave_unsafe_ones() {
+        let text = "name: e\nagents:\n  - {name: writer, scrpt: x}\n  - {name: b, script: y, depends_on: [writr]}\n";
+        let safe = mended(&Source::new("x", text), false, examine);
+        assert_eq!(&**safe.source.text(), text.replace("scrpt", "script"));
+        assert_eq!((safe.applied, safe.examined.findings.len()), (1, 1));
+        let all = mend(text);
+        assert_eq!((all.applied, all.examined.findings.len()), (2, 0));
+    }
+
+    #[test]
+    fn a_fix_that_makes_the_text_worse_is_not_applied() {
+        // The right name of the key is there already.
+        let text = "name: e\nagents:\n  - {name: b, model: ollama/x, role: a, system_prompt: b}\n";
+        let after = mend(text);
+        assert_eq!((&**after.source.text(), after.applied), (text, 0));
+        // Another fix is applied nevertheless.
+        let other = text.replace("agents", "default_task: 5\nagents");
+        assert_eq!(mend(&other).applied, 1, "{}", mend(&other).source.text());
+    }
+
+    #[test]
+    fn a_fix_may_disclose_the_next_error_of_an_expression() {
+        let text = "name: e\nagents:\n  - {name: a, script: x}\n  - name: b\n    script: y\n    dependencies:\n      - {agent_name: a, condition: 'TRUE and outputs.a.x === null'}\n";
+        let after = mended(&Source::new("x", text), false, examine);
+        let right = text
+            .replace("TRUE", "True")
+            .replace("===", "==")
+            .replace("null", "None");
+        assert_eq!((&**after.source.text(), after.applied), (&*right, 3));
+    }
+
+    /// A text with a few changes.
+    fn mutated() -> impl Strategy<Value = String> {
+        let change = (any::<prop::sample::Index>(), 0..6_u8);
+        let texts: Vec<&'static str> = codes::ALL.iter().map(|(code, _)| wrong(*code)).collect();
+        (prop::sample::select(texts), prop::collection::vec(change, 1..4)).prop_map(|(text, changes)| {
+            let mut text = text.to_owned();
+            for (index, kind) in changes {
+                let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+                let at = starts[index.index(starts.len())];
+                match kind {
+                    0 => drop(text.remove(at)),
+                    1 => text.insert(at, 'x'),
+                    2 => text.insert(at, '\''),
+                    3 => text.insert_str(at, ": "),
+                    4 => text.insert(at, '\n'),
+                    _ => {
+                        let line = text[..at].rfind('\n').map_or(0, |at| at + 1);
+                        let end = text[at..].find('\n').map_or(text.len(), |end| at + end + 1);
+                        let again = text[line..end].to_owned();
+                        text.insert_str(line, &again);
+                    }
+                }
+            }
+            text
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn fixes_never_break_a_text_and_end(text in mutated()) {
+            let before = examine(&Source::new("x", text.as_str()));
+            let once = mend(&text);
+            prop_assert!(once.examined.is_yaml || !before.is_yaml);
+            prop_assert!(once.examined.is_whole || !before.is_whole);
+            let twice = mend(once.source.text());
+            prop_assert_eq!(twice.source.text(), once.source.text());
+            prop_assert_eq!(twice.applied, 0);
+        }
+    }
+}
