@@ -76,11 +76,11 @@ pub(super) enum Command {
     Graph(GraphArgs),
     /// List the ensembles that can be run by name from here
     List(ListArgs),
-    /// Serve an editor: the language server for ensemble files, over standard input and output
+    /// Serve an editor over standard input and output (LSP)
     Lsp,
     /// Create a small ensemble as a starting point; it can be run immediately
     Init(InitArgs),
-    /// Convert ensembles of llm-orc or workflows of Conductor, and list what could not be converted
+    /// Convert ensembles of llm-orc or workflows of Conductor
     Import(ImportArgs),
     /// Decide the turns of a recorded conversation again, and stop at the first difference
     Replay(ReplayArgs),

@@ -321,6 +321,35 @@ fn a_killed_batch_goes_on_and_nothing_that_ended_is_run_again() {
 }
 
 #[test]
+fn a_run_that_was_killed_before_its_first_record_begins_anew() {
+    let workspace = workspace();
+    workspace.write("t.jsonl", tickets(&["a"]));
+    let command = ["batch", "triage.yaml", "--data", "t.jsonl"];
+    workspace.run(command).expect_code(0);
+    let run = results(&workspace, "triage-t")[0]["run"]
+        .as_str()
+        .expect("a run")
+        .to_owned();
+    let folder = workspace.path().join(".ensemble/batches/triage-t");
+    let journal = folder.join("runs").join(run).join("journal.jsonl");
+    for left in [None, Some(""), Some("{\"seq\":0,")] {
+        std::fs::remove_file(&journal).expect("a journal");
+        std::fs::write(folder.join("rows.jsonl"), "{\"id\": \"torn").expect("an index");
+        if let Some(left) = left {
+            std::fs::write(&journal, left).expect("the beginning of a journal");
+        }
+        let again = workspace.run(command).expect_code(0);
+        assert!(
+            again.stdout.starts_with("triage-t: 1 row, 1 completed\n"),
+            "{}",
+            again.stdout
+        );
+        assert_eq!(runs(&workspace, "triage-t"), 1);
+    }
+    assert_eq!(ledger(&workspace)["a"], 4);
+}
+
+#[test]
 fn ctrl_c_is_a_pause() {
     let workspace = workspace();
     workspace.write(

@@ -344,7 +344,9 @@ fn files_in(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         if path.is_dir() {
             files_in(&path, found);
-        } else if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
+        } else if path.extension().is_some_and(|end| end == "yaml" || end == "yml")
+            && !path.to_string_lossy().ends_with(".test.yaml")
+        {
             found.push(path);
         }
     }

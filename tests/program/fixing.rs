@@ -1,5 +1,7 @@
 //! `validate --fix`, `--unsafe-fixes` and `--diff` through the binary.
 
+#![expect(clippy::disallowed_methods, reason = "tests look at files")]
+
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::support::Workspace;

@@ -1,5 +1,7 @@
 //! The files that an ensemble names, as `validate` follows them: faults at their places, and what is no fault.
 
+#![expect(clippy::disallowed_methods, reason = "tests look at files")]
+
 use crate::support::{Outcome, Workspace};
 use serde_json::Value;
 

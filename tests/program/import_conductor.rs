@@ -166,7 +166,7 @@ fn an_exit_code_decides_the_route() {
     let workspace = Workspace::new();
     workspace.write(
         "old/ship.yaml",
-        &SHIP.replace("\"1\", \"=\", \"1\"", "\"1\", \"=\", \"2\""),
+        SHIP.replace("\"1\", \"=\", \"1\"", "\"1\", \"=\", \"2\""),
     );
     workspace
         .run(["import", "old/ship.yaml", "-o", "ship.yaml"])

@@ -1,7 +1,5 @@
 //! `ensemble lsp`: where agents are named, and renaming them.
 
-#![expect(clippy::disallowed_methods, reason = "tests change files")]
-
 use crate::support::Workspace;
 use crate::support::editor::Editor;
 use serde_json::{Value, json};

@@ -9,12 +9,15 @@ use std::process::Stdio;
 use crate::support::{Outcome, Running, Workspace};
 
 /// Each command with words that make it print something to standard output.
-const PRINTS: [&[&str]; 50] = [
+const PRINTS: [&[&str]; 53] = [
     &["run", "a.yaml"],
     &["run", "a.yaml", "--output", "json"],
     &["run", "a.yaml", "--output", "events"],
     &["run", "a.yaml", "--quiet"],
     &["run", "a.yaml", "--dry-run"],
+    &["batch", "a.yaml", "--data", "rows.jsonl"],
+    &["batch", "a.yaml", "--data", "rows.jsonl", "--output", "json"],
+    &["batch", "merge", "results.jsonl"],
     &["chat", "a.yaml"],
     &["validate", "a.yaml", "--format", "json"],
     &["validate", "wrong.yaml"],
@@ -74,6 +77,8 @@ fn workspace() -> (Workspace, String) {
     );
     workspace.write("it.rhai", "#{ said: 1 }");
     workspace.write("a.test.yaml", "cases: [{name: said, expect: {outcome: completed}}]\n");
+    workspace.write("rows.jsonl", "{\"input\": \"x\"}\n");
+    workspace.write("results.jsonl", "{\"row\": 1, \"outcome\": \"completed\"}\n");
     workspace.write("wrong.yaml", "name: wrong\nagents: [{name: it, scritp: it.rhai}]\n");
     workspace.write("old.yaml", "name: old\nagents:\n  - {name: it, script: it.sh}\n");
     let ran = workspace.run(["run", "a.yaml", "--output", "json"]).expect_code(0);

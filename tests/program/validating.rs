@@ -464,7 +464,7 @@ fn what_always_fails_in_templates_fails_in_a_run() {
         workspace.write("judge.rhai", "#{score: 9, label: \"good\"}");
         workspace.write(
             "e.yaml",
-            &format!(
+            format!(
                 "name: e
 agents:
   - {{name: judge, script: judge.rhai}}

@@ -107,7 +107,7 @@ const BEYOND: &[(&str, &str)] = &[
     ("E032", "one value is compared with the items of another"),
     ("E038", "a default is compared with the schema beside it"),
     ("E046", "a name is compared with the names of the inputs"),
-    ("E041 E042 E043 E044 E065", "a condition or a template is a text"),
+    ("E041 E042 E043 E044 E065 E071", "a condition or a template is a text"),
     ("E047 E048 E073", "a script or another ensemble is a file of its own"),
     ("E061", "two keys together make an address unfit"),
     ("E057", "an attachment is a file of its own"),

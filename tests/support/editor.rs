@@ -1,7 +1,5 @@
 //! A client of the language server: an editor of our own, which sends and reads frames.
 
-#![expect(clippy::disallowed_methods, reason = "tests start the program")]
-
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -32,7 +32,7 @@ fn one_word_selects_the_form_and_one_the_file() {
     let options = options();
     let forms = options.iter().filter(|(_, option)| value_name(option) == "FORM");
     let files = options.iter().filter(|(_, option)| option.get_short() == Some('o'));
-    assert!(forms.clone().count() > 15 && files.clone().count() == 3);
+    assert!(forms.clone().count() > 15 && files.clone().count() == 4);
     for (command, form) in forms {
         assert_eq!((form.get_long(), form.get_short()), (Some("output"), None), "{command}");
         assert!(!form.get_possible_values().is_empty(), "{command}");

@@ -52,12 +52,16 @@ pub(super) fn unknown<'c>(
         if is_known || is_there || found.len() >= MOST || !is_only_called(name, text) {
             continue;
         }
-        let all = || own.iter().copied().chain(OF_THE_ENGINE.iter().map(String::as_str));
-        let mut names: Vec<&str> = all()
-            .filter(|one| one.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
-            .collect();
-        names.sort_unstable();
-        let near = did_you_mean(name, names.into_iter()).map(str::to_owned);
+        let sorted = |names: &mut dyn Iterator<Item = &'_ str>| {
+            let is_word = |one: &str| one.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+            let mut names: Vec<String> = names.filter(|one| is_word(one)).map(str::to_owned).collect();
+            names.sort_unstable();
+            names
+        };
+        // Of names that are equally similar, one of the script's own is meant.
+        let mut names = sorted(&mut own.iter().copied());
+        names.extend(sorted(&mut OF_THE_ENGINE.iter().map(String::as_str)));
+        let near = did_you_mean(name, names.iter().map(String::as_str)).map(str::to_owned);
         found.push((name.clone(), *place, near));
     }
     found

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::step::{ExecutionResult, StepReport};
+use super::report::{ExecutionResult, StepReport};
 
 /// The number of the option taken at each choice; 0 is the default option.
 pub(super) type Row = Box<[u16]>;

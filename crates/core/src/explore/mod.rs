@@ -20,6 +20,7 @@ mod conversation_tests;
 mod key;
 mod oracle;
 mod parts;
+mod report;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -32,9 +33,8 @@ use ensemble_language::condition::Sources;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{Plan, PlannedResult};
 
-pub use oracle::Assumed;
 use oracle::World;
-pub use step::{ExecutionResult, ExploredExecution, StepReport};
+pub use report::{Assumed, ExecutionResult, ExploredExecution, StepReport};
 
 /// The limits of a walk, and what it assumes.
 #[derive(Debug, Clone, Copy)]

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::choices::Choices;
+use super::report::Assumed;
 use crate::conversation::{ConversationState, RunValue};
 use crate::resolver::Answers;
 use ensemble_language::condition::{Claim, Claims, Condition, EvaluateError, Facts, Read, Sources};
@@ -20,21 +21,6 @@ pub(super) type ClaimId = u32;
 
 /// The results of claims that are still valid.
 pub(super) type Remembered = BTreeMap<ClaimId, bool>;
-
-/// A part of a condition that was assumed to be true or false.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Assumed {
-    /// The agent that has the dependency.
-    pub agent: Arc<str>,
-    /// The agent that it depends on.
-    pub dependency: Arc<str>,
-    /// The position of the dependency in the agent's list, from 0.
-    pub position: usize,
-    /// The text of this part of the condition.
-    pub claim: Arc<str>,
-    /// The assumed result.
-    pub answer: bool,
-}
 
 /// The plan and the claims of its conditions.
 pub(super) struct World {

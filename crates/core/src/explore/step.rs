@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::choices::Choices;
-use super::oracle::{Assumed, Oracle, Remembered, World};
+use super::oracle::{Oracle, Remembered, World};
+use super::report::{ExecutionResult, ExploredExecution, StepReport};
 use crate::conversation::{
     AGENT_REQUESTS, ConversationState, Event, ExecutionEnd, ExecutionFinished, InputRequested, Record, RunEnded,
     RunStarted, Start, TurnStarted,
@@ -31,43 +32,6 @@ pub(super) enum Next {
     Turn(Box<Position>),
     /// The end of the conversation: between two turns, or within a turn with this state.
     End(Box<RunEnded>, Option<Box<ConversationState>>),
-}
-
-/// A step in the form for reports.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StepReport {
-    /// The number of the turn, from 1.
-    pub turn: u32,
-    /// The assumed results of conditions that were not assumed before.
-    pub assumed: Vec<Assumed>,
-    /// The executions of the turn; none if the conversation ends without another turn.
-    pub runs: Vec<ExploredExecution>,
-}
-
-/// An execution and its result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExploredExecution {
-    /// The agent.
-    pub agent: Arc<str>,
-    /// The number of the execution of the agent, from 1.
-    pub execution: u32,
-    /// The result of the execution.
-    pub result: ExecutionResult,
-    /// The agent that it requested.
-    pub requests: Option<Arc<str>>,
-    /// Whether the execution used up the token budget.
-    pub spends_budget: bool,
-}
-
-/// The result of an execution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExecutionResult {
-    /// The execution succeeded.
-    Succeeded,
-    /// The execution failed.
-    Failed,
-    /// The execution asked a question, and the question was not answered.
-    Unanswered,
 }
 
 impl Position {

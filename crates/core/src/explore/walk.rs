@@ -8,7 +8,8 @@ use std::sync::Arc;
 use super::choices::{Choices, Row, Rows};
 use super::key::key;
 use super::oracle::World;
-use super::step::{Next, Position, StepReport, may_request};
+use super::report::StepReport;
+use super::step::{Next, Position, may_request};
 use super::{
     AgentSummary, Budget, Coverage, End, Exploration, STEPS_FROM_ONE_STATE, STEPS_PER_STATE, Stopped, UnexploredOutcome,
 };

@@ -113,7 +113,9 @@ impl Mender<'_> {
             ("script" | "ensemble" | "model" | "model_profile" | "input", _) => {
                 let Some(at) = agent.position(key) else { return false };
                 let done = self.take(agent, key, error);
-                agent.lines.insert(at + 1, profiles::placeholder_line());
+                // The key may have gone without a comment.
+                let after = (at + 1).min(agent.lines.len());
+                agent.lines.insert(after, profiles::placeholder_line());
                 done
             }
             ("dependencies", [Step::Index(index), rest @ ..]) => {

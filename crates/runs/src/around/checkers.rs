@@ -73,10 +73,13 @@ enum Why {
     Failed(String),
 }
 
+/// The outcome of a parser, which runs once for a script.
+type Once = Arc<OnceLock<Outcome>>;
+
 /// The scripts that were checked, for all folders of a call.
 #[derive(Debug, Default)]
 pub struct Checkers {
-    known: Mutex<HashMap<(PathBuf, Checker), Arc<OnceLock<Outcome>>>>,
+    known: Mutex<HashMap<(PathBuf, Checker), Once>>,
 }
 
 impl Checkers {

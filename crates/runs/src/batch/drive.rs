@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 
 use ensemble_core::conversation::{Canceller, CompletionReason};
-use ensemble_core::store::RunId;
+use ensemble_core::store::{ReadError, RunId};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
@@ -179,7 +179,7 @@ impl Batch {
         let folder = stored.folder().map(|folder| folder.display().to_string());
         let which = WhichRun::Named(folder.unwrap_or_else(|| latest.to_string()));
         let held = match self.runs.hold(which).await {
-            Err(RunError::NotBegun) => return self.anew(latest, options),
+            Err(RunError::NotBegun | RunError::Read(ReadError::Empty { .. })) => return self.anew(latest, options),
             held => held?,
         };
         if held.recorded().has_ended() {
@@ -221,11 +221,9 @@ impl Batch {
         }
     }
 
-    /// The entry, after it was added to the index. A run that was cancelled has not ended and is left out.
+    /// The entry, after it was added to the index.
     fn noted(&self, entry: Entry) -> Result<Entry, RunError> {
-        if !entry.is_cut() {
-            self.files.add(&serde_json::to_string(&entry).unwrap_or_default())?;
-        }
+        self.files.add(&serde_json::to_string(&entry).unwrap_or_default())?;
         Ok(entry)
     }
 }

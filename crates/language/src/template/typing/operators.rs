@@ -36,10 +36,12 @@ impl<'t> Typing<'t, '_> {
             return Type::any();
         }
         match op {
-            BinOpKind::Add | BinOpKind::Mul => match both(is_number) && !can(&a, is_repeated) {
-                true => number(),
-                false => Type::any(),
-            },
+            BinOpKind::Add | BinOpKind::Mul => {
+                match both(is_number) && !can(&a, is_repeated) && !can(&b, is_repeated) {
+                    true => number(),
+                    false => Type::any(),
+                }
+            }
             _ => number(),
         }
     }

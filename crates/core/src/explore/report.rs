@@ -1,0 +1,55 @@
+//! The steps of a walk in the form for reports.
+
+use std::sync::Arc;
+
+/// A part of a condition that was assumed to be true or false.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assumed {
+    /// The agent that has the dependency.
+    pub agent: Arc<str>,
+    /// The agent that it depends on.
+    pub dependency: Arc<str>,
+    /// The position of the dependency in the agent's list, from 0.
+    pub position: usize,
+    /// The text of this part of the condition.
+    pub claim: Arc<str>,
+    /// The assumed result.
+    pub answer: bool,
+}
+
+/// A step in the form for reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepReport {
+    /// The number of the turn, from 1.
+    pub turn: u32,
+    /// The assumed results of conditions that were not assumed before.
+    pub assumed: Vec<Assumed>,
+    /// The executions of the turn; none if the conversation ends without another turn.
+    pub runs: Vec<ExploredExecution>,
+}
+
+/// An execution and its result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExploredExecution {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// The number of the execution of the agent, from 1.
+    pub execution: u32,
+    /// The result of the execution.
+    pub result: ExecutionResult,
+    /// The agent that it requested.
+    pub requests: Option<Arc<str>>,
+    /// Whether the execution used up the token budget.
+    pub spends_budget: bool,
+}
+
+/// The result of an execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecutionResult {
+    /// The execution succeeded.
+    Succeeded,
+    /// The execution failed.
+    Failed,
+    /// The execution asked a question, and the question was not answered.
+    Unanswered,
+}
