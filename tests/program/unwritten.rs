@@ -65,8 +65,9 @@ const PRINTS: [&[&str]; 53] = [
     &["--version"],
 ];
 
-/// The commands that print nothing to standard output that could be lost here: they delete, or need a server.
-const SILENT: [&str; 2] = ["runs rm", "models list"];
+/// The commands that print nothing to standard output that could be lost here: they delete, need a server, or
+/// answer a client.
+const SILENT: [&str; 3] = ["runs rm", "models list", "lsp"];
 
 fn workspace() -> (Workspace, String) {
     let workspace = Workspace::new();

@@ -113,6 +113,7 @@ const BEYOND: &[(&str, &str)] = &[
     ("E057", "an attachment is a file of its own"),
     ("E049", "a name is compared with the names of variables and agents"),
     ("E060 E067 E070", "it is known when the ensemble runs"),
+    ("E076", "a file that cannot be read has no value"),
     ("E080 E083", "an ensemble or a record is a file of its own"),
     ("E081", "names are compared across the items of a list"),
     ("W H", "what is warned of is not wrong"),
