@@ -48,6 +48,8 @@ mod program {
     mod runs;
     mod sandbox;
     mod scripts;
+    mod searching;
+    mod settings;
     mod showing;
     mod shown_from_afar;
     mod shown_safely;

@@ -17,6 +17,15 @@ fn codes(workspace: &Workspace) -> Vec<String> {
         .collect()
 }
 
+/// Where the examples of a code are configurations: their file.
+fn configuration(code: &str) -> Option<&'static str> {
+    match code {
+        "E078" | "E079" => Some(".ensemble/config.yaml"),
+        "W053" => Some("home/.config/ensemble/config.yaml"),
+        _ => None,
+    }
+}
+
 /// What `validate` finds in an ensemble, or `run` where the code belongs to a run.
 fn findings(code: &str, ensemble: &str) -> Vec<String> {
     let workspace = Workspace::new();
@@ -42,7 +51,12 @@ fn findings(code: &str, ensemble: &str) -> Vec<String> {
         let configured = "model_profiles: {configured: {provider: ollama, model: mistral, fallback: fast}}\n";
         workspace.write(".ensemble/config.yaml", configured);
     }
-    workspace.write("team.yaml", ensemble);
+    if let Some(file) = configuration(code) {
+        workspace.write(file, ensemble);
+        workspace.write("team.yaml", "name: team\nagents: [{name: a, script: a.rhai}]\n");
+    } else {
+        workspace.write("team.yaml", ensemble);
+    }
     if matches!(code, "E060" | "E067" | "E070") {
         let Outcome { stdout, stderr, .. } = workspace.run(["run", "team.yaml"]);
         return [code]

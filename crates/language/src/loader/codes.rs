@@ -72,6 +72,8 @@ codes! {
     BAD_SANDBOX = "E066", "A limit of a `sandbox` is not valid.";
     NO_SANDBOX = "E067", "A `sandbox` cannot be enforced on this machine.";
     CONDITION_FAILED = "E070", "A condition, or an expression of the result, could not be evaluated.";
+    BAD_LEVEL = "E078", "A level in the configuration has no known code, or would lower an error.";
+    BAD_PATTERN = "E079", "A pattern in the configuration is not valid.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";
     NO_SCRIPT = "W003", "A script, an ensemble or a program is missing or cannot be used.";
@@ -99,6 +101,7 @@ codes! {
     SANDBOX_PATH = "W039", "A path of a `sandbox` does not exist.";
     NEVER_FITS = "W040", "A comparison has the same result for all values that can occur.";
     MISFIT = "W041", "A condition does something with a value that values of its type do not allow.";
+    IDLE_SETTINGS = "W053", "`validate` in the user's own configuration has no effect.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";
