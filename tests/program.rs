@@ -57,6 +57,8 @@ mod program {
     mod runs;
     mod sandbox;
     mod scripts;
+    mod searching;
+    mod settings;
     mod showing;
     mod shown_from_afar;
     mod shown_safely;

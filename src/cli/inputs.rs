@@ -1,10 +1,17 @@
 //! The inputs of `validate`: files, folders, patterns, names of ensembles, standard input.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
+use ignore::gitignore::Gitignore;
+
+use super::args::ValidateArgs;
 use super::error::CliError;
+use super::rules::{Everywhere, base_of, globally, patterns_of};
+use super::settings::Settings;
 use super::surroundings::Surroundings;
+use super::walk::{Found, Kind, Met, Walk, Wanted};
 use ensemble_language::source::Source;
 use ensemble_runs::RunError;
 use ensemble_runs::project::{read_source, read_stream};
@@ -15,6 +22,8 @@ pub(super) enum Input {
     File(PathBuf),
     /// A file that was found in a folder or by a pattern. It need not be an ensemble.
     Found(PathBuf),
+    /// A folder that cannot be read, and why.
+    Unreadable(PathBuf, String),
     /// Standard input.
     Stdin(Source),
 }
@@ -23,7 +32,7 @@ impl Input {
     /// The path of the input.
     pub(super) fn path(&self) -> &Path {
         match self {
-            Self::File(path) | Self::Found(path) => path,
+            Self::File(path) | Self::Found(path) | Self::Unreadable(path, _) => path,
             Self::Stdin(_) => Path::new("<stdin>"),
         }
     }
@@ -32,133 +41,199 @@ impl Input {
     pub(super) fn read(&self) -> Result<Source, CliError> {
         match self {
             Self::File(path) | Self::Found(path) => Ok(read_source(path)?),
+            Self::Unreadable(path, reason) => Err(CliError::Run(RunError::Unreadable {
+                path: path.clone(),
+                reason: reason.clone(),
+            })),
             Self::Stdin(source) => Ok(source.clone()),
         }
     }
 }
 
+/// The inputs of a call.
+pub(super) struct Inputs {
+    /// All inputs in order.
+    pub(super) list: Vec<Input>,
+    /// How many files and folders configurations exclude.
+    pub(super) excluded: usize,
+}
+
 /// All inputs in order, with the files of folders. Without a path: `ensembles`, or else the current folder.
-pub(super) fn inputs(paths: &[String], surroundings: &Surroundings) -> Result<Vec<Input>, CliError> {
-    let default = if surroundings.project.folder.join("ensembles").is_dir() {
+pub(super) fn inputs(
+    args: &ValidateArgs,
+    settings: &Settings<'_>,
+    surroundings: &Surroundings,
+) -> Result<Inputs, CliError> {
+    let project = &surroundings.project;
+    let default = if project.folder.join("ensembles").is_dir() {
         "ensembles"
     } else {
         "."
     };
     let default = [default.to_owned()];
-    let paths = if paths.is_empty() { &default[..] } else { paths };
-    let mut inputs = Vec::new();
-    for given in paths {
-        if given == "-" {
-            let text: Arc<str> = read_stdin()?.into();
-            inputs.push(Input::Stdin(Source::new("<stdin>", text)));
-            continue;
-        }
-        let path = PathBuf::from(given);
-        let absolute = surroundings.project.folder.join(&path);
-        if absolute.is_dir() {
-            let files = files_in(&path, &absolute)?;
-            if files.is_empty() {
-                return Err(CliError::usage(format!("{given} holds no .yaml or .yml file")));
+    let paths = if args.paths.is_empty() {
+        &default[..]
+    } else {
+        &args.paths
+    };
+    let mut walk = Walk::new(project, settings, everywhere(args, surroundings)?);
+    let mut given: Vec<Given<'_>> = Vec::new();
+    let mut stdin = None;
+    for path in paths {
+        walk.begin();
+        given.push(match path.as_str() {
+            "-" if stdin.is_some() => Given::Nothing,
+            "-" => {
+                let text: Arc<str> = read_stdin()?.into();
+                stdin = Some((given.len(), Source::new("<stdin>", text)));
+                Given::Nothing
             }
-            inputs.extend(files.into_iter().map(Input::Found));
-        } else if absolute.is_file() {
-            inputs.push(Input::File(path));
-        } else if given.contains(['*', '?', '[']) {
-            inputs.extend(matching(given, surroundings)?.into_iter().map(Input::Found));
-        } else {
-            inputs.push(Input::File(surroundings.project.ensemble_file(given)?));
+            path => search(path, args.force_exclude, &mut walk, surroundings)?,
+        });
+    }
+    let (found, met) = walk.end();
+    for (at, (given, met)) in given.iter().zip(&met).enumerate() {
+        let is_blank = met.files == 0 && !found.iter().any(|found| found.group == at);
+        if let Some(message) = given.without_files().filter(|_| is_blank) {
+            return Err(CliError::usage_with_help(message, given.advice(met)));
         }
     }
-    Ok(inputs)
+    Ok(Inputs {
+        list: in_order(found, stdin),
+        excluded: met.iter().map(|met| met.excluded).sum(),
+    })
 }
 
-/// The files that match a pattern, in the order of their names. A matching folder is searched.
-fn matching(pattern: &str, surroundings: &Surroundings) -> Result<Vec<PathBuf>, CliError> {
-    let not_hidden = glob::MatchOptions {
-        require_literal_leading_dot: true,
-        require_literal_separator: true,
-        ..glob::MatchOptions::default()
+fn in_order(found: Vec<Found>, stdin: Option<(usize, Source)>) -> Vec<Input> {
+    let input = |found: Found| match found.kind {
+        Kind::Given => Input::File(found.shown),
+        Kind::Found => Input::Found(found.shown),
+        Kind::Unreadable(reason) => Input::Unreadable(found.shown, reason),
     };
+    let Some((group, source)) = stdin else {
+        return found.into_iter().map(input).collect();
+    };
+    let at = found.partition_point(|found| found.group < group);
+    let mut list: Vec<Input> = found.into_iter().map(input).collect();
+    list.insert(at, Input::Stdin(source));
+    list
+}
+
+fn everywhere(args: &ValidateArgs, surroundings: &Surroundings) -> Result<Everywhere, CliError> {
+    let folder = &surroundings.project.folder;
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+    let patterns = args.exclude.iter().map(String::as_str).enumerate();
+    let (exclude, faults) = patterns_of(&folder, patterns);
+    if let Some((index, reason)) = faults.first() {
+        let pattern = &args.exclude[*index];
+        return Err(CliError::usage(format!(
+            "--exclude {pattern} is not a pattern: {reason}"
+        )));
+    }
+    Ok(Everywhere {
+        exclude,
+        globally: if args.no_ignore { Gitignore::empty() } else { globally() },
+        with_ignore_files: !args.no_ignore,
+    })
+}
+
+/// What was given.
+enum Given<'g> {
+    Folder(&'g str),
+    Pattern(&'g str),
+    /// A file, standard input, or something that is left out.
+    Nothing,
+}
+
+impl Given<'_> {
+    fn without_files(&self) -> Option<String> {
+        match self {
+            Self::Folder(folder) => Some(format!("{folder} holds no .yaml or .yml file")),
+            Self::Pattern(pattern) => Some(format!("no file matches {pattern}")),
+            Self::Nothing => None,
+        }
+    }
+
+    fn advice(&self, met: &Met) -> String {
+        let left = [
+            (
+                met.excluded,
+                "excluded; `--no-config` checks what the configuration excludes",
+            ),
+            (
+                met.ignored,
+                "ignored by `.gitignore` or `.ignore`; `--no-ignore` checks it",
+            ),
+        ];
+        let left: Vec<String> = left
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, how)| format!("{} {how}", files_or_folders(number)))
+            .collect();
+        match (left.as_slice(), self) {
+            ([], Self::Pattern(_)) => {
+                "`*` and `?` stand for parts of a name, `**` for any number of folders".to_owned()
+            }
+            ([], _) => "hidden folders, `node_modules`, `target` and virtual environments are not searched".to_owned(),
+            (left, _) => left.join("; "),
+        }
+    }
+}
+
+/// `1 file or folder is`, `2 files or folders are`
+fn files_or_folders(number: usize) -> String {
+    match number {
+        1 => "1 file or folder is".to_owned(),
+        number => format!("{number} files or folders are"),
+    }
+}
+
+fn search<'g>(
+    given: &'g str,
+    forces: bool,
+    walk: &mut Walk<'_>,
+    surroundings: &Surroundings,
+) -> Result<Given<'g>, CliError> {
+    let path = PathBuf::from(given);
+    let absolute = surroundings.project.folder.join(&path);
+    if absolute.is_dir() {
+        if forces && walk.is_left(&path) {
+            return Ok(Given::Nothing);
+        }
+        walk.folder(&path, Wanted::Yaml);
+        return Ok(Given::Folder(given));
+    }
+    if !absolute.is_file() && given.contains(['*', '?', '[']) {
+        matching(given, walk, surroundings)?;
+        return Ok(Given::Pattern(given));
+    }
+    let file = match absolute.is_file() {
+        true => path,
+        false => surroundings.project.ensemble_file(given)?,
+    };
+    if !(forces && walk.is_left(&file)) {
+        walk.file(&file);
+    }
+    Ok(Given::Nothing)
+}
+
+/// Searches the files that match a pattern. A matching folder is searched.
+fn matching(pattern: &str, walk: &mut Walk<'_>, surroundings: &Surroundings) -> Result<(), CliError> {
+    let plain = Path::new(pattern)
+        .components()
+        .filter(|part| *part != Component::CurDir);
+    let plain: PathBuf = plain.collect();
+    let (base, depth) = base_of(&plain);
     // Characters of the folder's own name that are special in a pattern are escaped.
     let folder = glob::Pattern::escape(&surroundings.project.folder.display().to_string());
-    let whole = Path::new(&folder).join(pattern);
-    let found = glob::glob_with(&whole.display().to_string(), not_hidden)
+    let whole = Path::new(&folder).join(&plain);
+    let pattern = glob::Pattern::new(&whole.display().to_string())
         .map_err(|error| CliError::usage(format!("{pattern} is not a pattern: {}", error.msg)))?;
-    let mut files = Vec::new();
-    for path in found.filter_map(Result::ok) {
-        let shown = surroundings.project.relative(&path);
-        if path.is_dir() {
-            files.extend(files_in(&shown, &path)?);
-        } else if path.is_file() {
-            files.push(shown);
-        }
-    }
-    // A file may match the pattern, and also be in a folder that matches.
-    files.sort();
-    files.dedup();
-    if files.is_empty() {
-        return Err(CliError::usage_with_help(
-            format!("no file matches {pattern}"),
-            "`*` and `?` stand for parts of a name, `**` for any number of folders",
-        ));
-    }
-    Ok(files)
-}
-
-/// The YAML files below a folder in the order of their names; folders whose names begin with a dot are skipped.
-fn files_in(shown: &Path, folder: &Path) -> Result<Vec<PathBuf>, CliError> {
-    let mut files = Vec::new();
-    search(shown, folder, &mut Vec::new(), &mut files)?;
-    Ok(files)
-}
-
-/// `links`: the folders to which the links on the way to this folder lead.
-fn search(shown: &Path, folder: &Path, links: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) -> Result<(), CliError> {
-    let unreadable = |error: std::io::Error| RunError::Unreadable {
-        path: shown.to_owned(),
-        reason: error.to_string(),
-    };
-    let mut entries: Vec<_> = std::fs::read_dir(folder)
-        .map_err(unreadable)?
-        .filter_map(Result::ok)
-        .collect();
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let name = entry.file_name();
-        let name = Path::new(&name);
-        // The folder entry contains the type of the file; only a link must be followed.
-        let Ok(mut kind) = entry.file_type() else {
-            continue;
-        };
-        let is_link = kind.is_symlink();
-        if is_link {
-            match std::fs::metadata(entry.path()) {
-                Ok(data) => kind = data.file_type(),
-                Err(_) => continue,
-            }
-        }
-        let is_hidden = name.to_string_lossy().starts_with('.');
-        if kind.is_dir() && !is_hidden && is_link {
-            let Some(target) = new_target(&entry.path(), folder, links) else {
-                continue;
-            };
-            links.push(target);
-            search(&shown.join(name), &entry.path(), links, files)?;
-            links.pop();
-        } else if kind.is_dir() && !is_hidden {
-            search(&shown.join(name), &entry.path(), links, files)?;
-        } else if kind.is_file() && name.extension().is_some_and(|end| end == "yaml" || end == "yml") {
-            files.push(shown.join(name));
-        }
+    if surroundings.project.folder.join(&base).is_dir() {
+        let base = surroundings.project.relative(&base);
+        walk.folder(&base, Wanted::Matching(Rc::new(pattern), depth));
     }
     Ok(())
-}
-
-/// The folder to which a link in `folder` leads; `None` if that folder is being searched already.
-fn new_target(link: &Path, folder: &Path, links: &[PathBuf]) -> Option<PathBuf> {
-    let target = link.canonicalize().ok()?;
-    let is_around = folder.canonicalize().is_ok_and(|folder| folder.starts_with(&target));
-    (!is_around && !links.contains(&target)).then_some(target)
 }
 
 /// Reads standard input as text.

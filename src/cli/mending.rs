@@ -29,7 +29,7 @@ impl Fixing {
     pub(super) fn of(args: &ValidateArgs) -> Result<Self, CliError> {
         let with_unsafe = args.unsafe_fixes;
         let is_stdin = args.paths.iter().any(|path| path == "-");
-        if args.fix && is_stdin && (args.paths.len() > 1 || args.output != ValidateFormat::Human) {
+        if args.fix && is_stdin && (args.paths.len() > 1 || args.output.unwrap_or_default() != ValidateFormat::Human) {
             return Err(CliError::usage_with_help(
                 "with `--fix`, `-` must be the only input, and the format must be `human`",
                 "the fixed text is printed to standard output",

@@ -1,15 +1,19 @@
-//! `--allow`, `--deny` and `--deny-warnings`: decide which findings are failures.
+//! `--allow`, `--deny` and `--deny-warnings`, and the levels of a configuration: decide which findings are reported, and which are failures.
 
 use super::args::ValidateArgs;
 use super::error::CliError;
 use super::explain::known;
 use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
+use ensemble_language::loader::{Level, Settings};
 
 /// The policy for findings.
+#[derive(Clone)]
 pub(super) struct Policy {
     allowed: Vec<Code>,
     denied: Vec<Code>,
-    deny_warnings: bool,
+    levels: Vec<(Code, Level)>,
+    deny_warnings: Option<bool>,
+    ci: Option<bool>,
 }
 
 impl Policy {
@@ -35,28 +39,62 @@ impl Policy {
         Ok(Self {
             allowed,
             denied,
-            deny_warnings: args.deny_warnings,
+            levels: Vec::new(),
+            deny_warnings: either(args.deny_warnings, args.no_deny_warnings),
+            ci: either(args.ci, args.no_ci),
         })
     }
 
-    /// Removes the allowed findings, and makes the denied ones errors.
-    pub(super) fn apply(&self, mut findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
-        findings.retain(|finding| !self.allowed.contains(&finding.code));
-        for finding in findings
-            .iter_mut()
-            .filter(|finding| self.denied.contains(&finding.code))
-        {
-            finding.severity = Severity::Error;
+    /// The same policy where a configuration says what the arguments do not.
+    pub(super) fn over(&self, settings: &Settings) -> Self {
+        Self {
+            levels: settings.levels.clone(),
+            deny_warnings: self.deny_warnings.or(settings.deny_warnings),
+            ci: self.ci.or(settings.ci),
+            ..self.clone()
         }
-        findings
+    }
+
+    /// Removes the allowed findings, and gives the others their levels. Also returns how many findings the configuration has
+    /// removed.
+    pub(super) fn apply(&self, mut findings: Vec<Diagnostic>) -> (Vec<Diagnostic>, usize) {
+        findings.retain(|finding| !self.allowed.contains(&finding.code));
+        let before = findings.len();
+        findings.retain(|finding| self.level(finding.code) != Some(Level::Off));
+        for finding in &mut findings {
+            if let Some(Level::As(severity)) = self.level(finding.code) {
+                finding.severity = severity;
+            }
+        }
+        let off = before - findings.len();
+        (findings, off)
+    }
+
+    /// The level of the code, if it is not its own.
+    fn level(&self, code: Code) -> Option<Level> {
+        if self.denied.contains(&code) {
+            return Some(Level::As(Severity::Error));
+        }
+        let mut levels = self.levels.iter();
+        levels.find(|(known, _)| *known == code).map(|(_, level)| *level)
     }
 
     /// Whether the finding makes the command fail.
     pub(super) fn fails(&self, finding: &Diagnostic) -> bool {
         match finding.severity {
             Severity::Error => true,
-            Severity::Warning => self.deny_warnings,
+            Severity::Warning => self.deny_warnings.unwrap_or(false),
             Severity::Hint => false,
         }
     }
+
+    /// Whether the checks for runs in CI are made.
+    pub(super) fn is_ci(&self) -> bool {
+        self.ci.unwrap_or(false)
+    }
+}
+
+/// What two opposite flags say, if one of them was given.
+fn either(yes: bool, no: bool) -> Option<bool> {
+    (yes || no).then_some(yes)
 }

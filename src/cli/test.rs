@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::args::{TestArgs, TestFormat};
+use super::args::{TestArgs, TestFormat, ValidateArgs};
 use super::error::CliError;
 use super::exit;
 use super::in_order::in_order;
 use super::inputs::{Input, inputs};
+use super::settings::Settings;
 use super::surroundings::Surroundings;
 use ensemble_cases::coverage::{Coverage, Gap, Reached};
 use ensemble_cases::drive::Driver;
@@ -23,7 +24,7 @@ use ensemble_language::diagnostic::{Diagnostic, Severity};
 use ensemble_language::source::Place;
 use ensemble_reports::report::tested::{CoverageGap, FileCoverage, TestedCase, TestedFile, Unmet};
 use ensemble_reports::report::{CheckedFile, Form, Github, diagnostics, tested};
-use ensemble_runs::Prepared;
+use ensemble_runs::{Prepared, RunError};
 use serde_json::Value;
 
 /// The number of states that are explored for `--coverage`.
@@ -87,11 +88,17 @@ impl Results {
 /// The test files that the arguments mean.
 fn test_files(args: &TestArgs, surroundings: &Surroundings) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
-    for input in inputs(&args.paths, surroundings)? {
+    let search = ValidateArgs {
+        paths: args.paths.clone(),
+        ..ValidateArgs::default()
+    };
+    let settings = Settings::of(&search, &surroundings.project)?;
+    for input in inputs(&search, &settings, surroundings)?.list {
         match input {
             Input::Stdin(_) => return Err(CliError::usage("a test file is not read from standard input")),
             Input::Found(path) if is_test_file(&path.to_string_lossy()) => files.push(path),
             Input::Found(_) => {}
+            Input::Unreadable(path, reason) => return Err(CliError::Run(RunError::Unreadable { path, reason })),
             Input::File(path) if is_test_file(&path.to_string_lossy()) => files.push(path),
             Input::File(path) => files.push(beside(path, surroundings)?),
         }

@@ -11,9 +11,10 @@ use super::args::{ValidateArgs, ValidateFormat};
 use super::error::CliError;
 use super::exit;
 use super::in_order::in_order;
-use super::inputs::{Input, inputs};
+use super::inputs::{Input, Inputs, inputs};
 use super::mending::{Fixing, difference, replace, unreadable};
 use super::policy::Policy;
+use super::settings::Settings;
 use super::surroundings::Surroundings;
 use ensemble_cases::suite::Suite;
 use ensemble_language::cases::is_test_file;
@@ -31,16 +32,17 @@ use ensemble_runs::prepare::examine;
 
 /// `ensemble validate`.
 pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let policy = Policy::of(args)?;
-    let inputs = inputs(&args.paths, surroundings)?;
-    let fails = |finding: &Diagnostic| policy.fails(finding);
+    let settings = Settings::of(args, &surroundings.project)?;
+    let Inputs { list, excluded } = inputs(args, &settings, surroundings)?;
+    let inputs = with_wrong_configs(list, &settings);
+    let output = args.output.or_else(|| settings.output()).unwrap_or_default();
+    let fails = |finding: &Diagnostic| settings.policy(Path::new(finding.source.name())).fails(finding);
     let fixing = Fixing::of(args)?;
-    let form = form(args.output, &fails, surroundings);
+    let form = form(output, &fails, surroundings);
     let scripts = Arc::<Scripts>::default();
     let checkers = args.check_scripts.then(Arc::<Checkers>::default);
     let ways = Ways {
-        policy: &policy,
-        ci: args.ci,
+        settings: &settings,
         scripts: &scripts,
         checkers: checkers.as_ref(),
         fixing,
@@ -48,7 +50,7 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
         surroundings,
     };
     let is_text = args.fix && inputs.iter().any(|input| matches!(input, Input::Stdin(_)));
-    let mut shown = Shown::new(&ways, args.output.into(), is_text, &inputs);
+    let mut shown = Shown::new(&ways, output.into(), is_text, &inputs);
     in_order(
         inputs.len(),
         || None,
@@ -59,10 +61,10 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     for why in checkers.iter().flat_map(|checkers| checkers.unchecked()) {
         surroundings.print_err(&format!("warning: {why}\n"));
     }
-    if args.output == ValidateFormat::Human && !args.quiet {
-        surroundings.print_err(&shown.summary());
+    if output == ValidateFormat::Human && !args.quiet {
+        surroundings.print_err(&shown.summary(excluded));
     }
-    if shown.totals.files == 0 && shown.passed_over > 0 {
+    if shown.totals.files == shown.configs && shown.passed_over > 0 {
         return Err(no_ensemble(shown.passed_over));
     }
     Ok(match fixing.is_shown() {
@@ -74,6 +76,15 @@ pub(super) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
     })
 }
 
+/// The inputs with the configurations around them in which something is wrong, before them.
+fn with_wrong_configs(mut inputs: Vec<Input>, settings: &Settings<'_>) -> Vec<Input> {
+    let wrong = settings.wrong_configs(inputs.iter().map(Input::path));
+    let is_new = |path: &PathBuf| !inputs.iter().any(|input| input.path() == path);
+    let wrong: Vec<Input> = wrong.into_iter().filter(is_new).map(Input::File).collect();
+    inputs.splice(0..0, wrong);
+    inputs
+}
+
 fn no_ensemble(passed_over: usize) -> CliError {
     CliError::usage_with_help(
         format!("there is no ensemble among {}", count(passed_over as u64, "YAML file")),
@@ -83,8 +94,7 @@ fn no_ensemble(passed_over: usize) -> CliError {
 
 /// What is done with each input.
 struct Ways<'w> {
-    policy: &'w Policy,
-    ci: bool,
+    settings: &'w Settings<'w>,
     /// The scripts that were read.
     scripts: &'w Arc<Scripts>,
     /// The parsers of scripts, with `--check-scripts`.
@@ -104,6 +114,10 @@ struct Checked {
     fails: bool,
     /// Whether the file was found and is no ensemble, so that nothing was checked.
     is_passed_over: bool,
+    /// Whether it is a configuration.
+    is_config: bool,
+    /// How many findings a configuration has removed.
+    off: usize,
     /// The errors because of which the configuration around the input cannot be read, or the input not be written.
     faults: Vec<CliError>,
     /// How many fixes were applied.
@@ -122,9 +136,9 @@ struct Part {
 }
 
 impl Part {
-    fn of(name: &str, findings: Vec<Diagnostic>, ways: &Ways<'_>) -> Self {
+    fn of(name: &str, findings: Vec<Diagnostic>, policy: &Policy, ways: &Ways<'_>) -> Self {
         let file = CheckedFile {
-            fails: findings.iter().any(|finding| ways.policy.fails(finding)),
+            fails: findings.iter().any(|finding| policy.fails(finding)),
             name: name.to_owned(),
             findings,
         };
@@ -137,8 +151,9 @@ impl Part {
 
     /// Of an ensemble that another one names.
     fn of_inner(inner: &Inner, ways: &Ways<'_>) -> (PathBuf, Self) {
-        let findings = ways.policy.apply(inner.findings.clone());
-        (inner.file.clone(), Self::of(&inner.name, findings, ways))
+        let policy = ways.settings.policy(Path::new(&inner.name));
+        let (findings, _off) = policy.apply(inner.findings.clone());
+        (inner.file.clone(), Self::of(&inner.name, findings, &policy, ways))
     }
 }
 
@@ -152,18 +167,26 @@ struct Counts {
 
 fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) -> Checked {
     let path = input.path();
+    if !matches!(input, Input::Stdin(_)) && ways.settings.is_config(path) {
+        return check_config(input, ways);
+    }
+    let policy = ways.settings.policy(path);
     let project = &ways.surroundings.project;
     let folder = match folder {
         Some(known) if known.holds(path) => known,
         _ => folder.insert(
             Folder::around(path, project)
-                .in_ci(ways.ci)
+                .in_ci(policy.is_ci())
                 .sharing(ways.scripts)
                 .checking(ways.checkers.cloned()),
         ),
     };
+    // What is wrong in a configuration is a finding of that file.
+    let fault = folder
+        .take_fault()
+        .filter(|fault| !matches!(fault, RunError::Invalid(_)));
     let mut checked = Checked {
-        faults: folder.take_fault().map(CliError::from).into_iter().collect(),
+        faults: fault.map(CliError::from).into_iter().collect(),
         ..Checked::default()
     };
     checked.fails = !checked.faults.is_empty();
@@ -171,7 +194,7 @@ fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) ->
         Ok(source) => source,
         Err(fault) => {
             match finding_of(&fault) {
-                Some(finding) => checked.report(&path.display().to_string(), vec![finding], ways),
+                Some(finding) => checked.report(&path.display().to_string(), vec![finding], &policy, ways),
                 None => checked.faults.push(fault),
             }
             checked.fails = true;
@@ -180,7 +203,7 @@ fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) ->
     };
     if is_test_file(&path.to_string_lossy()) {
         let findings = Suite::read(&source, path, &ways.surroundings.runs()).findings;
-        checked.report(source.name(), ways.policy.apply(findings), ways);
+        checked.report(source.name(), findings, &policy, ways);
         return checked;
     }
     let loaded = load(&source);
@@ -188,7 +211,7 @@ fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) ->
         checked.is_passed_over = true;
         return checked;
     }
-    let examine = |loaded: &Loaded| ways.policy.apply(examine(loaded, folder));
+    let examine = |loaded: &Loaded| examine(loaded, folder);
     let findings = match ways.fixing.with_unsafe() {
         None => examine(&loaded),
         Some(with_unsafe) => {
@@ -197,7 +220,7 @@ fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) ->
                 Examined {
                     is_yaml: loaded.document.is_some(),
                     is_whole: loaded.ensemble.is_some(),
-                    findings: examine(&loaded),
+                    findings: policy.apply(examine(&loaded)).0,
                 }
             });
             match checked.keep(input, &source, &mended, ways) {
@@ -208,7 +231,29 @@ fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) ->
     };
     let inner = folder.take_inner();
     checked.inner = inner.iter().map(|inner| Part::of_inner(inner, ways)).collect();
-    checked.report(source.name(), findings, ways);
+    checked.report(source.name(), findings, &policy, ways);
+    checked
+}
+
+fn check_config(input: &Input, ways: &Ways<'_>) -> Checked {
+    let mut checked = Checked {
+        is_config: true,
+        ..Checked::default()
+    };
+    let policy = ways.settings.policy(input.path());
+    match input.read() {
+        Ok(source) => {
+            let findings = ways.settings.examine(&source, input.path());
+            checked.report(source.name(), findings, &policy, ways);
+        }
+        Err(fault) => {
+            match finding_of(&fault) {
+                Some(finding) => checked.report(&input.path().display().to_string(), vec![finding], &policy, ways),
+                None => checked.faults.push(fault),
+            }
+            checked.fails = true;
+        }
+    }
     checked
 }
 
@@ -228,8 +273,10 @@ fn finding_of(fault: &CliError) -> Option<Diagnostic> {
 }
 
 impl Checked {
-    fn report(&mut self, name: &str, findings: Vec<Diagnostic>, ways: &Ways<'_>) {
-        self.part = Part::of(name, findings, ways);
+    fn report(&mut self, name: &str, findings: Vec<Diagnostic>, policy: &Policy, ways: &Ways<'_>) {
+        let (findings, off) = policy.apply(findings);
+        self.off = off;
+        self.part = Part::of(name, findings, policy, ways);
         self.fails |= self.part.fails;
     }
 
@@ -263,6 +310,8 @@ struct Shown<'f> {
     totals: Totals,
     counts: Counts,
     passed_over: usize,
+    configs: usize,
+    off: usize,
     /// Errors that were printed. Each is printed once, although several threads may report it.
     faults: Vec<String>,
     /// How many fixes were applied, and in how many files.
@@ -293,6 +342,8 @@ impl<'f> Shown<'f> {
             },
             counts: Counts::default(),
             passed_over: 0,
+            configs: 0,
+            off: 0,
             faults: Vec::new(),
             inputs,
             known: None,
@@ -355,6 +406,8 @@ impl<'f> Shown<'f> {
             self.totals.failed += usize::from(checked.fails);
             return;
         }
+        self.configs += usize::from(checked.is_config);
+        self.off += checked.off;
         self.part(&checked.part, checked.fails);
         for (file, part) in checked.inner {
             if self.is_new(file) {
@@ -397,8 +450,17 @@ impl<'f> Shown<'f> {
         self.totals.failed > 0
     }
 
-    fn summary(&self) -> String {
+    fn summary(&self, excluded: usize) -> String {
         let words = |number: usize, noun: &str| count(number as u64, noun);
+        let excluded = match excluded {
+            0 => String::new(),
+            1 => "; 1 file or folder excluded".to_owned(),
+            number => format!("; {number} files or folders excluded"),
+        };
+        let off = match self.off {
+            0 => String::new(),
+            number => format!("; {} off by the configuration", words(number, "finding")),
+        };
         let passed_over = match self.passed_over {
             0 => String::new(),
             number => format!("; {} without `agents` passed over", words(number, "YAML file")),
@@ -413,7 +475,7 @@ impl<'f> Shown<'f> {
             ),
         };
         format!(
-            "{} checked: {}, {}, {}{passed_over}{fixed}\n",
+            "{} checked: {}, {}, {}{passed_over}{excluded}{off}{fixed}\n",
             words(self.totals.files, "file"),
             words(self.counts.errors, "error"),
             words(self.counts.warnings, "warning"),

@@ -22,6 +22,15 @@ fn codes(workspace: &Workspace) -> Vec<String> {
         .collect()
 }
 
+/// Where the examples of a code are configurations: their file.
+fn configuration(code: &str) -> Option<&'static str> {
+    match code {
+        "E078" | "E079" => Some(".ensemble/config.yaml"),
+        "W053" => Some("home/.config/ensemble/config.yaml"),
+        _ => None,
+    }
+}
+
 /// What `validate` finds in an ensemble, or `run` where the code belongs to a run.
 fn findings(code: &str, ensemble: impl AsRef<[u8]>) -> Vec<String> {
     let workspace = Workspace::new();
@@ -57,9 +66,12 @@ fn findings(code: &str, ensemble: impl AsRef<[u8]>) -> Vec<String> {
     }
     let file = match code {
         "E080" | "E081" | "E082" | "E083" | "W060" => "team.test.yaml",
-        _ => "team.yaml",
+        _ => configuration(code).unwrap_or("team.yaml"),
     };
     workspace.write(file, ensemble);
+    if configuration(code).is_some() {
+        workspace.write("team.yaml", "name: team\nagents: [{name: a, script: a.rhai}]\n");
+    }
     if matches!(code, "E060" | "E067" | "E070") {
         let Outcome { stdout, stderr, .. } = workspace.run(["run", "team.yaml"]);
         return [code]

@@ -92,45 +92,97 @@ fn the_workflow_stops_what_is_wrong_and_uploads_it() {
     assert_eq!(workflow["permissions"]["security-events"], "write");
 }
 
-#[test]
-fn hooks_check_ensembles_and_nothing_else() {
+/// The hook as pre-commit calls it: at every commit, without the names of files.
+fn hook() -> String {
     let hooks = yaml(&read(".pre-commit-hooks.yaml"));
-    let shown = block("hooks")["repos"][0]["hooks"][0]["id"].clone();
-    let ids: Vec<&Value> = hooks
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|hook| &hook["id"])
-        .collect();
-    assert_eq!(ids, [&shown]);
+    let [hook] = hooks.as_array().expect("a list").as_slice() else {
+        panic!("one hook: {hooks}");
+    };
+    for key in ["id", "name", "description", "entry", "language"] {
+        assert!(hook[key].is_string(), "{hook}: {key}");
+    }
+    assert_eq!(hook["id"], block("hooks")["repos"][0]["hooks"][0]["id"]);
+    assert_eq!(
+        (&hook["always_run"], &hook["pass_filenames"]),
+        (&json!(true), &json!(false))
+    );
+    let entry = hook["entry"].as_str().expect("a command").to_owned();
+    let arguments = hook["args"].as_array().expect("arguments").iter();
+    arguments.fold(entry, |command, word| {
+        format!("{command} {}", word.as_str().expect("a word"))
+    })
+}
+
+#[test]
+fn the_hook_fails_whatever_file_of_an_ensemble_changes() {
+    let workspace = with_shipped_ensembles();
+    let team = "name: e\nagents:\n  - {name: a, script: say}\n  - {name: b, model_profile: ours, prompt: x, attachments: [data.txt]}\n";
+    workspace.write("tools/ensembles/deep/team.yaml", team);
+    workspace.write("tools/ensembles/deep/data.txt", "x");
+    workspace.script("tools/ensembles/deep/say", "#!/bin/sh\n");
+    workspace.write(
+        ".ensemble/config.yaml",
+        "model_profiles: {ours: {provider: simulated, replies: [x]}}\n",
+    );
+    workspace.write(
+        ".ensemble/ensembles/named.yml",
+        "name: e\nagents: [{name: a, script: \"true\"}]\n",
+    );
+    // Other YAML is none of its business.
+    workspace.write("compose.yaml", "services: {}\n");
+    let hook = hook();
+    assert_eq!(shell(&workspace, &hook), (0, String::new()));
+    for (change, code) in [
+        ("rm tools/ensembles/deep/say", "W003"),
+        ("chmod -x tools/ensembles/deep/say", "W003"),
+        ("rm tools/ensembles/deep/data.txt", "E057"),
+        ("rm .ensemble/config.yaml", "W001"),
+        (
+            "echo 'validate: {levels: {W999: error}}' >> .ensemble/config.yaml",
+            "E078",
+        ),
+        ("echo 'let a = ;' > ensembles/story/storyteller.rhai", "E047"),
+        ("echo 'unknown: 1' >> .ensemble/ensembles/named.yml", "E010"),
+    ] {
+        let before = "tar cf before.tar tools .ensemble ensembles";
+        let after = "rm -r tools .ensemble ensembles && tar xf before.tar && rm before.tar";
+        assert_eq!(shell(&workspace, &format!("{before} && {change}")).0, 0, "{change}");
+        let (exit, said) = shell(&workspace, &hook);
+        assert!(
+            exit == 2 && said.contains(&format!("[{code}]")),
+            "{change}: {exit} {said}"
+        );
+        assert_eq!(shell(&workspace, after).0, 0);
+    }
+    assert_eq!(shell(&workspace, &hook), (0, String::new()));
+}
+
+#[test]
+fn what_a_change_of_the_configuration_hides_is_found_without_it() {
     let workspace = with_shipped_ensembles();
     workspace.write(
-        "ensembles/warned.yaml",
+        "ensembles/wrong.yaml",
         "name: e\nagents: [{name: a, script: gone.sh}]\n",
     );
-    for hook in hooks.as_array().expect("a list") {
-        for key in ["id", "name", "description", "entry", "language", "files"] {
-            assert!(hook[key].is_string(), "{hook}: {key}");
-        }
-        let pattern = jsonschema::validator_for(&json!({"pattern": hook["files"]})).expect("a pattern");
-        for (file, checked) in [
-            ("ensembles/story.yaml", true),
-            (".ensemble/ensembles/a.yml", true),
-            ("tools/ensembles/deep/a.yaml", true),
-            ("ensembles/story/storyteller.rhai", false),
-            ("my-ensembles/a.yaml", false),
-            ("config.yaml", false),
-        ] {
-            assert_eq!(pattern.is_valid(&json!(file)), checked, "{file}");
-        }
-        // The hook gets the names of files as arguments.
-        let entry = hook["entry"].as_str().expect("a command");
-        let good = format!("{entry} ensembles/story.yaml ensembles/debugging.yaml");
-        assert_eq!(shell(&workspace, &good), (0, String::new()));
-        let (code, said) = shell(
-            &workspace,
-            &format!("{entry} ensembles/story.yaml ensembles/warned.yaml"),
-        );
-        assert!(code == 2 && said.contains("warning[W003]"), "{code} {said}");
-    }
+    workspace.write(
+        ".ensemble/config.yaml",
+        "validate: {levels: {W003: 'off'}, exclude: [wrong.yaml]}\n",
+    );
+    workspace.write(".gitignore", "ensembles/w*\n");
+    let step = block("strict")["run"].as_str().expect("a command").to_owned();
+    assert_eq!(shell(&workspace, "ensemble validate --deny-warnings ensembles").0, 0);
+    let (code, said) = shell(&workspace, &step);
+    assert!(code == 2 && said.contains("title=W003"), "{said}");
+    workspace.write(
+        "ensembles/wrong.yaml",
+        "name: e\nagents: [{name: a, script: \"true\"}]\n",
+    );
+    assert_eq!(shell(&workspace, &step), (0, String::new()));
+}
+
+#[test]
+fn the_workflow_starts_for_whatever_an_ensemble_can_name() {
+    let on = block("workflow")["on"].clone();
+    // Scripts and attachments are anywhere, so there are no `paths`.
+    assert_eq!(on.get("pull_request"), Some(&Value::Null), "{on}");
 }

@@ -92,7 +92,9 @@ fn every_ensemble_of_the_other_documents_validates_and_runs_as_it_says() {
 #[test]
 fn every_yaml_block_of_the_reference_is_tried() {
     for block in blocks(LANGUAGE) {
-        let tried = ["ensemble", "agents", "answers"].iter().any(|word| block.is(word));
+        let tried = ["ensemble", "agents", "answers", "settings"]
+            .iter()
+            .any(|word| block.is(word));
         let is_yaml = block.language == "yaml";
         assert!(
             !is_yaml || tried || block.value("file").is_some(),
@@ -100,6 +102,20 @@ fn every_yaml_block_of_the_reference_is_tried() {
             block.place
         );
     }
+}
+
+#[test]
+fn the_settings_of_the_reference_are_right_and_count() {
+    let workspace = Workspace::new();
+    let settings = blocks(LANGUAGE).into_iter().find(|block| block.is("settings"));
+    workspace.write(".ensemble/config.yaml", settings.expect("an example of settings").text);
+    let checked = workspace.run(["validate", ".ensemble/config.yaml"]).expect_code(0);
+    assert_eq!(checked.stdout, "");
+    let constant = "name: e\nagents:\n  - {name: a, script: \"true\"}\n  - {name: b, script: \"true\", dependencies: [{agent_name: a, condition: 1 == 1}]}\n";
+    workspace.write("e.yaml", constant);
+    workspace.write("vendor/e.yaml", constant);
+    let checked = workspace.run(["validate", "."]).expect_code(2);
+    assert_eq!(checked.stdout.matches("error[W012]").count(), 1, "{}", checked.stdout);
 }
 
 #[test]

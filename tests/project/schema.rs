@@ -119,6 +119,9 @@ const BEYOND: &[(&str, &str)] = &[
     ("W H", "what is warned of is not wrong"),
 ];
 
+/// Codes whose examples are configurations.
+const OF_CONFIGURATIONS: [&str; 3] = ["E078", "E079", "W053"];
+
 #[test]
 fn right_examples_are_accepted_and_wrong_ones_that_a_schema_can_know_are_not() {
     let is_beyond = |code: &str| {
@@ -130,7 +133,7 @@ fn right_examples_are_accepted_and_wrong_ones_that_a_schema_can_know_are_not() {
     let list = workspace.run(["explain"]).expect_code(0).stdout;
     let codes: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert!(codes.len() > 40, "{codes:?}");
-    for code in codes {
+    for code in codes.into_iter().filter(|code| !OF_CONFIGURATIONS.contains(code)) {
         let text = workspace.run(["explain", code]).expect_code(0).stdout;
         let is_of_tests = code.starts_with("E08") || code == "W060";
         let validator = if is_of_tests { &of_tests } else { &of_ensembles };

@@ -63,6 +63,23 @@ pub(crate) fn config_of(path: &Path, project: &Project) -> Result<Config, RunErr
     Config::read(path, user.as_ref(), project)
 }
 
+/// The configurations that files in `folder` have.
+#[derive(Debug, Default)]
+pub struct ConfigFiles {
+    /// That of the project: the nearest upward.
+    pub project: Option<PathBuf>,
+    /// That of the user.
+    pub user: Option<PathBuf>,
+}
+
+/// The paths of the configurations that files in `folder` have, absolute.
+pub fn config_files(folder: &Path, project: &Project) -> ConfigFiles {
+    ConfigFiles {
+        project: of_project(folder, project),
+        user: users(project).filter(|path| !project.trust.is_strange(path)),
+    }
+}
+
 fn of_project(folder: &Path, project: &Project) -> Option<PathBuf> {
     let of_user = users(project);
     project

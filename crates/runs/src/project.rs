@@ -181,8 +181,8 @@ impl Project {
         places.find(is_usable)
     }
 
-    /// The folder and those above it that belong to the project, or may.
-    fn upward(&self, folder: &Path) -> Vec<PathBuf> {
+    /// The folder and those above it that belong to the project, or may; the nearest first.
+    pub fn upward(&self, folder: &Path) -> Vec<PathBuf> {
         let absolute = self.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
         upward(&absolute, self.home.as_deref())

@@ -8,17 +8,20 @@ use super::OutputForm;
 use crate::cli::completing;
 
 /// `ensemble validate`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ValidateArgs {
     /// Files, folders (searched for ensembles: .yaml and .yml files with `agents`), patterns, or - for standard input; default: `ensembles`, or else the current folder
     #[arg(value_name = "PATH", add = completing::ensembles())]
     pub paths: Vec<String>,
-    /// The output format of the findings
-    #[arg(long, alias = "format", value_enum, default_value_t = ValidateFormat::Human, value_name = "FORM")]
-    pub output: ValidateFormat,
+    /// The output format of the findings [default: human]
+    #[arg(long, alias = "format", value_enum, value_name = "FORM")]
+    pub output: Option<ValidateFormat>,
     /// Exit with code 2 also for warnings
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_deny_warnings")]
     pub deny_warnings: bool,
+    /// Exit with code 0 for warnings, also if the configuration denies them
+    #[arg(long, overrides_with = "deny_warnings")]
+    pub no_deny_warnings: bool,
     /// Ignore findings with this code of a warning or a hint; in a file, use `# ensemble: allow(CODE) reason`
     #[arg(long, value_name = "CODE", add = completing::codes(), value_delimiter = ',', action = ArgAction::Append)]
     pub allow: Vec<String>,
@@ -26,7 +29,7 @@ pub(crate) struct ValidateArgs {
     #[arg(long, value_name = "CODE", add = completing::codes(), value_delimiter = ',', action = ArgAction::Append)]
     pub deny: Vec<String>,
     /// Check for runs in CI, where nobody answers: also warn of questions without an answer
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_ci")]
     pub ci: bool,
     /// Also let `python3`, `sh`, `bash` and `node` parse the scripts that the ensembles name; nothing of them is executed
     #[arg(long)]
@@ -40,6 +43,21 @@ pub(crate) struct ValidateArgs {
     /// Show what --fix would change, and write nothing; exit with code 1 if something would change
     #[arg(long, conflicts_with = "fix")]
     pub diff: bool,
+    /// Check for runs with a person, also if the configuration says `ci`
+    #[arg(long, overrides_with = "ci")]
+    pub no_ci: bool,
+    /// Leave these files and folders out of the search in folders, as a line of a .gitignore would
+    #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
+    pub exclude: Vec<String>,
+    /// Leave out excluded and ignored files also if they are named themselves, for callers that name all changed files
+    #[arg(long)]
+    pub force_exclude: bool,
+    /// Search also what .gitignore and .ignore name
+    #[arg(long)]
+    pub no_ignore: bool,
+    /// Take no levels, exclusions and options from `validate` in `.ensemble/config.yaml`
+    #[arg(long)]
+    pub no_config: bool,
     /// Print nothing if there are no findings
     #[arg(short, long)]
     pub quiet: bool,

@@ -75,6 +75,8 @@ codes! {
     UNKNOWN_FILTER = "E071", "A template uses a filter or a test that does not exist.";
     SCRIPT_SYNTAX = "E073", "A script has a syntax error.";
     UNREADABLE = "E076", "A file cannot be read.";
+    BAD_LEVEL = "E078", "A level in the configuration has no known code, or would lower an error.";
+    BAD_PATTERN = "E079", "A pattern in the configuration is not valid.";
     NO_ENSEMBLE_TO_TEST = "E080", "The ensemble of a test file is missing, or has errors.";
     CASE_TWICE = "E081", "Two cases of a test file have the same name.";
     BAD_STUB = "E082", "A stub of a test file does not give exactly one result, or stands for an agent that takes none.";
@@ -115,6 +117,7 @@ codes! {
     UNFIT_INPUTS = "W048", "An agent gives its ensemble inputs that it does not take, or not all that it needs.";
     NO_FUNCTION = "W049", "A Rhai script calls a function that does not exist.";
     VAIN_REQUEST = "W050", "A Rhai script makes requests that are ignored.";
+    IDLE_SETTINGS = "W053", "`validate` in the user's own configuration has no effect.";
     EXPECTS_NOTHING = "W060", "A case of a test file expects nothing.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";

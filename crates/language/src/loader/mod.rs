@@ -38,7 +38,7 @@ use crate::ensemble::{Ensemble, Profile};
 use crate::source::{At, Part, Source, Span};
 
 pub use changes::{Changes, changes};
-pub use decode::Answers;
+pub use decode::{Answers, Level, ReportFormat, Settings};
 pub use document::{Document, MAX_BYTES};
 pub use findings::MAX_FINDINGS;
 
@@ -61,6 +61,17 @@ pub struct Loaded {
     /// All findings, in the order in which they were found.
     pub findings: Vec<Finding>,
     source: Source,
+}
+
+/// The result of loading a configuration.
+#[derive(Debug)]
+pub struct Configuration {
+    /// The tree, which converts places to positions; `None` if the text is not YAML, or is blank.
+    pub document: Option<Document>,
+    /// The settings of `validate`, as far as they are right.
+    pub settings: Settings,
+    /// All findings, in the order in which they were found.
+    pub findings: Vec<Finding>,
 }
 
 /// The result of loading another text: its value, or the findings.
@@ -106,6 +117,24 @@ pub fn outline(source: &Source) -> Read<Document> {
 /// Reads a configuration file: `model_profiles`, in file order.
 pub fn profiles(source: &Source) -> Read<Vec<(Arc<str>, Profile)>> {
     side_file(source, decode::config)
+}
+
+/// Reads all parts of a configuration file, and reports all problems.
+pub fn configuration(source: &Source) -> Configuration {
+    let mut findings = Findings::default();
+    let document = match is_blank(source) {
+        true => None,
+        false => build::document(source, &mut findings),
+    };
+    let settings = document.as_ref().map(|document| {
+        let _reported = decode::config(document, &mut findings);
+        decode::settings(document, &mut findings)
+    });
+    Configuration {
+        document,
+        settings: settings.unwrap_or_default(),
+        findings: findings.into_list(),
+    }
 }
 
 /// Reads prepared answers: a map from agents to a string, a map, or a list of these.
@@ -305,11 +334,16 @@ fn concluded<T>(
 
 /// Reads a file that may be empty.
 fn side_file<T: Default>(source: &Source, decode: impl FnOnce(&Document, &mut Findings) -> Option<T>) -> Read<T> {
-    let text = source.text().trim_start_matches('\u{feff}');
-    let blank = |line: &str| line.is_empty() || line.starts_with('#') || line == "---";
-    if text.lines().all(|line| blank(line.trim())) {
+    if is_blank(source) {
         return Ok(T::default());
     }
     let (document, value, findings) = read(source, decode);
     value.ok_or_else(|| diagnostics(source, document.as_ref(), &findings))
+}
+
+/// Whether the text contains nothing but comments.
+fn is_blank(source: &Source) -> bool {
+    let text = source.text().trim_start_matches('\u{feff}');
+    let blank = |line: &str| line.is_empty() || line.starts_with('#') || line == "---";
+    text.lines().all(|line| blank(line.trim()))
 }

@@ -43,6 +43,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The value under a key of this map.
+    pub(super) fn below(&'a self, node: &'a Node, key: &'a Arc<str>) -> Self {
+        self.child(node, StepRef::Key(key))
+    }
+
     /// The path from the root of the document.
     pub(super) fn route(&self) -> Route {
         let mut steps = Vec::new();

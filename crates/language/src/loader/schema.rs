@@ -25,7 +25,7 @@ mod tests {
     fn part(section: Section, schema: &Value) -> Option<&Value> {
         let name = match section {
             Section::Ensemble => return Some(schema),
-            Section::Config => return None,
+            Section::Config | Section::Validate => return None,
             Section::Limits => "limits",
             Section::Agent => "agent",
             Section::Defaults => "defaults",

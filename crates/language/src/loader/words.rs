@@ -32,6 +32,7 @@ pub(super) enum Section {
     RateLimit,
     Header,
     Config,
+    Validate,
     TestFile,
     Case,
     Stub,
@@ -40,7 +41,7 @@ pub(super) enum Section {
 
 impl Section {
     /// All parts.
-    pub(super) const ALL: [Self; 24] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::Ensemble,
         Self::Agent,
         Self::Defaults,
@@ -65,6 +66,7 @@ impl Section {
         Self::RateLimit,
         Self::Header,
         Self::Config,
+        Self::Validate,
     ];
 
     /// All parts of test files.
@@ -255,7 +257,8 @@ impl Section {
             Self::RateLimit => &["requests_per_minute", "tokens_per_minute", "concurrent"],
             Self::Cost => &["input_per_million", "cached_per_million", "output_per_million"],
             Self::Header => &["env"],
-            Self::Config => &["model_profiles"],
+            Self::Config => &["model_profiles", "validate"],
+            Self::Validate => &["levels", "exclude", "deny_warnings", "ci", "output"],
             Self::TestFile => test_words::FILE,
             Self::Case => test_words::CASE,
             Self::Stub => test_words::STUB,
@@ -290,6 +293,7 @@ impl Section {
             Self::RateLimit => "`rate_limit`",
             Self::Header => "a header",
             Self::Config => "the configuration",
+            Self::Validate => "`validate`",
             Self::TestFile => "a test file",
             Self::Case => "a case",
             Self::Stub => "a stub",
@@ -307,6 +311,17 @@ impl Section {
     /// Whether keys that begin with `x-` are ignored there.
     pub(super) fn has_extensions(self) -> bool {
         matches!(self, Self::Ensemble | Self::Agent | Self::Defaults)
+    }
+
+    /// Whether only configurations have this part.
+    fn is_of_config(self) -> bool {
+        matches!(self, Self::Config | Self::Validate)
+    }
+
+    /// The part to which an unknown key belongs. Keys of a configuration are not looked for in an ensemble.
+    fn home(self, key: &str) -> Option<Self> {
+        let mut others = self.family().iter().copied();
+        others.find(|other| (self.is_of_config() || !other.is_of_config()) && other.keys().contains(&key))
     }
 }
 
@@ -379,7 +394,7 @@ pub(super) fn unknown_key(key: &str, section: Section, at: At) -> Finding {
         format!("unknown key {} in {}", quoted(key), section.title()),
     );
     let keys = section.keys();
-    if let Some(home) = section.family().iter().find(|other| other.keys().contains(&key)) {
+    if let Some(home) = section.home(key) {
         return finding.help(format!(
             "`{key}` is a key of {}; expected one of {}",
             home.title(),
@@ -408,8 +423,7 @@ fn translation(key: &str, at: &At) -> Option<Mend> {
 
 /// The key of `section` that is probably meant by an unknown key, as [`unknown_key`] suggests it.
 pub(super) fn meant_key(key: &str, section: Section) -> Option<&'static str> {
-    let is_known =
-        FOREIGN.iter().any(|(word, _)| *word == key) || section.family().iter().any(|it| it.keys().contains(&key));
+    let is_known = FOREIGN.iter().any(|(word, _)| *word == key) || section.home(key).is_some();
     if is_known {
         return None;
     }

@@ -13,6 +13,7 @@ mod profile;
 mod remote;
 mod result;
 mod sandbox;
+mod settings;
 mod side;
 mod tool;
 
@@ -29,6 +30,8 @@ use crate::ensemble::{Agent, Ensemble};
 use crate::source::At;
 
 pub(super) use profile::config;
+pub(super) use settings::settings;
+pub use settings::{Level, ReportFormat, Settings};
 pub use side::Answers;
 pub(super) use side::{answers, context};
 

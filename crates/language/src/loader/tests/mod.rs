@@ -10,6 +10,7 @@ mod model_errors;
 mod places;
 mod sandbox;
 mod schema;
+mod settings;
 mod valid;
 mod yaml;
 
