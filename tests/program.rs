@@ -12,6 +12,7 @@ mod program {
     mod cache;
     mod chat;
     mod check;
+    mod checking_scripts;
     mod completing;
     mod context_window;
     mod continue_and_fork;
@@ -69,6 +70,7 @@ mod program {
     mod strays;
     mod sub_ensembles;
     mod testing_ensembles;
+    mod testing_records;
     mod tool_files;
     mod tools;
     mod trust;

@@ -278,6 +278,21 @@ fn two_signals_end_the_program_whatever_it_waits_for() {
     }
 }
 
+/// The result of `a.yaml`, run by a process that may have 128 open files and may raise that to 256.
+fn with_few_files(workspace: &Workspace) -> serde_json::Value {
+    let program = workspace.command(["run"]);
+    let mut command = std::process::Command::new("sh");
+    command
+        .arg("-c")
+        .arg("ulimit -Sn 128 && ulimit -Hn 256 && exec \"$0\" run a.yaml --output json")
+        .arg(program.get_program())
+        .current_dir(workspace.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let running = crate::support::Running(command.spawn().expect("a shell"));
+    running.finish().expect_code(0).json()
+}
+
 #[test]
 fn scripts_that_do_not_fit_wait_their_turn() {
     let workspace = Workspace::new();
@@ -286,19 +301,7 @@ fn scripts_that_do_not_fit_wait_their_turn() {
         .collect();
     workspace.write("a.yaml", format!("name: many\nagents:\n{agents}"));
     workspace.write("one.sh", "echo \"{\\\"limit\\\": $(ulimit -Sn)}\"");
-    let mut command = std::process::Command::new("sh");
-    let program = workspace.command(["run", "a.yaml", "--output", "json"]);
-    command
-        .arg("-c")
-        .arg("ulimit -Sn 128 && ulimit -Hn 256 && exec \"$0\" run a.yaml --output json")
-        .arg(program.get_program())
-        .current_dir(workspace.path())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
-    let outcome = crate::support::Running(command.spawn().expect("a shell"))
-        .finish()
-        .expect_code(0);
-    let result = outcome.json();
+    let result = with_few_files(&workspace);
     let history = result["conversation_history"].as_array().expect("a history");
     assert_eq!(history.len(), 1000);
     assert!(history.iter().all(|entry| entry["success"] == true));
@@ -318,17 +321,7 @@ fn no_more_scripts_run_at_once_than_fit() {
         "mkdir running/$$; most=0\nfor look in 1 2 3 4 5 6 7 8; do\n  now=$(ls running | wc -l)\n  \
          [ $now -gt $most ] && most=$now\n  sleep 0.03\ndone\nrmdir running/$$\necho \"{\\\"most\\\": $most}\"\n",
     );
-    let mut command = std::process::Command::new("sh");
-    let program = workspace.command(["run"]);
-    command
-        .arg("-c")
-        .arg("ulimit -Sn 128 && ulimit -Hn 256 && exec \"$0\" run a.yaml --output json")
-        .arg(program.get_program())
-        .current_dir(workspace.path())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
-    let running = crate::support::Running(command.spawn().expect("a shell"));
-    let result = running.finish().expect_code(0).json();
+    let result = with_few_files(&workspace);
     let history = result["conversation_history"].as_array().expect("a history");
     let seen = history.iter().filter_map(|entry| entry["output_data"]["most"].as_u64());
     let most = seen.max().expect("scripts that looked");
@@ -345,17 +338,7 @@ fn the_limit_of_open_files_is_raised_for_the_program_alone() {
         "cat > /dev/null\nset -- $(grep 'open files' /proc/$PPID/limits)\n\
          echo \"{\\\"own\\\": [$(ulimit -Sn), $(ulimit -Hn)], \\\"program\\\": $4}\"",
     );
-    let mut command = std::process::Command::new("sh");
-    let program = workspace.command(["run"]);
-    command
-        .arg("-c")
-        .arg("ulimit -Sn 128 && ulimit -Hn 256 && exec \"$0\" run a.yaml --output json")
-        .arg(program.get_program())
-        .current_dir(workspace.path())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
-    let running = crate::support::Running(command.spawn().expect("a shell"));
-    let result = running.finish().expect_code(0).json();
+    let result = with_few_files(&workspace);
     let output = &result["conversation_history"][0]["output_data"];
     assert_eq!(
         (&output["own"], &output["program"]),

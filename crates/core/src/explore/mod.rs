@@ -20,6 +20,8 @@ mod conversation_tests;
 mod key;
 mod oracle;
 mod parts;
+#[cfg(test)]
+mod path_tests;
 mod report;
 mod step;
 #[cfg(test)]

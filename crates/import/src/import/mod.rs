@@ -16,6 +16,8 @@ mod limits;
 mod names;
 mod odd;
 mod profiles;
+#[cfg(test)]
+mod random_tests;
 mod repair;
 mod responses;
 #[cfg(test)]

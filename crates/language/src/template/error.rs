@@ -1,0 +1,113 @@
+//! The errors of templates, each at its place in the text.
+
+use std::sync::Arc;
+
+use minijinja::ErrorKind;
+
+use super::{MAX_BYTES, NO_OTHERS, PARSER_LIMIT, VARIABLES, too_deep};
+use crate::source::Span;
+
+/// The reason why a text is not a template, or cannot be rendered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} (line {line}, column {column})")]
+pub struct TemplateError {
+    /// One sentence without a full stop.
+    pub message: String,
+    /// Line in the template, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The part of the template that causes the error, if it is known.
+    pub span: Option<Span>,
+}
+
+/// Whether `word` is the part of the agent's name that a template reads as an identifier.
+fn is_part_of(agent: &str, word: &str) -> bool {
+    agent.contains(['-', '.']) && agent.split(['-', '.']).any(|part| part == word)
+}
+
+/// The first place inside `{{ … }}` or `{% … %}` where `word` occurs as a whole word.
+pub(super) fn find_in_tags(text: &str, word: &str) -> Option<Span> {
+    let mut at = 0;
+    while let Some(open) = text[at..].find("{{").into_iter().chain(text[at..].find("{%")).min() {
+        let start = at + open + 2;
+        let close = text[start..]
+            .find("}}")
+            .into_iter()
+            .chain(text[start..].find("%}"))
+            .min();
+        let end = close.map_or(text.len(), |close| start + close);
+        if let Some(found) = find_word(&text[start..end], word) {
+            let start = start + found;
+            return Some(Span {
+                start,
+                end: start + word.len(),
+            });
+        }
+        at = end;
+    }
+    None
+}
+
+fn find_word(text: &str, word: &str) -> Option<usize> {
+    let joins = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word)
+        .map(|(at, _)| at)
+        .find(|&at| !text[..at].ends_with(|c| joins(c) || c == '.') && !text[at + word.len()..].starts_with(joins))
+}
+
+impl TemplateError {
+    pub(super) fn new(text: &str, error: &minijinja::Error) -> Self {
+        Self::placed(text, error, |span| span)
+    }
+
+    /// The error at a place that `original` finds in this text.
+    pub(super) fn placed(text: &str, error: &minijinja::Error, original: impl Fn(Span) -> Span) -> Self {
+        let message = match (error.kind(), error.detail()) {
+            (ErrorKind::OutOfFuel, _) => "the template needs too many steps".to_owned(),
+            (ErrorKind::WriteFailure, _) => format!("the rendered text is longer than {MAX_BYTES} bytes"),
+            (ErrorKind::TemplateNotFound, _) => NO_OTHERS.to_owned(),
+            (_, Some(PARSER_LIMIT)) => too_deep(),
+            (_, Some(detail)) => detail.to_owned(),
+            (kind, None) => kind.to_string(),
+        };
+        let span = error
+            .range()
+            .map(|range| Span {
+                start: range.start,
+                end: range.end,
+            })
+            .map(original)
+            .filter(|span| text.get(span.start..span.end).is_some());
+        let mut built = Self::at(text, message, span);
+        if span.is_none()
+            && let Some(line) = error.line()
+        {
+            built.line = line;
+        }
+        built
+    }
+
+    pub(super) fn at(text: &str, message: String, span: Option<Span>) -> Self {
+        let before = &text[..span.map_or(0, |span| span.start)];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        Self {
+            message,
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            span,
+        }
+    }
+}
+
+pub(super) fn unknown(text: &str, name: &str, listens_to: &[Arc<str>]) -> TemplateError {
+    let dashed = listens_to.iter().find(|agent| is_part_of(agent, name));
+    let message = match dashed {
+        Some(agent) => format!("unknown variable `{name}`; write `dependencies[\"{agent}\"]` for that agent"),
+        None => format!(
+            "unknown variable `{name}`; the variables are {} and the agents that this agent depends on",
+            VARIABLES.join(", ")
+        ),
+    };
+    TemplateError::at(text, message, find_in_tags(text, name))
+}
