@@ -9,7 +9,7 @@ use super::list::none_named;
 use super::runtime::block_on;
 use super::shown::showing;
 use super::surroundings::Surroundings;
-use super::{exit, given};
+use super::{exit, given, remote};
 use ensemble_core::resolver::Decision;
 use ensemble_runs::{EnsembleRef, Ready};
 
@@ -22,6 +22,9 @@ pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, Cli
     let runs = surroundings.runs_with(&showing.operator);
     let prepared = Arc::new(runs.prepare(&EnsembleRef::file(ensemble))?);
     show_warnings(&prepared, &args.showing, surroundings);
+    if let Some(url) = &args.on {
+        return remote::run(url, args, &runs, prepared, showing, surroundings);
+    }
     let mut options = given::options(&args.answering, &args.driving, showing, surroundings)?;
     options.input = args
         .input
