@@ -5,7 +5,7 @@ use super::drive::{Ending, QueuedMessages, drive, warn_incomplete_record};
 use super::error::CliError;
 use super::fork::print_changes;
 use super::runtime::block_on;
-use super::shown::showing;
+use super::shown::{showing, showing_on};
 use super::surroundings::Surroundings;
 use super::{given, remote};
 use ensemble_core::conversation::ConversationState;
@@ -14,7 +14,7 @@ use ensemble_runs::RecordedRun;
 
 /// `ensemble resume`.
 pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let showing = showing(&args.showing, surroundings);
+    let showing = showing_on(args.on.as_deref(), &args.showing, surroundings);
     if let Some(url) = &args.on {
         return remote::resume(url, args, showing, surroundings);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_core::conversation::Record;
+use ensemble_core::conversation::{CompletionReason, Record};
 use ensemble_core::log::{CommitError, SyncPoint};
 use ensemble_core::records::LineError;
 use ensemble_core::runner::BoxFuture;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::protocol::{Answer, Brief, DAYS, Done, INDEX, InnerLines, RUNS, Records, StartRun, records};
+use crate::protocol::{Answer, Brief, DAYS, INDEX, InnerLines, RUNS, Records, StartRun, records};
 
 /// How long the engine may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -168,20 +168,14 @@ impl Remote {
         self.call(&format!("{RUNS}/{id}/cancel"), &by).await
     }
 
-    /// Gives the result of an execution to the engine, and tries until the engine has it or does not wait any more.
-    pub async fn resolve(&self, promise: &str, done: &Done) {
-        let path = format!("restate/awakeables/{promise}/resolve");
-        let mut pause = Duration::from_millis(50);
-        loop {
-            match self.call::<Value>(&path, done).await {
-                Ok(_) => return,
-                Err(RemoteError::Refused { status: 400..500, .. } | RemoteError::NoWorkers(_)) => return,
-                Err(_) => {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(Duration::from_secs(5));
-                }
-            }
-        }
+    /// Is the run over? A run that waits for an answer is not.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn is_over(&self, id: &str) -> Result<bool, RemoteError> {
+        let brief: Option<Brief> = self.call(&format!("{RUNS}/{id}/brief"), &()).await?;
+        let outcome = brief.and_then(|brief| brief.outcome);
+        Ok(outcome.is_some_and(|outcome| outcome != CompletionReason::WaitingForInput))
     }
 
     /// The ids of the latest runs, the latest last, at most `limit`.

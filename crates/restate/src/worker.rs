@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ensemble_core::conversation::{ConversationState, Event};
 use ensemble_language::source::Source;
@@ -11,10 +12,14 @@ use ensemble_remote::protocol::{Done, InnerLines, Records, StartRun, Work, lines
 use ensemble_runs::prepare::prepare_text;
 use ensemble_runs::steps::records_for;
 use ensemble_runs::{Prepared, RunOptions, Runs};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 /// The most runs whose states are kept between two executions.
 const KEPT: usize = 256;
+
+/// How often a worker that performs an execution looks whether the run is over.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 
 /// A worker. Clones share what it keeps.
 #[derive(Clone)]
@@ -27,8 +32,14 @@ struct Inner {
     engine: Remote,
     /// Executions that go on, by the ids of the calls. A call that the engine repeats because its connection was lost
     /// takes up the execution and does not begin it again.
-    under_way: Mutex<HashMap<String, AbortHandle>>,
+    under_way: Mutex<HashMap<String, UnderWay>>,
     known: Mutex<HashMap<Arc<str>, Known>>,
+}
+
+struct UnderWay {
+    run: Arc<str>,
+    done: watch::Receiver<Option<Arc<Done>>>,
+    task: AbortHandle,
 }
 
 /// A run, folded up to its open turn.
@@ -41,6 +52,14 @@ struct Known {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// It could not be performed.
+fn failed(error: String) -> Done {
+    Done {
+        error: Some(error),
+        ..Done::default()
+    }
 }
 
 impl Worker {
@@ -68,28 +87,63 @@ impl Worker {
         prepared.map(Arc::new).map_err(|error| error.to_string())
     }
 
-    /// Performs an execution, unless it goes on already, and gives what it did to the engine. `call`: the id of the engine's
-    /// call. `promise`: where the engine waits for the result.
-    pub fn begin(&self, call: &str, promise: String, work: Work) {
-        let mut all = lock(&self.0.under_way);
-        if all.contains_key(call) {
-            return;
+    /// Performs an execution, or waits for its end if it goes on. `call`: the id of the engine's call.
+    pub async fn perform(&self, call: &str, work: Work) -> Done {
+        let mut done = self.begun(call, work);
+        let ended = done.wait_for(Option::is_some).await;
+        match ended.as_deref() {
+            Ok(Some(done)) => Done::clone(done),
+            Ok(None) | Err(_) => failed("the execution was stopped".to_owned()),
         }
-        let worker = self.clone();
-        let task = tokio::spawn(async move {
-            let done = worker.performed(&work).await.unwrap_or_else(|error| Done {
-                error: Some(error),
-                ..Done::default()
-            });
-            worker.0.engine.resolve(&promise, &done).await;
-        });
-        all.insert(call.to_owned(), task.abort_handle());
     }
 
-    /// Stops an execution, and forgets it.
+    /// Stops an execution if it goes on, and forgets it.
     pub fn forget(&self, call: &str) {
-        if let Some(task) = lock(&self.0.under_way).remove(call) {
-            task.abort();
+        if let Some(under_way) = lock(&self.0.under_way).remove(call) {
+            under_way.task.abort();
+        }
+    }
+
+    fn begun(&self, call: &str, work: Work) -> watch::Receiver<Option<Arc<Done>>> {
+        let mut all = lock(&self.0.under_way);
+        if let Some(under_way) = all.get(call) {
+            return under_way.done.clone();
+        }
+        if !all.values().any(|other| other.run == work.run) {
+            tokio::spawn(self.clone().stop_with(work.run.clone()));
+        }
+        let (sender, done) = watch::channel(None);
+        let (worker, run) = (self.clone(), work.run.clone());
+        let task = tokio::spawn(async move {
+            let ended = worker.performed(&work).await.unwrap_or_else(failed);
+            sender.send_replace(Some(Arc::new(ended)));
+        });
+        let under_way = UnderWay {
+            run,
+            done: done.clone(),
+            task: task.abort_handle(),
+        };
+        all.insert(call.to_owned(), under_way);
+        done
+    }
+
+    /// Stops the executions of a run when the run is over, which was cancelled then, or reached its time limit. The engine
+    /// tells nobody who performs an action, so a worker asks.
+    async fn stop_with(self, run: Arc<str>) {
+        loop {
+            tokio::time::sleep(LOOKED_AT_EVERY).await;
+            if !lock(&self.0.under_way).values().any(|under_way| under_way.run == run) {
+                return;
+            }
+            if self.0.engine.is_over(&run).await.unwrap_or(false) {
+                for under_way in lock(&self.0.under_way)
+                    .values()
+                    .filter(|under_way| under_way.run == run)
+                {
+                    under_way.task.abort();
+                }
+                return;
+            }
         }
     }
 
