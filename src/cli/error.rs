@@ -81,6 +81,7 @@ impl CliError {
                 | RunError::NotBegun
                 | RunError::NotAsked(_)
                 | RunError::Closed
+                | RunError::Engine(_)
                 | RunError::Stopped(_) => exit::FAILURE,
                 _ => exit::USAGE,
             },

@@ -14,13 +14,14 @@ use super::shown::Showing;
 use super::signals::{self, Signals};
 use super::surroundings::Surroundings;
 use super::{exit, given};
-use ensemble_core::conversation::{CompletionReason, ConversationState, OpenExecution, RunStarted};
+use ensemble_core::conversation::{CompletionReason, ConversationState, OpenExecution};
 use ensemble_core::operator::{Asked, Operator};
 use ensemble_core::store::RunId;
 use ensemble_language::source::Source;
 use ensemble_remote::Remote;
 use ensemble_remote::protocol::{Answer, StartRun};
 use ensemble_reports::report::Reporter;
+use ensemble_runs::batch::GivenToRun;
 use ensemble_runs::prepare::prepare_text;
 use ensemble_runs::{Host, Prepared, Runs};
 
@@ -38,13 +39,11 @@ pub(super) fn run(
 ) -> Result<u8, CliError> {
     let remote = Remote::at(url)?;
     let mut options = given::answering(&args.answering, surroundings)?;
-    let answers = options
-        .answers
-        .given()
-        .map(|(agent, answer)| (agent.to_owned(), answer));
-    let answers = answers.collect();
-    let allowed_tools = options.allowed_tools.clone();
-    let denied_tools = options.denied_tools.clone();
+    let given = GivenToRun {
+        answers: options.answers.clone(),
+        allowed_tools: options.allowed_tools.clone(),
+        denied_tools: options.denied_tools.clone(),
+    };
     options.input = args
         .input
         .as_deref()
@@ -53,21 +52,9 @@ pub(super) fn run(
     let options = given::with_values(options, args.context.as_deref(), &args.set, surroundings)?;
     // Inputs, answers, models and tools are checked here, before anything is sent.
     let ready = runs.ready_with(Arc::clone(&prepared), options)?;
-    let started = ready.started().cloned();
-    let mut started = started.ok_or_else(|| CliError::Internal("a new run has no start".to_owned()))?;
-    let host = Host::system();
-    let id = new_id(&host);
-    started.run_id = id.shared();
-    let file = served_file(&started)?;
-    let start = StartRun {
-        at: Utc::now(),
-        ensemble: prepared.source.text().clone(),
-        file,
-        started,
-        answers,
-        allowed_tools,
-        denied_tools,
-    };
+    let id = new_id(&Host::system());
+    let start = StartRun::of(&ready, &id, ready.now(), &given);
+    let start = start.map_err(|error| CliError::usage_with_help(error, "-C names another folder as the project"))?;
     let ending = Ending::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let signals = signals::listen();
@@ -140,25 +127,6 @@ fn new_id(host: &Host) -> RunId {
     )]
     let number = (host.random() * f64::from(RunId::PER_TIME)) as u32;
     RunId::at(Utc::now(), number)
-}
-
-/// The file of the ensemble as workers find it: relative to the project's root, which they serve.
-fn served_file(started: &RunStarted) -> Result<String, CliError> {
-    let canonical = |path: &str| std::path::Path::new(path).canonicalize();
-    let inside = canonical(&started.ensemble_file).and_then(|file| Ok((file, canonical(&started.project_root)?)));
-    let inside = inside.ok().and_then(|(file, root)| {
-        let inside = file.strip_prefix(root).ok()?;
-        Some(inside.to_str()?.to_owned())
-    });
-    inside.ok_or_else(|| {
-        CliError::usage_with_help(
-            format!(
-                "{} is not in the project {}",
-                started.ensemble_file, started.project_root
-            ),
-            "workers serve the project's root; use -C to name another folder",
-        )
-    })
 }
 
 /// A run on the engine that is shown here.

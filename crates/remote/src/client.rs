@@ -8,6 +8,8 @@ use ensemble_core::log::{CommitError, SyncPoint};
 use ensemble_core::records::LineError;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Durability, LogEnd, RunId, RunStore, StoreError, StoredRun};
+use ensemble_runs::batch::{Engine, GivenToRun};
+use ensemble_runs::{Ready, RunError};
 use futures_util::stream::{self, StreamExt};
 use reqwest::StatusCode;
 use serde::Serialize;
@@ -18,6 +20,8 @@ use crate::protocol::{Answer, Brief, DAYS, INDEX, InnerLines, RUNS, Records, Sta
 
 /// How long the engine may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the end of a run is waited for before the run is looked at.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 /// How many runs are asked for side by side.
 const SIDE_BY_SIDE: usize = 16;
 
@@ -166,6 +170,27 @@ impl Remote {
     /// The engine cannot be reached or refuses.
     pub async fn cancel(&self, id: &str, by: &str) -> Result<(), RemoteError> {
         self.call(&format!("{RUNS}/{id}/cancel"), &by).await
+    }
+
+    /// Waits until a run has ended or waits for an answer.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn ended(&self, id: &str) -> Result<(), RemoteError> {
+        loop {
+            let attached = self
+                .http
+                .get(format!("{}/restate/workflow/{RUNS}/{id}/attach", self.url));
+            // The answer comes when the run is over. A question is not its end, so the run is looked at from time to time.
+            let attached = attached.timeout(LOOKED_AT_EVERY).send().await;
+            if attached.is_ok_and(|attached| attached.status().is_success()) {
+                return Ok(());
+            }
+            let brief: Option<Brief> = self.call(&format!("{RUNS}/{id}/brief"), &()).await?;
+            if brief.is_some_and(|brief| brief.outcome.is_some()) {
+                return Ok(());
+            }
+        }
     }
 
     /// Is the run over? A run that waits for an answer is not.
@@ -338,4 +363,24 @@ fn innermost(error: &reqwest::Error) -> String {
         error = source;
     }
     error.to_string()
+}
+
+impl Engine for Remote {
+    fn drive<'a>(
+        &'a self,
+        ready: Ready,
+        id: RunId,
+        given: GivenToRun,
+        store: &'a dyn RunStore,
+    ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>> {
+        Box::pin(async move {
+            let start = StartRun::of(&ready, &id, ready.now(), &given).map_err(RunError::Engine)?;
+            let held = async {
+                self.start(&start).await?;
+                self.ended(id.as_str()).await?;
+                self.fetch(&id, store).await
+            };
+            held.await.map_err(|error| RunError::Engine(error.to_string()))
+        })
+    }
 }

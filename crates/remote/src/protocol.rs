@@ -5,6 +5,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
 use ensemble_core::records::{LineError, decode, encode};
+use ensemble_core::store::RunId;
+use ensemble_runs::Ready;
+use ensemble_runs::batch::GivenToRun;
 use ensemble_runs::steps::InnerRun;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -125,6 +128,43 @@ pub struct Brief {
     pub executions: usize,
     /// The executions that have failed.
     pub failed: u32,
+}
+
+impl StartRun {
+    /// A new run that was made ready, with this id.
+    ///
+    /// # Errors
+    /// The run is not new, or its ensemble is not in the project that workers serve: the text says which.
+    pub fn of(ready: &Ready, id: &RunId, at: DateTime<Utc>, given: &GivenToRun) -> Result<Self, String> {
+        let mut started = ready.started().cloned().ok_or("only a new run can be started")?;
+        started.run_id = id.shared();
+        let file = served_file(&started);
+        let file = file.ok_or_else(|| {
+            let (file, root) = (&started.ensemble_file, &started.project_root);
+            format!("{file} is not in the project {root}, whose root workers serve")
+        })?;
+        let answers = given.answers.given();
+        Ok(Self {
+            at,
+            ensemble: ready.prepared().source.text().clone(),
+            file,
+            started,
+            answers: answers.map(|(agent, answer)| (agent.to_owned(), answer)).collect(),
+            allowed_tools: given.allowed_tools.clone(),
+            denied_tools: given.denied_tools.clone(),
+        })
+    }
+}
+
+/// The file of the ensemble as workers find it: relative to the project's root.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the paths of the project are compared without links in them"
+)]
+fn served_file(started: &RunStarted) -> Option<String> {
+    let file = std::fs::canonicalize(&started.ensemble_file).ok()?;
+    let root = std::fs::canonicalize(&started.project_root).ok()?;
+    Some(file.strip_prefix(root).ok()?.to_str()?.to_owned())
 }
 
 /// Records as lines of a journal.

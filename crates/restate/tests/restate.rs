@@ -604,6 +604,38 @@ async fn program() {
     let (code, out, err) = run(&["resume", &id, "--on", INGRESS, "--answer", "person=maybe", "-q"]);
     assert_eq!((code, out.trim()), (Some(0), "the person said maybe"), "{err}");
 
+    let batch = |rows: &str| {
+        std::fs::write(engine.path().join("rows.jsonl"), rows).expect("a file");
+        run(&[
+            "batch",
+            "gate.yaml",
+            "--data",
+            "rows.jsonl",
+            "--on",
+            INGRESS,
+            "--answer",
+            "person=yes",
+            "--output",
+            "json",
+        ])
+    };
+    let rows: String = (0..20).map(|row| format!("{{\"n\": {row}}}\n")).collect();
+    let (code, out, err) = batch(&rows);
+    assert_eq!(code, Some(0), "{out}{err}");
+    let (_, listed, _) = run(&["runs", "list", "--on", INGRESS, "--output", "json"]);
+    let count = |listed: &str| {
+        serde_json::from_str::<Value>(listed).expect("JSON")["runs"]
+            .as_array()
+            .expect("a list")
+            .len()
+    };
+    assert_eq!(count(&listed), 23, "{listed}");
+    // The rows have ended, and one is new.
+    let (code, out, err) = batch(&format!("{rows}{{\"n\": 20}}\n"));
+    assert_eq!(code, Some(0), "{out}{err}");
+    let (_, listed, _) = run(&["runs", "list", "--on", INGRESS, "--output", "json"]);
+    assert_eq!(count(&listed), 24, "{listed}");
+
     let (code, out, err) = run(&["runs", "fetch", &id, "--on", INGRESS]);
     assert_eq!((code, out.trim()), (Some(0), &*id), "{err}");
     let (code, out, err) = run(&["replay", &id]);

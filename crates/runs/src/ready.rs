@@ -231,6 +231,11 @@ impl Ready {
         &self.agents.simulated
     }
 
+    /// The time, by the clock of the run.
+    pub fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        self.host.now()
+    }
+
     /// What a new run is started with, without its id; `None` for a run that goes on.
     pub fn started(&self) -> Option<&RunStarted> {
         let Opening::New { records, .. } = &self.opening else {
