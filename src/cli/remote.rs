@@ -74,7 +74,7 @@ pub(super) fn run(
             operator: showing.operator,
             answers: Vec::new(),
         };
-        followed.to_the_end(&prepared, signals, ending).await
+        followed.show_until_its_end(&prepared, signals, ending).await
     })
 }
 
@@ -114,7 +114,7 @@ pub(super) fn resume(
             operator: showing.operator,
             answers,
         };
-        followed.to_the_end(&prepared, signals, ending).await
+        followed.show_until_its_end(&prepared, signals, ending).await
     })
 }
 
@@ -142,7 +142,7 @@ struct Followed {
 
 impl Followed {
     /// Shows the run until it is over, or waits for an answer that nobody here gives. A signal cancels the run.
-    async fn to_the_end(
+    async fn show_until_its_end(
         mut self,
         prepared: &Prepared,
         mut signals: Signals,

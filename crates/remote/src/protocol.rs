@@ -157,10 +157,6 @@ impl StartRun {
 }
 
 /// The file of the ensemble as workers find it: relative to the project's root.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the paths of the project are compared without links in them"
-)]
 fn served_file(started: &RunStarted) -> Option<String> {
     let file = std::fs::canonicalize(&started.ensemble_file).ok()?;
     let root = std::fs::canonicalize(&started.project_root).ok()?;

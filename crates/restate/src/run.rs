@@ -64,7 +64,7 @@ impl Run {
         let day = start.at.format("%Y%m%d").to_string();
         ctx.object_client::<IndexClient>(DAYS).add(day.clone()).send();
         ctx.object_client::<IndexClient>(day).add(ctx.key().to_owned()).send();
-        let mut drive = Drive {
+        let mut run = Drive {
             ctx: &ctx,
             plan: prepared.plan.clone(),
             log: Log::new(&ctx, &prepared.plan, &start),
@@ -73,9 +73,9 @@ impl Run {
             answers: Vec::new(),
             leg: 0,
         };
-        drive.log.commit([Event::RunStarted(Box::new(start.started))]);
-        drive.to_its_end().await?;
-        Ok(Json(drive.log.brief().clone()))
+        run.log.commit([Event::RunStarted(Box::new(start.started))]);
+        run.drive().await?;
+        Ok(Json(run.log.brief().clone()))
     }
 
     /// The records from this one on.
@@ -154,7 +154,7 @@ struct Drive<'a> {
 }
 
 impl<'a> Drive<'a> {
-    async fn to_its_end(&mut self) -> HandlerResult<()> {
+    async fn drive(&mut self) -> HandlerResult<()> {
         self.begin_leg();
         loop {
             match decide(&self.plan, self.log.state()) {
