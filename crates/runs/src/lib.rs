@@ -53,6 +53,7 @@ mod sandboxes;
 mod secrets;
 mod simple;
 mod stand_ins;
+mod substitutes;
 mod tools;
 pub mod trust;
 
@@ -71,4 +72,5 @@ pub use run::{Finished, Run};
 pub use runs::{EnsembleRef, HeldRun, Runs, WhichRun};
 pub use simple::{Outcome, RunBuilder, run};
 pub use stand_ins::StandIns;
+pub use substitutes::Reading;
 pub use trust::{LeftAlone, Trust};

@@ -26,6 +26,12 @@ pub(crate) struct RunArgs {
     /// Give every key of this YAML or JSON file as an input, or add it to the context
     #[arg(long, value_name = "FILE")]
     pub context: Option<PathBuf>,
+    /// Do not run this agent: this text stands in for each of its results (JSON gives a JSON output); the run and those that go on from it say so
+    #[arg(long = "stub", value_name = "AGENT=TEXT|@FILE", add = completing::stubs(), action = ArgAction::Append)]
+    pub stub: Vec<String>,
+    /// Let the model of this profile answer the questions of this input agent
+    #[arg(long = "respond", value_name = "AGENT=PROFILE", add = completing::answers(), action = ArgAction::Append)]
+    pub respond: Vec<String>,
     /// Answers and models.
     #[command(flatten)]
     pub answering: AnsweringArgs,
