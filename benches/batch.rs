@@ -66,6 +66,7 @@ fn batch(count: usize) -> f64 {
             jobs: NonZeroUsize::new(8).expect("8 is not 0"),
             retry: Vec::new(),
             max_cost: None,
+            engine: None,
         };
         let stop = runtime.block_on(batch.drive(&driving, || Ok(options()), |_| {}, std::future::pending()));
         assert_eq!(stop.expect("it is worked on"), Stop::Done);

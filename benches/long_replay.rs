@@ -128,6 +128,8 @@ fn started() -> RunStarted {
         inputs: Default::default(),
         models: Vec::new(),
         simulated: Vec::new(),
+        stubs: Default::default(),
+        responders: Default::default(),
         forked_from: None,
         program: "bench".to_owned(),
     }

@@ -157,6 +157,8 @@ pub(crate) fn started(plan: &Plan) -> RunStarted {
         inputs: Default::default(),
         models: Vec::new(),
         simulated: Vec::new(),
+        stubs: Default::default(),
+        responders: Default::default(),
         forked_from: None,
         program: "bench".to_owned(),
     }

@@ -92,6 +92,15 @@ pub(super) fn answers() -> ArgValueCompleter {
     })
 }
 
+/// `AGENT=` for the agents of the line that ask nobody.
+pub(super) fn stubs() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let agents = ensemble_of_line().map(|ensemble| ensemble.agents).unwrap_or_default();
+        let running = agents.iter().filter(|agent| !matches!(agent.kind, AgentKind::Input(_)));
+        beginning_with(typed, running.map(|agent| format!("{}=", agent.name)))
+    })
+}
+
 /// `AGENT@TURN` for the executions of the run of the line.
 pub(super) fn executions() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| beginning_with(typed, executions_of_line().unwrap_or_default()))

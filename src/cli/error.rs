@@ -152,6 +152,15 @@ fn help(error: &RunError) -> Option<String> {
             [] => "this ensemble has no input agents".to_owned(),
             inputs => format!("its input agents are {}", inputs.join(", ")),
         },
+        RunError::NoSuchAgent { similar, agents, .. } => match similar {
+            Some(similar) => format!("did you mean `{similar}`?"),
+            None => format!("the agents are {}", agents.join(", ")),
+        },
+        RunError::StubForPerson(agent) => format!("`--answer {agent}=TEXT` gives its answer"),
+        RunError::RespondsForNobody { inputs, .. } => match inputs.as_slice() {
+            [] => "this ensemble has no input agents".to_owned(),
+            inputs => format!("its input agents are {}", inputs.join(", ")),
+        },
         RunError::NoTool { similar, tools, .. } => match (similar, tools.as_slice()) {
             (Some(similar), _) => format!("did you mean `{similar}`?"),
             (None, []) => "this ensemble has no tools".to_owned(),

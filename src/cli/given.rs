@@ -85,6 +85,28 @@ pub(super) fn with_set(mut options: RunOptions, given: &[String]) -> Result<RunO
     Ok(options)
 }
 
+/// The values of all `--stub` and `--respond` options.
+pub(super) fn with_substitutes(
+    mut options: RunOptions,
+    stubs: &[String],
+    responders: &[String],
+    surroundings: &Surroundings,
+) -> Result<RunOptions, CliError> {
+    for stub in stubs {
+        let (agent, text) = pair(stub, "--stub", "AGENT=TEXT or AGENT=@FILE")?;
+        let text = match text {
+            "-" => "-".into(),
+            text => self::text(text, surroundings)?,
+        };
+        options.stubs.insert(agent.into(), text);
+    }
+    for respond in responders {
+        let (agent, profile) = pair(respond, "--respond", "AGENT=PROFILE")?;
+        options.responders.insert(agent.into(), profile.into());
+    }
+    Ok(options)
+}
+
 /// The answers of `--answers`, then those of all `--answer` options.
 fn answers(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Answers, CliError> {
     let mut answers = Answers::default();

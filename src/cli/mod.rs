@@ -32,6 +32,7 @@ mod lsp;
 mod man;
 mod mending;
 mod models;
+mod painting;
 mod panics;
 mod picture;
 mod policy;

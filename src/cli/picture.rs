@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ensemble_core::conversation::Event;
 use ensemble_core::store::Journal;
 use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble, ForEach, Items};
-use ensemble_reports::report::graph::{Arrow, Ending, Node, Picture, RunData, Shape};
+use ensemble_reports::report::graph::{Arrow, CountedIn, Ending, Node, Picture, RunData, Shape};
 
 /// The picture of an ensemble without a run.
 pub(super) fn of_ensemble(ensemble: &Ensemble) -> Picture {
@@ -30,6 +30,7 @@ pub(super) fn of_ensemble(ensemble: &Ensemble) -> Picture {
     Picture {
         title: ensemble.name.to_string(),
         subtitle: None,
+        counted_in: CountedIn::Run,
         nodes: ensemble.agents.iter().map(|agent| node(agent, &caps)).collect(),
         arrows: arrows.collect(),
     }

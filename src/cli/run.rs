@@ -32,6 +32,7 @@ pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, Cli
         .map(|given| given::text(given, surroundings))
         .transpose()?;
     let options = given::with_values(options, args.context.as_deref(), &args.set, surroundings)?;
+    let options = given::with_substitutes(options, &args.stub, &args.respond, surroundings)?;
     let ready = runs.ready_with(prepared, options)?;
     if args.dry_run {
         return Ok(dry_run(&ready, &args.showing, surroundings));

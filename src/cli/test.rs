@@ -11,6 +11,7 @@ use super::error::CliError;
 use super::exit;
 use super::in_order::in_order;
 use super::inputs::{Input, inputs};
+use super::painting;
 use super::settings::Settings;
 use super::surroundings::Surroundings;
 use ensemble_cases::coverage::{Coverage, Gap, Reached};
@@ -22,6 +23,7 @@ use ensemble_core::operator::{Operator, Unattended};
 use ensemble_language::cases::{ENDINGS, case_route, is_test_file};
 use ensemble_language::diagnostic::{Diagnostic, Severity};
 use ensemble_language::source::Place;
+use ensemble_reports::report::graph::Picture;
 use ensemble_reports::report::tested::{CoverageGap, FileCoverage, TestedCase, TestedFile, Unmet};
 use ensemble_reports::report::{CheckedFile, Form, Github, diagnostics, tested};
 use ensemble_runs::{Prepared, RunError};
@@ -34,6 +36,13 @@ const MAX_STATES: u64 = 20_000;
 pub(super) fn test(args: &TestArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
     let began = Instant::now();
     let paths = test_files(args, surroundings)?;
+    if let Some(file) = &args.graph {
+        painting::format_of(file)?;
+        if paths.len() != 1 {
+            let message = format!("--graph draws one ensemble, and there are {} test files", paths.len());
+            return Err(CliError::usage_with_help(message, "name the test file"));
+        }
+    }
     let mut all = Results::default();
     in_order(
         paths.len(),
@@ -57,6 +66,9 @@ pub(super) fn test(args: &TestArgs, surroundings: &Surroundings) -> Result<u8, C
         args.output,
         surroundings,
     );
+    if let (Some(file), Some(picture)) = (&args.graph, &all.picture) {
+        painting::draw(picture, file, surroundings)?;
+    }
     let fails = all.files.iter().flat_map(|file| &file.cases).any(|case| !case.passes());
     Ok(match (errors, fails) {
         (true, _) => exit::USAGE,
@@ -70,6 +82,8 @@ pub(super) fn test(args: &TestArgs, surroundings: &Surroundings) -> Result<u8, C
 struct Results {
     files: Vec<TestedFile>,
     findings: Vec<Diagnostic>,
+    /// The graph of the last ensemble, if it is to be drawn.
+    picture: Option<Picture>,
     faults: Vec<CliError>,
 }
 
@@ -79,6 +93,7 @@ impl Results {
             Ok(tried) => {
                 self.files.push(tried.file);
                 self.findings.extend(tried.findings);
+                self.picture = tried.picture;
             }
             Err(fault) => self.faults.push(fault),
         }
@@ -127,6 +142,7 @@ fn beside(path: PathBuf, surroundings: &Surroundings) -> Result<PathBuf, CliErro
 /// A file that was tried, and what was found wrong with it.
 struct TriedFile {
     file: TestedFile,
+    picture: Option<Picture>,
     findings: Vec<Diagnostic>,
 }
 
@@ -151,6 +167,7 @@ fn try_file(
         cases: Vec::new(),
         coverage: None,
     };
+    let mut picture = None;
     if let Some(sound) = suite.sound() {
         let mut reached = Reached::default();
         for (at, case) in sound.file.cases.iter().enumerate() {
@@ -175,9 +192,15 @@ fn try_file(
             });
         }
         file.coverage = args.coverage.then(|| coverage(sound, &reached));
+        let cases = file.cases.len();
+        picture = args
+            .graph
+            .is_some()
+            .then(|| painting::painted(&sound.ensemble.plan, &reached, cases));
     }
     Ok(TriedFile {
         file,
+        picture,
         findings: suite.findings,
     })
 }

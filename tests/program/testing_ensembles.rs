@@ -496,6 +496,75 @@ coverage of ./team.yaml: agents 3/3, dependencies 2/3, conditions 2/4, outcomes 
 }
 
 #[test]
+fn a_condition_whose_answer_is_known_is_no_gap() {
+    let workspace = workspace(&format!(
+        "cases:\n  - name: twice{TWICE}    expect: {{outcome: completed}}\n  - name: fails\n    stubs: {{writer: {{fail: no}}}}\n    expect: {{outcome: agent_failed}}\n"
+    ));
+    // The last agent runs only if somebody requests it, and the first listens to it always.
+    let more = "  - {name: aside, script: touch aside, dependencies: [{agent_name: writer, condition: 'false'}, {agent_name: reviewer, condition: '1 > 2'}]}\n";
+    let team = TEAM.replace(
+        "depends_on: [writer]",
+        "dependencies: [{agent_name: writer, condition: 'true'}]",
+    );
+    workspace.write("team.yaml", format!("{team}{more}"));
+    let outcome = workspace.run(["test", "--coverage"]).expect_code(0);
+    let told = "agents 3/3, dependencies 3/3, conditions 4/4, outcomes 2/2\n";
+    assert!(outcome.stdout.contains(told), "{}", outcome.stdout);
+}
+
+#[test]
+fn coverage_is_painted_on_the_graph() {
+    let workspace = workspace(
+        "cases:\n  - name: at once\n    stubs: {writer: One., reviewer: {json: {approved: false}}}\n    expect: {never: [publish]}\n",
+    );
+    let stubs = "{json: {approved: true}}, publish: done}";
+    let draw = |file: &str| {
+        workspace.run(["test", "--coverage", "--graph", file]).expect_code(0);
+        workspace.read(file)
+    };
+    let mermaid = draw("team.mmd");
+    for told in [
+        "team, reached by 1 case",
+        "ran 3 times",
+        "did not run: no case reaches it",
+        "if not output.approved (never false)",
+        "if output.approved (never true)",
+        "started 2 times",
+    ] {
+        assert!(mermaid.contains(told), "{told}: {mermaid}");
+    }
+    assert!(draw("team.svg").contains("started none in any case"));
+    assert!(draw("team.dot").starts_with("digraph"));
+    assert!(draw("team.txt").contains("no case reaches it"));
+    let before = workspace.read("team.test.yaml");
+    workspace.write(
+        "team.test.yaml",
+        before
+            .replace("{json: {approved: false}}}", stubs)
+            .replace("never: [publish]", "outcome: agent_failed"),
+    );
+    // What fails is painted too.
+    workspace
+        .run(["test", "--coverage", "--graph", "team.mmd"])
+        .expect_code(1);
+    assert!(workspace.read("team.mmd").contains("if output.approved (never false)"));
+    let refused = workspace
+        .run(["test", "--coverage", "--graph", "team.png"])
+        .expect_code(2);
+    assert!(
+        refused.stderr.contains("it ends with .svg, .mmd, .dot or .txt"),
+        "{}",
+        refused.stderr
+    );
+    workspace.run(["test", "--graph", "team.svg"]).expect_code(2);
+    workspace.write("other.test.yaml", "ensemble: team.yaml\ncases: []\n");
+    let refused = workspace
+        .run(["test", "--coverage", "--graph", "team.svg"])
+        .expect_code(2);
+    assert!(refused.stderr.contains("there are 2 test files"), "{}", refused.stderr);
+}
+
+#[test]
 fn with_all_gaps_closed_there_is_none() {
     let workspace = workspace(&format!(
         "cases:\n  - name: twice{TWICE}    expect: {{outcome: completed}}\n  - name: fails\n    stubs: {{writer: {{fail: no}}}}\n    expect: {{outcome: agent_failed}}\n"

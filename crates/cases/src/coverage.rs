@@ -1,13 +1,13 @@
 //! What conversations reach of an ensemble: agents, dependencies, conditions both ways, outcomes. Pure: a fold of records.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record, RunValue};
 use ensemble_core::explore::Exploration;
 use ensemble_core::resolver::{Answers, Evaluated, decide_by};
-use ensemble_language::condition::{Condition, EvaluateError, Read};
+use ensemble_language::condition::{Condition, EvaluateError, Read, Verdict};
 use ensemble_language::ensemble::Agent;
 use ensemble_language::plan::{AgentId, Edge, Plan};
 use ensemble_language::source::At;
@@ -18,8 +18,8 @@ type Dependency = (AgentId, usize);
 /// What conversations have reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reached {
-    agents: BTreeSet<AgentId>,
-    dependencies: BTreeSet<Dependency>,
+    agents: BTreeMap<AgentId, usize>,
+    dependencies: BTreeMap<Dependency, usize>,
     conditions: BTreeSet<(Dependency, bool)>,
     outcomes: BTreeSet<CompletionReason>,
 }
@@ -54,9 +54,10 @@ impl Reached {
                     let _decided = decide_by(plan, &state, &Watched(&conditions));
                     for start in &turn.starts {
                         let Some(id) = plan.id(&start.agent) else { continue };
-                        self.agents.insert(id);
-                        self.dependencies
-                            .extend(start.counts.iter().map(|position| (id, *position)));
+                        *self.agents.entry(id).or_default() += 1;
+                        for position in &start.counts {
+                            *self.dependencies.entry((id, *position)).or_default() += 1;
+                        }
                     }
                 }
                 Event::RunEnded(ended) => {
@@ -74,11 +75,56 @@ impl Reached {
 
     /// Adds what others have reached of the same ensemble.
     pub fn join(&mut self, other: &Self) {
-        self.agents.extend(&other.agents);
-        self.dependencies.extend(&other.dependencies);
+        for (id, count) in &other.agents {
+            *self.agents.entry(*id).or_default() += count;
+        }
+        for (one, count) in &other.dependencies {
+            *self.dependencies.entry(*one).or_default() += count;
+        }
         self.conditions.extend(&other.conditions);
         self.outcomes.extend(&other.outcomes);
     }
+
+    /// How often the agent ran.
+    pub fn executions(&self, id: AgentId) -> usize {
+        self.agents.get(&id).copied().unwrap_or_default()
+    }
+
+    /// How often the dependency started its agent.
+    pub fn starts(&self, edge: &Edge) -> usize {
+        self.dependencies
+            .get(&(edge.to, edge.position))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// The answers that the condition of the dependency could have, and never had.
+    pub fn unanswered(&self, edge: &Edge) -> Vec<bool> {
+        let answers = edge.condition.as_ref().map_or(&[][..], to_be_tested).iter();
+        let never = |answer: &&bool| !self.conditions.contains(&((edge.to, edge.position), **answer));
+        answers.filter(never).copied().collect()
+    }
+}
+
+/// What is known of the answer before a run.
+fn verdict(condition: &Condition) -> Verdict {
+    Condition::read(condition.text()).map_or(Verdict::Open, |reading| reading.verdict())
+}
+
+/// The answers that a test can be asked for: both, or none of a condition whose answer is known beforehand.
+fn to_be_tested(condition: &Condition) -> &'static [bool] {
+    match verdict(condition) {
+        Verdict::Open => &[true, false],
+        Verdict::Plain(_) | Verdict::Always | Verdict::Never | Verdict::Fails(_) => &[],
+    }
+}
+
+/// Can no conversation fulfil the condition?
+fn is_never_true(condition: &Condition) -> bool {
+    matches!(
+        verdict(condition),
+        Verdict::Plain(false) | Verdict::Never | Verdict::Fails(_)
+    )
 }
 
 /// What is reached, and what could be.
@@ -140,8 +186,8 @@ impl Coverage {
             outcomes: Counted::default(),
             is_complete,
         };
-        for id in plan.ids().filter(|id| may_run(*id) || reached.agents.contains(id)) {
-            coverage.agents.count(reached.agents.contains(&id), || Gap {
+        for id in plan.ids().filter(|id| may_run(*id) || reached.agents.contains_key(id)) {
+            coverage.agents.count(reached.agents.contains_key(&id), || Gap {
                 kind: "agent",
                 what: format!("{} never runs", plan.name(id)),
                 at: Some(Agent::route(id.index()).key("name").value()),
@@ -164,8 +210,9 @@ impl Coverage {
 
     fn dependency(&mut self, plan: &Plan, edge: &Edge, reached: &Reached, may_run: &dyn Fn(AgentId) -> bool) {
         let one = (edge.to, edge.position);
-        let is_reached = reached.dependencies.contains(&one);
-        if !may_run(edge.from) && !is_reached {
+        let is_reached = reached.dependencies.contains_key(&one);
+        let may_start = may_run(edge.from) && !edge.condition.as_ref().is_some_and(is_never_true);
+        if !may_start && !is_reached {
             return;
         }
         let agent = &plan.ensemble().agents[edge.to.index()];
@@ -177,7 +224,7 @@ impl Coverage {
             at: Some(route.clone().value()),
         });
         let Some(condition) = &edge.condition else { return };
-        for answer in [true, false] {
+        for answer in to_be_tested(condition).iter().copied() {
             self.conditions
                 .count(reached.conditions.contains(&(one, answer)), || Gap {
                     kind: "condition",

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ensemble_agents::agent::{output, reply};
-use ensemble_core::runner::{BoxFuture, Execution, Notes, Observed, Runner};
+use ensemble_agents::agent::output;
+use ensemble_core::runner::{BoxFuture, Execution, Observed, Runner};
 use ensemble_language::cases::{Gives, Stub, Stubs};
-use ensemble_language::data::{Failure, FailureKind, JsonMap};
-use ensemble_language::ensemble::{Agent, AgentKind};
-use ensemble_runs::StandIns;
+use ensemble_language::data::FailureKind;
+use ensemble_language::ensemble::Agent;
+use ensemble_runs::{Reading, StandIns};
 
 use crate::recorded::Recorded;
 
@@ -138,32 +138,6 @@ impl StandIns for StubsOf {
             stubbed: self.stubbed.clone(),
             around: format!("{}{agent}.", self.around),
         })
-    }
-}
-
-/// How a text becomes an output: as for the agent itself.
-#[derive(Debug, Clone, Copy)]
-enum Reading {
-    Reply,
-    ReplyAsked,
-    Printed,
-}
-
-impl Reading {
-    fn of(agent: &Agent) -> Self {
-        match (&agent.kind, &agent.output_schema) {
-            (AgentKind::Llm(_), Some(_)) => Self::ReplyAsked,
-            (AgentKind::Llm(_), None) => Self::Reply,
-            _ => Self::Printed,
-        }
-    }
-
-    fn read(self, text: &str, notes: &Notes) -> Result<JsonMap, Failure> {
-        match self {
-            Self::Reply => Ok(reply::output_of(text)),
-            Self::ReplyAsked => Ok(reply::output_of_asked(text)),
-            Self::Printed => output::from_text(text, notes),
-        }
     }
 }
 

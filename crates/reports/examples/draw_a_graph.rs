@@ -1,6 +1,6 @@
 //! Draws a small graph of agents as Mermaid and as SVG.
 
-use ensemble_reports::report::graph::{Arrow, Ending, Node, Picture, Shape, mermaid, svg};
+use ensemble_reports::report::graph::{Arrow, CountedIn, Ending, Node, Picture, Shape, mermaid, svg};
 
 fn agent(name: &str, shape: Shape) -> Node {
     Node {
@@ -30,6 +30,7 @@ fn main() {
     let picture = Picture {
         title: "review".to_owned(),
         subtitle: None,
+        counted_in: CountedIn::Run,
         nodes: vec![agent("writer", Shape::Llm), agent("reviewer", Shape::Input)],
         arrows: vec![arrow(0, 1, None), arrow(1, 0, Some("not output.approved"))],
     };

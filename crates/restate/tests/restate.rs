@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and make files")]
 
+#[expect(dead_code, reason = "a part of the harness is for the benchmark")]
 mod support;
 
 use std::collections::HashMap;

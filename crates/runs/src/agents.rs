@@ -16,7 +16,7 @@ use ensemble_agents::agent::sub_ensemble::SubEnsembleRunner;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_agents::agent::window::AgentWindow;
 use ensemble_core::runner::Runner;
-use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice};
+use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice, Responses};
 use ensemble_language::loader;
 
 use crate::error::RunError;
@@ -161,7 +161,11 @@ impl Maker<'_> {
                     load: &parts.load(),
                     connect: &|profile| parts.connect(&ModelChoice::Profile(profile.clone())),
                 };
-                let runner = InputRunner::new(agent, spec, wiring)?;
+                let mut spec = spec.clone();
+                if let Some(profile) = self.stand_ins().and_then(|stand_ins| stand_ins.responder(agent)) {
+                    spec.responses = Some(Responses::Profile(profile));
+                }
+                let runner = InputRunner::new(agent, &spec, wiring)?;
                 let simulated = runner.is_simulated();
                 (Arc::new(runner), simulated)
             }

@@ -70,6 +70,27 @@ pub enum RunError {
         /// The input agents of the ensemble.
         inputs: Vec<String>,
     },
+    /// A text or a model stands in for an agent that is not there.
+    #[error("there is no agent `{agent}`")]
+    NoSuchAgent {
+        /// The agent.
+        agent: String,
+        /// An agent that is spelled alike.
+        similar: Option<String>,
+        /// The agents, those of inner ensembles included.
+        agents: Vec<String>,
+    },
+    /// A text stands in for an agent that asks a person.
+    #[error("`{0}` asks a person, and takes no stub")]
+    StubForPerson(String),
+    /// A model answers for an agent that asks nobody.
+    #[error("`{agent}` is no input agent, and asks nobody")]
+    RespondsForNobody {
+        /// The agent.
+        agent: String,
+        /// The input agents.
+        inputs: Vec<String>,
+    },
     /// A tool is allowed or denied that is not there.
     #[error("there is no tool `{tool}`")]
     NoTool {

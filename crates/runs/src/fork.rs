@@ -293,8 +293,9 @@ impl Runs {
         })
     }
 
-    fn forked(&self, fork: Fork, options: RunOptions) -> Result<ReadyFork, RunError> {
+    fn forked(&self, fork: Fork, mut options: RunOptions) -> Result<ReadyFork, RunError> {
         let before = fork.origin.started()?.clone();
+        options.keep_substitutes(&before, |name| fork.text.prepared.plan.id(name).is_some());
         let models = match options.models.is_empty() {
             true => before.models.clone(),
             false => options.models.clone(),

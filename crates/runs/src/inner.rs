@@ -1,5 +1,6 @@
 //! Ensembles as agents of ensembles: a run inside the run, with a log of its own.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -175,6 +176,8 @@ impl InnerEnsemble {
             inputs,
             models: Vec::new(),
             simulated: self.agents.simulated.clone(),
+            stubs: BTreeMap::new(),
+            responders: BTreeMap::new(),
             forked_from: None,
             program: PROGRAM.to_owned(),
         }))

@@ -56,6 +56,7 @@ pub mod service;
 mod simple;
 mod stand_ins;
 pub mod steps;
+mod substitutes;
 mod tools;
 pub mod trust;
 
@@ -74,4 +75,5 @@ pub use run::{Finished, Run};
 pub use runs::{EnsembleRef, HeldRun, Runs, WhichRun};
 pub use simple::{Outcome, RunBuilder, run};
 pub use stand_ins::StandIns;
+pub use substitutes::Reading;
 pub use trust::{LeftAlone, Trust};

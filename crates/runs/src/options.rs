@@ -1,6 +1,6 @@
 //! What a run is given, as plain data.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -42,6 +42,10 @@ pub struct RunOptions {
     pub reporters: Vec<Box<dyn Reporter + Send>>,
     /// Who gets the live pieces of the run's own agents at once.
     pub live_output: Option<Arc<dyn LiveOutput>>,
+    /// Texts that stand in for agents, by their names: such an agent does not run. A run that goes on keeps its own.
+    pub stubs: BTreeMap<Arc<str>, Arc<str>>,
+    /// Model profiles that answer for input agents, by their names. A run that goes on keeps its own.
+    pub responders: BTreeMap<Arc<str>, Arc<str>>,
     /// Runners in the place of agents, for tests.
     pub stand_ins: Option<Arc<dyn StandIns>>,
 }

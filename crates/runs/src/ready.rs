@@ -1,5 +1,6 @@
 //! An ensemble whose agents can run, before it has a run.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -31,6 +32,7 @@ use crate::parts::Shared;
 use crate::prepare::Prepared;
 use crate::project::Project;
 use crate::run::{Driven, Run};
+use crate::substitutes::Substitutes;
 
 /// An ensemble whose agents can run. Nothing was written and nothing was started yet.
 pub struct Ready {
@@ -91,6 +93,8 @@ pub(crate) struct Made {
     pub(crate) host: Host,
     pub(crate) agents: ReadyAgents,
     pub(crate) shared: Shared,
+    stubs: BTreeMap<Arc<str>, Arc<str>>,
+    responders: BTreeMap<Arc<str>, Arc<str>>,
     desk: Desk,
     outermost: Outermost,
     reporters: Vec<Box<dyn Reporter + Send>>,
@@ -119,6 +123,10 @@ impl Making<'_> {
         given::check_answers(&options.answers, ensemble)?;
         given::check_tools(&options.allowed_tools, false, ensemble)?;
         given::check_tools(&options.denied_tools, true, ensemble)?;
+        let substitutes = Substitutes::of(&options);
+        if let Some(substitutes) = &substitutes {
+            substitutes.check_own(ensemble)?;
+        }
         let file = project.folder.join(prepared.source.name());
         let hub = Hub::default();
         let desk = Desk::new(hub.clone());
@@ -147,15 +155,18 @@ impl Making<'_> {
             cache: given::cache(options.cache.as_ref(), project)?,
             watchdog,
             network,
-            stand_ins: options.stand_ins,
+            stand_ins: substitutes.as_ref().map(Substitutes::outermost).or(options.stand_ins),
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;
+        substitutes.map_or(Ok(()), |substitutes| substitutes.check())?;
         Ok(Made {
             prepared,
             host: host.clone(),
             agents,
             shared,
+            stubs: options.stubs,
+            responders: options.responders,
             desk,
             outermost,
             reporters: options.reporters,
@@ -182,6 +193,8 @@ impl Made {
             inputs: given.inputs,
             models: models.to_vec(),
             simulated: self.agents.simulated.clone(),
+            stubs: self.stubs.clone(),
+            responders: self.responders.clone(),
             forked_from: None,
             program: PROGRAM.to_owned(),
         }

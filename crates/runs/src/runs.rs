@@ -334,8 +334,9 @@ impl HeldRun {
         self.go_on(Event::MessageAdded(MessageAdded { text, set }), options)
     }
 
-    fn go_on(self, first: Event, options: RunOptions) -> Result<Ready, RunError> {
+    fn go_on(self, first: Event, mut options: RunOptions) -> Result<Ready, RunError> {
         let recorded = self.recorded;
+        options.keep_substitutes(recorded.started()?, |_| true);
         let models = match options.models.is_empty() {
             true => recorded.started()?.models.clone(),
             false => options.models.clone(),

@@ -18,6 +18,11 @@ pub trait StandIns: Send + Sync {
     /// The runner of an agent that has no stand-in and needs this from outside; `None`: its own.
     fn missing(&self, agent: &Agent, needs: String) -> Option<Arc<dyn Runner>>;
 
+    /// The model profile that answers for this input agent, in the place of its `responses`.
+    fn responder(&self, _agent: &Agent) -> Option<Arc<str>> {
+        None
+    }
+
     /// The stand-ins of the ensemble that this agent stands for.
     fn within(&self, agent: &str) -> Arc<dyn StandIns>;
 }

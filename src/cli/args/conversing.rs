@@ -26,6 +26,12 @@ pub(crate) struct RunArgs {
     /// Give every key of this YAML or JSON file as an input, or add it to the context
     #[arg(long, value_name = "FILE")]
     pub context: Option<PathBuf>,
+    /// Do not run this agent: this text stands in for each of its results (JSON gives a JSON output); the run and those that go on from it say so
+    #[arg(long = "stub", value_name = "AGENT=TEXT|@FILE", add = completing::stubs(), action = ArgAction::Append)]
+    pub stub: Vec<String>,
+    /// Let the model of this profile answer the questions of this input agent
+    #[arg(long = "respond", value_name = "AGENT=PROFILE", add = completing::answers(), action = ArgAction::Append)]
+    pub respond: Vec<String>,
     /// Answers and models.
     #[command(flatten)]
     pub answering: AnsweringArgs,
@@ -36,7 +42,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Run on a durable execution engine, by the address of its ingress, in place of this process: see docs/scale.md
-    #[arg(long, value_name = "URL", conflicts_with_all = ["then", "cache", "cache_only", "dry_run", "live", "durability"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["then", "stub", "respond", "cache", "cache_only", "dry_run", "live", "durability"])]
     pub on: Option<String>,
     /// With --on: print the id of the run, and do not wait for its end
     #[arg(long, requires = "on")]

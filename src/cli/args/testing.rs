@@ -1,5 +1,7 @@
 //! `ensemble test`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use crate::cli::completing;
@@ -19,6 +21,9 @@ pub(crate) struct TestArgs {
     /// Also report which agents, dependencies, conditions and outcomes no case reaches
     #[arg(long)]
     pub coverage: bool,
+    /// Draw the graph of the ensemble with what the cases reach, into this file: .svg, .mmd (Mermaid), .dot or .txt; for one test file
+    #[arg(long, value_name = "FILE", requires = "coverage")]
+    pub graph: Option<PathBuf>,
 }
 
 /// The output format of the results.

@@ -4,6 +4,7 @@
 //! when the ensemble changes. Decisions (`turn_started`, `turn_finished`, `run_ended`) follow from the state, and a
 //! replay makes them again. All other events are observations; a replay finds them by turn, agent and attempt.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -106,6 +107,12 @@ pub struct RunStarted {
     /// The agents whose model is the built-in simulated model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub simulated: Vec<Arc<str>>,
+    /// The agents that did not run, and the texts that were given in the place of their results.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stubs: BTreeMap<Arc<str>, Arc<str>>,
+    /// The input agents whose questions went to a model that was named with the run, and its profile.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub responders: BTreeMap<Arc<str>, Arc<str>>,
     /// For a fork: the run from which it was forked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,

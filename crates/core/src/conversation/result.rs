@@ -44,6 +44,12 @@ impl Serialize for RunResult<'_> {
         let warnings: Vec<&String> = state.warnings().iter().chain(of_result).collect();
         map.serialize_entry("warnings", &warnings)?;
         map.serialize_entry("simulated", &started.map(|started| &started.simulated))?;
+        if let Some(started) = started.filter(|started| !started.stubs.is_empty()) {
+            map.serialize_entry("stubs", &started.stubs)?;
+        }
+        if let Some(started) = started.filter(|started| !started.responders.is_empty()) {
+            map.serialize_entry("responders", &started.responders)?;
+        }
         map.serialize_entry("input", state.input())?;
         map.serialize_entry("messages", &Messages(state))?;
         map.serialize_entry("inputs", &**state.inputs())?;

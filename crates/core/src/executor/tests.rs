@@ -75,6 +75,8 @@ pub(crate) fn started() -> Event {
         inputs: Default::default(),
         models: Vec::new(),
         simulated: Vec::new(),
+        stubs: Default::default(),
+        responders: Default::default(),
         forked_from: None,
         program: String::new(),
     }))

@@ -52,6 +52,8 @@ impl Position {
                 inputs: Context::default(),
                 models: Vec::new(),
                 simulated: Vec::new(),
+                stubs: Default::default(),
+                responders: Default::default(),
                 forked_from: None,
                 program: String::new(),
             })),

@@ -49,6 +49,8 @@ impl Driver {
             inputs: Default::default(),
             models: Vec::new(),
             simulated: Vec::new(),
+            stubs: Default::default(),
+            responders: Default::default(),
             forked_from: None,
             program: String::new(),
         })));

@@ -42,6 +42,8 @@ pub fn record(seq: u64) -> Record {
             inputs: Default::default(),
             models: Vec::new(),
             simulated: Vec::new(),
+            stubs: Default::default(),
+            responders: Default::default(),
             forked_from: None,
             program: String::new(),
         })),

@@ -19,6 +19,7 @@ mod place;
 mod reasoning;
 mod reasons;
 mod sarif;
+mod stood_in;
 pub mod story;
 pub mod tested;
 mod unified;

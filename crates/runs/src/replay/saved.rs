@@ -34,6 +34,10 @@ struct Saved {
     messages: VecDeque<LaterMessage>,
     initial_context: Option<Context>,
     inputs: Option<Context>,
+    #[serde(default)]
+    stubs: BTreeMap<Arc<str>, Arc<str>>,
+    #[serde(default)]
+    responders: BTreeMap<Arc<str>, Arc<str>>,
     completion_reason: Option<String>,
     detail: Option<String>,
     final_state: Option<Context>,
@@ -267,6 +271,8 @@ fn run_started(mut saved: Saved) -> RunStarted {
         inputs: saved.inputs.unwrap_or_default(),
         models: Vec::new(),
         simulated: Vec::new(),
+        stubs: saved.stubs,
+        responders: saved.responders,
         forked_from: None,
         program: String::new(),
     }

@@ -23,10 +23,22 @@ pub struct Picture {
     pub title: String,
     /// The run, with its outcome.
     pub subtitle: Option<String>,
+    /// What executions and starts are counted in.
+    pub counted_in: CountedIn,
     /// The agents, in declaration order.
     pub nodes: Vec<Node>,
     /// The dependencies.
     pub arrows: Vec<Arrow>,
+}
+
+/// What a picture counts executions and starts in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CountedIn {
+    /// One run.
+    #[default]
+    Run,
+    /// The cases of a test file.
+    Cases,
 }
 
 /// An agent.

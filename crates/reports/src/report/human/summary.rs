@@ -2,6 +2,7 @@
 
 use super::{Human, Verbosity};
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, count, duration, executions, used};
+use crate::report::stood_in::stood_in;
 use crate::report::story::{place, word};
 use crate::report::wrap::hanging;
 use ensemble_core::conversation::{
@@ -150,7 +151,6 @@ impl Human {
 
     fn cost(&self, state: &ConversationState) -> String {
         let usage = state.usage_until_now();
-        let simulated = state.started().map_or(&[][..], |started| &started.simulated);
         let mut text = String::new();
         if usage.requests > 0 {
             text.push_str(&format!("  {}\n", used(&usage)));
@@ -161,11 +161,8 @@ impl Human {
                 text.push_str(&format!("    {DIM}{name}: {}{DIM:#}\n", used(usage)));
             }
         }
-        if !simulated.is_empty() {
-            text.push_str(&format!(
-                "  {CAUTION}simulated{CAUTION:#}: no model was asked for {}\n",
-                simulated.join(", ")
-            ));
+        for (what, told) in state.started().map(stood_in).unwrap_or_default() {
+            text.push_str(&format!("  {CAUTION}{what}{CAUTION:#}: {told}\n"));
         }
         text
     }

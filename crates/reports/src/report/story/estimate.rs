@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::report::format::{CAUTION, DIM, NAME, count, duration};
+use crate::report::stood_in::stood_in;
 use crate::report::wrap::LineWidth;
 use crate::story::{Share, Shares, Story};
 
@@ -132,10 +133,9 @@ fn notes(estimate: &Estimate, total: &Share) -> String {
         ));
     }
     let started = estimate.story.started.as_ref();
-    if let Some(started) = started.filter(|started| !started.simulated.is_empty()) {
+    for (what, told) in started.map(stood_in).unwrap_or_default() {
         text.push_str(&format!(
-            "{CAUTION}simulated{CAUTION:#}: no model was asked for {}, so a real one will take more time\n",
-            started.simulated.join(", ")
+            "{CAUTION}{what}{CAUTION:#}: {told}, so a real one will take more time\n"
         ));
     }
     if !estimate.compared {

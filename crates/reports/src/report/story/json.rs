@@ -45,6 +45,8 @@ pub fn document(story: &Story, driver: Driver) -> Value {
         "questions": questions,
         "usage": story.usage,
         "simulated": started.map(|started| &started.simulated),
+        "stubs": started.map(|started| &started.stubs),
+        "responders": started.map(|started| &started.responders),
         "warnings": story.warnings,
         "story": story.events.iter().map(event).collect::<Vec<_>>(),
         "next": next(story, driver),

@@ -10,6 +10,7 @@ use crate::report::context_window;
 use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, TURN, count, duration, kind_of, retry};
 use crate::report::parts::{Parts, combined};
 use crate::report::reasons::Reasons;
+use crate::report::stood_in::stood_in;
 use crate::report::values::{self, output_text, value_text};
 use crate::report::wrap::{LineWidth, hanging};
 use crate::story::{AttemptEnd, Execution, Progress, Story, Turn};
@@ -348,11 +349,8 @@ impl StoryPrinter {
 
     fn totals(&self, story: &Story) -> String {
         let mut text = format!("  {}\n", totals(story).join("\n  "));
-        if let Some(started) = story.started.as_ref().filter(|started| !started.simulated.is_empty()) {
-            text.push_str(&format!(
-                "  {CAUTION}simulated{CAUTION:#}: no model was asked for {}\n",
-                started.simulated.join(", ")
-            ));
+        for (what, told) in story.started.as_ref().map(stood_in).unwrap_or_default() {
+            text.push_str(&format!("  {CAUTION}{what}{CAUTION:#}: {told}\n"));
         }
         self.width.sentences(&text)
     }

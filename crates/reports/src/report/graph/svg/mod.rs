@@ -13,7 +13,7 @@ mod tests;
 
 use super::super::xml::escaped;
 use super::layout::{Layout, Link, Sketch, arrange};
-use super::{Arrow, Ending, Picture, ascii};
+use super::{Arrow, CountedIn, Ending, Picture, ascii};
 use canvas::{Canvas, Direction};
 use lines::Label;
 use shapes::Figure;
@@ -137,9 +137,19 @@ fn legend(picture: &Picture) -> Vec<(&'static str, &'static str)> {
         (
             any(|arrow| arrow.started > Some(0)),
             "arrow started",
-            "started an execution in this run",
+            match picture.counted_in {
+                CountedIn::Run => "started an execution in this run",
+                CountedIn::Cases => "started an execution in a case",
+            },
         ),
-        (any(Arrow::is_idle), "arrow idle", "started none in this run"),
+        (
+            any(Arrow::is_idle),
+            "arrow idle",
+            match picture.counted_in {
+                CountedIn::Run => "started none in this run",
+                CountedIn::Cases => "started none in any case",
+            },
+        ),
     ];
     let used = meanings.into_iter().filter(|(shown, ..)| *shown);
     used.map(|(_, class, meaning)| (class, meaning)).collect()

@@ -30,6 +30,7 @@ fn picture(nodes: Vec<Node>, arrows: Vec<Arrow>) -> Picture {
     Picture {
         title: "team".to_owned(),
         subtitle: None,
+        counted_in: CountedIn::Run,
         nodes,
         arrows,
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::lines::totals;
 use super::next::{Driver, next};
+use crate::report::stood_in::stood_in;
 use crate::story::{Execution, ModelExchange, Progress, Story};
 use ensemble_language::data::Context;
 use markup::{block, escaped};
@@ -174,10 +175,7 @@ pub(super) fn facts(run: &Exported) -> Vec<(&'static str, String)> {
     facts.extend(totals.next().map(|line| ("took", line)));
     facts.extend(totals.next().map(|line| ("models", line)));
     if let Some(started) = &story.started {
-        if !started.simulated.is_empty() {
-            let agents = started.simulated.join(", ");
-            facts.push(("simulated", format!("no model was asked for {agents}")));
-        }
+        facts.extend(stood_in(started));
         facts.push(("ensemble", started.ensemble_file.clone()));
         facts.push(("program", format!("ensemble {}", started.program)));
     }
