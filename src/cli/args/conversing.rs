@@ -35,6 +35,12 @@ pub(crate) struct RunArgs {
     /// Print which agents would run first and why the others would not, and execute nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Serve a page for the browser that shows the run and asks its questions; it stays until Ctrl-C
+    #[arg(long, conflicts_with_all = ["then", "dry_run"])]
+    pub ui: bool,
+    /// The port of the page (0: any that is free)
+    #[arg(long, value_name = "PORT", requires = "ui")]
+    pub port: Option<u16>,
     /// Execution.
     #[command(flatten)]
     pub driving: DrivingArgs,

@@ -1,0 +1,208 @@
+//! The fold of one run, and those who follow it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ensemble_core::store::{ReadError, RunFollower, StoredRun};
+use ensemble_runs::recorded::{recorded_ensemble, started};
+use ensemble_runs::service::Follow;
+use ensemble_runs::{RunEvent, RunEventKind};
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard, broadcast};
+
+use crate::app::App;
+use crate::events::{event, piece};
+use crate::reply::Failure;
+use crate::view::{Driven, View};
+
+/// Most events that wait for a client; one that is slower begins again.
+const WAITING: usize = 1024;
+/// How often a run is looked at that nobody drives.
+const IDLE: Duration = Duration::from_millis(300);
+/// How often a run inside a run is looked at.
+const INNER: Duration = Duration::from_millis(20);
+
+/// A run, its fold, and those who follow it.
+pub(crate) struct Watched {
+    pub(crate) run: Arc<dyn StoredRun>,
+    fold: Mutex<Fold>,
+    news: broadcast::Sender<Bytes>,
+    is_pumped: AtomicBool,
+}
+
+struct Fold {
+    follower: Box<dyn RunFollower>,
+    view: View,
+}
+
+impl Watched {
+    pub(crate) fn new(run: Arc<dyn StoredRun>) -> Self {
+        let fold = Fold {
+            follower: run.follow(),
+            view: View::default(),
+        };
+        Self {
+            run,
+            fold: Mutex::new(fold),
+            news: broadcast::Sender::new(WAITING),
+            is_pumped: AtomicBool::new(false),
+        }
+    }
+
+    /// Does anybody follow it?
+    pub(crate) fn is_followed(&self) -> bool {
+        self.news.receiver_count() > 0
+    }
+
+    /// Who drives the run.
+    pub(crate) fn driven(&self, app: &App) -> Driven {
+        let outermost = self.run.id().path().next().unwrap_or_default();
+        if app.is_driven_here(outermost) {
+            return Driven::Here;
+        }
+        self.run.driver().map_or(Driven::Nowhere, Driven::Elsewhere)
+    }
+
+    /// The view, with all records.
+    pub(crate) async fn view(&self) -> impl std::ops::Deref<Target = View> {
+        MutexGuard::map(self.fold.lock().await, |fold| &mut fold.view)
+    }
+
+    /// Reads the records that were written since the last time, and tells them to those who follow.
+    pub(crate) async fn catch_up(&self, app: &App) -> Result<(), Failure> {
+        let mut fold = self.fold.lock().await;
+        let records = fold.follower.poll().await.map_err(unreadable)?;
+        let mut changed = Vec::new();
+        for record in &records {
+            changed.extend(fold.view.take(record));
+        }
+        if fold.view.plan.is_none() && !records.is_empty() {
+            let prepared = match started(&records) {
+                Ok(started) => recorded_ensemble(&*self.run, started, app.runs.runs().project()).await.ok(),
+                Err(_) => None,
+            };
+            fold.view.plan = prepared.map(|prepared| prepared.plan);
+        }
+        if !records.is_empty() {
+            self.tell_changes(&fold.view, changed, app);
+        }
+        Ok(())
+    }
+
+    /// Everything about the run that is not a row: for a client that begins.
+    pub(crate) async fn head(&self, app: &App) -> Value {
+        let view = self.view().await;
+        let mut head = view.head(self.run.id(), self.driven(app));
+        head["waiting"] = waiting(app, self);
+        head
+    }
+
+    /// Follows the run: each event as it is sent to clients. The first one has no rows.
+    pub(crate) async fn subscribe(self: &Arc<Self>, app: &Arc<App>) -> (Bytes, broadcast::Receiver<Bytes>) {
+        let receiver = self.news.subscribe();
+        let head = self.head(app).await;
+        if !self.is_pumped.swap(true, Ordering::AcqRel) {
+            tokio::spawn(pump(self.clone(), app.clone()));
+        }
+        (event("begin", &json!({"head": head})), receiver)
+    }
+
+    fn tell_changes(&self, view: &View, mut changed: Vec<usize>, app: &App) {
+        if !self.is_followed() {
+            return;
+        }
+        changed.sort_unstable();
+        changed.dedup();
+        let rows: Vec<Value> = changed.iter().filter_map(|at| view.row(*at)).collect();
+        let mut head = view.head(self.run.id(), self.driven(app));
+        head["waiting"] = waiting(app, self);
+        let _ = self.news.send(event("fold", &json!({"head": head, "rows": rows})));
+    }
+
+    /// An event of the run that this process drives.
+    async fn take(&self, happened: RunEvent, app: &App) -> Result<(), Failure> {
+        if happened.run != *self.run.id() {
+            return Ok(());
+        }
+        match happened.kind {
+            RunEventKind::Committed(record) => {
+                let mut fold = self.fold.lock().await;
+                if record.seq == fold.view.next {
+                    let changed = fold.view.take(&record);
+                    self.tell_changes(&fold.view, changed, app);
+                    return Ok(());
+                }
+                let is_missing = record.seq > fold.view.next;
+                drop(fold);
+                if is_missing { self.catch_up(app).await } else { Ok(()) }
+            }
+            RunEventKind::Live(live) => {
+                if self.is_followed() {
+                    let _ = self.news.send(event("live", &piece(&live)));
+                }
+                Ok(())
+            }
+            RunEventKind::Asked(_) | RunEventKind::PermissionRequested(_) => {
+                self.tell_changes(&*self.view().await, Vec::new(), app);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The questions and the requests for permission of a run that goes on here.
+fn waiting(app: &App, watched: &Watched) -> Value {
+    let (questions, permissions) = app.runs.waiting(watched.run.id());
+    json!({"questions": questions, "permissions": permissions})
+}
+
+fn unreadable(error: ReadError) -> Failure {
+    Failure::missing(error.to_string())
+}
+
+/// Keeps the fold up to date while anybody follows it.
+async fn pump(watched: Arc<Watched>, app: Arc<App>) {
+    let is_inner = watched.run.id().path().count() > 1;
+    let mut last = watched.driven(&app);
+    loop {
+        if last != Driven::Nowhere && !is_inner {
+            let from = watched.view().await.next;
+            if let Ok(follow) = app.runs.follow(watched.run.id(), from).await {
+                follow_to_end(&watched, &app, follow).await;
+            }
+        }
+        if !watched.is_followed() {
+            break;
+        }
+        tokio::time::sleep(if is_inner { INNER } else { IDLE }).await;
+        // What cannot be read now can perhaps be read later.
+        let _ = watched.catch_up(&app).await;
+        let now = watched.driven(&app);
+        if now != last {
+            watched.tell_changes(&*watched.view().await, Vec::new(), &app);
+        }
+        last = now;
+    }
+    watched.is_pumped.store(false, Ordering::Release);
+}
+
+async fn follow_to_end(watched: &Watched, app: &App, mut follow: Follow) {
+    loop {
+        tokio::select! {
+            next = follow.next() => match next {
+                Ok(Some(happened)) => {
+                    if watched.take(happened, app).await.is_err() {
+                        return;
+                    }
+                }
+                Ok(None) | Err(_) => return,
+            },
+            () = tokio::time::sleep(IDLE) => {}
+        }
+        if !watched.is_followed() {
+            return;
+        }
+    }
+}
