@@ -98,7 +98,9 @@ async fn show(runs: &RunService, id: &RunId, ending: &Ending<'_>) -> Result<u8, 
 /// The exit code of the run, which may have gone on since.
 async fn code_of(runs: &RunService, id: &RunId, ending: &Ending<'_>) -> Result<u8, CliError> {
     let state = runs.recorded(id).await?.state;
-    let code = state.ended().map(|ended| exit::of_run(ended.completion_reason, state.interrupted(), ending.fail_on_limit));
+    let code = state
+        .ended()
+        .map(|ended| exit::of_run(ended.completion_reason, state.interrupted(), ending.fail_on_limit));
     Ok(code.unwrap_or(exit::SUCCESS))
 }
 
@@ -134,7 +136,10 @@ fn token(runs: &RunService) -> Result<Token, CliError> {
 /// Cancels the runs that go on here, and waits until they are closed. They can be resumed.
 async fn cancel_all(runs: &RunService) {
     let listed = runs.list(usize::MAX).await.unwrap_or_default();
-    let driven = listed.into_iter().flatten().filter(|summary| summary.status == RunStatus::Running);
+    let driven = listed
+        .into_iter()
+        .flatten()
+        .filter(|summary| summary.status == RunStatus::Running);
     let driven: Vec<RunId> = driven.map(|summary| summary.id).collect();
     for id in &driven {
         let _it_has_ended = runs.cancel(id, SERVER).await;

@@ -10,6 +10,7 @@ use ensemble_runs::service::RunService;
 use tokio::runtime::Handle;
 
 use crate::briefs::Briefs;
+use crate::chat::Conversations;
 use crate::follow::Watched;
 use crate::guard::Guard;
 use crate::reply::Failure;
@@ -25,6 +26,7 @@ pub(crate) struct App {
     pub(crate) version: &'static str,
     pub(crate) picture: fn(&Ensemble) -> Picture,
     pub(crate) briefs: tokio::sync::Mutex<Briefs>,
+    pub(crate) conversations: Conversations,
     /// Where runs are driven.
     driving: Handle,
     watched: Mutex<HashMap<RunId, Arc<Watched>>>,
@@ -38,6 +40,7 @@ impl App {
             version: settings.version,
             picture: settings.picture,
             briefs: tokio::sync::Mutex::default(),
+            conversations: Conversations::default(),
             driving: settings.driving,
             watched: Mutex::default(),
         }
@@ -57,9 +60,9 @@ impl App {
         self.runs.is_driven_here(&RunId::new(id))
     }
 
-    /// The run with this id, or the run inside a run: `ID/AGENT-1-1`.
+    /// The run with this id, or the run inside a run: `ID/sub/AGENT-1-1`.
     pub(crate) async fn stored(&self, id: &str) -> Result<Arc<dyn StoredRun>, Failure> {
-        let mut names = id.split('/');
+        let mut names = id.split("/sub/");
         let outermost = names.next().unwrap_or_default();
         let mut run = self.runs.runs().store().find(outermost).await.map_err(missing)?;
         for name in names {

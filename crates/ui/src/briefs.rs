@@ -66,7 +66,8 @@ impl Brief {
 
     async fn look(&mut self, run: &dyn StoredRun, app: &App) -> Value {
         // Before the log is read: what another process wrote before its end is read, too.
-        let is_driven = app.is_driven_here(run.id().as_str()) || run.driver().is_some();
+        let elsewhere = run.driver().filter(|process| *process != std::process::id());
+        let is_driven = elsewhere.is_some() || app.is_driven_here(run.id().as_str());
         match self.follower.poll().await {
             Ok(records) => records.iter().for_each(|record| self.take(record)),
             Err(error) => return json!({"id": run.id(), "error": error.to_string()}),

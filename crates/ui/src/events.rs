@@ -14,7 +14,7 @@ use crate::follow::Watched;
 use crate::reply::{Reply, events};
 
 /// How often a client hears that the server is there.
-const BEAT: Duration = Duration::from_secs(15);
+pub(crate) const BEAT: Duration = Duration::from_secs(15);
 
 /// An event with a name.
 pub(crate) fn event(name: &str, data: &Value) -> Bytes {

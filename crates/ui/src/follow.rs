@@ -58,11 +58,13 @@ impl Watched {
 
     /// Who drives the run.
     pub(crate) fn driven(&self, app: &App) -> Driven {
-        let outermost = self.run.id().path().next().unwrap_or_default();
+        let outermost = self.run.id().as_str().split("/sub/").next().unwrap_or_default();
         if app.is_driven_here(outermost) {
             return Driven::Here;
         }
-        self.run.driver().map_or(Driven::Nowhere, Driven::Elsewhere)
+        // A run of this process whose conversation is over is about to be closed.
+        let elsewhere = self.run.driver().filter(|process| *process != std::process::id());
+        elsewhere.map_or(Driven::Nowhere, Driven::Elsewhere)
     }
 
     /// The view, with all records.
@@ -80,7 +82,9 @@ impl Watched {
         }
         if fold.view.plan.is_none() && !records.is_empty() {
             let prepared = match started(&records) {
-                Ok(started) => recorded_ensemble(&*self.run, started, app.runs.runs().project()).await.ok(),
+                Ok(started) => recorded_ensemble(&*self.run, started, app.runs.runs().project())
+                    .await
+                    .ok(),
                 Err(_) => None,
             };
             fold.view.plan = prepared.map(|prepared| prepared.plan);
@@ -164,7 +168,7 @@ fn unreadable(error: ReadError) -> Failure {
 
 /// Keeps the fold up to date while anybody follows it.
 async fn pump(watched: Arc<Watched>, app: Arc<App>) {
-    let is_inner = watched.run.id().path().count() > 1;
+    let is_inner = watched.run.id().path().next().is_some();
     let mut last = watched.driven(&app);
     loop {
         if last != Driven::Nowhere && !is_inner {

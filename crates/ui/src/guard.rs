@@ -101,7 +101,9 @@ impl Guard {
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        let mut pairs = cookies
+            .flat_map(|cookies| cookies.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='));
         pairs.any(|(name, value)| name == self.cookie && self.token.is(value))
     }
 }
@@ -184,7 +186,10 @@ mod tests {
     #[test]
     fn the_cookie_is_only_for_the_token() {
         let cookie = guard().cookie_for(TOKEN).expect("the token");
-        assert_eq!(cookie, "ensemble-80=abcdefghijklmnop; Path=/; HttpOnly; SameSite=Strict");
+        assert_eq!(
+            cookie,
+            "ensemble-80=abcdefghijklmnop; Path=/; HttpOnly; SameSite=Strict"
+        );
         assert!(guard().cookie_for("abcdefghijklmnoX").is_err());
     }
 }

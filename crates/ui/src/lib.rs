@@ -9,6 +9,7 @@
 mod api;
 mod app;
 mod briefs;
+mod chat;
 mod events;
 mod follow;
 mod guard;

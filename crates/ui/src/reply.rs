@@ -6,8 +6,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -65,8 +65,17 @@ impl Failure {
     }
 
     pub(crate) fn into_reply(self) -> Reply {
-        let document = json!({"error": {"code": self.code, "message": self.message}});
-        json_with(self.status, &document)
+        json_with(self.status, &self.document())
+    }
+
+    /// The error in the form that OpenAI's clients know.
+    pub(crate) fn document(&self) -> Value {
+        let kind = if self.status.is_client_error() {
+            "invalid_request_error"
+        } else {
+            "server_error"
+        };
+        json!({"error": {"message": self.message, "type": kind, "param": null, "code": self.code}})
     }
 }
 
@@ -89,7 +98,10 @@ pub(crate) fn json_with(status: StatusCode, document: &Value) -> Reply {
 
 /// A file of the page.
 pub(crate) fn file(content_type: &'static str, text: &'static str) -> Reply {
-    finished(content_type, Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync())
+    finished(
+        content_type,
+        Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync(),
+    )
 }
 
 /// A picture.

@@ -64,7 +64,8 @@ fn session(app: &App, given: &Value) -> Result<Reply, Failure> {
 /// The body as JSON.
 async fn body(request: Request<Incoming>) -> Result<Value, Failure> {
     let body = Limited::new(request.into_body(), LARGEST).collect().await;
-    let body = body.map_err(|_| Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the request is too large"))?;
+    let body =
+        body.map_err(|_| Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the request is too large"))?;
     let bytes = body.to_bytes();
     if bytes.is_empty() {
         return Ok(Value::Null);

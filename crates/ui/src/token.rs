@@ -64,7 +64,13 @@ mod tests {
     fn a_token_is_only_itself() {
         let token = Token::given("abcdefghijklmnop").expect("it is long enough");
         assert!(token.is("abcdefghijklmnop"));
-        for other in ["", "abcdefghijklmno", "abcdefghijklmnopq", "abcdefghijklmnoP", "bbcdefghijklmnop"] {
+        for other in [
+            "",
+            "abcdefghijklmno",
+            "abcdefghijklmnopq",
+            "abcdefghijklmnoP",
+            "bbcdefghijklmnop",
+        ] {
             assert!(!token.is(other), "{other}");
         }
         assert!(Token::given("short").is_err() && Token::given("abcdefghijklmno;p").is_err());

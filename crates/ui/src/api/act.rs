@@ -35,8 +35,10 @@ pub(crate) fn failure(error: RunError) -> Failure {
 }
 
 /// A text that must be given.
-pub(crate) fn wanted<'g>(given: &'g Value, name: &str) -> Result<&'g str, Failure> {
-    given[name].as_str().ok_or_else(|| Failure::wrong(format!("`{name}` is missing")))
+fn wanted<'g>(given: &'g Value, name: &str) -> Result<&'g str, Failure> {
+    given[name]
+        .as_str()
+        .ok_or_else(|| Failure::wrong(format!("`{name}` is missing")))
 }
 
 fn id_of(given: &Value) -> Result<RunId, Failure> {
@@ -48,7 +50,9 @@ pub(super) async fn start(app: &App, given: &Value) -> Result<Value, Failure> {
     let ensemble = EnsembleRef::file(wanted(given, "ensemble")?);
     let options = options(given);
     let runs = app.runs.clone();
-    let id = app.driving(async move { runs.start(ensemble, options).await.map_err(failure) }).await?;
+    let id = app
+        .driving(async move { runs.start(ensemble, options).await.map_err(failure) })
+        .await?;
     Ok(json!({"id": id}))
 }
 
@@ -65,7 +69,12 @@ fn options(given: &Value) -> RunOptions {
     for (agent, answer) in given["answers"].as_object().into_iter().flatten() {
         options = options.answer(agent.as_str(), answer.clone());
     }
-    for model in given["models"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    for model in given["models"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+    {
         options.models.push(model.to_owned());
     }
     options
@@ -108,21 +117,24 @@ pub(super) async fn permit(app: &App, given: &Value) -> Result<Value, Failure> {
         other => return Err(Failure::wrong(format!("`{other}` is not `once`, `always` or `denied`"))),
     };
     let runs = app.runs.clone();
-    app.driving(async move { runs.permit(&id, &call, decision).await.map_err(failure) }).await?;
+    app.driving(async move { runs.permit(&id, &call, decision).await.map_err(failure) })
+        .await?;
     Ok(json!({}))
 }
 
 /// Stops a run that goes on here: `{id}`.
 pub(super) async fn cancel(app: &App, given: &Value) -> Result<Value, Failure> {
     let (id, runs) = (id_of(given)?, app.runs.clone());
-    app.driving(async move { runs.cancel(&id, CLIENT).await.map_err(failure) }).await?;
+    app.driving(async move { runs.cancel(&id, CLIENT).await.map_err(failure) })
+        .await?;
     Ok(json!({}))
 }
 
 /// Goes on with a run that was cut short: `{id}`.
 pub(super) async fn resume(app: &App, given: &Value) -> Result<Value, Failure> {
     let (id, runs) = (id_of(given)?, app.runs.clone());
-    app.driving(async move { runs.resume(&id, RunOptions::default()).await.map_err(failure) }).await?;
+    app.driving(async move { runs.resume(&id, RunOptions::default()).await.map_err(failure) })
+        .await?;
     Ok(json!({}))
 }
 
@@ -145,7 +157,9 @@ pub(super) async fn fork(app: &App, given: &Value) -> Result<Value, Failure> {
     let file = given["file"].as_str().map(str::to_owned);
     let runs = app.runs.clone();
     let forked = app.driving(async move {
-        let fork = runs.runs().fork(&id, turn, Context::default(), file.as_deref(), RunOptions::default());
+        let fork = runs
+            .runs()
+            .fork(&id, turn, Context::default(), file.as_deref(), RunOptions::default());
         begin(runs.clone(), fork.await.map_err(failure)?).await
     });
     Ok(json!({"id": forked.await?}))
@@ -158,7 +172,9 @@ pub(super) async fn rerun(app: &App, given: &Value) -> Result<Value, Failure> {
     let file = given["file"].as_str().map(str::to_owned);
     let runs = app.runs.clone();
     let forked = app.driving(async move {
-        let fork = runs.runs().rerun(&id, &agent, None, turn, file.as_deref(), RunOptions::default());
+        let fork = runs
+            .runs()
+            .rerun(&id, &agent, None, turn, file.as_deref(), RunOptions::default());
         begin(runs.clone(), fork.await.map_err(failure)?).await
     });
     Ok(json!({"id": forked.await?}))

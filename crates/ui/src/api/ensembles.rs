@@ -31,7 +31,10 @@ pub(super) fn list(app: &App) -> Value {
 
 /// What a form shows.
 fn described(ensemble: &Ensemble) -> Value {
-    let inputs = ensemble.inputs.as_ref().map(|inputs| inputs.iter().map(input).collect::<Vec<_>>());
+    let inputs = ensemble
+        .inputs
+        .as_ref()
+        .map(|inputs| inputs.iter().map(input).collect::<Vec<_>>());
     let agents: Vec<Value> = ensemble
         .agents
         .iter()

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::app::App;
+use crate::chat;
 use crate::events;
 use crate::reply::{self, Failure, Reply};
 
-pub(crate) use act::{failure, wanted};
+pub(crate) use act::failure;
 pub(crate) use query::Query;
 
 /// Answers a question. Nothing changes.
@@ -28,13 +29,18 @@ pub(crate) async fn read(app: &Arc<App>, path: &str, query: &Query) -> Result<Re
         "/api/graph" => reply::picture(runs::graph(app, query).await?),
         "/api/events" => events::of_run(app.watched(query.text("id")?).await?, app.clone()).await,
         "/api/ensembles" => reply::json(&ensembles::list(app)),
-        _ => return Err(unknown(path)),
+        "/v1/models" => reply::json(&chat::models(app)),
+        _ => match path.strip_prefix("/v1/models/") {
+            Some(name) => reply::json(&chat::one_model(app, name)?),
+            None => return Err(unknown(path)),
+        },
     })
 }
 
 /// Does what is asked for.
 pub(crate) async fn act(app: &Arc<App>, path: &str, given: &Value) -> Result<Reply, Failure> {
     let done = match path {
+        "/v1/chat/completions" => return chat::complete(app, given).await,
         "/api/start" => act::start(app, given).await?,
         "/api/answer" => act::answer(app, given).await?,
         "/api/permit" => act::permit(app, given).await?,

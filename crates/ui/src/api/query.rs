@@ -16,7 +16,9 @@ impl Query {
     /// A value that must be there.
     pub(crate) fn text(&self, name: &str) -> Result<&str, Failure> {
         let value = self.0.get(name);
-        value.map(String::as_str).ok_or_else(|| Failure::wrong(format!("`{name}` is missing")))
+        value
+            .map(String::as_str)
+            .ok_or_else(|| Failure::wrong(format!("`{name}` is missing")))
     }
 
     /// A number that must be there.

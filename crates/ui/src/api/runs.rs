@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ensemble_reports::report::graph::svg;
+use ensemble_reports::report::graph::{STYLE, svg};
 use ensemble_reports::story::{FileRecords, model_exchanges};
 use serde_json::{Value, json};
 
@@ -77,20 +77,27 @@ pub(super) async fn messages(app: &App, query: &Query) -> Result<Value, Failure>
     let fold = move |records: &[_]| {
         let files = FileRecords::of(records);
         let exchanges = model_exchanges(records, &plan).into_iter();
-        exchanges.map(|exchange| (exchange.within.clone(), exchange.described(&files))).collect::<Vec<_>>()
+        exchanges
+            .map(|exchange| (exchange.within.clone(), exchange.described(&files)))
+            .collect::<Vec<_>>()
     };
     let exchanges = tokio::task::spawn_blocking(move || fold(&records)).await;
     let exchanges = exchanges.map_err(|_| Failure::gone("the messages cannot be read"))?;
-    let chosen = exchanges.into_iter().filter(|(within, _)| within.turn == turn && *within.agent == *agent);
+    let chosen = exchanges
+        .into_iter()
+        .filter(|(within, _)| within.turn == turn && *within.agent == *agent);
     Ok(chosen.map(|(_, described)| described).collect())
 }
 
-/// The graph of a run as SVG.
+/// The graph of a run as SVG. The page has its style: one inside a picture is not allowed there.
 pub(super) async fn graph(app: &Arc<App>, query: &Query) -> Result<String, Failure> {
     let watched = app.watched(query.text("id")?).await?;
     let view = watched.view().await;
-    let plan = view.plan.as_ref().ok_or_else(|| Failure::missing("the ensemble of this run cannot be read"))?;
+    let plan = view
+        .plan
+        .as_ref()
+        .ok_or_else(|| Failure::missing("the ensemble of this run cannot be read"))?;
     let mut picture = (app.picture)(plan.ensemble());
     view.draw_on(&mut picture);
-    Ok(svg(&picture))
+    Ok(svg(&picture).replace(&format!("<style>\n{STYLE}</style>\n"), ""))
 }

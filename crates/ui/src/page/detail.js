@@ -103,7 +103,7 @@ export function showDetail(run, side, turn, agent, view) {
       (one.permissions ?? []).length > 0 && labelled('Permissions', block(one.permissions)),
       one.stderr && labelled('Standard error', block(one.stderr)),
       (one.warnings ?? []).length > 0 && labelled('Warnings', h('ul', {}, one.warnings.map(text => h('li', {}, text)))),
-      inside.length > 0 && labelled('Conversations inside', h('ul', {}, inside.map(name => h('li', {}, h('a', { href: runLink(`${run.id}/${name}`) }, name))))),
+      inside.length > 0 && labelled('Conversations inside', h('ul', {}, inside.map(name => h('li', {}, h('a', { href: runLink(`${run.id}/sub/${name}`) }, name))))),
       again(run, turn, agent));
   }
 

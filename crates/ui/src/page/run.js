@@ -89,7 +89,7 @@ function facts(head) {
 function title(head) {
   const word = head.state === 'ended' || head.state === 'stopped' ? head.outcome : head.state;
   const elsewhere = head.process ? ` in process ${head.process}` : '';
-  return h('h1', {}, head.ensemble ?? '?', ' ', badge(head.outcome === 'completed' && head.state === 'ended' ? 'good' : head.state, word + elsewhere));
+  return h('h1', {}, head.ensemble ?? '?', ' ', badge(head.state !== 'ended' ? head.state : head.outcome === 'completed' ? 'good' : 'failed', word + elsewhere));
 }
 
 export function showRun([id, ...rest]) {

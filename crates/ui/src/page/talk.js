@@ -8,13 +8,13 @@ function entry(row, run) {
   if (row.kind === 'turn') return null;
   if (row.kind !== 'execution') {
     const who = { message: 'you', given: 'given', ended: 'end' }[row.kind] ?? row.kind;
-    return h('article', { class: `entry ${row.kind}` }, h('h3', {}, who, ' ', h('small', {}, time(row.begun))), row.text && h('p', { class: 'text' }, row.text));
+    return h('article', { class: `entry ${row.kind}` }, h('h2', {}, who, ' ', h('small', {}, time(row.begun))), row.text && h('p', { class: 'text' }, row.text));
   }
   const live = run.live.get(`${row.agent} ${row.execution}`);
   const text = row.text || (live ? `${live.about} ${live.text}`.trim() : '');
   const link = runLink(run.id, 'at', row.turn, row.agent);
   return h('article', { class: `entry execution ${row.state}` },
-    h('h3', {}, h('a', { href: link }, row.execution > 1 ? `${row.agent} #${row.execution}` : row.agent), ' ', row.state !== 'done' && badge(row.state), ' ', h('small', {}, `turn ${row.turn}`)),
+    h('h2', {}, h('a', { href: link }, row.execution > 1 ? `${row.agent} #${row.execution}` : row.agent), ' ', row.state !== 'done' && badge(row.state), ' ', h('small', {}, `turn ${row.turn}`)),
     text && h('p', { class: 'text' }, text), row.is_cut && h('p', { class: 'quiet' }, h('a', { href: link }, 'The rest is in the execution.')));
 }
 
@@ -30,7 +30,7 @@ export function showTalk(run, panel) {
   /** What was said first: the input. */
   function opening() {
     if (from > 0) return earlier;
-    return input ? h('article', { class: 'entry message' }, h('h3', {}, 'you'), h('p', { class: 'text' }, input)) : '';
+    return input ? h('article', { class: 'entry message' }, h('h2', {}, 'you'), h('p', { class: 'text' }, input)) : '';
   }
   const first = h('div');
   list.append(first);
@@ -110,10 +110,9 @@ export function showGraph(run, panel) {
   async function draw() {
     timer = 0;
     try {
-      const svg = document.importNode(await picture(run.id), true);
+      const drawn = await picture(run.id);
       if (isGone) return;
-      // The style of the page has it; one inside the page is not allowed.
-      svg.querySelectorAll('style').forEach(style => style.remove());
+      const svg = document.importNode(drawn, true);
       svg.setAttribute('role', 'group');
       svg.querySelectorAll('g.agent').forEach((group, at) => open(group, run.head.agents[at]));
       fill(place, svg);
@@ -127,7 +126,6 @@ export function showGraph(run, panel) {
     if (!agent?.turn) return;
     group.setAttribute('tabindex', '0');
     group.setAttribute('role', 'link');
-    group.setAttribute('aria-label', group.querySelector('title')?.textContent ?? agent.name);
     const go = () => { location.hash = runLink(run.id, 'at', agent.turn, agent.name); };
     group.addEventListener('click', go);
     group.addEventListener('keydown', event => event.key === 'Enter' && go());

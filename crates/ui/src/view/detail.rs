@@ -12,7 +12,9 @@ impl View {
         let plan = self.plan.as_ref();
         let agent = plan.and_then(|plan| Some(plan.agent(plan.id(&execution.agent)?)));
         let fired = self.fired.get(&(turn.turn, execution.agent.clone()));
-        let edges = agent.into_iter().flat_map(|agent| agent.dependencies.iter().enumerate());
+        let edges = agent
+            .into_iter()
+            .flat_map(|agent| agent.dependencies.iter().enumerate());
         let edges: Vec<Value> = edges
             .map(|(position, edge)| {
                 json!({

@@ -15,7 +15,7 @@ impl View {
         let started = self.story.started.as_ref();
         let ended = self.story.ended();
         let progress = self.story.progress();
-        let is_inner = id.path().count() > 1;
+        let is_inner = id.path().next().is_some();
         let is_free = driven == Driven::Nowhere && !is_inner;
         let questions = self.story.questions().into_iter().filter(|_| is_free);
         let questions: Vec<Value> = questions
@@ -65,7 +65,8 @@ impl View {
         let names: Vec<_> = match &self.plan {
             Some(plan) => {
                 let ids = plan.ids();
-                ids.map(|id| (plan.name(id).clone(), Some(plan.agent(id).kind_name()))).collect()
+                ids.map(|id| (plan.name(id).clone(), Some(plan.agent(id).kind_name())))
+                    .collect()
             }
             None => self.sums.keys().map(|name| (name.clone(), None)).collect(),
         };

@@ -105,7 +105,8 @@ impl View {
         let begin = self.rows.len();
         self.rows.push(Row::Event(event));
         if let StoryEvent::Turn(turn) = &self.story.events[event] {
-            self.rows.extend((0..turn.executions.len()).map(|at| Row::Execution(event, at)));
+            self.rows
+                .extend((0..turn.executions.len()).map(|at| Row::Execution(event, at)));
             self.latest = begin..self.rows.len();
         }
         begin..self.rows.len()
@@ -113,7 +114,10 @@ impl View {
 
     /// The row of the agent in the latest turn.
     fn row_of_latest(&self, agent: &str) -> Option<usize> {
-        let is_its = |at: &usize| self.execution_at(*at).is_some_and(|(_, execution)| *execution.agent == *agent);
+        let is_its = |at: &usize| {
+            self.execution_at(*at)
+                .is_some_and(|(_, execution)| *execution.agent == *agent)
+        };
         self.latest.clone().find(is_its)
     }
 
@@ -125,7 +129,8 @@ impl View {
                         *self.started.entry((start.agent.clone(), *position)).or_default() += 1;
                     }
                     if !start.counts.is_empty() {
-                        self.fired.insert((turn.turn, start.agent.clone()), start.counts.clone());
+                        self.fired
+                            .insert((turn.turn, start.agent.clone()), start.counts.clone());
                     }
                     self.idle.remove(&start.agent);
                     self.sum(&start.agent).turn = Some(turn.turn);
@@ -153,7 +158,8 @@ impl View {
             }
             Event::RunEnded(ended) => {
                 let reasons = ended.not_run.iter();
-                self.idle.extend(reasons.map(|one| (one.agent.clone(), one.reason.clone())));
+                self.idle
+                    .extend(reasons.map(|one| (one.agent.clone(), one.reason.clone())));
             }
             _ => {}
         }
