@@ -1,6 +1,7 @@
 //! What all requests share.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ensemble_core::store::{RunId, StoredRun};
@@ -10,14 +11,32 @@ use ensemble_runs::service::RunService;
 use tokio::runtime::Handle;
 
 use crate::briefs::Briefs;
-use crate::chat::Conversations;
+use crate::conversations::Conversations;
 use crate::follow::Watched;
 use crate::guard::Guard;
 use crate::reply::Failure;
-use crate::server::Settings;
+use crate::token::Token;
 
 /// Most runs whose fold is kept while nobody looks at them.
 const KEPT: usize = 8;
+
+/// What a server is given.
+pub struct Settings {
+    /// The address: one of the loopback interface.
+    pub address: IpAddr,
+    /// The port (0: any that is free). Without one it is 7357, or any if somebody has that.
+    pub port: Option<u16>,
+    /// What clients must know.
+    pub token: Token,
+    /// The runs, as the program holds them.
+    pub runs: RunService,
+    /// The runtime that drives runs.
+    pub driving: Handle,
+    /// The version of the program.
+    pub version: &'static str,
+    /// Draws an ensemble.
+    pub picture: fn(&Ensemble) -> Picture,
+}
 
 /// What all requests share.
 pub(crate) struct App {
@@ -55,11 +74,6 @@ impl App {
         done.unwrap_or_else(|_| Err(Failure::gone("the program is ending")))
     }
 
-    /// Does this process drive the run?
-    pub(crate) fn is_driven_here(&self, id: &str) -> bool {
-        self.runs.is_driven_here(&RunId::new(id))
-    }
-
     /// The run with this id, or the run inside a run: `ID/sub/AGENT-1-1`.
     pub(crate) async fn stored(&self, id: &str) -> Result<Arc<dyn StoredRun>, Failure> {
         let mut names = id.split("/sub/");
@@ -88,7 +102,7 @@ impl App {
                 watched
             }
         };
-        watched.catch_up(self).await?;
+        watched.catch_up(&self.runs).await?;
         Ok(watched)
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::store::{RunFollower, RunId, StoreError, StoredRun};
+use ensemble_runs::service::RunService;
 use serde_json::{Value, json};
 
-use crate::app::App;
 use crate::reply::Failure;
 
 /// The runs that were listed before.
@@ -33,17 +33,17 @@ const INPUT: usize = 120;
 
 impl Briefs {
     /// All runs of the project, the latest first.
-    pub(crate) async fn list(&mut self, app: &App) -> Result<Value, Failure> {
-        let runs = match app.runs.runs().store().list().await {
+    pub(crate) async fn list(&mut self, runs: &RunService) -> Result<Value, Failure> {
+        let stored = match runs.runs().store().list().await {
             Err(StoreError::Empty { .. }) => Vec::new(),
-            runs => runs.map_err(|error| Failure::missing(error.to_string()))?,
+            stored => stored.map_err(|error| Failure::missing(error.to_string()))?,
         };
         let mut listed = Vec::new();
-        for run in runs.iter().rev() {
+        for run in stored.iter().rev() {
             let brief = self.0.entry(run.id().clone()).or_insert_with(|| Brief::of(&**run));
-            listed.push(brief.look(&**run, app).await);
+            listed.push(brief.look(&**run, runs).await);
         }
-        self.0.retain(|id, _| runs.iter().any(|run| run.id() == id));
+        self.0.retain(|id, _| stored.iter().any(|run| run.id() == id));
         Ok(listed.into())
     }
 }
@@ -64,10 +64,10 @@ impl Brief {
         }
     }
 
-    async fn look(&mut self, run: &dyn StoredRun, app: &App) -> Value {
+    async fn look(&mut self, run: &dyn StoredRun, runs: &RunService) -> Value {
         // Before the log is read: what another process wrote before its end is read, too.
         let elsewhere = run.driver().filter(|process| *process != std::process::id());
-        let is_driven = elsewhere.is_some() || app.is_driven_here(run.id().as_str());
+        let is_driven = elsewhere.is_some() || runs.is_driven_here(run.id());
         match self.follower.poll().await {
             Ok(records) => records.iter().for_each(|record| self.take(record)),
             Err(error) => return json!({"id": run.id(), "error": error.to_string()}),

@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ensemble_core::store::{ReadError, RunFollower, StoredRun};
+use ensemble_core::store::{ReadError, RunFollower, RunId, StoredRun};
 use ensemble_runs::recorded::{recorded_ensemble, started};
-use ensemble_runs::service::Follow;
+use ensemble_runs::service::{Follow, RunService};
 use ensemble_runs::{RunEvent, RunEventKind};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, broadcast};
 
-use crate::app::App;
 use crate::events::{event, piece};
 use crate::reply::Failure;
 use crate::view::{Driven, View};
@@ -57,9 +56,9 @@ impl Watched {
     }
 
     /// Who drives the run.
-    pub(crate) fn driven(&self, app: &App) -> Driven {
+    pub(crate) fn driven(&self, runs: &RunService) -> Driven {
         let outermost = self.run.id().as_str().split("/sub/").next().unwrap_or_default();
-        if app.is_driven_here(outermost) {
+        if runs.is_driven_here(&RunId::new(outermost)) {
             return Driven::Here;
         }
         // A run of this process whose conversation is over is about to be closed.
@@ -73,7 +72,7 @@ impl Watched {
     }
 
     /// Reads the records that were written since the last time, and tells them to those who follow.
-    pub(crate) async fn catch_up(&self, app: &App) -> Result<(), Failure> {
+    pub(crate) async fn catch_up(&self, runs: &RunService) -> Result<(), Failure> {
         let mut fold = self.fold.lock().await;
         let records = fold.follower.poll().await.map_err(unreadable)?;
         let mut changed = Vec::new();
@@ -82,51 +81,49 @@ impl Watched {
         }
         if fold.view.plan.is_none() && !records.is_empty() {
             let prepared = match started(&records) {
-                Ok(started) => recorded_ensemble(&*self.run, started, app.runs.runs().project())
-                    .await
-                    .ok(),
+                Ok(started) => recorded_ensemble(&*self.run, started, runs.runs().project()).await.ok(),
                 Err(_) => None,
             };
             fold.view.plan = prepared.map(|prepared| prepared.plan);
         }
         if !records.is_empty() {
-            self.tell_changes(&fold.view, changed, app);
+            self.tell_changes(&fold.view, changed, runs);
         }
         Ok(())
     }
 
     /// Everything about the run that is not a row: for a client that begins.
-    pub(crate) async fn head(&self, app: &App) -> Value {
+    pub(crate) async fn head(&self, runs: &RunService) -> Value {
         let view = self.view().await;
-        let mut head = view.head(self.run.id(), self.driven(app));
-        head["waiting"] = waiting(app, self);
+        let mut head = view.head(self.run.id(), self.driven(runs));
+        head["waiting"] = waiting(runs, self);
         head
     }
 
     /// Follows the run: each event as it is sent to clients. The first one has no rows.
-    pub(crate) async fn subscribe(self: &Arc<Self>, app: &Arc<App>) -> (Bytes, broadcast::Receiver<Bytes>) {
+    pub(crate) async fn subscribe(self: &Arc<Self>, runs: &RunService) -> (Bytes, broadcast::Receiver<Bytes>) {
         let receiver = self.news.subscribe();
-        let head = self.head(app).await;
+        let head = self.head(runs).await;
         if !self.is_pumped.swap(true, Ordering::AcqRel) {
-            tokio::spawn(pump(self.clone(), app.clone()));
+            tokio::spawn(pump(self.clone(), runs.clone()));
         }
         (event("begin", &json!({"head": head})), receiver)
     }
 
-    fn tell_changes(&self, view: &View, mut changed: Vec<usize>, app: &App) {
+    fn tell_changes(&self, view: &View, mut changed: Vec<usize>, runs: &RunService) {
         if !self.is_followed() {
             return;
         }
         changed.sort_unstable();
         changed.dedup();
         let rows: Vec<Value> = changed.iter().filter_map(|at| view.row(*at)).collect();
-        let mut head = view.head(self.run.id(), self.driven(app));
-        head["waiting"] = waiting(app, self);
+        let mut head = view.head(self.run.id(), self.driven(runs));
+        head["waiting"] = waiting(runs, self);
         let _ = self.news.send(event("fold", &json!({"head": head, "rows": rows})));
     }
 
     /// An event of the run that this process drives.
-    async fn take(&self, happened: RunEvent, app: &App) -> Result<(), Failure> {
+    async fn take(&self, happened: RunEvent, runs: &RunService) -> Result<(), Failure> {
         if happened.run != *self.run.id() {
             return Ok(());
         }
@@ -135,12 +132,12 @@ impl Watched {
                 let mut fold = self.fold.lock().await;
                 if record.seq == fold.view.next {
                     let changed = fold.view.take(&record);
-                    self.tell_changes(&fold.view, changed, app);
+                    self.tell_changes(&fold.view, changed, runs);
                     return Ok(());
                 }
                 let is_missing = record.seq > fold.view.next;
                 drop(fold);
-                if is_missing { self.catch_up(app).await } else { Ok(()) }
+                if is_missing { self.catch_up(runs).await } else { Ok(()) }
             }
             RunEventKind::Live(live) => {
                 if self.is_followed() {
@@ -149,7 +146,7 @@ impl Watched {
                 Ok(())
             }
             RunEventKind::Asked(_) | RunEventKind::PermissionRequested(_) => {
-                self.tell_changes(&*self.view().await, Vec::new(), app);
+                self.tell_changes(&*self.view().await, Vec::new(), runs);
                 Ok(())
             }
         }
@@ -157,8 +154,8 @@ impl Watched {
 }
 
 /// The questions and the requests for permission of a run that goes on here.
-fn waiting(app: &App, watched: &Watched) -> Value {
-    let (questions, permissions) = app.runs.waiting(watched.run.id());
+fn waiting(runs: &RunService, watched: &Watched) -> Value {
+    let (questions, permissions) = runs.waiting(watched.run.id());
     json!({"questions": questions, "permissions": permissions})
 }
 
@@ -167,14 +164,14 @@ fn unreadable(error: ReadError) -> Failure {
 }
 
 /// Keeps the fold up to date while anybody follows it.
-async fn pump(watched: Arc<Watched>, app: Arc<App>) {
+async fn pump(watched: Arc<Watched>, runs: RunService) {
     let is_inner = watched.run.id().path().next().is_some();
-    let mut last = watched.driven(&app);
+    let mut last = watched.driven(&runs);
     loop {
         if last != Driven::Nowhere && !is_inner {
             let from = watched.view().await.next;
-            if let Ok(follow) = app.runs.follow(watched.run.id(), from).await {
-                follow_to_end(&watched, &app, follow).await;
+            if let Ok(follow) = runs.follow(watched.run.id(), from).await {
+                follow_to_end(&watched, &runs, follow).await;
             }
         }
         if !watched.is_followed() {
@@ -182,22 +179,22 @@ async fn pump(watched: Arc<Watched>, app: Arc<App>) {
         }
         tokio::time::sleep(if is_inner { INNER } else { IDLE }).await;
         // What cannot be read now can perhaps be read later.
-        let _ = watched.catch_up(&app).await;
-        let now = watched.driven(&app);
+        let _ = watched.catch_up(&runs).await;
+        let now = watched.driven(&runs);
         if now != last {
-            watched.tell_changes(&*watched.view().await, Vec::new(), &app);
+            watched.tell_changes(&*watched.view().await, Vec::new(), &runs);
         }
         last = now;
     }
     watched.is_pumped.store(false, Ordering::Release);
 }
 
-async fn follow_to_end(watched: &Watched, app: &App, mut follow: Follow) {
+async fn follow_to_end(watched: &Watched, runs: &RunService, mut follow: Follow) {
     loop {
         tokio::select! {
             next = follow.next() => match next {
                 Ok(Some(happened)) => {
-                    if watched.take(happened, app).await.is_err() {
+                    if watched.take(happened, runs).await.is_err() {
                         return;
                     }
                 }

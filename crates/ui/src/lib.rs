@@ -10,6 +10,7 @@ mod api;
 mod app;
 mod briefs;
 mod chat;
+mod conversations;
 mod events;
 mod follow;
 mod guard;
@@ -20,5 +21,6 @@ mod server;
 mod token;
 mod view;
 
-pub use server::{Server, Settings};
+pub use app::Settings;
+pub use server::Server;
 pub use token::Token;

@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 
+use ensemble_core::store::StoreError;
+use ensemble_runs::RunError;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
@@ -76,6 +78,23 @@ impl Failure {
             "server_error"
         };
         json!({"error": {"message": self.message, "type": kind, "param": null, "code": self.code}})
+    }
+}
+
+/// Why the run layer refused.
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let advice = error.advice();
+        let message = advice.map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"));
+        match error {
+            RunError::Store(StoreError::Unknown { .. }) | RunError::NotFound { .. } => Self::missing(message),
+            RunError::Invalid(_) | RunError::Inputs(_) | RunError::Model { .. } => Self::wrong(message),
+            RunError::Untrusted { .. } | RunError::Stranger(_) => {
+                let message = format!("{message}\n`ensemble trust` in a terminal allows it");
+                Self::new(StatusCode::FORBIDDEN, "not_trusted", message)
+            }
+            _ => Self::conflict(message),
+        }
     }
 }
 

@@ -3,20 +3,16 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_language::ensemble::Ensemble;
-use ensemble_reports::report::graph::Picture;
-use ensemble_runs::service::RunService;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use crate::app::App;
+use crate::app::{App, Settings};
 use crate::route::answer;
 use crate::token::Token;
 
@@ -26,24 +22,6 @@ const PORT: u16 = 7357;
 const CONNECTIONS: usize = 1024;
 /// The time in which a client must send the head of a request.
 const HEAD: Duration = Duration::from_secs(30);
-
-/// What a server is given.
-pub struct Settings {
-    /// The address: one of the loopback interface.
-    pub address: IpAddr,
-    /// The port (0: any that is free). Without one it is 7357, or any if somebody has that.
-    pub port: Option<u16>,
-    /// What clients must know.
-    pub token: Token,
-    /// The runs, as the program holds them.
-    pub runs: RunService,
-    /// The runtime that drives runs.
-    pub driving: Handle,
-    /// The version of the program.
-    pub version: &'static str,
-    /// Draws an ensemble.
-    pub picture: fn(&Ensemble) -> Picture,
-}
 
 /// A server that has its address.
 pub struct Server {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensemble_core::operator::Decision;
-use ensemble_core::store::{RunId, StoreError};
+use ensemble_core::store::RunId;
 use ensemble_language::data::Context;
 use ensemble_runs::service::{RunService, RunStatus};
-use ensemble_runs::{EnsembleRef, ReadyFork, RunError, RunOptions};
-use hyper::StatusCode;
+use ensemble_runs::{EnsembleRef, ReadyFork, RunOptions};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -18,21 +17,6 @@ use crate::reply::Failure;
 const CLIENT: &str = "the page";
 /// How long a run that was resumed may take to ask again.
 const ASKING: Duration = Duration::from_secs(20);
-
-/// Why the run layer refused.
-pub(crate) fn failure(error: RunError) -> Failure {
-    let advice = error.advice();
-    let message = advice.map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"));
-    match error {
-        RunError::Store(StoreError::Unknown { .. }) | RunError::NotFound { .. } => Failure::missing(message),
-        RunError::Invalid(_) | RunError::Inputs(_) | RunError::Model { .. } => Failure::wrong(message),
-        RunError::Untrusted { .. } | RunError::Stranger(_) => {
-            let message = format!("{message}\n`ensemble trust` in a terminal allows it");
-            Failure::new(StatusCode::FORBIDDEN, "not_trusted", message)
-        }
-        _ => Failure::conflict(message),
-    }
-}
 
 /// A text that must be given.
 fn wanted<'g>(given: &'g Value, name: &str) -> Result<&'g str, Failure> {
@@ -51,15 +35,17 @@ pub(super) async fn start(app: &App, given: &Value) -> Result<Value, Failure> {
     let options = options(given);
     let runs = app.runs.clone();
     let id = app
-        .driving(async move { runs.start(ensemble, options).await.map_err(failure) })
+        .driving(async move { runs.start(ensemble, options).await.map_err(Failure::from) })
         .await?;
     Ok(json!({"id": id}))
 }
 
 /// A text of `values` is what `--set` takes: JSON if it is JSON, else the text.
 fn options(given: &Value) -> RunOptions {
-    let mut options = RunOptions::default();
-    options.input = given["input"].as_str().map(Arc::from);
+    let mut options = RunOptions {
+        input: given["input"].as_str().map(Arc::from),
+        ..RunOptions::default()
+    };
     for (key, value) in given["values"].as_object().into_iter().flatten() {
         options = match value.as_str() {
             Some(text) => options.set_text(key.as_str(), text),
@@ -87,11 +73,11 @@ pub(super) async fn answer(app: &App, given: &Value) -> Result<Value, Failure> {
     let runs = app.runs.clone();
     app.driving(async move {
         if !runs.is_driven_here(&id) {
-            runs.resume(&id, RunOptions::default()).await.map_err(failure)?;
+            runs.resume(&id, RunOptions::default()).await.map_err(Failure::from)?;
             let asks = || runs.waiting(&id).0.iter().any(|asked| *asked.agent == *agent);
             until(&runs, &id, asks).await;
         }
-        runs.answer(&id, &agent, &answer).await.map_err(failure)
+        runs.answer(&id, &agent, &answer).await.map_err(Failure::from)
     })
     .await?;
     Ok(json!({}))
@@ -117,7 +103,7 @@ pub(super) async fn permit(app: &App, given: &Value) -> Result<Value, Failure> {
         other => return Err(Failure::wrong(format!("`{other}` is not `once`, `always` or `denied`"))),
     };
     let runs = app.runs.clone();
-    app.driving(async move { runs.permit(&id, &call, decision).await.map_err(failure) })
+    app.driving(async move { runs.permit(&id, &call, decision).await.map_err(Failure::from) })
         .await?;
     Ok(json!({}))
 }
@@ -125,7 +111,7 @@ pub(super) async fn permit(app: &App, given: &Value) -> Result<Value, Failure> {
 /// Stops a run that goes on here: `{id}`.
 pub(super) async fn cancel(app: &App, given: &Value) -> Result<Value, Failure> {
     let (id, runs) = (id_of(given)?, app.runs.clone());
-    app.driving(async move { runs.cancel(&id, CLIENT).await.map_err(failure) })
+    app.driving(async move { runs.cancel(&id, CLIENT).await.map_err(Failure::from) })
         .await?;
     Ok(json!({}))
 }
@@ -133,7 +119,7 @@ pub(super) async fn cancel(app: &App, given: &Value) -> Result<Value, Failure> {
 /// Goes on with a run that was cut short: `{id}`.
 pub(super) async fn resume(app: &App, given: &Value) -> Result<Value, Failure> {
     let (id, runs) = (id_of(given)?, app.runs.clone());
-    app.driving(async move { runs.resume(&id, RunOptions::default()).await.map_err(failure) })
+    app.driving(async move { runs.resume(&id, RunOptions::default()).await.map_err(Failure::from) })
         .await?;
     Ok(json!({}))
 }
@@ -144,7 +130,7 @@ pub(super) async fn say(app: &App, given: &Value) -> Result<Value, Failure> {
     let runs = app.runs.clone();
     app.driving(async move {
         let continued = runs.continue_with(&id, text, Context::default(), RunOptions::default());
-        continued.await.map_err(failure)
+        continued.await.map_err(Failure::from)
     })
     .await?;
     Ok(json!({}))
@@ -160,7 +146,7 @@ pub(super) async fn fork(app: &App, given: &Value) -> Result<Value, Failure> {
         let fork = runs
             .runs()
             .fork(&id, turn, Context::default(), file.as_deref(), RunOptions::default());
-        begin(runs.clone(), fork.await.map_err(failure)?).await
+        begin(runs.clone(), fork.await.map_err(Failure::from)?).await
     });
     Ok(json!({"id": forked.await?}))
 }
@@ -175,7 +161,7 @@ pub(super) async fn rerun(app: &App, given: &Value) -> Result<Value, Failure> {
         let fork = runs
             .runs()
             .rerun(&id, &agent, None, turn, file.as_deref(), RunOptions::default());
-        begin(runs.clone(), fork.await.map_err(failure)?).await
+        begin(runs.clone(), fork.await.map_err(Failure::from)?).await
     });
     Ok(json!({"id": forked.await?}))
 }
@@ -187,7 +173,7 @@ fn turn_of(given: &Value) -> Result<u32, Failure> {
 
 /// Begins a fork; what was said to the other run later on is said again, as long as the run ends well.
 async fn begin(runs: RunService, fork: ReadyFork) -> Result<RunId, Failure> {
-    let id = runs.begin(fork.ready).await.map_err(failure)?;
+    let id = runs.begin(fork.ready).await.map_err(Failure::from)?;
     if !fork.messages.is_empty() {
         let (runs, id) = (runs, id.clone());
         tokio::spawn(async move {

@@ -4,6 +4,7 @@ mod act;
 mod ensembles;
 mod query;
 mod runs;
+mod stream;
 
 use std::sync::Arc;
 
@@ -11,10 +12,8 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::chat;
-use crate::events;
 use crate::reply::{self, Failure, Reply};
 
-pub(crate) use act::failure;
 pub(crate) use query::Query;
 
 /// Answers a question. Nothing changes.
@@ -27,7 +26,7 @@ pub(crate) async fn read(app: &Arc<App>, path: &str, query: &Query) -> Result<Re
         "/api/execution" => reply::json(&runs::execution(app, query).await?),
         "/api/messages" => reply::json(&runs::messages(app, query).await?),
         "/api/graph" => reply::picture(runs::graph(app, query).await?),
-        "/api/events" => events::of_run(app.watched(query.text("id")?).await?, app.clone()).await,
+        "/api/events" => stream::of_run(app.watched(query.text("id")?).await?, app.runs.clone()).await,
         "/api/ensembles" => reply::json(&ensembles::list(app)),
         "/v1/models" => reply::json(&chat::models(app)),
         _ => match path.strip_prefix("/v1/models/") {

@@ -15,7 +15,7 @@ const ROWS: usize = 500;
 
 /// All runs, the latest first.
 pub(super) async fn list(app: &App) -> Result<Value, Failure> {
-    Ok(json!({"runs": app.briefs.lock().await.list(app).await?}))
+    Ok(json!({"runs": app.briefs.lock().await.list(&app.runs).await?}))
 }
 
 /// The program and its project.
@@ -26,7 +26,7 @@ pub(super) fn about(app: &App) -> Value {
 
 /// A run without its rows.
 pub(super) async fn head(app: &App, query: &Query) -> Result<Value, Failure> {
-    Ok(app.watched(query.text("id")?).await?.head(app).await)
+    Ok(app.watched(query.text("id")?).await?.head(&app.runs).await)
 }
 
 /// Rows of a run: `from`, `count`, and `whole` for whole texts.

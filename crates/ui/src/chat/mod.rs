@@ -3,46 +3,23 @@
 //! A conversation is a run. The server remembers to which run the messages so far belong; messages that it does not know, for
 //! example after it was started again, begin a new run that has them as its input.
 
+mod asked;
+mod said;
 mod talk;
 mod wire;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use ensemble_core::store::RunId;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::app::App;
 use crate::reply::{self, Failure, Reply, events};
-use talk::{Said, talk};
-use wire::{Asked, Wire};
-
-/// Most conversations that are remembered.
-const REMEMBERED: usize = 1000;
-
-/// Which run the messages of a conversation belong to, by a digest of them.
-#[derive(Default)]
-pub(crate) struct Conversations(Mutex<HashMap<String, RunId>>);
-
-impl Conversations {
-    fn find(&self, messages: &str) -> Option<RunId> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(messages)
-            .cloned()
-    }
-
-    fn remember(&self, messages: String, run: &RunId) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED {
-            known.clear();
-        }
-        known.insert(messages, run.clone());
-    }
-}
+use asked::Asked;
+use said::Said;
+use talk::talk;
+use wire::Wire;
 
 /// The ensembles as models.
 pub(crate) fn models(app: &App) -> Value {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
 use ensemble_core::operator::{Asked as Question, Decision, PermissionRequest};
 use ensemble_core::store::RunId;
@@ -14,35 +13,10 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::wire::Asked;
-use crate::api::failure;
+use super::asked::Asked;
+use super::said::{End, Said, Talking};
 use crate::app::App;
 use crate::reply::Failure;
-
-/// What comes back.
-pub(super) enum Said {
-    /// The next part of the reply.
-    Piece(String),
-    /// The reply is complete.
-    End(End),
-    /// There is no reply.
-    Failed(Failure),
-}
-
-/// The whole reply.
-pub(super) struct End {
-    pub(super) text: String,
-    pub(super) finish: &'static str,
-    pub(super) usage: Usage,
-}
-
-/// The run that answers.
-pub(super) struct Talking {
-    pub(super) run: RunId,
-    /// The first record that belongs to the answer.
-    pub(super) from: u64,
-    pub(super) begun: DateTime<Utc>,
-}
 
 /// Begins a run or goes on with that of the conversation, and sends what is said. The run goes on if nobody listens.
 pub(super) async fn talk(
@@ -55,7 +29,7 @@ pub(super) async fn talk(
     let runs = app.runs.clone();
     let (run, from) = match known {
         Some(run) => {
-            let from = runs.summary(&run).await.map_err(failure)?.records;
+            let from = runs.summary(&run).await.map_err(Failure::from)?.records;
             let (last, continued) = (asked.last().to_owned(), run.clone());
             app.driving(async move { go_on(&runs, &continued, &last).await })
                 .await?;
@@ -63,11 +37,15 @@ pub(super) async fn talk(
         }
         None => {
             let options = RunOptions::default().input(asked.as_input());
-            let begun = async move { runs.start(EnsembleRef::file(file), options).await.map_err(failure) };
+            let begun = async move {
+                runs.start(EnsembleRef::file(file), options)
+                    .await
+                    .map_err(Failure::from)
+            };
             (app.driving(begun).await?, 0)
         }
     };
-    let begun = app.runs.summary(&run).await.map_err(failure)?.last_at;
+    let begun = app.runs.summary(&run).await.map_err(Failure::from)?.last_at;
     let follow = app.runs.follow(&run, from).await;
     let follow = follow.map_err(|error| Failure::missing(error.to_string()))?;
     let voice = voice(&app, &run).await;
@@ -89,17 +67,17 @@ pub(super) async fn talk(
 async fn go_on(runs: &RunService, run: &RunId, text: &str) -> Result<(), Failure> {
     let (questions, permissions) = runs.waiting(run);
     if let Some(question) = questions.first() {
-        return runs.answer(run, &question.agent, text).await.map_err(failure);
+        return runs.answer(run, &question.agent, text).await.map_err(Failure::from);
     }
     if let Some(wanted) = permissions.first() {
         let decision = match text.trim().to_lowercase().as_str() {
             "yes" | "y" => Decision::Once,
             _ => Decision::Denied,
         };
-        return runs.permit(run, &wanted.call, decision).await.map_err(failure);
+        return runs.permit(run, &wanted.call, decision).await.map_err(Failure::from);
     }
     let continued = runs.continue_with(run, text, Context::default(), RunOptions::default());
-    continued.await.map_err(failure)
+    continued.await.map_err(Failure::from)
 }
 
 /// The agent whose text is the reply while it arrives: the only one to which no other listens, if it is a model.
@@ -176,7 +154,9 @@ impl Listening {
                 return Err(Failure::new(StatusCode::BAD_GATEWAY, "run_failed", message));
             }
         };
-        let state = self.app.runs.recorded(&self.run).await.map_err(failure)?.state;
+        // The next message must find the run closed.
+        self.app.runs.ended(&self.run).await;
+        let state = self.app.runs.recorded(&self.run).await.map_err(Failure::from)?.state;
         let result = state.run_value().map(|result| spoken(&json!(result.value)));
         let last = state.history().filter(|entry| entry.success()).last();
         let last = || last.map(|entry| spoken(&entry.output_data())).unwrap_or_default();
