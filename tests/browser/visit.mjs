@@ -85,6 +85,16 @@ try {
     await page.waitForSelector({ Conversation: '.entry', Graph: '.graph svg', 'Agents and cost': 'table' }[view]);
     await judged(page, view.split(' ')[0].toLowerCase());
   }
+  // The graph of an earlier turn.
+  await page.click('.tabs a:has-text("Graph")');
+  await page.waitForSelector('.graph svg');
+  await page.focus('#turn');
+  await page.keyboard.press('Home');
+  await page.waitForFunction(() => !document.querySelector('.graph').textContent.includes('ran once'));
+  seen.earlier = await page.innerText('.past label');
+  await page.click('button:has-text("Replay with")');
+  await page.waitForSelector('.told:not(:empty)');
+  seen.replayed = await page.innerText('.told');
   await page.goto(deep);
   await page.waitForSelector('.side h2');
   seen.deep = await page.innerText('.side h2');

@@ -70,6 +70,8 @@ fn a_person_uses_the_page() {
         json!({"row": "<img src=x onerror=alert(1)><b>bold</b>", "images": 0}),
     );
     is("prompt", json!("Write: <i>go</i>"));
+    is("earlier", json!("After turn 0 of 1"));
+    is("replayed", json!("The same: 2 decisions."));
     is("deep", json!("writer"));
     is("answered", json!("gate completed"));
     is("interrupted", json!("gate interrupted"));

@@ -454,6 +454,51 @@ fn forks_and_reruns_begin_new_runs_also_by_the_edited_file() {
 }
 
 #[test]
+fn a_replay_with_the_edited_file_tells_the_first_difference_and_graphs_go_back() {
+    let workspace = workspace();
+    workspace.run(["run", "two-drafts"]).expect_code(0);
+    let page = Page::start(&workspace);
+    let id = page.get("/api/runs")["runs"][0]["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let file = page.get(&format!("/api/run?id={id}"))["file"].clone();
+    let same = page.done("/api/replay", &json!({"id": id, "file": file}));
+    assert_eq!((&same["outcome"], &same["compared"]), (&json!("same"), &json!(5)));
+    workspace.write(
+        "ensembles/two-drafts.yaml",
+        LOOP.replace("not output.good", "output.good"),
+    );
+    assert_eq!(page.done("/api/replay", &json!({"id": id}))["outcome"], "same");
+    let edited = page.done("/api/replay", &json!({"id": id, "file": file}));
+    assert_eq!((&edited["outcome"], &edited["turn"]), (&json!("diverged"), &json!(3)));
+    assert_eq!(
+        (&edited["recorded"], &edited["decided"]),
+        (&json!("writer"), &json!("the run ends: completed"))
+    );
+    assert!(
+        edited["why"][0]
+            .as_str()
+            .is_some_and(|why| why.contains("writer does not run")),
+        "{edited}"
+    );
+    let journal = workspace.journal();
+
+    let graph = |turn: &str| {
+        page.ask("GET", &format!("/api/graph?id={id}{turn}"), &[&bearer()], "")
+            .body
+    };
+    assert!(graph("").contains("ran 2 times"));
+    let before = graph("&turn=2");
+    assert!(
+        before.contains("ran once") && !before.contains("ran 2 times"),
+        "{before}"
+    );
+    assert!(!graph("&turn=0").contains("ran once"));
+    assert_eq!(workspace.journal(), journal, "nothing is written");
+}
+
+#[test]
 fn the_form_of_an_ensemble_is_made_of_its_inputs() {
     let workspace = Workspace::new();
     workspace.write(

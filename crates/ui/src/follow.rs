@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ensemble_core::store::{ReadError, RunFollower, RunId, StoredRun};
+use ensemble_core::store::{RunFollower, RunId, StoredRun};
 use ensemble_runs::recorded::{recorded_ensemble, started};
 use ensemble_runs::service::{Follow, RunService};
 use ensemble_runs::{RunEvent, RunEventKind};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, broadcast};
+use tokio::time::Instant;
 
 use crate::events::{event, piece};
 use crate::reply::Failure;
@@ -20,6 +21,8 @@ use crate::view::{Driven, View};
 const WAITING: usize = 1024;
 /// How often a run is looked at that nobody drives.
 const IDLE: Duration = Duration::from_millis(300);
+/// How long changes are gathered before they are told: an execution that ends makes several records at once.
+const GATHERING: Duration = Duration::from_millis(5);
 /// How often a run inside a run is looked at.
 const INNER: Duration = Duration::from_millis(20);
 
@@ -34,6 +37,10 @@ pub(crate) struct Watched {
 struct Fold {
     follower: Box<dyn RunFollower>,
     view: View,
+    /// Rows that have changed since followers were told.
+    pending: Vec<usize>,
+    /// Has anything changed since then?
+    is_changed: bool,
 }
 
 impl Watched {
@@ -41,6 +48,8 @@ impl Watched {
         let fold = Fold {
             follower: run.follow(),
             view: View::default(),
+            pending: Vec::new(),
+            is_changed: false,
         };
         Self {
             run,
@@ -74,7 +83,7 @@ impl Watched {
     /// Reads the records that were written since the last time, and tells them to those who follow.
     pub(crate) async fn catch_up(&self, runs: &RunService) -> Result<(), Failure> {
         let mut fold = self.fold.lock().await;
-        let records = fold.follower.poll().await.map_err(unreadable)?;
+        let records = fold.follower.poll().await?;
         let mut changed = Vec::new();
         for record in &records {
             changed.extend(fold.view.take(record));
@@ -119,6 +128,9 @@ impl Watched {
         let rows: Vec<Value> = changed.iter().filter_map(|at| view.row(*at)).collect();
         let mut head = view.head(self.run.id(), self.driven(runs));
         head["waiting"] = waiting(runs, self);
+        for large in ["input", "context"] {
+            head.as_object_mut().map(|head| head.remove(large));
+        }
         let _ = self.news.send(event("fold", &json!({"head": head, "rows": rows})));
     }
 
@@ -132,7 +144,8 @@ impl Watched {
                 let mut fold = self.fold.lock().await;
                 if record.seq == fold.view.next {
                     let changed = fold.view.take(&record);
-                    self.tell_changes(&fold.view, changed, runs);
+                    fold.pending.extend(changed);
+                    fold.is_changed = true;
                     return Ok(());
                 }
                 let is_missing = record.seq > fold.view.next;
@@ -146,9 +159,18 @@ impl Watched {
                 Ok(())
             }
             RunEventKind::Asked(_) | RunEventKind::PermissionRequested(_) => {
-                self.tell_changes(&*self.view().await, Vec::new(), runs);
+                self.fold.lock().await.is_changed = true;
                 Ok(())
             }
+        }
+    }
+
+    /// Tells what has changed.
+    async fn flush(&self, runs: &RunService) {
+        let mut fold = self.fold.lock().await;
+        if std::mem::take(&mut fold.is_changed) {
+            let pending = std::mem::take(&mut fold.pending);
+            self.tell_changes(&fold.view, pending, runs);
         }
     }
 }
@@ -157,10 +179,6 @@ impl Watched {
 fn waiting(runs: &RunService, watched: &Watched) -> Value {
     let (questions, permissions) = runs.waiting(watched.run.id());
     json!({"questions": questions, "permissions": permissions})
-}
-
-fn unreadable(error: ReadError) -> Failure {
-    Failure::missing(error.to_string())
 }
 
 /// Keeps the fold up to date while anybody follows it.
@@ -190,20 +208,27 @@ async fn pump(watched: Arc<Watched>, runs: RunService) {
 }
 
 async fn follow_to_end(watched: &Watched, runs: &RunService, mut follow: Follow) {
-    loop {
-        tokio::select! {
+    let mut due = None;
+    while watched.is_followed() {
+        let wait = due.unwrap_or_else(|| Instant::now() + IDLE);
+        let is_over = tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(wait) => {
+                watched.flush(runs).await;
+                due = None;
+                false
+            }
             next = follow.next() => match next {
                 Ok(Some(happened)) => {
-                    if watched.take(happened, runs).await.is_err() {
-                        return;
-                    }
+                    due.get_or_insert_with(|| Instant::now() + GATHERING);
+                    watched.take(happened, runs).await.is_err()
                 }
-                Ok(None) | Err(_) => return,
+                Ok(None) | Err(_) => true,
             },
-            () = tokio::time::sleep(IDLE) => {}
-        }
-        if !watched.is_followed() {
-            return;
+        };
+        if is_over {
+            break;
         }
     }
+    watched.flush(runs).await;
 }

@@ -17,6 +17,7 @@ pub(crate) fn at(path: &str) -> Option<Reply> {
         "/run.js" => (SCRIPT, include_str!("page/run.js")),
         "/rows.js" => (SCRIPT, include_str!("page/rows.js")),
         "/detail.js" => (SCRIPT, include_str!("page/detail.js")),
+        "/graph.js" => (SCRIPT, include_str!("page/graph.js")),
         "/talk.js" => (SCRIPT, include_str!("page/talk.js")),
         "/act.js" => (SCRIPT, include_str!("page/act.js")),
         "/start.js" => (SCRIPT, include_str!("page/start.js")),

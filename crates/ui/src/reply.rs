@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use ensemble_core::store::StoreError;
+use ensemble_core::store::{ReadError, StoreError};
 use ensemble_runs::RunError;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -95,6 +95,12 @@ impl From<RunError> for Failure {
             }
             _ => Self::conflict(message),
         }
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        Self::missing(error.to_string())
     }
 }
 

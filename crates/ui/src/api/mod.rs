@@ -3,6 +3,7 @@
 mod act;
 mod ensembles;
 mod query;
+mod replay;
 mod runs;
 mod stream;
 
@@ -48,6 +49,7 @@ pub(crate) async fn act(app: &Arc<App>, path: &str, given: &Value) -> Result<Rep
         "/api/say" => act::say(app, given).await?,
         "/api/fork" => act::fork(app, given).await?,
         "/api/rerun" => act::rerun(app, given).await?,
+        "/api/replay" => replay::replay(app, given).await?,
         _ => return Err(unknown(path)),
     };
     Ok(reply::json(&done))

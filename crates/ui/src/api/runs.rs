@@ -72,8 +72,7 @@ pub(super) async fn messages(app: &App, query: &Query) -> Result<Value, Failure>
     let (turn, agent): (u32, &str) = (query.number("turn")?, query.text("agent")?);
     let plan = watched.view().await.plan.clone();
     let plan = plan.ok_or_else(|| Failure::missing("the ensemble of this run cannot be read"))?;
-    let journal = watched.run.read_all().await;
-    let records = journal.map_err(|error| Failure::missing(error.to_string()))?.records;
+    let records = watched.run.read_all().await?.records;
     let fold = move |records: &[_]| {
         let files = FileRecords::of(records);
         let exchanges = model_exchanges(records, &plan).into_iter();
@@ -89,10 +88,15 @@ pub(super) async fn messages(app: &App, query: &Query) -> Result<Value, Failure>
     Ok(chosen.map(|(_, described)| described).collect())
 }
 
-/// The graph of a run as SVG. The page has its style: one inside a picture is not allowed there.
+/// The graph of a run as SVG, after a `turn` if one is given. The page has its style: one inside a picture is not allowed there.
 pub(super) async fn graph(app: &Arc<App>, query: &Query) -> Result<String, Failure> {
     let watched = app.watched(query.text("id")?).await?;
-    let view = watched.view().await;
+    let now = watched.view().await;
+    let past = match query.has("turn") {
+        true => Some(now.until(query.number("turn")?, &*watched.run).await?),
+        false => None,
+    };
+    let view = past.as_ref().unwrap_or(&now);
     let plan = view
         .plan
         .as_ref()

@@ -4,7 +4,8 @@ import { badge, count, fill, get, h, main, runLink, seconds, say, time, trouble,
 import { actions, waiting } from '/act.js';
 import { showDetail } from '/detail.js';
 import { showRows } from '/rows.js';
-import { showAgents, showGraph, showTalk } from '/talk.js';
+import { showGraph } from '/graph.js';
+import { showAgents, showTalk } from '/talk.js';
 
 const VIEWS = { rows: ['Timeline', showRows], talk: ['Conversation', showTalk], graph: ['Graph', showGraph], agents: ['Agents and cost', showAgents] };
 
@@ -35,7 +36,8 @@ class Run {
   }
 
   fold({ head, rows }) {
-    this.head = head;
+    // Input and given values are told once.
+    this.head = { ...this.head, ...head };
     for (const row of rows) {
       this.keep(row);
       if (row.kind === 'execution' && row.seconds !== null) this.live.delete(`${row.agent} ${row.execution}`);

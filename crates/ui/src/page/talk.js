@@ -1,4 +1,4 @@
-// The conversation, the graph, and the sums of the agents.
+// The conversation, and the sums of the agents.
 
 import { badge, count, fill, h, number, runLink, seconds, time, trouble, usage } from '/base.js';
 
@@ -86,60 +86,6 @@ export function showTalk(run, panel) {
   }
   begin();
   return run.listen(happened => change(happened).catch(error => trouble(error.message)));
-}
-
-/** A document is asked for, because the page must not turn text into markup. */
-function picture(id) {
-  return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest();
-    request.open('GET', `/api/graph?${new URLSearchParams({ id })}`);
-    request.responseType = 'document';
-    request.overrideMimeType('image/svg+xml');
-    request.onload = () => (request.status === 200 ? resolve(request.responseXML.documentElement) : reject(new Error('The ensemble of this run cannot be read, so it has no graph.')));
-    request.onerror = () => reject(new Error('the server does not answer'));
-    request.send();
-  });
-}
-
-export function showGraph(run, panel) {
-  const place = h('div', { class: 'graph', tabindex: '0', role: 'region', 'aria-label': 'Graph' });
-  fill(panel, place);
-  let timer = 0;
-  let isGone = false;
-
-  async function draw() {
-    timer = 0;
-    try {
-      const drawn = await picture(run.id);
-      if (isGone) return;
-      const svg = document.importNode(drawn, true);
-      svg.setAttribute('role', 'group');
-      svg.querySelectorAll('g.agent').forEach((group, at) => open(group, run.head.agents[at]));
-      fill(place, svg);
-    } catch (error) {
-      fill(place, h('p', {}, error.message));
-    }
-  }
-
-  /** An agent that ran leads to its latest execution. */
-  function open(group, agent) {
-    if (!agent?.turn) return;
-    group.setAttribute('tabindex', '0');
-    group.setAttribute('role', 'link');
-    const go = () => { location.hash = runLink(run.id, 'at', agent.turn, agent.name); };
-    group.addEventListener('click', go);
-    group.addEventListener('keydown', event => event.key === 'Enter' && go());
-  }
-  draw();
-  const stop = run.listen(happened => {
-    const isNews = happened.begin || happened.rows.some(row => row.kind === 'turn' || row.kind === 'execution');
-    if (isNews && !timer) timer = setTimeout(draw, 500);
-  });
-  return () => {
-    isGone = true;
-    clearTimeout(timer);
-    stop();
-  };
 }
 
 export function showAgents(run, panel) {

@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, Record};
+use ensemble_core::store::{ReadError, StoredRun};
 use ensemble_language::data::Usage;
 use ensemble_language::plan::Plan;
 use ensemble_reports::story::{Story, StoryEvent};
@@ -93,6 +94,22 @@ impl View {
             None => {}
         }
         changed
+    }
+
+    /// The fold of the records up to the end of a turn.
+    pub(crate) async fn until(&self, turn: u32, run: &dyn StoredRun) -> Result<Self, ReadError> {
+        let mut view = Self {
+            plan: self.plan.clone(),
+            ..Self::default()
+        };
+        let mut reader = run.read().await?;
+        while let Some(record) = reader.next().await? {
+            if matches!(&record.event, Event::TurnStarted(started) if started.turn > turn) {
+                break;
+            }
+            view.take(&record);
+        }
+        Ok(view)
     }
 
     /// The number of rows.
