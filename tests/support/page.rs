@@ -1,8 +1,10 @@
 //! `ensemble ui` as a client of its own sees it: plain HTTP over a socket.
 
+#![expect(clippy::disallowed_methods, reason = "tests look at the clock")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -130,7 +132,10 @@ impl Page {
     /// Follows a run.
     pub(crate) fn follow(&self, id: &str) -> Events {
         let path = format!("/api/events?id={}", id.replace('/', "%2F"));
-        Events(BufReader::new(self.send("GET", &path, &[&bearer()], "")))
+        Events(
+            BufReader::new(self.send("GET", &path, &[&bearer()], "")),
+            Instant::now(),
+        )
     }
 }
 
@@ -146,7 +151,7 @@ pub(crate) fn bearer() -> String {
 }
 
 /// Server-sent events.
-pub(crate) struct Events(BufReader<TcpStream>);
+pub(crate) struct Events(BufReader<TcpStream>, Instant);
 
 impl Events {
     /// The next event: its name and its data.
@@ -157,6 +162,8 @@ impl Events {
             let mut line = String::new();
             let length = self.0.read_line(&mut line).expect("an event in time");
             assert!(length > 0, "the stream has ended");
+            // The server sends comments while nothing happens.
+            assert!(self.1.elapsed().as_secs() < 20, "what was waited for did not happen");
             if let Some(word) = line.strip_prefix("event: ") {
                 name = word.trim().to_owned();
             } else if let Some(data) = line.strip_prefix("data: ") {
