@@ -308,19 +308,27 @@ fn a_run_is_stopped_resumed_and_continued() {
 #[test]
 fn a_run_that_waits_for_an_answer_and_that_nobody_drives_goes_on_with_it() {
     let workspace = workspace();
-    workspace.run(["run", "gate"]).expect_code(3);
-    let page = Page::start(&workspace);
-    let id = page.get("/api/runs")["runs"][0]["id"]
-        .as_str()
-        .expect("an id")
-        .to_owned();
-    let head = page.get(&format!("/api/run?id={id}"));
-    assert_eq!(
-        (&head["state"], &head["questions"][0]["agent"]),
-        (&json!("stopped"), &json!("editor"))
+    workspace.write(
+        "ensembles/outer.yaml",
+        "name: outer\nagents: [{name: inner, ensemble: gate.yaml}]\n",
     );
-    page.done("/api/answer", &json!({"id": id, "agent": "editor", "answer": "yes"}));
-    page.follow(&id).until_outcome("completed");
+    // The agent that asks may be one of a conversation inside.
+    for ensemble in ["gate", "outer"] {
+        workspace.run(["run", ensemble]).expect_code(3);
+        let page = Page::start(&workspace);
+        let id = page.get("/api/runs")["runs"][0]["id"]
+            .as_str()
+            .expect("an id")
+            .to_owned();
+        let head = page.get(&format!("/api/run?id={id}"));
+        assert_eq!(
+            (&head["state"], &head["questions"][0]["agent"]),
+            (&json!("stopped"), &json!("editor")),
+            "{ensemble}"
+        );
+        page.done("/api/answer", &json!({"id": id, "agent": "editor", "answer": "yes"}));
+        page.follow(&id).until_outcome("completed");
+    }
 }
 
 #[test]
