@@ -35,6 +35,7 @@ mod models;
 mod panics;
 mod picture;
 mod policy;
+mod remote;
 mod replay;
 mod resume;
 mod rules;
