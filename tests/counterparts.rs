@@ -4,6 +4,7 @@
 mod support;
 
 mod counterparts {
+    mod browser;
     mod editor;
     mod fakellm;
     mod lsp;

@@ -76,6 +76,8 @@ mod program {
     mod tools;
     mod trust;
     mod trust_owners;
+    mod ui;
+    mod ui_chat;
     mod unwritten;
     mod validating;
 }

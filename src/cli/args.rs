@@ -4,6 +4,7 @@ mod batch;
 mod conversing;
 mod examining;
 mod lookback;
+mod page;
 mod testing;
 
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ pub(super) use lookback::{
     EstimateArgs, ExportFormat, ListArgs, OutputForm, RunsDiffArgs, RunsExportArgs, RunsFetchArgs, RunsListArgs,
     RunsPruneArgs, RunsShowArgs,
 };
-
+pub(super) use page::{PageArgs, UiArgs};
 pub(super) use testing::{TestArgs, TestFormat};
 
 /// Run, validate and replay conversations between agents, described in YAML.
@@ -79,6 +80,8 @@ pub(super) enum Command {
     List(ListArgs),
     /// Serve an editor over standard input and output (LSP)
     Lsp,
+    /// Serve a page for the browser: watch, answer, stop, continue and start runs
+    Ui(UiArgs),
     /// Create a small ensemble as a starting point; it can be run immediately
     Init(InitArgs),
     /// Convert ensembles of llm-orc or workflows of Conductor

@@ -54,6 +54,7 @@ mod surroundings;
 mod terminal;
 mod test;
 mod trust;
+mod ui;
 mod unwritten;
 mod validate;
 mod walk;
@@ -143,6 +144,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::List(args) => list::list(&args, surroundings),
         Command::Lsp => lsp::lsp(surroundings),
+        Command::Ui(args) => ui::ui(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
         Command::Import(args) if import_folder::is_folder(&args, surroundings) => {
             import_folder::import(&args, surroundings)

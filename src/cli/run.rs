@@ -9,7 +9,7 @@ use super::list::none_named;
 use super::runtime::block_on;
 use super::shown::showing_on;
 use super::surroundings::Surroundings;
-use super::{exit, given, remote};
+use super::{exit, given, remote, ui};
 use ensemble_core::resolver::Decision;
 use ensemble_runs::{EnsembleRef, Ready};
 
@@ -19,7 +19,10 @@ pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, Cli
         return Err(none_named("run", surroundings));
     };
     let showing = showing_on(args.on.as_deref(), &args.showing, surroundings);
-    let runs = surroundings.runs_with(&showing.operator);
+    let runs = match args.ui {
+        true => ui::runs(surroundings),
+        false => surroundings.runs_with(&showing.operator),
+    };
     let prepared = Arc::new(runs.prepare(&EnsembleRef::file(ensemble))?);
     show_warnings(&prepared, &args.showing, surroundings);
     if let Some(url) = &args.on {
@@ -39,6 +42,9 @@ pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, Cli
     }
     let messages: QueuedMessages = args.then.iter().map(|text| text.as_str().into()).collect();
     let ending = Ending::new(&args.driving, &args.showing, surroundings);
+    if args.ui {
+        return block_on(ui::run_beside_page(ready, runs, args.port, ending));
+    }
     block_on(drive(ready, messages, ending))
 }
 

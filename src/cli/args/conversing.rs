@@ -41,6 +41,12 @@ pub(crate) struct RunArgs {
     /// Print which agents would run first and why the others would not, and execute nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Serve a page for the browser that shows the run and asks its questions; it stays until Ctrl-C
+    #[arg(long, conflicts_with_all = ["then", "dry_run", "on"])]
+    pub ui: bool,
+    /// The port of the page (0: any that is free)
+    #[arg(long, value_name = "PORT", requires = "ui")]
+    pub port: Option<u16>,
     /// Run on a durable execution engine, by the address of its ingress, in place of this process: see docs/scale.md
     #[arg(long, value_name = "URL", conflicts_with_all = ["then", "stub", "respond", "cache", "cache_only", "dry_run", "live", "durability"])]
     pub on: Option<String>,

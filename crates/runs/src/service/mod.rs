@@ -176,6 +176,11 @@ impl RunService {
         run.map(|run| (run.questions(), run.permissions())).unwrap_or_default()
     }
 
+    /// Does the conversation of the run go on here?
+    pub fn is_driven_here(&self, id: &RunId) -> bool {
+        self.driven(id).is_some()
+    }
+
     /// Waits until the conversation of a run that goes on here is over and the run is closed. Returns at once for others.
     pub async fn ended(&self, id: &RunId) {
         if let Some(run) = self.driven(id) {

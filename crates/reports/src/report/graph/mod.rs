@@ -12,7 +12,7 @@ mod svg;
 pub use ascii::ascii;
 pub use dot::dot;
 pub use mermaid::mermaid;
-pub use svg::svg;
+pub use svg::{STYLE, svg};
 
 use super::format::count;
 

@@ -95,7 +95,8 @@ fn of_turn(turn: &Turn) -> Value {
     })
 }
 
-fn execution(execution: &Execution) -> Value {
+/// An execution as JSON.
+pub fn execution(execution: &Execution) -> Value {
     let finished = execution.finished.as_ref();
     json!({
         "agent": execution.agent,

@@ -15,7 +15,7 @@ mod text;
 pub use comparison::{Named, comparison, comparison_document};
 pub use estimate::{Estimate, Known, estimate, estimate_document};
 pub use html::{Exported, html};
-pub use json::document;
+pub use json::{document, execution as execution_document};
 pub use markdown::markdown;
 pub use messages::messages;
 pub use next::{Driver, Next, next, quoted};

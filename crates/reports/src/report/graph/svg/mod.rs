@@ -18,7 +18,8 @@ use canvas::{Canvas, Direction};
 use lines::Label;
 use shapes::Figure;
 
-const STYLE: &str = include_str!("style.css");
+/// The style of the picture, for a page that has pictures without a style of their own.
+pub const STYLE: &str = include_str!("style.css");
 /// If a picture is wider than this number of pixels, it is drawn from left to right if that makes it narrower.
 const BROAD: f64 = 1400.0;
 const MARGIN: f64 = 20.0;

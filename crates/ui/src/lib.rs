@@ -1,0 +1,26 @@
+//! A page in the browser over the runs of a project, and the server behind it.
+//!
+//! - [`Server`] listens on the loopback interface and serves one page, the interface that the page uses, and
+//!   `/v1/chat/completions` for chat programs.
+//! - [`Token`] is what a client must know.
+//!
+//! The server keeps nothing of its own: what it shows is folded from the journals, which it follows whoever writes them.
+
+mod api;
+mod app;
+mod briefs;
+mod chat;
+mod conversations;
+mod events;
+mod follow;
+mod guard;
+mod page;
+mod reply;
+mod route;
+mod server;
+mod token;
+mod view;
+
+pub use app::Settings;
+pub use server::Server;
+pub use token::Token;

@@ -1,0 +1,28 @@
+//! The files of the page. They are in the program, and nothing comes from elsewhere.
+
+use crate::reply::{Reply, file};
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+/// The file at this path.
+pub(crate) fn at(path: &str) -> Option<Reply> {
+    let (content_type, text) = match path {
+        "/" => ("text/html; charset=utf-8", include_str!("page/index.html")),
+        "/style.css" => (STYLE, include_str!("page/style.css")),
+        "/graph.css" => (STYLE, ensemble_reports::report::graph::STYLE),
+        "/main.js" => (SCRIPT, include_str!("page/main.js")),
+        "/base.js" => (SCRIPT, include_str!("page/base.js")),
+        "/list.js" => (SCRIPT, include_str!("page/list.js")),
+        "/run.js" => (SCRIPT, include_str!("page/run.js")),
+        "/rows.js" => (SCRIPT, include_str!("page/rows.js")),
+        "/detail.js" => (SCRIPT, include_str!("page/detail.js")),
+        "/graph.js" => (SCRIPT, include_str!("page/graph.js")),
+        "/talk.js" => (SCRIPT, include_str!("page/talk.js")),
+        "/act.js" => (SCRIPT, include_str!("page/act.js")),
+        "/start.js" => (SCRIPT, include_str!("page/start.js")),
+        "/icon.svg" => ("image/svg+xml", include_str!("page/icon.svg")),
+        _ => return None,
+    };
+    Some(file(content_type, text))
+}

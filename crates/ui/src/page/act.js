@@ -1,0 +1,59 @@
+// What can be done with a run: answer, permit, stop, resume, continue.
+
+import { block, button, h, post, shown } from '/base.js';
+
+/** An answer to a question; with choices, one of them. */
+function question(run, agent, asked, refused) {
+  const send = answer => post('/api/answer', { id: run.id, agent, answer });
+  const heading = h('h2', {}, `${agent} asks`);
+  const prompt = h('p', { class: 'text' }, asked.prompt);
+  const told = refused && h('p', { class: 'failure' }, `The last answer was refused: ${refused}`);
+  if (asked.choices.length > 0) {
+    return h('section', { class: 'ask' }, heading, prompt, told, h('div', { class: 'actions' }, asked.choices.map(choice => button(choice, () => send(choice)))));
+  }
+  const field = h('textarea', { rows: '2', 'aria-label': `Answer to ${agent}` });
+  const answer = button('Answer', () => send(field.value));
+  field.addEventListener('keydown', event => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) answer.click();
+  });
+  return h('section', { class: 'ask' }, heading, prompt, told, field, h('div', { class: 'actions' }, answer));
+}
+
+function permission(run, asked) {
+  const decide = decision => () => post('/api/permit', { id: run.id, call: asked.call, decision });
+  return h('section', { class: 'ask' }, h('h2', {}, `${asked.agent} wants to call ${asked.tool}`), h('h3', {}, 'Arguments'), block(asked.arguments),
+    h('div', { class: 'actions' }, button('Allow once', decide('once')), button('Allow in this run', decide('always')), button('Deny', decide('denied'))));
+}
+
+/** All that waits for a person. */
+export function waiting(run) {
+  const { waiting: open, questions } = run.head;
+  const inner = one => (one.run === run.id ? one.agent : `${one.agent}`);
+  return [
+    ...open.questions.map(one => question(run, inner(one), one.question, one.refused)),
+    ...open.permissions.map(one => permission(run, one)),
+    ...questions.map(({ agent, question: one }) => (one.permission
+      ? h('section', { class: 'ask' }, h('h2', {}, `${agent} wants to call ${one.permission.tool}`), h('p', {}, 'Resume the run to decide.'), block(shown(one.permission.arguments)))
+      : question(run, agent, one))),
+  ];
+}
+
+/** Buttons for what the run allows now. */
+export function actions(run) {
+  const { can } = run.head;
+  const made = [];
+  if (can.cancel) made.push(button('Stop', () => post('/api/cancel', { id: run.id })));
+  if (can.resume) made.push(button('Resume', () => post('/api/resume', { id: run.id })));
+  if (can.say) {
+    const field = h('textarea', { rows: '1', 'aria-label': 'Message', placeholder: 'A message that continues the run' });
+    const send = button('Continue', async () => {
+      await post('/api/say', { id: run.id, text: field.value });
+      field.value = '';
+    });
+    field.addEventListener('keydown', event => {
+      if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) send.click();
+    });
+    made.push(h('div', { class: 'message-form' }, field, send));
+  }
+  return made;
+}

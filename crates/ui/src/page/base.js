@@ -1,0 +1,128 @@
+// Elements, requests, and numbers for people. Texts become text nodes, never markup.
+
+/** An element: h('p', {class: 'x', onclick: f, 'aria-label': 'y'}, 'text', child, …). */
+export function h(name, properties, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(properties ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
+    else if (key === 'value' || key === 'checked' || key === 'disabled' || key === 'hidden') element[key] = value;
+    else element.setAttribute(key, value === true ? '' : value);
+  }
+  add(element, children);
+  return element;
+}
+
+function add(element, children) {
+  for (const child of children.flat()) {
+    if (child === undefined || child === null || child === false) continue;
+    element.append(child instanceof Node ? child : String(child));
+  }
+}
+
+/** Gives the element these children and no others. */
+export function fill(element, ...children) {
+  element.replaceChildren();
+  add(element, children);
+}
+
+export const main = () => document.getElementById('main');
+
+/** Tells a screen reader. */
+export function say(text) {
+  document.getElementById('said').textContent = text;
+}
+
+/** Shows what went wrong until it is over. */
+export function trouble(text) {
+  const place = document.getElementById('trouble');
+  if (place.textContent !== text) place.textContent = text;
+  place.hidden = !text;
+}
+
+/** A failed request, with the status and the sentence of the server. */
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function answer(response) {
+  const document = await response.json().catch(() => ({}));
+  if (response.ok) return document;
+  throw new Refused(response.status, document.error?.message ?? `the server answered ${response.status}`);
+}
+
+/** Asks the server. */
+export async function get(path, parameters = {}) {
+  return answer(await fetch(`${path}?${new URLSearchParams(parameters)}`));
+}
+
+/** Has the server do something. */
+export async function post(path, body) {
+  const headers = { 'content-type': 'application/json' };
+  return answer(await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) }));
+}
+
+/** The address of a view of a run. */
+export function runLink(id, ...rest) {
+  return '#/' + ['run', id, ...rest].map(part => encodeURIComponent(part)).join('/');
+}
+
+export function seconds(value) {
+  if (value === null || value === undefined) return '';
+  if (value < 0.001) return '< 1 ms';
+  if (value < 1) return `${Math.round(value * 1000)} ms`;
+  if (value < 60) return `${value.toFixed(1)} s`;
+  const [minutes, rest] = [Math.floor(value / 60), Math.round(value % 60)];
+  return minutes < 60 ? `${minutes} min ${rest} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export function time(at) {
+  return at ? new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' }) : '';
+}
+
+export const number = value => (value ?? 0).toLocaleString();
+
+export function count(value, word) {
+  return `${number(value)} ${word}${value === 1 ? '' : 's'}`;
+}
+
+/** Tokens and cost in a few words. */
+export function usage(used) {
+  if (!used || !used.requests) return '';
+  const cost = used.cost === undefined ? '' : ` · ${used.cost.toFixed(4)}`;
+  const about = used.estimated ? '≈ ' : '';
+  return `${about}${number(used.input_tokens)} in · ${number(used.output_tokens)} out${cost}`;
+}
+
+/** A state as a word with a colour. */
+export function badge(state, word = state) {
+  return h('span', { class: `badge ${state}` }, String(word).replaceAll('_', ' '));
+}
+
+/** A value of JSON as text: strings as they are. */
+export function shown(value) {
+  return typeof value === 'string' ? value : JSON.stringify(value, null, 2);
+}
+
+export function block(value, kind = '') {
+  return h('pre', { class: `block ${kind}`, tabindex: '0' }, shown(value));
+}
+
+/** A button whose work can fail; meanwhile it is off. */
+export function button(label, work, properties = {}) {
+  const made = h('button', { type: 'button', ...properties, onclick: async () => {
+    made.disabled = true;
+    try {
+      trouble('');
+      await work();
+    } catch (error) {
+      trouble(error.message);
+    } finally {
+      made.disabled = false;
+    }
+  } }, label);
+  return made;
+}

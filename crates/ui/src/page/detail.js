@@ -1,0 +1,145 @@
+// One execution: why it ran, what it read, what it said, and the messages as its model received them.
+
+import { badge, block, button, count, fill, get, h, number, post, runLink, seconds, shown, time, usage } from '/base.js';
+
+function labelled(label, ...content) {
+  return [h('h3', {}, label), ...content];
+}
+
+function dependency(one) {
+  const word = one.fired ? 'fired' : 'did not fire';
+  return h('li', {}, badge(one.fired ? 'done' : 'ready', word), ` ${one.from}`, one.feedback && ' (feedback)',
+    one.condition && [' if ', h('code', {}, one.condition.trim())]);
+}
+
+function call(one) {
+  const result = one.error !== undefined ? block(one.error, 'failure') : one.result !== undefined ? block(one.result) : h('p', { class: 'quiet' }, 'not ended');
+  return h('details', {}, h('summary', {}, one.name, ' ', one.error !== undefined && badge('failed', 'error'), ' ', h('span', { class: 'quiet' }, seconds(one.duration))),
+    h('h4', {}, 'Arguments'), block(one.arguments), h('h4', {}, 'Result'), result);
+}
+
+function output(value) {
+  if (value === null || value === undefined) return [];
+  if (typeof value !== 'object' || Array.isArray(value)) return labelled('Output', block(value));
+  const { response, ...others } = value;
+  return labelled('Output', response !== undefined && block(response),
+    Object.keys(others).length > 0 && h('dl', { class: 'values' }, Object.entries(others).map(([key, one]) => [h('dt', {}, key), h('dd', {}, block(one))])));
+}
+
+function attempt(one) {
+  const failure = one.failure ? `: ${one.failure.error}; again after ${seconds(one.pause)}` : '';
+  return h('li', {}, `attempt ${one.attempt} `, badge(one.end === 'final' ? 'done' : one.end === 'failed' ? 'failed' : 'ready', one.end), ` ${time(one.started_at)}${failure}`);
+}
+
+function file(one) {
+  return h('li', {}, `${one.name} (${one.mime_type}, ${number(one.size)} bytes)`);
+}
+
+function message(one) {
+  return h('div', { class: `message ${one.role}` }, h('h5', {}, one.role), one.content && block(one.content),
+    (one.attachments ?? []).length > 0 && h('ul', {}, one.attachments.map(file)), (one.tool_calls ?? []).map(call));
+}
+
+function exchange(one) {
+  const inside = (one.inside ?? []).length ? `, as a tool in call ${one.inside.join(' › ')}` : '';
+  const part = one.part ? `, part ${one.part}` : '';
+  const remembered = one.remembered.length > 0 && h('details', {}, h('summary', {}, `${count(one.remembered.length, 'message')} of earlier executions, sent before these`), one.remembered.map(message));
+  const iterations = one.iterations.map((iteration, at) => h('div', { class: 'iteration' },
+    h('h4', {}, `Request ${at + 1} `, h('span', { class: 'quiet' }, [iteration.metadata?.model, iteration.metadata?.stop_reason].filter(word => word).join(' · '))),
+    iteration.metadata?.system_prompt && message({ role: 'system', content: iteration.metadata.system_prompt }),
+    iteration.messages.map(message), iteration.tool_calls.map(call)));
+  return h('section', {}, h('h4', {}, `Attempt ${one.attempt}${part}${inside} `, badge(one.end === 'failed' || one.end === 'call_failed' ? 'failed' : 'done', one.end)), remembered, iterations);
+}
+
+function messages(run, turn, agent) {
+  const place = h('div');
+  const details = h('details', {}, h('summary', {}, 'Messages, as the model received them'), place);
+  details.addEventListener('toggle', async () => {
+    if (!details.open) return;
+    fill(place, h('p', { class: 'quiet' }, 'Loading…'));
+    const exchanges = await get('/api/messages', { id: run.id, turn, agent });
+    fill(place, exchanges.length ? exchanges.map(exchange) : h('p', { class: 'quiet' }, 'Nothing was sent to a model.'));
+  });
+  return details;
+}
+
+function again(run, turn, agent) {
+  if (!run.head.can.fork) return [];
+  const edited = h('input', { type: 'checkbox', id: 'edited' });
+  const body = more => ({ id: run.id, ...more, ...(edited.checked ? { file: run.head.file } : {}) });
+  const go = async (path, more) => {
+    const made = await post(path, body(more));
+    location.hash = runLink(made.id);
+  };
+  return [h('h3', {}, 'In a new run'), h('p', {}, edited, h('label', { for: 'edited' }, ' by the file as it is now')),
+    h('div', { class: 'actions' }, button('Repeat this execution', () => go('/api/rerun', { turn, agent })),
+      button(`Go on after turn ${turn}`, () => go('/api/fork', { turn })), turn > 1 && button(`Go on after turn ${turn - 1}`, () => go('/api/fork', { turn: turn - 1 })))];
+}
+
+export function showDetail(run, side, turn, agent, view) {
+  const live = h('pre', { class: 'block live', hidden: true });
+  const heading = h('h2', { tabindex: '-1' }, agent);
+  const content = h('div');
+  let last = '';
+  fill(side, h('div', { class: 'side-head' }, heading, h('a', { class: 'close', href: runLink(run.id, view), 'aria-label': 'Close the execution' }, '×')), live, content);
+  heading.focus({ preventScroll: true });
+
+  function draw({ execution: one, dependencies, kind, inside }) {
+    const state = one.failure ? 'failed' : one.output !== null ? 'done' : one.question ? 'asks' : 'runs';
+    const reads = Object.entries(one.reads).map(([name, at]) => `${name} #${at}`).join(', ');
+    heading.textContent = one.execution > 1 ? `${agent} #${one.execution}` : agent;
+    fill(content,
+      h('p', {}, badge(state), ` turn ${turn} · ${[kind, one.output !== null || one.failure ? seconds(one.seconds) : '', usage(one.usage), one.stop_reason].filter(word => word).join(' · ')}`),
+      one.failure && labelled(`Failed (${one.failure.kind})`, block(one.failure.error, 'failure')),
+      one.question && labelled('Asks', block(one.question.prompt)),
+      output(one.output),
+      one.tool_calls.length > 0 && labelled('Tool calls', one.tool_calls.map(call)),
+      messages(run, turn, agent),
+      labelled('Why it ran', dependencies.length ? h('ul', { class: 'plain' }, dependencies.map(dependency)) : h('p', { class: 'quiet' }, 'It depends on nobody.'),
+        one.request && h('p', {}, `asked by ${one.request.from}: `, h('code', {}, shown(one.request.parameters))),
+        one.handles.length > 0 && h('p', {}, `handles the failure of ${one.handles.join(', ')}`), reads && h('p', {}, `read ${reads}`)),
+      labelled('Attempts', h('ul', { class: 'plain' }, one.attempts.map(attempt))),
+      one.parts.length > 0 && labelled('Parts', one.parts.map(part => h('details', {}, h('summary', {}, part.key, ' ', h('span', { class: 'quiet' }, seconds(part.execution_time))), block(part)))),
+      (one.permissions ?? []).length > 0 && labelled('Permissions', block(one.permissions)),
+      one.stderr && labelled('Standard error', block(one.stderr)),
+      (one.warnings ?? []).length > 0 && labelled('Warnings', h('ul', {}, one.warnings.map(text => h('li', {}, text)))),
+      inside.length > 0 && labelled('Conversations inside', h('ul', {}, inside.map(name => h('li', {}, h('a', { href: runLink(`${run.id}/sub/${name}`) }, name))))),
+      again(run, turn, agent));
+  }
+
+  async function load() {
+    try {
+      const detail = await get('/api/execution', { id: run.id, turn, agent });
+      const now = JSON.stringify(detail);
+      if (now !== last) draw(detail);
+      last = now;
+      return detail.execution.execution;
+    } catch (error) {
+      fill(content, h('p', {}, error.message));
+      return 0;
+    }
+  }
+
+  let execution = 0;
+  let isLoading = false;
+  async function refresh() {
+    if (isLoading) return;
+    isLoading = true;
+    execution = await load();
+    isLoading = false;
+    stream();
+  }
+
+  function stream() {
+    const now = run.live.get(`${agent} ${execution}`);
+    const text = now ? `${now.about}${now.about && now.text ? '\n' : ''}${now.text}` : '';
+    live.hidden = !text;
+    if (live.textContent !== text) live.textContent = text;
+  }
+  refresh();
+  return run.listen(change => {
+    const isOurs = row => row.kind === 'execution' && row.turn === turn && row.agent === agent;
+    if (change.begin || change.rows.some(isOurs)) refresh();
+    stream();
+  });
+}

@@ -1,0 +1,67 @@
+// A form for a new run, made of the inputs that an ensemble declares.
+
+import { button, count, fill, get, h, main, post, runLink, trouble } from '/base.js';
+
+/** A field for an input, and its value: undefined where nothing was given. */
+function field(input) {
+  const { schema, type } = input;
+  const id = `input-${input.name}`;
+  const label = h('label', { for: id }, input.name, ' ', h('small', {}, input.default === null ? `${type}, required` : type));
+  const about = input.description && h('p', { class: 'quiet', id: `${id}-about` }, input.description);
+  const described = { id, 'aria-describedby': input.description ? `${id}-about` : null };
+  const preset = input.default;
+  let element;
+  let value;
+  if (Array.isArray(schema.enum)) {
+    element = h('select', described, preset === null && h('option', { value: '' }, '—'), schema.enum.map((one, at) => h('option', { value: String(at) }, String(one))));
+    if (preset !== null) element.value = String(schema.enum.findIndex(one => JSON.stringify(one) === JSON.stringify(preset)));
+    value = () => (element.value === '' ? undefined : schema.enum[Number(element.value)]);
+  } else if (schema.type === 'boolean') {
+    element = h('select', described, h('option', { value: '' }, preset === null ? '—' : `default: ${preset}`), h('option', { value: 'true' }, 'true'), h('option', { value: 'false' }, 'false'));
+    value = () => (element.value === '' ? undefined : element.value === 'true');
+  } else if (schema.type === 'integer' || schema.type === 'number') {
+    element = h('input', { ...described, type: 'number', step: schema.type === 'integer' ? '1' : 'any', min: schema.minimum, max: schema.maximum, placeholder: preset ?? '' });
+    value = () => (element.value === '' ? undefined : Number(element.value));
+  } else {
+    const isText = schema.type === 'string';
+    element = h('textarea', { ...described, rows: '2', placeholder: preset === null ? (isText ? '' : 'JSON') : (isText ? preset : JSON.stringify(preset)) });
+    value = () => (element.value === '' ? undefined : element.value);
+  }
+  return { name: input.name, value, element: h('div', { class: 'field' }, label, element, about) };
+}
+
+function form(ensemble) {
+  const fields = (ensemble.inputs ?? []).map(field);
+  const task = h('textarea', { id: 'task', rows: '3', placeholder: ensemble.default_task ?? '' });
+  const start = button('Start', async () => {
+    const values = Object.fromEntries(fields.map(one => [one.name, one.value()]).filter(([, value]) => value !== undefined));
+    const body = { ensemble: ensemble.file, values };
+    if (task.value) body.input = task.value;
+    const made = await post('/api/start', body);
+    location.hash = runLink(made.id);
+  }, { class: 'first' });
+  return h('form', { onsubmit: event => event.preventDefault() }, fields.map(one => one.element),
+    h('div', { class: 'field' }, h('label', { for: 'task' }, 'Input'), task), start);
+}
+
+export function showStart([name]) {
+  document.title = 'New run · ensemble';
+  fill(main(), h('h1', {}, name ? `New run of ${name}` : 'New run'), h('p', { class: 'quiet' }, 'Loading…'));
+  load(name).catch(error => (error.status === 401 ? dispatchEvent(new Event('locked')) : trouble(error.message)));
+  return {};
+}
+
+async function load(name) {
+  const ensembles = await get('/api/ensembles');
+  if (!name) {
+    const list = h('ul', { class: 'cards' }, ensembles.map(one => h('li', {}, h('h2', {}, h('a', { href: `#/new/${encodeURIComponent(one.name)}` }, one.name)),
+      one.description && h('p', {}, one.description), h('p', { class: 'quiet' }, `${one.file} · ${count((one.agents ?? []).length, 'agent')}`))));
+    fill(main(), h('h1', {}, 'New run'), ensembles.length ? list : h('p', {}, 'There is no ensemble here; ', h('code', {}, 'ensemble init'), ' creates one.'));
+    return;
+  }
+  const ensemble = ensembles.find(one => one.name === name);
+  const head = h('h1', {}, `New run of ${name}`);
+  if (!ensemble) fill(main(), head, h('p', {}, 'There is no ensemble of this name.'));
+  else if (ensemble.errors.length) fill(main(), head, h('p', {}, 'It has errors:'), h('ul', {}, ensemble.errors.map(text => h('li', {}, text))));
+  else fill(main(), head, ensemble.description && h('p', {}, ensemble.description), form(ensemble));
+}

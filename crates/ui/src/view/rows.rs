@@ -1,0 +1,164 @@
+//! Rows: one line each for what happened, and the whole text where it is asked for.
+
+use serde_json::{Value, json};
+
+use super::{Row, View};
+use ensemble_reports::story::{AttemptEnd, Execution, StoryEvent, Turn};
+
+/// Most characters of a text in a row.
+const SHORT: usize = 200;
+/// Most characters of a text in the conversation.
+const LONG: usize = 20_000;
+
+impl View {
+    /// A row as one line.
+    pub(crate) fn row(&self, at: usize) -> Option<Value> {
+        self.written(at, SHORT)
+    }
+
+    /// A row with its text.
+    pub(crate) fn whole_row(&self, at: usize) -> Option<Value> {
+        self.written(at, LONG)
+    }
+
+    /// The row of an execution.
+    pub(crate) fn find(&self, turn: u32, agent: &str) -> Option<usize> {
+        let is_it = |at: &usize| {
+            let found = self.execution_at(*at);
+            found.is_some_and(|(one, execution)| one.turn == turn && *execution.agent == *agent)
+        };
+        (0..self.rows.len()).find(is_it)
+    }
+
+    pub(super) fn execution_at(&self, at: usize) -> Option<(&Turn, &Execution)> {
+        match *self.rows.get(at)? {
+            Row::Execution(event, index) => match &self.story.events[event] {
+                StoryEvent::Turn(turn) => Some((turn, &turn.executions[index])),
+                _ => None,
+            },
+            Row::Event(_) => None,
+        }
+    }
+
+    fn written(&self, at: usize, most: usize) -> Option<Value> {
+        let mut row = match *self.rows.get(at)? {
+            Row::Execution(..) => {
+                let (turn, execution) = self.execution_at(at)?;
+                self.execution_row(turn, execution, most)
+            }
+            Row::Event(event) => event_row(&self.story.events[event], most),
+        };
+        row["at"] = at.into();
+        row["seq"] = self.next.into();
+        Some(row)
+    }
+
+    fn execution_row(&self, turn: &Turn, execution: &Execution, most: usize) -> Value {
+        let fired = self.fired.get(&(turn.turn, execution.agent.clone()));
+        let fired = fired.into_iter().flatten();
+        let by: Vec<&str> = fired.filter_map(|at| self.source(&execution.agent, *at)).collect();
+        let said = said(execution);
+        let (text, is_cut) = cut(&said, most);
+        json!({
+            "kind": "execution",
+            "turn": turn.turn,
+            "agent": execution.agent,
+            "execution": execution.execution,
+            "state": state(execution),
+            "begun": execution.attempts.first().map(|attempt| attempt.started_at),
+            "seconds": execution.finished.is_some().then(|| execution.seconds()),
+            "tries": execution.tries(),
+            "usage": execution.usage,
+            "by": by,
+            "asked_by": execution.request.as_ref().map(|request| &request.from),
+            "text": text,
+            "is_cut": is_cut,
+        })
+    }
+
+    /// The agent on which this dependency of the agent depends.
+    fn source(&self, agent: &str, position: usize) -> Option<&str> {
+        let plan = self.plan.as_ref()?;
+        let dependency = plan.agent(plan.id(agent)?).dependencies.get(position)?;
+        Some(&dependency.agent_name)
+    }
+}
+
+fn event_row(event: &StoryEvent, most: usize) -> Value {
+    let text = |text: &str| {
+        let (text, is_cut) = cut(text, most);
+        (json!(text), is_cut)
+    };
+    let (kind, at, (text, is_cut)) = match event {
+        StoryEvent::Turn(turn) => return turn_row(turn),
+        StoryEvent::Message { text: said, at } => ("message", at, text(said)),
+        StoryEvent::Given { context, at } => ("given", at, text(&json!(context).to_string())),
+        StoryEvent::Interrupted { cause, at } => ("interrupted", at, (json!(cause)["cause"].clone(), false)),
+        StoryEvent::Resumed { at } => ("resumed", at, text("")),
+        StoryEvent::Ended { ended, at } => {
+            let reason = ended.completion_reason.to_string();
+            let whole = match &ended.detail {
+                Some(detail) => format!("{reason}: {detail}"),
+                None => reason,
+            };
+            ("ended", at, text(&whole))
+        }
+    };
+    json!({"kind": kind, "begun": at, "text": text, "is_cut": is_cut})
+}
+
+/// The head of a turn, with the agents that did not run.
+fn turn_row(turn: &Turn) -> Value {
+    let waiting = turn.waiting.iter();
+    let waiting: Vec<Value> = waiting
+        .map(|waiting| json!({"agent": waiting.agent, "reason": waiting.reason.to_string()}))
+        .collect();
+    json!({
+        "kind": "turn",
+        "turn": turn.turn,
+        "begun": turn.started_at,
+        "seconds": turn.seconds(),
+        "idle": waiting,
+    })
+}
+
+/// The state of an execution, in one word.
+fn state(execution: &Execution) -> &'static str {
+    if execution.failure().is_some() {
+        return "failed";
+    }
+    if execution.finished.is_some() {
+        return "done";
+    }
+    if execution.question.is_some() {
+        return "asks";
+    }
+    match execution.attempts.last().map(|attempt| &attempt.end) {
+        None => "ready",
+        Some(AttemptEnd::Stopped) => "stopped",
+        Some(AttemptEnd::Lost) => "lost",
+        Some(AttemptEnd::Failed { .. }) => "retries",
+        Some(AttemptEnd::UnderWay | AttemptEnd::Final | AttemptEnd::Asked) => "runs",
+    }
+}
+
+/// What the execution said: its response, else its output as JSON; its error; or its question.
+fn said(execution: &Execution) -> String {
+    if let Some(failure) = execution.failure() {
+        return failure.error.clone();
+    }
+    if let Some(output) = execution.output() {
+        let text = output.get("response").unwrap_or(output).as_str();
+        return text.map_or_else(|| format!("{output:#}"), str::to_owned);
+    }
+    let question = execution.question.as_ref();
+    question.map(|question| question.prompt.clone()).unwrap_or_default()
+}
+
+/// The beginning of the text, and whether it is not all.
+fn cut(text: &str, most: usize) -> (&str, bool) {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => (&text[..end], true),
+        None => (text, false),
+    }
+}

@@ -1,0 +1,24 @@
+//! Commands that serve the page in the browser.
+
+use std::net::IpAddr;
+
+use clap::Args;
+
+/// `ensemble ui`.
+#[derive(Debug, Args)]
+pub(crate) struct UiArgs {
+    /// Where the page is.
+    #[command(flatten)]
+    pub place: PageArgs,
+}
+
+/// Where the page is.
+#[derive(Debug, Args)]
+pub(crate) struct PageArgs {
+    /// The port of the page (0: any that is free); default: 7357, or any if another program has it
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// The address of the page: 127.0.0.1 or ::1
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub address: IpAddr,
+}

@@ -1,0 +1,91 @@
+//! The page of `ensemble ui` in a real browser: clicks, keys, a reload in the middle, two tabs, a killed server, a long run, and axe's judgement.
+//!
+//! `tests/install.sh browser` installs Chromium, Playwright and axe. Without them this test says so and proves nothing.
+
+#![expect(clippy::disallowed_methods, reason = "tests start programs")]
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{Workspace, binary};
+
+const MARKUP: &str = "\
+name: markup
+default_task: <i>go</i>
+agents: [{name: writer, model_profile: m, prompt: 'Write: {{ input }}'}]
+model_profiles: {m: {provider: simulated, replies: ['<img src=x onerror=alert(1)><b>bold</b>']}}
+";
+const GATE: &str = "\
+name: gate
+agents:
+  - {name: editor, input: {prompt: 'Print it?', choices: ['yes', 'no']}}
+  - {name: printer, script: print.rhai, depends_on: [editor]}
+";
+const LONG: &str = "\
+name: long
+conversation_limits: {max_total_turns: 10000, timeout_seconds: 600}
+agents:
+  - {name: one, script: n.rhai, dependencies: [{agent_name: two, feedback: true}], conversation: {max_turns: 5000}}
+  - {name: two, script: n.rhai, depends_on: [one], conversation: {max_turns: 5000}}
+";
+
+#[test]
+fn a_person_uses_the_page() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let modules = root.join("target/browser/node_modules");
+    if !modules.join("playwright-core").is_dir() {
+        let told = "skipped: tests/install.sh browser installs what this test needs";
+        let _ = writeln!(std::io::stderr(), "{told}");
+        return;
+    }
+    let workspace = Workspace::new();
+    for (name, text) in [("markup", MARKUP), ("gate", GATE), ("long", LONG)] {
+        workspace.write(&format!("ensembles/{name}.yaml"), text);
+    }
+    workspace.write("ensembles/print.rhai", "#{ printed: dependencies.editor.response }");
+    workspace.write("ensembles/n.rhai", "#{ n: execution }");
+    workspace
+        .run(["run", "long", "--durability", "none", "-q"])
+        .expect_code(0);
+    workspace.run(["run", "markup"]).expect_code(0);
+    let mut visit = Command::new("node");
+    visit.arg(root.join("tests/browser/visit.mjs"));
+    visit.args([&modules, Path::new(binary()), &workspace.path()]);
+    let output = visit.env("ENSEMBLE_TRUST", "1").output().expect("node starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let is = |key: &str, expected: Value| assert_eq!(seen[key], expected, "{key}: {seen:#}\n{said}");
+    is("failed", Value::Null);
+    is("errors", json!([]));
+    is("axe", json!([]));
+    is("stranger", json!("This page needs its token"));
+    is("address", json!("http://127.0.0.1:PORT/#/"));
+    is("listed", json!(["markup", "long"]));
+    is("filtered", json!(1));
+    is(
+        "markup",
+        json!({"row": "<img src=x onerror=alert(1)><b>bold</b>", "images": 0}),
+    );
+    is("prompt", json!("Write: <i>go</i>"));
+    is("earlier", json!("After turn 0 of 1"));
+    is("replayed", json!("The same: 2 decisions."));
+    is("deep", json!("writer"));
+    is("answered", json!("gate completed"));
+    is("interrupted", json!("gate interrupted"));
+    is("stopped", json!("gate cancelled"));
+    is("ground", json!("rgb(21, 24, 28)"));
+    is("wide", json!(false));
+    is("last", json!("completed"));
+    assert!(
+        seen["lost"]
+            .as_str()
+            .is_some_and(|told| told.contains("The run is not harmed")),
+        "{seen:#}"
+    );
+    assert!(seen["rows"].as_u64().is_some_and(|rows| rows < 100), "{seen:#}");
+    // A machine that others use too: a few times what `docs/performance.md` tells.
+    assert!(seen["opened"].as_u64().is_some_and(|opened| opened < 8000), "{seen:#}");
+}
