@@ -129,6 +129,7 @@ fn started() -> RunStarted {
         models: Vec::new(),
         simulated: Vec::new(),
         forked_from: None,
+        trace: None,
         program: "bench".to_owned(),
     }
 }

@@ -158,6 +158,7 @@ pub(crate) fn started(plan: &Plan) -> RunStarted {
         models: Vec::new(),
         simulated: Vec::new(),
         forked_from: None,
+        trace: None,
         program: "bench".to_owned(),
     }
 }

@@ -49,6 +49,7 @@ mod signals;
 mod spelling;
 mod streams;
 mod surroundings;
+mod telemetry;
 mod terminal;
 mod test;
 mod trust;
@@ -100,6 +101,7 @@ pub(crate) fn main() -> ExitCode {
             error.exit_code()
         }
     };
+    surroundings.telemetry.finish(&surroundings);
     exit::code(unless_unwritten(code, &surroundings))
 }
 

@@ -3,6 +3,7 @@
 mod diff;
 mod export;
 mod messages;
+mod otlp;
 mod prune;
 mod show;
 

@@ -11,6 +11,7 @@ use ensemble_core::thread::LiveOutput;
 use ensemble_language::data::Context;
 use serde_json::Value;
 
+use crate::events::Tracer;
 use crate::stand_ins::StandIns;
 
 /// What a run is given. The default gives nothing: the input is the ensemble's `default_task`.
@@ -42,6 +43,8 @@ pub struct RunOptions {
     pub reporters: Vec<Box<dyn Reporter + Send>>,
     /// Who gets the live pieces of the run's own agents at once.
     pub live_output: Option<Arc<dyn LiveOutput>>,
+    /// Who makes a trace of the run; `None`: no telemetry.
+    pub tracer: Option<Arc<dyn Tracer>>,
     /// Runners in the place of agents, for tests.
     pub stand_ins: Option<Arc<dyn StandIns>>,
 }

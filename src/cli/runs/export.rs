@@ -24,6 +24,9 @@ pub(super) async fn export(
     surroundings: &Surroundings,
 ) -> Result<u8, CliError> {
     let run = super::find(args.run.as_deref(), store, surroundings).await?;
+    if args.output == ExportFormat::Otlp {
+        return super::otlp::export(args, run, surroundings).await;
+    }
     let recorded = RecordedRun::read(run, &surroundings.project).await?;
     if recorded.journal.is_torn {
         surroundings.print_err("warning: the last line of the journal is incomplete and has been left out\n");
@@ -33,21 +36,32 @@ pub(super) async fn export(
         surroundings.print_as(args.output, &text);
         return Ok(exit::SUCCESS);
     };
+    write_bytes(path, passed(&text, args.output.into()).as_bytes(), surroundings)?;
+    Ok(exit::SUCCESS)
+}
+
+/// Writes the file that the user has named, and says so.
+pub(super) fn write_bytes(path: &Path, bytes: &[u8], surroundings: &Surroundings) -> Result<(), CliError> {
     let path = surroundings.project.folder.join(path);
     let shown = surroundings.project.relative(&path);
-    write_private(&path, &passed(&text, args.output.into()))
+    private(&path)
+        .and_then(|mut file| file.write_all(bytes))
         .map_err(|error| CliError::usage(format!("cannot write {}: {error}", shown.display())))?;
     surroundings.print_err(&format!("wrote {}\n", shown.display()));
-    Ok(exit::SUCCESS)
+    Ok(())
 }
 
 /// Writes a file with what was said. If it is new, only the user may read it.
 pub(in crate::cli) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    private(path)?.write_all(text.as_bytes())
+}
+
+fn private(path: &Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)?.write_all(text.as_bytes())
+    options.open(path)
 }
 
 fn written(format: ExportFormat, recorded: &RecordedRun) -> String {

@@ -76,6 +76,7 @@ pub(crate) fn started() -> Event {
         models: Vec::new(),
         simulated: Vec::new(),
         forked_from: None,
+        trace: None,
         program: String::new(),
     }))
 }

@@ -53,6 +53,7 @@ impl Position {
                 models: Vec::new(),
                 simulated: Vec::new(),
                 forked_from: None,
+                trace: None,
                 program: String::new(),
             })),
         );

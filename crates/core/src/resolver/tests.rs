@@ -50,6 +50,7 @@ impl Driver {
             models: Vec::new(),
             simulated: Vec::new(),
             forked_from: None,
+            trace: None,
             program: String::new(),
         })));
         driver

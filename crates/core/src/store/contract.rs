@@ -43,6 +43,7 @@ pub fn record(seq: u64) -> Record {
             models: Vec::new(),
             simulated: Vec::new(),
             forked_from: None,
+            trace: None,
             program: String::new(),
         })),
         // Some records are large enough to be stored beside the log.

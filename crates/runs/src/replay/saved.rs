@@ -268,6 +268,7 @@ fn run_started(mut saved: Saved) -> RunStarted {
         models: Vec::new(),
         simulated: Vec::new(),
         forked_from: None,
+        trace: None,
         program: String::new(),
     }
 }
