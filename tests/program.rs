@@ -69,6 +69,7 @@ mod program {
     mod stories;
     mod strays;
     mod sub_ensembles;
+    mod telemetry;
     mod testing_ensembles;
     mod testing_records;
     mod tool_files;

@@ -124,8 +124,8 @@ impl Endpoint {
         };
         let url = match either("ENDPOINT") {
             Some((name, value)) if name.contains("TRACES") => address(&name, &value)?,
-            Some((name, value)) => address(&name, &format!("{}/v1/traces", value.trim_end_matches('/')))?,
-            None => address("", &format!("{DEFAULT}/v1/traces"))?,
+            Some((name, value)) => of_traces(address(&name, &value)?),
+            None => of_traces(address("the default", DEFAULT)?),
         };
         let timeout = either("TIMEOUT").and_then(|(_, value)| value.parse().ok());
         let headers = either("HEADERS").map(|(name, value)| headers(&name, &value));
@@ -189,6 +189,13 @@ impl Sampler {
         let at = (number >> 1) as f64 / (u64::MAX >> 1) as f64;
         share >= 1.0 || at < share
     }
+}
+
+/// The address of traces below this one.
+fn of_traces(mut url: Url) -> Url {
+    let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    url
 }
 
 fn address(name: &str, text: &str) -> Result<Url, Off> {

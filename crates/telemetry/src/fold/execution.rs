@@ -285,7 +285,7 @@ impl OpenExecution {
         let end = end.max(start);
         self.marks.insert(key.clone(), end);
         let noted = |name: &str| iteration.metadata.get(name);
-        let model = noted("model").and_then(Value::as_str).map(str::to_owned);
+        let (provider, model) = noted("model").and_then(Value::as_str).map(answered_by).unzip();
         self.model = self.model.take().or_else(|| model.clone());
         let context = self.next("chat", key);
         let name = match &model {
@@ -300,8 +300,8 @@ impl OpenExecution {
             .text("gen_ai.operation.name", "chat")
             .text("gen_ai.agent.name", &*self.agent)
             .text("gen_ai.conversation.id", &*self.run)
-            .maybe("gen_ai.request.model", model.clone())
-            .maybe("gen_ai.response.model", model)
+            .maybe("gen_ai.provider.name", provider)
+            .maybe("gen_ai.request.model", model)
             .texts("gen_ai.response.finish_reasons", reason)
             .number("ensemble.attempt", self.attempts)
             .usage(usage)
@@ -432,6 +432,19 @@ fn ended_with(
     };
     whole.status = failed(content_of(failure, fold).as_deref());
     attributes.text("error.type", kind(failure)).0
+}
+
+/// The provider, by its name in the conventions, and the model of `PROVIDER/MODEL`.
+fn answered_by(noted: &str) -> (String, String) {
+    let (provider, model) = noted.split_once('/').unwrap_or(("_OTHER", noted));
+    let name = match provider {
+        "gemini" | "google" => "gcp.gemini",
+        "mistral" => "mistral_ai",
+        "xai" => "x_ai",
+        other => other,
+    };
+    let model = if model.is_empty() { provider } else { model };
+    (name.to_owned(), model.to_owned())
 }
 
 /// The tokens of one request, as an iteration notes them.

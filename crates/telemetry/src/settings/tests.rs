@@ -29,7 +29,9 @@ fn addresses_are_those_of_the_standard() {
 #[test]
 fn an_address_is_shown_without_what_may_be_secret() {
     let given = [("OTEL_EXPORTER_OTLP_ENDPOINT", "https://me:pass@c.example/x?key=1")];
-    assert_eq!(read(&given).expect("it is on").endpoint.shown(), "https://c.example/x");
+    let endpoint = read(&given).expect("it is on").endpoint;
+    assert_eq!(endpoint.shown(), "https://c.example/x/v1/traces");
+    assert_eq!(endpoint.url.as_str(), "https://me:pass@c.example/x/v1/traces?key=1");
 }
 
 #[test]
