@@ -26,10 +26,10 @@ model_profiles:
 tools:
   look: {script: seen.sh, description: looks, permission: allow, parameters: {type: object}}
 agents:
-  - {name: shaky, script: shaky.sh, retry: {max_attempts: 2, initial_delay_seconds: 0.01}}
+  - {name: shaky, script: shaky.sh, retry: {max_attempts: 2, delay_seconds: 0.01}}
   - {name: bot, model_profile: m, prompt: 'Say {{ input }}', tools: [look], depends_on: [shaky]}
   - {name: team, ensemble: inner.yaml, depends_on: [bot]}
-  - {name: each, script: part.rhai, for_each: 'outputs.shaky.list', depends_on: [shaky]}
+  - {name: each, script: part.rhai, for_each: {in: outputs.shaky.list, as: bird, key: bird}, depends_on: [shaky]}
 ";
 
 fn workspace() -> Workspace {

@@ -52,8 +52,6 @@ pub struct Report {
     pub all: u64,
     /// Those that the collector has taken.
     pub taken: u64,
-    /// Where they were sent to.
-    pub endpoint: String,
     /// The first thing that went wrong.
     pub problem: Option<String>,
 }
@@ -124,7 +122,6 @@ impl Exporter {
         Report {
             all: self.shared.all.load(Ordering::Relaxed),
             taken: self.shared.taken.load(Ordering::Relaxed),
-            endpoint: String::new(),
             problem: lock(&self.shared.problem).clone(),
         }
     }

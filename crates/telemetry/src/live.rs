@@ -7,7 +7,7 @@ use ensemble_core::conversation::{Event, Record, RunStarted};
 use ensemble_core::trace::{SpanContext, TraceParent};
 use opentelemetry_proto::tonic::trace::v1::Span;
 
-use crate::exporter::Exporter;
+use crate::exporter::{Exporter, Report};
 use crate::fold::Fold;
 use crate::settings::Sampler;
 
@@ -56,7 +56,7 @@ impl Live {
     }
 
     /// Sends what is left, for a bounded time, and says what became of all.
-    pub fn finish(&self) -> crate::Report {
+    pub fn finish(&self) -> Report {
         let folds = std::mem::take(&mut *self.folds.lock().unwrap_or_else(PoisonError::into_inner));
         let mut spans = Vec::new();
         folds.into_values().for_each(|mut fold| fold.close(&mut spans));
