@@ -47,6 +47,11 @@ fn interpreters_parse_scripts_if_they_are_asked() {
     expect(&rows, &["--check-scripts"]);
 }
 
+#[expect(clippy::print_stderr, reason = "a test that checks less says so")]
+fn say_untried(interpreter: &str) {
+    eprintln!("{interpreter} is not installed: its scripts are not tried");
+}
+
 /// Whether the interpreter is there; without it, its rows say so and are left out.
 fn is_installed(interpreter: &str) -> bool {
     let is_there = std::process::Command::new(interpreter)
@@ -54,7 +59,7 @@ fn is_installed(interpreter: &str) -> bool {
         .output()
         .is_ok();
     if !is_there && interpreter != "sh" {
-        eprintln!("{interpreter} is not installed: its scripts are not tried");
+        say_untried(interpreter);
     }
     // Every Unix has `sh`; some of them have no `--version`.
     is_there || interpreter == "sh"

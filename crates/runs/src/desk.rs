@@ -7,7 +7,7 @@ use ensemble_core::operator::{Answer, Asked, Decision, Operator, PermissionReque
 use ensemble_core::runner::BoxFuture;
 use tokio::sync::{Notify, oneshot};
 
-use crate::events::{Hub, RunEventKind};
+use crate::events::{Hub, RunEvent, RunEventKind};
 
 /// What is asked and not answered. Clones share it.
 #[derive(Clone)]
@@ -84,6 +84,20 @@ impl Desk {
             .iter()
             .map(|waiting| waiting.question.clone())
             .collect()
+    }
+
+    /// All that waits, as events.
+    pub(crate) fn open(&self) -> Vec<RunEvent> {
+        let open = self.lock();
+        let questions = open.questions.iter().map(|waiting| RunEvent {
+            run: waiting.question.run.clone(),
+            kind: RunEventKind::Asked(waiting.question.clone()),
+        });
+        let permissions = open.permissions.iter().map(|waiting| RunEvent {
+            run: waiting.question.run.clone(),
+            kind: RunEventKind::PermissionRequested(waiting.question.clone()),
+        });
+        questions.chain(permissions).collect()
     }
 
     /// Answers the agent's oldest question, and waits for it if there is none.

@@ -94,6 +94,17 @@ pub trait Tracer: Send + Sync {
     fn observe(&self, run: &RunId, record: &Record, state: &ConversationState);
 }
 
+impl RunEvent {
+    /// Are both the same question, or the same request for permission?
+    fn is_same_request(&self, other: &Self) -> bool {
+        match (&self.kind, &other.kind) {
+            (RunEventKind::Asked(one), RunEventKind::Asked(other)) => one == other,
+            (RunEventKind::PermissionRequested(one), RunEventKind::PermissionRequested(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
 /// Hands events on to subscribers. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Hub(Arc<Subscribers>);
@@ -212,6 +223,7 @@ impl Hub {
             log: LogReader::new(run, from),
             is_new: true,
             ready: VecDeque::new(),
+            open: Vec::new(),
         }
     }
 
@@ -305,9 +317,17 @@ pub struct RunEvents {
     is_new: bool,
     /// Records that were read from the log and not handed out.
     ready: VecDeque<RunEvent>,
+    /// What waited for an answer or for permission when the subscription began. Of what is asked at that moment the queue
+    /// has a copy.
+    open: Vec<RunEvent>,
 }
 
 impl RunEvents {
+    /// These questions and requests follow the records that are in the log.
+    pub(crate) fn with_open(self, open: Vec<RunEvent>) -> Self {
+        Self { open, ..self }
+    }
+
     /// The next event; `None` when the run is closed and everything was handed out.
     ///
     /// # Errors
@@ -319,6 +339,7 @@ impl RunEvents {
             }
             if std::mem::take(&mut self.is_new) {
                 self.ready.extend(self.log.rest().await?);
+                self.ready.extend(self.open.iter().cloned());
                 continue;
             }
             let (event, is_closed) = {
@@ -346,7 +367,11 @@ impl RunEvents {
     /// Hands out an event, unless it is a record that was read from the log already.
     async fn take(&mut self, event: RunEvent) -> Result<(), ReadError> {
         let RunEventKind::Committed(record) = &event.kind else {
-            self.ready.push_back(event);
+            let twin = self.open.iter().position(|open| open.is_same_request(&event));
+            match twin {
+                Some(at) => drop(self.open.swap_remove(at)),
+                None => self.ready.push_back(event),
+            }
             return Ok(());
         };
         let next = self.log.next_of(&event.run);
@@ -363,7 +388,7 @@ impl RunEvents {
 }
 
 /// Reads the records of a run and of the runs inside it, each once.
-struct LogReader {
+pub(crate) struct LogReader {
     run: Arc<dyn StoredRun>,
     /// The number of the next record of each run that is handed out; 0 for a run that is not named.
     next: HashMap<RunId, u64>,
@@ -388,7 +413,7 @@ impl Log {
 }
 
 impl LogReader {
-    fn new(run: Arc<dyn StoredRun>, from: u64) -> Self {
+    pub(crate) fn new(run: Arc<dyn StoredRun>, from: u64) -> Self {
         Self {
             next: HashMap::from([(run.id().clone(), from)]),
             run,
@@ -406,7 +431,7 @@ impl LogReader {
     }
 
     /// All records that were not handed out.
-    async fn rest(&mut self) -> Result<Vec<RunEvent>, ReadError> {
+    pub(crate) async fn rest(&mut self) -> Result<Vec<RunEvent>, ReadError> {
         let mut events = Vec::new();
         self.read(self.run.clone(), &mut events).await?;
         Ok(events)

@@ -4,6 +4,7 @@
 //! - [`Runs`] starts runs and goes on with recorded ones; [`RunOptions`] is what a run is given.
 //! - [`Run`] is the handle of a run that is driven: [`Run::events`], [`Run::answer`], [`Run::permit`], [`Run::say`],
 //!   [`Run::cancel`], [`Run::outcome`].
+//! - [`RunService`](service::RunService) holds runs for several clients: detached, followed, answered, cancelled, listed.
 //! - [`Host`] is the world around runs: environment, clock, randomness, watchdog, and who is asked.
 //! - [`files::FileStore`] keeps runs in files; every other [`RunStore`](ensemble_core::store::RunStore) will do, such as
 //!   [`MemoryStore`](ensemble_core::store::MemoryStore).
@@ -51,6 +52,7 @@ mod run;
 mod runs;
 mod sandboxes;
 mod secrets;
+pub mod service;
 mod simple;
 mod stand_ins;
 mod tools;

@@ -34,6 +34,8 @@ pub struct Run {
     interruptions: mpsc::UnboundedSender<Interruption>,
     leg: watch::Receiver<Leg>,
     task: JoinHandle<(ConversationState, Result<(), CommitError>)>,
+    /// Its sender is dropped when the run is closed.
+    closed: watch::Receiver<()>,
 }
 
 /// The conversation from an input or a message to its end.
@@ -91,6 +93,12 @@ impl Run {
             interrupted,
             leg: sender,
         };
+        let (closing, closed) = watch::channel(());
+        let task = tokio::spawn(async move {
+            let ended = driven.drive_to_end(channels).await;
+            drop(closing);
+            ended
+        });
         Self {
             stored,
             prepared,
@@ -99,7 +107,8 @@ impl Run {
             says,
             interruptions,
             leg,
-            task: tokio::spawn(driven.drive_to_end(channels)),
+            task,
+            closed,
         }
     }
 
@@ -123,9 +132,23 @@ impl Run {
         self.events_from(0)
     }
 
-    /// All events from the record `seq` on.
+    /// All events from the record `seq` on. What waits for an answer or for permission at this moment follows the records
+    /// that are in the log.
     pub fn events_from(&self, seq: u64) -> RunEvents {
-        self.hub.subscribe(self.stored.clone(), seq)
+        let events = self.hub.subscribe(self.stored.clone(), seq);
+        // Looked at after the subscription begins, so that no question is missed; the events drop those that come twice.
+        events.with_open(self.desk.open())
+    }
+
+    /// Is the conversation over, or did its log fail?
+    pub(crate) fn is_over(&self) -> bool {
+        !matches!(&*self.leg.borrow(), Leg::Open)
+    }
+
+    /// Waits until the run is closed: nothing of it is under way, and its lease is given back.
+    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut closed = self.closed.clone();
+        async move { while closed.changed().await.is_ok() {} }
     }
 
     /// The questions that wait for an answer, the oldest first.

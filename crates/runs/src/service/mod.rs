@@ -1,0 +1,308 @@
+//! Runs held for several clients: a page, an editor, a program that calls tools.
+//!
+//! A run goes on when the client that started it is gone. Any client starts, follows, answers, cancels, resumes, continues
+//! and lists runs by their ids. The logs are the only state: a service that is started again finds the same runs, and what
+//! a killed one drove is [interrupted](RunStatus::Interrupted) and can be resumed.
+
+mod follow;
+mod summary;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ensemble_core::conversation::Canceller;
+use ensemble_core::operator::{Asked, Decision, PermissionRequest};
+use ensemble_core::store::{RunId, StoreError, StoredRun};
+use ensemble_language::data::Context;
+use tokio::sync::watch;
+
+use crate::error::RunError;
+use crate::options::RunOptions;
+use crate::ready::Ready;
+use crate::recorded::RecordedRun;
+use crate::run::Run;
+use crate::runs::{EnsembleRef, Runs};
+
+pub use follow::Follow;
+pub use summary::{OpenQuestion, RunStatus, RunSummary};
+
+/// Runs held for several clients. Clones share them.
+#[derive(Clone)]
+pub struct RunService(Arc<Inner>);
+
+struct Inner {
+    runs: Runs,
+    held: Mutex<HashMap<RunId, Held>>,
+    /// Counts the runs that began or ended here.
+    changes: watch::Sender<u64>,
+}
+
+/// A run that this process drives.
+#[derive(Clone)]
+enum Held {
+    /// Its conversation goes on.
+    Driven(Arc<Run>),
+    /// Its conversation is over, and its lease is not given back yet.
+    Closing,
+}
+
+impl RunService {
+    /// Holds runs of this project.
+    pub fn new(runs: Runs) -> Self {
+        Self(Arc::new(Inner {
+            runs,
+            held: Mutex::default(),
+            changes: watch::Sender::new(0),
+        }))
+    }
+
+    /// The project's runs, and where they are kept.
+    pub fn runs(&self) -> &Runs {
+        &self.0.runs
+    }
+
+    /// Starts a run, which goes on without its client.
+    ///
+    /// # Errors
+    /// As [`Runs::start`].
+    pub async fn start(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<RunId, RunError> {
+        self.begin(self.0.runs.ready(ensemble, options)?).await
+    }
+
+    /// Begins a run that was made ready, and holds it.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn begin(&self, ready: Ready) -> Result<RunId, RunError> {
+        Ok(self.hold(ready.begin().await?))
+    }
+
+    /// Goes on with a run that was cut short, or that waits for an answer.
+    ///
+    /// # Errors
+    /// As [`Runs::resume`]. A run whose conversation goes on here is [`StoreError::Leased`].
+    pub async fn resume(&self, id: &RunId, options: RunOptions) -> Result<(), RunError> {
+        self.until_closed(id).await;
+        self.hold(self.0.runs.resume(id, options).await?);
+        Ok(())
+    }
+
+    /// Adds a message, and values in the place of inputs and context, to a run that has ended, and goes on.
+    ///
+    /// # Errors
+    /// As [`Runs::continue_with`]. A run whose conversation goes on here is [`StoreError::Leased`].
+    pub async fn continue_with(
+        &self,
+        id: &RunId,
+        message: impl Into<Arc<str>>,
+        set: Context,
+        options: RunOptions,
+    ) -> Result<(), RunError> {
+        self.until_closed(id).await;
+        let held = self.0.runs.hold(id).await?;
+        self.begin(held.continue_with(message, set, options)?).await?;
+        Ok(())
+    }
+
+    /// All events of a run from the record `from` on, whoever drives it.
+    ///
+    /// # Errors
+    /// There is no such run.
+    pub async fn follow(&self, id: &RunId, from: u64) -> Result<Follow, StoreError> {
+        match self.driven(id) {
+            Some(run) => Ok(Follow::driven(run.events_from(from))),
+            None => Ok(Follow::recorded(self.find(id).await?, from)),
+        }
+    }
+
+    /// Answers the open question of an agent. A run that waits for the answer and that nobody drives is resumed.
+    ///
+    /// # Errors
+    /// The agent asks nothing, somebody else drives the run, or the run cannot be resumed.
+    pub async fn answer(&self, id: &RunId, agent: &str, answer: &str) -> Result<(), RunError> {
+        let run = match self.driven(id) {
+            Some(run) => {
+                let open = run.questions();
+                asks(agent, open.iter().map(|asked| &*asked.agent))?;
+                run
+            }
+            None => {
+                let open = self.summary(id).await?.questions;
+                asks(agent, open.iter().map(|question| &*question.agent))?;
+                self.resumed(id).await?
+            }
+        };
+        run.answer(agent, answer).await
+    }
+
+    /// Decides about a call that waits for permission, by its id. A run that waits for the decision and that nobody
+    /// drives is resumed.
+    ///
+    /// # Errors
+    /// No such call waits, somebody else drives the run, or the run cannot be resumed.
+    pub async fn permit(&self, id: &RunId, call: &str, decision: Decision) -> Result<(), RunError> {
+        let run = match self.driven(id) {
+            Some(run) => {
+                if !run.permissions().iter().any(|waiting| *waiting.call == *call) {
+                    return Err(RunError::NotAsked(format!("no call `{call}` waits for permission")));
+                }
+                run
+            }
+            None => self.resumed(id).await?,
+        };
+        run.permit(call, decision).await
+    }
+
+    /// Stops a run that goes on here; it can be resumed. What it did until then is kept.
+    ///
+    /// # Errors
+    /// Somebody else drives the run, or nobody does.
+    pub async fn cancel(&self, id: &RunId, by: impl Into<Arc<str>>) -> Result<(), RunError> {
+        if let Some(run) = self.driven(id) {
+            run.cancel(Canceller::Client(by.into()));
+            return Ok(());
+        }
+        self.until_closed(id).await;
+        let lease = self.find(id).await?.lease().await?;
+        drop(lease);
+        Err(RunError::NotAsked(format!(
+            "run {id} does not go on, so there is nothing to cancel"
+        )))
+    }
+
+    /// The questions of a run that goes on here, and the calls that wait for permission, the oldest first.
+    pub fn waiting(&self, id: &RunId) -> (Vec<Asked>, Vec<PermissionRequest>) {
+        let run = self.driven(id);
+        run.map(|run| (run.questions(), run.permissions())).unwrap_or_default()
+    }
+
+    /// Waits until the conversation of a run that goes on here is over and the run is closed. Returns at once for others.
+    pub async fn ended(&self, id: &RunId) {
+        if let Some(run) = self.driven(id) {
+            let _ = run.outcome().await;
+        }
+        self.until_closed(id).await;
+    }
+
+    /// What a run did until now.
+    ///
+    /// # Errors
+    /// There is no such run, or its log cannot be read.
+    pub async fn summary(&self, id: &RunId) -> Result<RunSummary, RunError> {
+        self.summarised(&*self.find(id).await?).await
+    }
+
+    /// What the latest runs did until now, the latest first, at most `limit`. A run whose log cannot be read is an error.
+    ///
+    /// # Errors
+    /// The store cannot be listed.
+    pub async fn list(&self, limit: usize) -> Result<Vec<Result<RunSummary, RunError>>, RunError> {
+        let mut summaries = Vec::new();
+        for run in self.0.runs.store().list().await?.iter().rev().take(limit) {
+            summaries.push(self.summarised(&**run).await);
+        }
+        Ok(summaries)
+    }
+
+    /// The run as it is recorded, with its state and its ensemble.
+    ///
+    /// # Errors
+    /// There is no such run, or it cannot be read.
+    pub async fn recorded(&self, id: &RunId) -> Result<RecordedRun, RunError> {
+        RecordedRun::read(self.find(id).await?, self.0.runs.project()).await
+    }
+
+    /// Changes when a run begins or ends here.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    async fn summarised(&self, run: &dyn StoredRun) -> Result<RunSummary, RunError> {
+        let is_driven_here = self.driven(run.id()).is_some();
+        // Before the log is read: what another process wrote before its end is read, too.
+        let driver = run.driver();
+        RunSummary::of(run, is_driven_here, driver).await
+    }
+
+    async fn find(&self, id: &RunId) -> Result<Arc<dyn StoredRun>, StoreError> {
+        match self.driven(id) {
+            Some(run) => Ok(run.stored().clone()),
+            None => self.0.runs.find(id).await,
+        }
+    }
+
+    async fn resumed(&self, id: &RunId) -> Result<Arc<Run>, RunError> {
+        self.resume(id, RunOptions::default()).await?;
+        self.driven(id).ok_or(RunError::Closed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Held>> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The handle of a run whose conversation goes on here.
+    fn driven(&self, id: &RunId) -> Option<Arc<Run>> {
+        match self.lock().get(id) {
+            Some(Held::Driven(run)) if !run.is_over() => Some(run.clone()),
+            _ => None,
+        }
+    }
+
+    /// Holds a run until its conversation is over.
+    fn hold(&self, run: Run) -> RunId {
+        let id = run.id().clone();
+        let run = Arc::new(run);
+        self.lock().insert(id.clone(), Held::Driven(run.clone()));
+        self.change();
+        tokio::spawn({
+            let (service, id) = (self.clone(), id.clone());
+            async move {
+                let _ = run.outcome().await;
+                let closed = run.closed();
+                service.lock().insert(id.clone(), Held::Closing);
+                // The run is closed when the last handle is dropped.
+                drop(run);
+                closed.await;
+                service.lock().remove(&id);
+                service.change();
+            }
+        });
+        id
+    }
+
+    fn change(&self) {
+        self.0.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Waits until a run whose conversation is over has given its lease back.
+    async fn until_closed(&self, id: &RunId) {
+        let mut changes = self.changes();
+        loop {
+            let is_closing = match self.lock().get(id) {
+                Some(Held::Driven(run)) => run.is_over(),
+                Some(Held::Closing) => true,
+                None => false,
+            };
+            if !is_closing || changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Does the agent ask something?
+fn asks<'a>(agent: &str, mut open: impl Iterator<Item = &'a str> + Clone) -> Result<(), RunError> {
+    if open.clone().any(|asking| asking == agent) {
+        return Ok(());
+    }
+    Err(RunError::NotAsked(match open.next() {
+        None => format!("`{agent}` asks nothing, and nor does another agent"),
+        Some(first) => open.fold(
+            format!("`{agent}` asks nothing; a question is asked by `{first}`"),
+            |text, next| format!("{text}, `{next}`"),
+        ),
+    }))
+}
+
+#[cfg(test)]
+mod tests;

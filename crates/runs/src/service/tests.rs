@@ -1,0 +1,192 @@
+//! Runs of a service: their clients come and go.
+
+use std::sync::Arc;
+
+use ensemble_core::conversation::{CompletionReason, Event};
+use ensemble_core::store::{MemoryStore, RunId};
+
+use super::{Follow, RunService, RunStatus};
+use crate::events::RunEventKind;
+use crate::host::Host;
+use crate::options::RunOptions;
+use crate::project::Project;
+use crate::runs::{EnsembleRef, Runs};
+
+const GATE: &str = r#"
+name: gate
+model_profiles:
+  prints: {provider: simulated, replies: [printed]}
+agents:
+  - {name: editor, input: {prompt: "Print it?", choices: ["yes", "no"]}}
+  - {name: printer, model_profile: prints, prompt: "Print", depends_on: [editor]}
+"#;
+
+fn gate() -> EnsembleRef {
+    EnsembleRef::text(GATE)
+}
+
+fn runs(store: &Arc<MemoryStore>, host: Host) -> Runs {
+    Runs::open(Project::at("."), host).with_store(store.clone())
+}
+
+fn service() -> RunService {
+    RunService::new(runs(&Arc::new(MemoryStore::new()), Host::system()))
+}
+
+/// The events until `is_last`: names of records, and `asked`.
+async fn until(follow: &mut Follow, last: &str) -> Vec<String> {
+    let mut seen = Vec::new();
+    while let Some(event) = follow.next().await.expect("a log that can be read") {
+        match event.kind {
+            RunEventKind::Committed(record) => seen.push(record.event.name().to_owned()),
+            RunEventKind::Asked(asked) => seen.push(format!("asked {}", asked.question.prompt)),
+            RunEventKind::Live(_) | RunEventKind::PermissionRequested(_) => continue,
+        }
+        if seen.last().is_some_and(|name| name == last) {
+            break;
+        }
+    }
+    seen
+}
+
+async fn outcome(service: &RunService, id: &RunId) -> RunStatus {
+    service.ended(id).await;
+    service.summary(id).await.expect("a run that can be read").status
+}
+
+const COMPLETED: RunStatus = RunStatus::Ended {
+    outcome: CompletionReason::Completed,
+};
+
+#[tokio::test]
+async fn a_run_outlives_its_clients_and_each_client_gets_every_event_once() {
+    let service = service();
+    let id = service.start(gate(), RunOptions::default()).await.expect("it starts");
+    let mut first = service.follow(&id, 0).await.expect("it is there");
+    until(&mut first, "asked Print it?").await;
+    drop(first);
+
+    // The question was asked before this client came.
+    let mut second = service.follow(&id, 0).await.expect("it is there");
+    let seen = until(&mut second, "asked Print it?").await;
+    assert_eq!(seen.iter().filter(|name| *name == "run_started").count(), 1, "{seen:?}");
+    let summary = service.summary(&id).await.expect("it can be read");
+    assert_eq!(summary.status, RunStatus::Running);
+
+    service.answer(&id, "editor", "yes").await.expect("it asks");
+    let seen = until(&mut second, "run_ended").await;
+    assert!(!seen.iter().any(|name| name.starts_with("asked")), "{seen:?}");
+    assert_eq!(outcome(&service, &id).await, COMPLETED);
+
+    // All of it again, from the log, and from a record in the middle.
+    let mut third = service.follow(&id, 0).await.expect("it is there");
+    let all = until(&mut third, "run_ended").await;
+    assert!(third.next().await.expect("a log that can be read").is_none());
+    let mut rest = service.follow(&id, 3).await.expect("it is there");
+    assert_eq!(until(&mut rest, "run_ended").await, all[3..]);
+}
+
+#[tokio::test]
+async fn a_run_that_has_ended_goes_on_with_a_message_at_once() {
+    let service = service();
+    let id = service
+        .start(gate(), RunOptions::default().answer("editor", "yes"))
+        .await
+        .expect("it starts");
+    for round in 0..3 {
+        let mut follow = service.follow(&id, 0).await.expect("it is there");
+        while let Some(event) = follow.next().await.expect("a log that can be read") {
+            let is_end =
+                matches!(&event.kind, RunEventKind::Committed(record) if matches!(record.event, Event::RunEnded(_)));
+            if is_end && service.summary(&id).await.expect("it can be read").status == COMPLETED {
+                break;
+            }
+        }
+        let options = RunOptions::default().answer("editor", "no");
+        let went_on = service
+            .continue_with(&id, format!("again {round}"), Default::default(), options)
+            .await;
+        went_on.expect("its lease was given back");
+    }
+    assert_eq!(outcome(&service, &id).await, COMPLETED);
+}
+
+#[tokio::test]
+async fn answers_resume_a_run_that_waits_and_are_refused_where_nobody_asks() {
+    let store = Arc::new(MemoryStore::new());
+    let alone = RunService::new(runs(&store, Host::system().unattended()));
+    let id = alone.start(gate(), RunOptions::default()).await.expect("it starts");
+    let waits = RunStatus::Ended {
+        outcome: CompletionReason::WaitingForInput,
+    };
+    assert_eq!(outcome(&alone, &id).await, waits);
+
+    let service = RunService::new(runs(&store, Host::system()));
+    let refused = service
+        .answer(&id, "printer", "yes")
+        .await
+        .expect_err("it does not ask");
+    assert_eq!(
+        refused.to_string(),
+        "`printer` asks nothing; a question is asked by `editor`"
+    );
+    service.answer(&id, "editor", "yes").await.expect("it waits for this");
+    assert_eq!(outcome(&service, &id).await, COMPLETED);
+    let refused = service.answer(&id, "editor", "yes").await.expect_err("it is over");
+    assert_eq!(refused.to_string(), "`editor` asks nothing, and nor does another agent");
+}
+
+#[tokio::test]
+async fn a_cancelled_run_is_resumed_and_a_run_that_does_not_go_on_cannot_be_cancelled() {
+    let service = service();
+    let id = service.start(gate(), RunOptions::default()).await.expect("it starts");
+    until(
+        &mut service.follow(&id, 0).await.expect("it is there"),
+        "asked Print it?",
+    )
+    .await;
+    service.cancel(&id, "a test").await.expect("it goes on");
+    let cancelled = RunStatus::Ended {
+        outcome: CompletionReason::Cancelled,
+    };
+    assert_eq!(outcome(&service, &id).await, cancelled);
+    let refused = service.cancel(&id, "a test").await.expect_err("it does not go on");
+    assert!(refused.to_string().contains("nothing to cancel"), "{refused}");
+
+    service
+        .resume(&id, RunOptions::default())
+        .await
+        .expect("it was cancelled");
+    until(
+        &mut service.follow(&id, 0).await.expect("it is there"),
+        "asked Print it?",
+    )
+    .await;
+    let refused = service
+        .resume(&id, RunOptions::default())
+        .await
+        .expect_err("it goes on here");
+    assert!(refused.to_string().contains(&id.to_string()), "{refused}");
+    service.answer(&id, "editor", "no").await.expect("it asks again");
+    assert_eq!(outcome(&service, &id).await, COMPLETED);
+}
+
+#[tokio::test]
+async fn the_latest_runs_come_first() {
+    let service = service();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let id = service
+            .start(gate(), RunOptions::default().answer("editor", "yes"))
+            .await
+            .expect("it starts");
+        service.ended(&id).await;
+        ids.push(id);
+    }
+    let listed = service.list(2).await.expect("a list");
+    let listed: Vec<RunId> = listed.into_iter().map(|run| run.expect("a run").id).collect();
+    assert_eq!(listed.len(), 2);
+    let mut latest = service.runs().store().list().await.expect("a list");
+    assert_eq!(&listed[0], latest.pop().expect("three").id());
+    assert!(listed.iter().all(|id| ids.contains(id)));
+}
