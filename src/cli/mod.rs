@@ -101,7 +101,7 @@ pub(crate) fn main() -> ExitCode {
             error.exit_code()
         }
     };
-    surroundings.telemetry.finish(&surroundings);
+    surroundings.telemetry.finish(|text| surroundings.print_err(text));
     exit::code(unless_unwritten(code, &surroundings))
 }
 

@@ -6,7 +6,6 @@
 use std::sync::{Arc, OnceLock};
 
 use super::args::TelemetryArgs;
-use super::surroundings::Surroundings;
 use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::store::RunId;
 use ensemble_core::trace::TraceParent;
@@ -30,7 +29,7 @@ struct Started {
 
 impl Telemetry {
     /// Turns it on, if these options or the environment say so.
-    pub(super) fn begin(&self, args: &TelemetryArgs, surroundings: &Surroundings) -> Option<Arc<dyn Tracer>> {
+    pub(super) fn begin(&self, args: &TelemetryArgs, warn: impl FnOnce(&str)) -> Option<Arc<dyn Tracer>> {
         let started = self.0.get_or_init(|| {
             let is_wanted = args.otlp || variable(OTLP).is_some_and(|value| value == "1");
             let started = is_wanted.then(|| start(args.otlp_content))?;
@@ -38,7 +37,7 @@ impl Telemetry {
                 Ok(started) => Some(Arc::new(started)),
                 Err(Off::Wanted) => None,
                 Err(Off::Wrong(why)) => {
-                    surroundings.print_err(&format!("warning: no telemetry is sent: {why}\n"));
+                    warn(&format!("warning: no telemetry is sent: {why}\n"));
                     None
                 }
             }
@@ -48,7 +47,7 @@ impl Telemetry {
     }
 
     /// Sends what is left, and says if something was not taken.
-    pub(super) fn finish(&self, surroundings: &Surroundings) {
+    pub(super) fn finish(&self, warn: impl FnOnce(&str)) {
         let Some(started) = self.0.get().and_then(Option::as_ref) else {
             return;
         };
@@ -60,7 +59,7 @@ impl Telemetry {
         let problem = report
             .problem
             .map_or_else(String::new, |problem| format!(": {problem}"));
-        surroundings.print_err(&format!(
+        warn(&format!(
             "warning: telemetry: {lost} of {all} spans did not reach {}{problem}\n",
             started.endpoint
         ));

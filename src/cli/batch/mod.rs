@@ -102,7 +102,9 @@ async fn drive(
 fn options(args: &BatchArgs, surroundings: &Surroundings) -> Result<RunOptions, RunError> {
     match given::answering(&args.answering, surroundings) {
         Ok(mut options) => {
-            options.tracer = surroundings.telemetry.begin(&args.telemetry, surroundings);
+            options.tracer = surroundings
+                .telemetry
+                .begin(&args.telemetry, |text| surroundings.print_err(text));
             Ok(options.durability(args.durability.durability()))
         }
         Err(CliError::Run(error)) => Err(error),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::export::write_bytes;
+use super::file::write_bytes;
 use crate::cli::args::{OutputForm, RunsExportArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
