@@ -131,6 +131,7 @@ fn started() -> RunStarted {
         stubs: Default::default(),
         responders: Default::default(),
         forked_from: None,
+        trace: None,
         program: "bench".to_owned(),
     }
 }

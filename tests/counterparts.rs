@@ -10,4 +10,5 @@ mod counterparts {
     mod lsp;
     mod mcp;
     mod mock_providers;
+    mod otlp;
 }

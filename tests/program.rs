@@ -70,6 +70,7 @@ mod program {
     mod strays;
     mod sub_ensembles;
     mod substitutes;
+    mod telemetry;
     mod testing_ensembles;
     mod testing_records;
     mod tool_files;

@@ -160,6 +160,7 @@ pub(crate) fn started(plan: &Plan) -> RunStarted {
         stubs: Default::default(),
         responders: Default::default(),
         forked_from: None,
+        trace: None,
         program: "bench".to_owned(),
     }
 }

@@ -17,7 +17,7 @@ use super::completing;
 pub(super) use batch::{BatchArgs, BatchCommand, BatchMergeArgs};
 pub(super) use conversing::{
     AnsweringArgs, ChatArgs, ContinueArgs, DrivingArgs, ForkArgs, Output, ReplayArgs, RerunArgs, ResumeArgs, RunArgs,
-    ShowingArgs,
+    ShowingArgs, TelemetryArgs,
 };
 pub(super) use examining::{CheckArgs, ExplainArgs, GraphArgs, GraphFormat, ValidateArgs, ValidateFormat};
 pub(super) use lookback::{

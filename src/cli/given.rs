@@ -25,6 +25,9 @@ pub(super) fn options(
     let mut options = self::answering(answering, surroundings)?.durability(driving.durability());
     options.reporters.push(showing.reporter);
     options.live_output = showing.live_output;
+    options.tracer = surroundings
+        .telemetry
+        .begin(&driving.telemetry, |text| surroundings.print_err(text));
     if driving.live {
         let Some(events) = showing.events else {
             return Err(CliError::usage("--live needs `--output events`"));

@@ -51,6 +51,7 @@ mod signals;
 mod spelling;
 mod streams;
 mod surroundings;
+mod telemetry;
 mod terminal;
 mod test;
 mod trust;
@@ -103,6 +104,7 @@ pub(crate) fn main() -> ExitCode {
             error.exit_code()
         }
     };
+    surroundings.telemetry.finish(|text| surroundings.print_err(text));
     exit::code(unless_unwritten(code, &surroundings))
 }
 

@@ -2,7 +2,9 @@
 
 mod diff;
 mod export;
+mod file;
 mod messages;
+mod otlp;
 mod prune;
 mod remote;
 mod show;
@@ -29,7 +31,7 @@ use ensemble_runs::files::{FileStore, read_journal};
 use ensemble_runs::recorded::{recorded_ensemble, started, unchanged_ensemble};
 use ensemble_runs::replay::{RunRecord, saved_records};
 
-pub(super) use export::write_private;
+pub(super) use file::write_private;
 
 /// `ensemble runs …`.
 pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {

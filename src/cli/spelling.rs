@@ -24,7 +24,7 @@ impl From<OutputForm> for Spelling {
 impl From<ExportFormat> for Spelling {
     fn from(form: ExportFormat) -> Self {
         match form {
-            ExportFormat::Json => Self::Json,
+            ExportFormat::Json | ExportFormat::Otlp => Self::Json,
             ExportFormat::Markdown => Self::Text,
             ExportFormat::Html => Self::Xml,
         }

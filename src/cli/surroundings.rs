@@ -8,6 +8,7 @@ use super::args::ColorChoice;
 use super::error::CliError;
 use super::left_alone::note;
 use super::streams::Streams;
+use super::telemetry::Telemetry;
 use super::{sandbox, watchdog};
 use ensemble_agents::agent::process::collect_orphans;
 use ensemble_core::operator::Operator;
@@ -30,6 +31,8 @@ pub(super) struct Surroundings {
     pub(super) project: Project,
     /// The standard streams.
     pub(super) streams: Streams,
+    /// Where spans of runs go, if a command has turned that on.
+    pub(super) telemetry: Telemetry,
 }
 
 impl Surroundings {
@@ -49,6 +52,7 @@ impl Surroundings {
         Self {
             project: project.trusting(trust),
             streams,
+            telemetry: Telemetry::default(),
         }
     }
 

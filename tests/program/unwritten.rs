@@ -67,7 +67,7 @@ const PRINTS: [&[&str]; 53] = [
 
 /// The commands that print nothing to standard output that could be lost here: they delete, need a server, or
 /// answer a client.
-const SILENT: [&str; 4] = ["runs rm", "models list", "lsp", "ui"];
+const SILENT: [&str; 5] = ["runs rm", "runs fetch", "models list", "lsp", "ui"];
 
 fn workspace() -> (Workspace, String) {
     let workspace = Workspace::new();

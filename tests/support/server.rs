@@ -14,6 +14,8 @@ pub(crate) struct Asked {
     pub head: String,
     /// The body, if it is JSON.
     pub body: Value,
+    /// The body as it came.
+    pub bytes: Vec<u8>,
 }
 
 /// A part of an answer.
@@ -124,6 +126,7 @@ fn read(stream: &mut TcpStream) -> Option<Asked> {
     Some(Asked {
         head,
         body: serde_json::from_slice(&body).unwrap_or_default(),
+        bytes: body,
     })
 }
 

@@ -31,3 +31,4 @@ pub mod secrets;
 pub mod stopwatch;
 pub mod store;
 pub mod thread;
+pub mod trace;

@@ -16,6 +16,7 @@ use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{ReadError, RunFollower, RunId, StoredRun};
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall};
+use ensemble_core::trace::{SpanContext, TraceParent};
 use tokio::sync::Notify;
 
 /// Most events that wait for a subscriber; one that is slower reads records from the log.
@@ -78,6 +79,21 @@ pub enum Piece {
     },
 }
 
+/// Who makes a trace of a run, and of the runs inside it.
+pub trait Tracer: Send + Sync {
+    /// The span that the run is a part of.
+    fn parent(&self) -> Option<TraceParent>;
+
+    /// Is this trace recorded? What the run calls is told so.
+    fn is_sampled(&self, trace: &[u8; 16]) -> bool;
+
+    /// What no record may tell.
+    fn secrets(&self) -> Vec<String>;
+
+    /// A record of the run, or of a run inside it, was committed. This must not wait.
+    fn observe(&self, run: &RunId, record: &Record, state: &ConversationState);
+}
+
 impl RunEvent {
     /// Are both the same question, or the same request for permission?
     fn is_same_request(&self, other: &Self) -> bool {
@@ -90,11 +106,13 @@ impl RunEvent {
 }
 
 /// Hands events on to subscribers. Clones share them.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Hub(Arc<Subscribers>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Subscribers {
+    /// Who makes a trace.
+    tracer: Option<Arc<dyn Tracer>>,
     /// The run that is followed; others are inside it.
     outermost: OnceLock<RunId>,
     /// How many there are; without any, nothing is copied.
@@ -129,6 +147,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Hub {
+    /// Tells this tracer of all records, too.
+    pub(crate) fn traced_by(tracer: Option<Arc<dyn Tracer>>) -> Self {
+        Self(Arc::new(Subscribers {
+            tracer,
+            ..Subscribers::default()
+        }))
+    }
+
+    /// Who makes a trace.
+    pub(crate) fn tracer(&self) -> Option<&dyn Tracer> {
+        self.0.tracer.as_deref()
+    }
+
+    /// The segment that the record `seq` of this run begins, in this span; `None` without telemetry.
+    pub(crate) fn segment(&self, run: &RunId, seq: u64, parent: Option<&TraceParent>) -> Option<SpanContext> {
+        let tracer = self.tracer()?;
+        let parent = parent.and_then(TraceParent::context);
+        let segment = SpanContext::segment(run.as_str(), seq, parent.as_ref());
+        Some(SpanContext {
+            is_sampled: tracer.is_sampled(&segment.trace),
+            ..segment
+        })
+    }
+
     /// The run has its id from now on.
     pub(crate) fn begin(&self, outermost: RunId) {
         let _ = self.0.outermost.set(outermost);
@@ -215,7 +257,10 @@ pub(crate) struct HubReporter {
 }
 
 impl Reporter for HubReporter {
-    fn report(&mut self, record: &Record, _state: &ConversationState) {
+    fn report(&mut self, record: &Record, state: &ConversationState) {
+        if let Some(tracer) = self.hub.tracer() {
+            tracer.observe(&self.run, record, state);
+        }
         self.hub
             .send(&self.run, || RunEventKind::Committed(Arc::new(record.clone())));
     }

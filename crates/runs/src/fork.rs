@@ -321,7 +321,7 @@ impl Runs {
             });
         }
         let set = match fork.says {
-            Some(text) => Some(Event::MessageAdded(MessageAdded { text, set })),
+            Some(text) => Some(Event::MessageAdded(MessageAdded { text, set, trace: None })),
             None => (!set.is_empty()).then_some(Event::ContextSet(set)),
         };
         let shared = fork.kept.len() as u64 - 1;

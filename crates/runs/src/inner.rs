@@ -10,6 +10,7 @@ use ensemble_core::executor::Executor;
 use ensemble_core::log::{FORMAT, RunLog};
 use ensemble_core::runner::{BoxFuture, Execution};
 use ensemble_core::store::{LogEnd, ReadError, StoreError, StoredRun};
+use ensemble_core::trace::{self, TraceParent};
 use ensemble_language::data::{Context, Failure, FailureKind, digest};
 
 use crate::agents::{ReadyAgents, ready_agents};
@@ -130,16 +131,22 @@ impl InnerEnsemble {
             secrets: self.shared.network.secrets().clone(),
             around: Some(execution.stopwatch.clone()),
         };
+        let trace = trace::current().as_ref().map(TraceParent::from);
+        let segment = self.shared.hub.segment(run.id(), state.next_seq(), trace.as_ref());
         let first = if is_new {
-            self.started(&*run, execution, inputs, context)
+            Event::RunStarted(Box::new(RunStarted {
+                trace,
+                ..self.started(&*run, execution, inputs, context)
+            }))
         } else {
             Event::RunResumed(RunResumed {
                 program: PROGRAM.to_owned(),
+                trace,
                 ..RunResumed::default()
             })
         };
         executor.commit(&mut state, first).await?;
-        executor.drive(&mut state).await?;
+        trace::within(segment, executor.drive(&mut state)).await?;
         Ok(state)
     }
 
@@ -163,8 +170,8 @@ impl InnerEnsemble {
         Ok((resolved.unwrap_or_default(), context))
     }
 
-    fn started(&self, run: &dyn StoredRun, execution: &Execution, inputs: Context, context: Context) -> Event {
-        Event::RunStarted(Box::new(RunStarted {
+    fn started(&self, run: &dyn StoredRun, execution: &Execution, inputs: Context, context: Context) -> RunStarted {
+        RunStarted {
             format: FORMAT,
             run_id: run.id().shared(),
             ensemble: self.prepared.plan.ensemble().name.clone(),
@@ -179,8 +186,9 @@ impl InnerEnsemble {
             stubs: BTreeMap::new(),
             responders: BTreeMap::new(),
             forked_from: None,
+            trace: None,
             program: PROGRAM.to_owned(),
-        }))
+        }
     }
 
     /// The inner run of this execution: the one that was interrupted, or a new one for an attempt that starts afresh.

@@ -61,7 +61,7 @@ mod tools;
 pub mod trust;
 
 pub use error::RunError;
-pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents};
+pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};
 pub use fork::{EditedText, ReadyFork};
 pub use host::Host;
 pub use inputs::WrongInput;

@@ -11,6 +11,7 @@ use ensemble_core::thread::LiveOutput;
 use ensemble_language::data::Context;
 use serde_json::Value;
 
+use crate::events::Tracer;
 use crate::stand_ins::StandIns;
 
 /// What a run is given. The default gives nothing: the input is the ensemble's `default_task`.
@@ -46,6 +47,8 @@ pub struct RunOptions {
     pub stubs: BTreeMap<Arc<str>, Arc<str>>,
     /// Model profiles that answer for input agents, by their names. A run that goes on keeps its own.
     pub responders: BTreeMap<Arc<str>, Arc<str>>,
+    /// Who makes a trace of the run; `None`: no telemetry.
+    pub tracer: Option<Arc<dyn Tracer>>,
     /// Runners in the place of agents, for tests.
     pub stand_ins: Option<Arc<dyn StandIns>>,
 }

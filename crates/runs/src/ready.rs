@@ -16,6 +16,7 @@ use ensemble_core::resolver::{Decision, decide};
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
+use ensemble_core::trace::TraceParent;
 use ensemble_language::data::{Context, digest};
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Agent;
@@ -23,7 +24,7 @@ use ensemble_language::ensemble::Agent;
 use crate::agents::{ReadyAgents, ready_agents};
 use crate::desk::Desk;
 use crate::error::RunError;
-use crate::events::{Hub, HubLiveOutput};
+use crate::events::{Hub, HubLiveOutput, Tracer};
 use crate::given;
 use crate::host::Host;
 use crate::inner::{Outermost, PROGRAM, opener};
@@ -68,6 +69,23 @@ pub(crate) enum Opening {
         end: LogEnd,
         first: Event,
     },
+}
+
+impl Opening {
+    /// Notes in the first event of this process in which span the run goes on.
+    fn note(&mut self, trace: Option<&TraceParent>) {
+        let Some(trace) = trace.cloned() else { return };
+        let event = match self {
+            Self::New { records, .. } => records.first_mut().map(|record| &mut record.event),
+            Self::GoOn { first, .. } => Some(first),
+        };
+        match event {
+            Some(Event::RunStarted(started)) => started.trace = Some(trace),
+            Some(Event::RunResumed(resumed)) => resumed.trace = Some(trace),
+            Some(Event::MessageAdded(message)) => message.trace = Some(trace),
+            _ => {}
+        }
+    }
 }
 
 /// The parts of options that make agents ready.
@@ -128,13 +146,15 @@ impl Making<'_> {
             substitutes.check_own(ensemble)?;
         }
         let file = project.folder.join(prepared.source.name());
-        let hub = Hub::default();
+        let hub = Hub::traced_by(options.tracer);
         let desk = Desk::new(hub.clone());
         let operator = host
             .operator()
             .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
         let watchdog = host.watchdog().map(|command| Arc::new(Watchdog::new(command.clone())));
         let network = host.network();
+        let told = hub.tracer().map(|tracer| tracer.secrets()).unwrap_or_default();
+        told.iter().for_each(|secret| network.secrets().learn(secret));
         let shared = Shared {
             answers: Arc::new(options.answers),
             permissions: Arc::new(
@@ -196,6 +216,7 @@ impl Made {
             stubs: self.stubs.clone(),
             responders: self.responders.clone(),
             forked_from: None,
+            trace: None,
             program: PROGRAM.to_owned(),
         }
     }
@@ -303,6 +324,9 @@ impl Ready {
     /// The store cannot be written.
     pub async fn begin(mut self) -> Result<Run, RunError> {
         let mut reporters = std::mem::take(&mut self.reporters);
+        let trace = self.hub.tracer().and_then(Tracer::parent);
+        self.opening.note(trace.as_ref());
+        let is_new = matches!(self.opening, Opening::New { .. });
         let (stored, lease, log, state, first) = match self.opening {
             Opening::New {
                 store,
@@ -339,6 +363,9 @@ impl Ready {
                         reporters
                             .iter_mut()
                             .for_each(|reporter| reporter.report(&record, &state));
+                        if let Some(tracer) = self.hub.tracer() {
+                            tracer.observe(stored.id(), &record, &state);
+                        }
                     }
                 }
                 (stored, lease, log, state, then)
@@ -358,6 +385,9 @@ impl Ready {
             }
         };
         let _ = self.outermost.set(stored.clone());
+        // What is said at the beginning of a new run belongs to its first segment.
+        let begins_at = if is_new { 0 } else { state.next_seq() };
+        let segment = self.hub.segment(stored.id(), begins_at, trace.as_ref());
         let ReadyAgents { runners, servers, .. } = self.agents;
         Ok(Run::drive(Driven {
             stored,
@@ -371,6 +401,7 @@ impl Ready {
             reporters,
             desk: self.desk,
             hub: self.hub,
+            segment,
             secrets: self.secrets,
             host: self.host,
         }))

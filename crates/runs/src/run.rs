@@ -12,12 +12,13 @@ use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Lease, RunId, StoredRun};
+use ensemble_core::trace::{self, SpanContext};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::desk::Desk;
 use crate::error::RunError;
-use crate::events::{Hub, HubReporter, RunEvents};
+use crate::events::{Hub, HubReporter, RunEvents, Tracer};
 use crate::host::Host;
 use crate::prepare::Prepared;
 
@@ -71,6 +72,8 @@ pub(crate) struct Driven {
     pub(crate) reporters: Vec<Box<dyn Reporter + Send>>,
     pub(crate) desk: Desk,
     pub(crate) hub: Hub,
+    /// With telemetry: the segment of the trace that begins.
+    pub(crate) segment: Option<SpanContext>,
     /// What no event may tell.
     pub(crate) secrets: Secrets,
     pub(crate) host: Host,
@@ -313,7 +316,7 @@ impl Driven {
             executor.commit(&mut self.state, first).await?;
         }
         loop {
-            let ended = executor.drive(&mut self.state).await?;
+            let ended = trace::within(self.segment.clone(), executor.drive(&mut self.state)).await?;
             channels.leg.send_replace(Leg::Ended(Arc::new(ended)));
             let Some(text) = channels.messages.recv().await else {
                 return Ok(());
@@ -321,8 +324,12 @@ impl Driven {
             // What was cancelled before the message was said is over.
             while executor.interruptions.try_recv().is_ok() {}
             channels.leg.send_replace(Leg::Open);
+            let trace = self.hub.tracer().and_then(Tracer::parent);
+            let begins_at = self.state.next_seq();
+            self.segment = self.hub.segment(self.stored.id(), begins_at, trace.as_ref());
             let said = Event::MessageAdded(MessageAdded {
                 text,
+                trace,
                 ..MessageAdded::default()
             });
             executor.commit(&mut self.state, said).await?;

@@ -302,6 +302,7 @@ impl HeldRun {
         let first = Event::RunResumed(RunResumed {
             program: PROGRAM.to_owned(),
             again: self.recorded.again(),
+            trace: None,
         });
         self.go_on(first, options)
     }
@@ -331,7 +332,7 @@ impl HeldRun {
             kill_leftovers(&self.recorded.started()?.run_id);
         }
         let text = message.into();
-        self.go_on(Event::MessageAdded(MessageAdded { text, set }), options)
+        self.go_on(Event::MessageAdded(MessageAdded { text, set, trace: None }), options)
     }
 
     fn go_on(self, first: Event, mut options: RunOptions) -> Result<Ready, RunError> {

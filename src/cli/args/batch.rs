@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Subcommand};
 
-use super::conversing::{AnsweringArgs, Sync};
+use super::conversing::{AnsweringArgs, Sync, TelemetryArgs};
 use super::lookback::OutputForm;
 use crate::cli::completing;
 use ensemble_core::conversation::CompletionReason;
@@ -74,6 +74,9 @@ pub(crate) struct BatchArgs {
     /// How much of the journals a power failure can lose (a killed process loses nothing)
     #[arg(long, value_enum, default_value_t = Sync::Commit, value_name = "HOW")]
     pub durability: Sync,
+    /// Telemetry.
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
 }
 
 /// Commands on the results of batches.

@@ -291,6 +291,20 @@ pub(crate) struct DrivingArgs {
     /// How much of the journal a power failure can lose (a killed process loses nothing)
     #[arg(long, value_enum, default_value_t = Sync::Commit, value_name = "HOW")]
     durability: Sync,
+    /// Telemetry.
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
+}
+
+/// Telemetry.
+#[derive(Debug, Args, Clone, Default)]
+pub(crate) struct TelemetryArgs {
+    /// Send OpenTelemetry spans to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names, by default http://localhost:4318
+    #[arg(long)]
+    pub otlp: bool,
+    /// Spans also contain what was said: inputs, prompts, replies, arguments and results of tools, outputs
+    #[arg(long)]
+    pub otlp_content: bool,
 }
 
 /// How much a power failure can lose, as an option value.

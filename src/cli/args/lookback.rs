@@ -116,6 +116,9 @@ pub(crate) struct RunsExportArgs {
     /// Write to this file instead of standard output
     #[arg(short = 'o', long, alias = "out", value_name = "FILE")]
     pub to: Option<PathBuf>,
+    /// With --output otlp: spans also contain what was said
+    #[arg(long)]
+    pub otlp_content: bool,
 }
 
 /// The formats of an exported run.
@@ -128,6 +131,8 @@ pub(crate) enum ExportFormat {
     Markdown,
     /// All turns as one HTML page without other files.
     Html,
+    /// The run as a trace of OpenTelemetry: OTLP as JSON, or as protobuf into a file whose name ends with `.pb`.
+    Otlp,
 }
 
 /// `ensemble runs prune`.

@@ -106,7 +106,12 @@ async fn drive(
 
 fn options(args: &BatchArgs, surroundings: &Surroundings) -> Result<RunOptions, RunError> {
     match given::answering(&args.answering, surroundings) {
-        Ok(options) => Ok(options.durability(args.durability.durability())),
+        Ok(mut options) => {
+            options.tracer = surroundings
+                .telemetry
+                .begin(&args.telemetry, |text| surroundings.print_err(text));
+            Ok(options.durability(args.durability.durability()))
+        }
         Err(CliError::Run(error)) => Err(error),
         Err(error) => Err(RunError::Stopped(error.to_string())),
     }

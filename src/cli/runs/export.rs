@@ -1,9 +1,8 @@
 //! `ensemble runs export`: writes a run as one document.
 
-use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 
+use super::file::write_bytes;
 use crate::cli::args::{ExportFormat, RunsExportArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
@@ -24,6 +23,9 @@ pub(super) async fn export(
     surroundings: &Surroundings,
 ) -> Result<u8, CliError> {
     let run = super::find(args.run.as_deref(), store, surroundings).await?;
+    if args.output == ExportFormat::Otlp {
+        return super::otlp::export(args, run, surroundings).await;
+    }
     let recorded = RecordedRun::read(run, &surroundings.project).await?;
     if recorded.journal.is_torn {
         surroundings.print_err("warning: the last line of the journal is incomplete and has been left out\n");
@@ -33,21 +35,8 @@ pub(super) async fn export(
         surroundings.print_as(args.output, &text);
         return Ok(exit::SUCCESS);
     };
-    let path = surroundings.project.folder.join(path);
-    let shown = surroundings.project.relative(&path);
-    write_private(&path, &passed(&text, args.output.into()))
-        .map_err(|error| CliError::usage(format!("cannot write {}: {error}", shown.display())))?;
-    surroundings.print_err(&format!("wrote {}\n", shown.display()));
+    write_bytes(path, passed(&text, args.output.into()).as_bytes(), surroundings)?;
     Ok(exit::SUCCESS)
-}
-
-/// Writes a file with what was said. If it is new, only the user may read it.
-pub(in crate::cli) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)?.write_all(text.as_bytes())
 }
 
 fn written(format: ExportFormat, recorded: &RecordedRun) -> String {

@@ -48,6 +48,7 @@ use self::tail::Tail;
 pub use self::watchdog::{Watchdog, run_watchdog};
 use super::{Execution, Notes, Observation, Observed, output};
 use crate::room::{self, Place};
+use ensemble_core::trace;
 use ensemble_language::data::{Failure, FailureKind, JsonMap};
 
 #[cfg(not(unix))]
@@ -224,9 +225,16 @@ fn command(invocation: &Invocation, folder: &Path, environment: &Environment, ex
         .env("ENSEMBLE_ATTEMPT", execution.attempt.to_string())
         .env("ENSEMBLE_TURN", (execution.turn_count + 1).to_string())
         .envs(execution.part.as_ref().map(|part| ("ENSEMBLE_PART", &*part.key)))
+        .envs(trace::current().map(|span| ("TRACEPARENT", span.to_string())))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    if let Some(span) = trace::current() {
+        match span.state.is_empty() {
+            true => command.env_remove("TRACESTATE"),
+            false => command.env("TRACESTATE", &*span.state),
+        };
+    }
     group::lead(&mut command);
     command
 }

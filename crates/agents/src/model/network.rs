@@ -128,7 +128,10 @@ impl Network {
 
     /// The client. It is built when it is first asked for, away from the thread that drives the run: reading the
     /// machine's certificates takes tens of milliseconds.
-    pub(super) async fn client(&self) -> Result<&reqwest::Client, String> {
+    ///
+    /// # Errors
+    /// It cannot be built.
+    pub async fn client(&self) -> Result<&reqwest::Client, String> {
         let build = || async {
             let built = tokio::task::spawn_blocking(http_client).await;
             built.unwrap_or_else(|error| Err(error.to_string()))

@@ -22,6 +22,7 @@ use super::permission::PermissionDecided;
 use super::reason::Reason;
 use super::within::Within;
 use crate::thread::Iteration;
+use crate::trace::TraceParent;
 use ensemble_language::condition::Read;
 use ensemble_language::data::{Context, Failure, Question, Request, Usage};
 
@@ -116,6 +117,9 @@ pub struct RunStarted {
     /// For a fork: the run from which it was forked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
+    /// With telemetry: the span in which the run was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceParent>,
     /// The version of the program.
     pub program: String,
 }
@@ -144,6 +148,9 @@ pub struct RunResumed {
     /// The agents whose finished execution in the open turn is repeated, because they have `on_resume: rerun`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub again: Vec<Arc<str>>,
+    /// With telemetry: the span in which the run was resumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceParent>,
 }
 
 /// A user message after the end of the conversation.
@@ -154,6 +161,9 @@ pub struct MessageAdded {
     /// Values that are set with it in the context, and in place of inputs of the run.
     #[serde(default, skip_serializing_if = "Context::is_empty")]
     pub set: Context,
+    /// With telemetry: the span in which the run goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceParent>,
 }
 
 /// The decision which agents run in a turn, and why other agents do not run.

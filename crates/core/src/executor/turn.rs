@@ -16,6 +16,7 @@ use crate::conversation::{
 use crate::log::{CommitError, SyncPoint};
 use crate::runner::{BoxFuture, Left, Notes, Observation, Observed, ToLog};
 use crate::stopwatch::Stopwatch;
+use crate::trace;
 use ensemble_language::data::{Failure, FailureKind};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
@@ -291,7 +292,8 @@ impl Executor<'_> {
             notes: notes.clone(),
         });
         running.futures.push(Box::pin(async move {
-            let performed = runner.execute(execution);
+            let span = trace::current().map(|segment| segment.execution(&execution.agent_name, execution.execution));
+            let performed = trace::within(span, runner.execute(execution));
             let observed = stopwatch.timeout(timeout, performed).await.unwrap_or_else(|_| {
                 let seconds = timeout.unwrap_or_default().as_secs_f64();
                 Observed::failure(FailureKind::Timeout, format!("no end after {seconds} s"))

@@ -55,6 +55,7 @@ impl Position {
                 stubs: Default::default(),
                 responders: Default::default(),
                 forked_from: None,
+                trace: None,
                 program: String::new(),
             })),
         );

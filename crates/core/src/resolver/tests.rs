@@ -52,6 +52,7 @@ impl Driver {
             stubs: Default::default(),
             responders: Default::default(),
             forked_from: None,
+            trace: None,
             program: String::new(),
         })));
         driver

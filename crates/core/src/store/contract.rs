@@ -45,6 +45,7 @@ pub fn record(seq: u64) -> Record {
             stubs: Default::default(),
             responders: Default::default(),
             forked_from: None,
+            trace: None,
             program: String::new(),
         })),
         // Some records are large enough to be stored beside the log.

@@ -274,6 +274,7 @@ fn run_started(mut saved: Saved) -> RunStarted {
         stubs: saved.stubs,
         responders: saved.responders,
         forked_from: None,
+        trace: None,
         program: String::new(),
     }
 }

@@ -52,6 +52,7 @@ use super::{
 };
 use crate::room;
 use ensemble_core::thread::Attachment;
+use ensemble_core::trace::{self, SpanContext};
 use ensemble_language::ensemble::{self, Profile};
 
 /// The maximum size of an answer that is not a reply, in bytes.
@@ -294,9 +295,22 @@ impl Endpoint {
         };
         let of_dialect = of_dialect.into_iter().filter(|(name, _)| !is_replaced(name));
         let request = of_dialect.fold(request, |request, (name, value)| request.header(name, secret(&value)));
+        let request = match trace::current() {
+            Some(span) => traced(request, &span, &is_replaced),
+            None => request,
+        };
         own.iter()
             .fold(request, |request, (name, value)| request.header(name, secret(value)))
     }
+}
+
+/// The request as a part of the span, unless the profile has headers of these names.
+fn traced(request: RequestBuilder, span: &SpanContext, is_replaced: &dyn Fn(&str) -> bool) -> RequestBuilder {
+    let state = (!span.state.is_empty()).then(|| ("tracestate", span.state.to_string()));
+    let headers = std::iter::once(("traceparent", span.to_string())).chain(state);
+    headers
+        .filter(|(name, _)| !is_replaced(name))
+        .fold(request, |request, (name, value)| request.header(name, value))
 }
 
 /// A header value that logs do not show. An invalid value becomes empty, and the provider rejects it.

@@ -10,7 +10,7 @@ use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientCapabilities,
     ClientConfig, ClientRequest, CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, PaginatedRequestParams, RequestId,
-    ServerResult,
+    RequestParamsMeta, ServerResult,
 };
 use rmcp::service::{
     NotificationContext, Peer, PeerRequestOptions, RequestContext, RoleClient, RunningService, ServiceError,
@@ -26,6 +26,7 @@ use crate::agent::tool::result::Ended;
 use crate::agent::{Execution, Notes};
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::ToolEnd;
+use ensemble_core::trace;
 use ensemble_language::data::JsonMap;
 
 /// The maximum numbers of pages of the tool list and of tools that are read.
@@ -214,7 +215,13 @@ impl Connection {
 
     /// The answer to a call, as the server gave it.
     async fn answer(&self, tool: &ServerTool, arguments: JsonMap) -> Result<ServerResult, ServiceError> {
-        let params = CallToolRequestParams::new(tool.name.to_string()).with_arguments(arguments);
+        let mut params = CallToolRequestParams::new(tool.name.to_string()).with_arguments(arguments);
+        if let Some(span) = trace::current() {
+            params.set_traceparent(&span.to_string());
+            if !span.state.is_empty() {
+                params.set_tracestate(&span.state);
+            }
+        }
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let peer = self.running.peer();
         let sent = peer

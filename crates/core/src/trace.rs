@@ -1,0 +1,240 @@
+//! Where an execution stands in a trace: ids that follow from the journal, and the context that is passed on to whatever an execution
+//! calls (W3C Trace Context).
+//!
+//! A *segment* of a run is what one `run_started`, `run_resumed` or `message_added` begins. Each segment is a trace, or a part of the
+//! trace in which the program was started. The context of the execution under way belongs to its task, as in all implementations
+//! of OpenTelemetry, and there is none where no telemetry was asked for.
+
+use std::fmt;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use ensemble_language::data::digest;
+use serde::{Deserialize, Serialize};
+
+/// The longest `tracestate` that is passed on; a longer one may be dropped.
+const LONGEST_STATE: usize = 512;
+
+tokio::task_local! {
+    static CURRENT: SpanContext;
+}
+
+/// A position in a trace from outside, as `traceparent` and `tracestate` say it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TraceParent {
+    /// `00-TRACE-SPAN-FLAGS`.
+    pub parent: Arc<str>,
+    /// `tracestate`, unread.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub state: Arc<str>,
+}
+
+/// One span of a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpanContext {
+    /// The trace.
+    pub trace: [u8; 16],
+    /// The span.
+    pub span: [u8; 8],
+    /// Is the trace recorded?
+    pub is_sampled: bool,
+    /// `tracestate`, unread.
+    pub state: Arc<str>,
+}
+
+impl TraceParent {
+    /// The position that these texts say; `None` if they say none.
+    pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
+        let state = state.map(str::trim).filter(|state| is_state(state)).unwrap_or_default();
+        let parsed = Self {
+            parent: parent.trim().into(),
+            state: state.into(),
+        };
+        parsed.context().is_some().then_some(parsed)
+    }
+
+    /// The span; `None` if the text is none.
+    pub fn context(&self) -> Option<SpanContext> {
+        let mut parts = self.parent.split('-');
+        let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let version: [u8; 1] = bytes(version)?;
+        let flags: [u8; 1] = bytes(flags)?;
+        // Later versions may have more parts.
+        if version[0] == 0xff || (version[0] == 0 && parts.next().is_some()) {
+            return None;
+        }
+        let (trace, span) = (bytes::<16>(trace)?, bytes::<8>(span)?);
+        (trace != [0; 16] && span != [0; 8]).then(|| SpanContext {
+            trace,
+            span,
+            is_sampled: flags[0] & 1 == 1,
+            state: self.state.clone(),
+        })
+    }
+}
+
+impl From<&SpanContext> for TraceParent {
+    fn from(context: &SpanContext) -> Self {
+        Self {
+            parent: context.to_string().into(),
+            state: context.state.clone(),
+        }
+    }
+}
+
+/// As `traceparent`.
+impl fmt::Display for SpanContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flags = u8::from(self.is_sampled);
+        write!(f, "00-{}-{}-{flags:02x}", hex(&self.trace), hex(&self.span))
+    }
+}
+
+impl SpanContext {
+    /// The segment that the record `seq` of this run begins, in the trace of its parent or in one of its own.
+    pub fn segment(run_id: &str, seq: u64, parent: Option<&Self>) -> Self {
+        let place = format!("run {run_id} {seq}");
+        match parent {
+            Some(parent) => parent.child(&place),
+            None => Self {
+                trace: beginning(&digest(&format!("trace {place}"))),
+                span: beginning(&digest(&place)),
+                is_sampled: true,
+                state: "".into(),
+            },
+        }
+    }
+
+    /// An execution of an agent in this segment.
+    #[must_use]
+    pub fn execution(&self, agent: &str, execution: u32) -> Self {
+        self.child(&format!("execution {execution} {agent}"))
+    }
+
+    /// Something inside this span; `place` is its name there.
+    #[must_use]
+    pub fn child(&self, place: &str) -> Self {
+        let named = format!("{} {} {place}", hex(&self.trace), hex(&self.span));
+        Self {
+            span: beginning(&digest(&named)),
+            ..self.clone()
+        }
+    }
+}
+
+/// The span of what this task does, if there is telemetry.
+pub fn current() -> Option<SpanContext> {
+    CURRENT.try_with(Clone::clone).ok()
+}
+
+/// Performs this as a part of the span.
+pub async fn within<F: Future>(context: Option<SpanContext>, future: F) -> F::Output {
+    match context {
+        Some(context) => CURRENT.scope(context, future).await,
+        None => future.await,
+    }
+}
+
+/// Bytes in small hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The first bytes of a digest.
+fn beginning<const N: usize>(digest: &str) -> [u8; N] {
+    bytes(&digest[..2 * N]).unwrap_or([1; N])
+}
+
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    let is_small_hex = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    if digits.len() != 2 * N || !digits.iter().all(is_small_hex) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// Can the text be a header?
+fn is_state(text: &str) -> bool {
+    text.len() <= LONGEST_STATE && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn what_the_standard_calls_valid_is_read_and_nothing_else() {
+        let read = |text: &str| TraceParent::parse(text, None).and_then(|parent| parent.context());
+        assert_eq!(read(PARENT).expect("valid").to_string(), PARENT);
+        let not_sampled = PARENT.replace("-01", "-00");
+        assert!(!read(&not_sampled).expect("valid").is_sampled);
+        let later = format!("01{}-more", &PARENT[2..]);
+        assert_eq!(read(&later).expect("valid").to_string(), PARENT);
+        let wrong = [
+            "".to_owned(),
+            PARENT.to_uppercase(),
+            format!("{PARENT}-more"),
+            format!("ff{}", &PARENT[2..]),
+            PARENT.replace("4bf92f3577b34da6a3ce929d0e0e4736", &"0".repeat(32)),
+            PARENT.replace("00f067aa0ba902b7", &"0".repeat(16)),
+            PARENT.replace("-01", "-1"),
+            PARENT.replace("-01", ""),
+            PARENT.replace("b7-", "é-"),
+        ];
+        for text in wrong {
+            assert_eq!(read(&text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_state_that_is_no_header_is_left_out() {
+        let state = |text: &str| TraceParent::parse(PARENT, Some(text)).expect("valid").state;
+        assert_eq!(&*state(" a=1,b=2 "), "a=1,b=2");
+        assert_eq!(&*state("a=1\nb: 2"), "");
+        assert_eq!(&*state(&"a".repeat(513)), "");
+    }
+
+    #[test]
+    fn ids_follow_from_the_place_and_differ_between_places() {
+        let run = SpanContext::segment("r", 0, None);
+        assert_eq!(run, SpanContext::segment("r", 0, None));
+        let inner = SpanContext::segment("r", 0, Some(&run));
+        assert_eq!(inner.trace, run.trace);
+        let mut spans = vec![
+            run.span,
+            inner.span,
+            SpanContext::segment("r", 1, None).span,
+            SpanContext::segment("s", 0, None).span,
+            run.execution("a", 1).span,
+            run.execution("a", 2).span,
+            run.execution("b", 1).span,
+            inner.execution("a", 1).span,
+        ];
+        let count = spans.len();
+        spans.sort_unstable();
+        spans.dedup();
+        assert_eq!(spans.len(), count);
+    }
+
+    #[tokio::test]
+    async fn the_span_belongs_to_the_task_that_works_in_it() {
+        assert_eq!(current(), None);
+        let run = SpanContext::segment("r", 0, None);
+        let inside = within(Some(run.clone()), async {
+            (current(), within(None, async { current() }).await)
+        })
+        .await;
+        assert_eq!(inside, (Some(run.clone()), Some(run)));
+        assert_eq!(current(), None);
+    }
+}

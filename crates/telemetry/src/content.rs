@@ -1,0 +1,71 @@
+//! What was said, in the form of the GenAI conventions. It leaves the program only if somebody asks for it.
+
+use ensemble_core::thread::{Iteration, Message, Role};
+use serde_json::{Value, json};
+
+/// The longest text of one attribute in bytes; the rest is left out.
+const LONGEST: usize = 64 << 10;
+
+/// The system instructions, the messages that were new to the model, and the reply.
+pub(crate) struct Said {
+    /// `gen_ai.system_instructions`.
+    pub(crate) system: Option<String>,
+    /// `gen_ai.input.messages`.
+    pub(crate) input: Option<String>,
+    /// `gen_ai.output.messages`.
+    pub(crate) output: Option<String>,
+}
+
+/// What an iteration says. The results of tools stand in the spans of the calls.
+pub(crate) fn said(iteration: &Iteration) -> Said {
+    let of = |role: Role| iteration.messages.iter().filter(move |message| message.role == role);
+    let system: Vec<Value> = of(Role::System).map(|message| text_part(&message.content)).collect();
+    let input: Vec<Value> = of(Role::User).map(|message| spoken("user", message)).collect();
+    let mut output: Vec<Value> = of(Role::Assistant)
+        .map(|message| spoken("assistant", message))
+        .collect();
+    let calls = iteration.tool_calls.iter();
+    let calls =
+        calls.map(|call| json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}));
+    if !iteration.tool_calls.is_empty() && output.is_empty() {
+        output.push(json!({"role": "assistant", "parts": []}));
+    }
+    if let Some(parts) = output.last_mut().and_then(|last| last["parts"].as_array_mut()) {
+        parts.extend(calls);
+    }
+    Said {
+        system: list(system),
+        input: list(input),
+        output: list(output),
+    }
+}
+
+/// One message as a list of messages.
+pub(crate) fn message(role: &str, text: &str) -> String {
+    cut(&json!([{"role": role, "parts": [text_part(text)]}]).to_string())
+}
+
+/// A value as text, not longer than an attribute may be.
+pub(crate) fn value(value: &Value) -> String {
+    cut(&value.to_string())
+}
+
+/// The text, not longer than an attribute may be.
+pub(crate) fn cut(text: &str) -> String {
+    match text.len() > LONGEST {
+        true => format!("{}…", &text[..text.floor_char_boundary(LONGEST)]),
+        false => text.to_owned(),
+    }
+}
+
+fn list(messages: Vec<Value>) -> Option<String> {
+    (!messages.is_empty()).then(|| cut(&Value::Array(messages).to_string()))
+}
+
+fn spoken(role: &str, message: &Message) -> Value {
+    json!({"role": role, "parts": [text_part(&message.content)]})
+}
+
+fn text_part(text: &str) -> Value {
+    json!({"type": "text", "content": text})
+}

@@ -1,0 +1,260 @@
+//! Sends spans over HTTP, from a thread of its own: nothing here can slow a run down, or fail it.
+#![expect(clippy::disallowed_methods, reason = "how long is waited is measured by the clock")]
+
+mod answer;
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+use tokio::sync::{mpsc, watch};
+
+use self::answer::{Answer, answered};
+use crate::document::Resource;
+use crate::settings::{Encoding, Endpoint, Settings};
+
+/// Most spans that wait.
+const WAITING: usize = 4096;
+/// Most spans of one request, and its size from which on no span is added.
+const MOST: usize = 512;
+const LARGEST: usize = 2 << 20;
+/// How long spans are gathered for one request.
+const GATHERED: Duration = Duration::from_secs(1);
+/// How often a request is sent.
+const TRIES: u32 = 5;
+/// The pause before the second try; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(500);
+/// The longest pause that a collector may ask for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How long the program waits at its end.
+const LAST: Duration = Duration::from_secs(5);
+
+/// Makes the HTTP client, on the thread of the exporter.
+pub type HttpClient = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = Result<reqwest::Client, String>>>> + Send>;
+
+/// Sends spans to a collector.
+#[derive(Debug)]
+pub struct Exporter {
+    queue: Mutex<Option<mpsc::Sender<Span>>>,
+    deadline: watch::Sender<Option<Instant>>,
+    done: Mutex<Receiver<()>>,
+    shared: Arc<Shared>,
+}
+
+/// What became of all spans.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// All spans.
+    pub all: u64,
+    /// Those that the collector has taken.
+    pub taken: u64,
+    /// The first thing that went wrong.
+    pub problem: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    all: AtomicU64,
+    taken: AtomicU64,
+    problem: Mutex<Option<String>>,
+}
+
+impl Exporter {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system starts no thread.
+    pub fn start(settings: &Settings, client: HttpClient) -> std::io::Result<Self> {
+        let (queue, spans) = mpsc::channel(WAITING);
+        let (deadline, until) = watch::channel(None);
+        let (tell, done) = sync_channel(1);
+        let shared = Arc::new(Shared::default());
+        let sending = Sending {
+            endpoint: settings.endpoint.clone(),
+            resource: settings.resource.clone(),
+            shared: Arc::clone(&shared),
+            until: until.clone(),
+        };
+        std::thread::Builder::new()
+            .name("telemetry".to_owned())
+            .spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                match runtime {
+                    Ok(runtime) => {
+                        runtime.block_on(async {
+                            tokio::select! {
+                                () = sending.work(spans, client) => {}
+                                () = passed(until) => sending.shared.note("there was not enough time at the end"),
+                            }
+                        });
+                        runtime.shutdown_background();
+                    }
+                    Err(error) => sending.shared.note(&error.to_string()),
+                }
+                let _nobody_waits = tell.try_send(());
+            })?;
+        Ok(Self {
+            queue: Mutex::new(Some(queue)),
+            deadline,
+            done: Mutex::new(done),
+            shared,
+        })
+    }
+
+    /// Hands on a span, or drops it if too many wait.
+    pub fn send(&self, span: Span) {
+        self.shared.all.fetch_add(1, Ordering::Relaxed);
+        let queue = lock(&self.queue);
+        if queue.as_ref().is_none_or(|queue| queue.try_send(span).is_err()) {
+            self.shared.note("too many spans were waiting");
+        }
+    }
+
+    /// Waits until everything was sent, for a bounded time.
+    pub fn finish(&self) -> Report {
+        self.deadline.send_replace(Some(Instant::now() + LAST));
+        drop(lock(&self.queue).take());
+        let _too_late = lock(&self.done).recv_timeout(LAST + GATHERED);
+        Report {
+            all: self.shared.all.load(Ordering::Relaxed),
+            taken: self.shared.taken.load(Ordering::Relaxed),
+            problem: lock(&self.shared.problem).clone(),
+        }
+    }
+}
+
+impl Shared {
+    fn note(&self, problem: &str) {
+        lock(&self.problem).get_or_insert_with(|| problem.to_owned());
+    }
+}
+
+/// What the thread does.
+struct Sending {
+    endpoint: Endpoint,
+    resource: Resource,
+    shared: Arc<Shared>,
+    until: watch::Receiver<Option<Instant>>,
+}
+
+impl Sending {
+    async fn work(&self, mut spans: mpsc::Receiver<Span>, client: HttpClient) {
+        let Some(first) = spans.recv().await else { return };
+        let client = match client().await {
+            Ok(client) => client,
+            Err(error) => {
+                self.shared.note(&error);
+                // They are counted, and not sent.
+                while spans.recv().await.is_some() {}
+                return;
+            }
+        };
+        let mut next = Some(first);
+        while let Some(first) = next.take() {
+            let batch = gathered(first, &mut spans).await;
+            let count = batch.len() as u64;
+            if let Some(rejected) = self.post(batch, &client).await {
+                self.shared
+                    .taken
+                    .fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
+            }
+            next = spans.recv().await;
+        }
+    }
+
+    /// Sends spans, again if that may help, and gives the number of those that were rejected. `None`: it has failed.
+    async fn post(&self, batch: Vec<Span>, client: &reqwest::Client) -> Option<u64> {
+        let body = match self.endpoint.encoding {
+            Encoding::Protobuf => self.resource.protobuf(batch),
+            Encoding::Json => self.resource.json(batch).into_bytes(),
+        };
+        for tried in 0..TRIES {
+            let answer = answered(&self.endpoint, client, body.clone()).await;
+            let (problem, pause) = match answer {
+                Answer::Taken { rejected, problem } => {
+                    problem.into_iter().for_each(|problem| self.shared.note(&problem));
+                    return Some(rejected);
+                }
+                Answer::Refused(problem) => {
+                    self.shared.note(&problem);
+                    return None;
+                }
+                Answer::Unreachable(problem) if self.is_ending() && tried > 0 => {
+                    self.shared.note(&problem);
+                    return None;
+                }
+                Answer::Unreachable(problem) => (problem, None),
+                Answer::Later(problem, pause) => (problem, pause),
+            };
+            if tried + 1 == TRIES {
+                self.shared.note(&problem);
+                return None;
+            }
+            let pause = pause.unwrap_or(PAUSE * 2_u32.pow(tried)).min(LONGEST_PAUSE);
+            if self.ends_within(pause) {
+                self.shared.note(&problem);
+                return None;
+            }
+            self.wait(pause).await;
+        }
+        None
+    }
+
+    fn is_ending(&self) -> bool {
+        self.until.borrow().is_some()
+    }
+
+    fn ends_within(&self, pause: Duration) -> bool {
+        self.until.borrow().is_some_and(|until| Instant::now() + pause > until)
+    }
+
+    /// Waits, or until the program ends, which then tries at once.
+    async fn wait(&self, pause: Duration) {
+        let mut until = self.until.clone();
+        if self.is_ending() {
+            tokio::time::sleep(pause).await;
+            return;
+        }
+        let _either = tokio::time::timeout(pause, until.wait_for(Option::is_some)).await;
+    }
+}
+
+/// This span, and those that come soon.
+async fn gathered(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Span> {
+    let mut size = first.encoded_len();
+    let mut batch = vec![first];
+    let enough = tokio::time::sleep(GATHERED);
+    let mut enough = std::pin::pin!(enough);
+    while batch.len() < MOST && size < LARGEST {
+        let next = tokio::select! {
+            biased;
+            next = spans.recv() => next,
+            () = &mut enough => None,
+        };
+        let Some(next) = next else { break };
+        size += next.encoded_len();
+        batch.push(next);
+    }
+    batch
+}
+
+/// Waits until the time at the end is over.
+async fn passed(mut until: watch::Receiver<Option<Instant>>) {
+    let deadline = until
+        .wait_for(Option::is_some)
+        .await
+        .ok()
+        .and_then(|deadline| *deadline);
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

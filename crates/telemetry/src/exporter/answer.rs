@@ -1,0 +1,103 @@
+//! One request, and what its answer means.
+
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::{ExportTracePartialSuccess, ExportTraceServiceResponse};
+use prost::Message;
+use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode};
+
+use crate::settings::{Encoding, Endpoint};
+
+/// As much of an answer is read.
+const LARGEST: usize = 64 << 10;
+/// As much of the collector's words is told.
+const TOLD: usize = 200;
+
+/// What an answer means.
+pub(super) enum Answer {
+    /// The spans were taken, but for some.
+    Taken { rejected: u64, problem: Option<String> },
+    /// They never will be.
+    Refused(String),
+    /// Nobody is there.
+    Unreachable(String),
+    /// They may be later, after this time if it is known.
+    Later(String, Option<Duration>),
+}
+
+/// Sends a body.
+pub(super) async fn answered(endpoint: &Endpoint, client: &Client, body: Vec<u8>) -> Answer {
+    let kind = match endpoint.encoding {
+        Encoding::Protobuf => "application/x-protobuf",
+        Encoding::Json => "application/json",
+    };
+    let request = client.post(endpoint.url.clone()).header(CONTENT_TYPE, kind).body(body);
+    let headers = endpoint.headers.iter().cloned();
+    let request = headers.fold(request, |request, (name, value)| request.header(name, value));
+    let sent = async {
+        let response = request.send().await?;
+        let (status, pause) = (response.status(), retry_after(&response));
+        Ok::<_, reqwest::Error>((status, pause, beginning(response).await))
+    };
+    match tokio::time::timeout(endpoint.timeout, sent).await {
+        Err(_) => Answer::Later("the collector did not answer in time".to_owned(), None),
+        Ok(Err(error)) if error.is_connect() => Answer::Unreachable("nobody answers there".to_owned()),
+        Ok(Err(_)) => Answer::Later("the connection was lost".to_owned(), None),
+        Ok(Ok((status, pause, body))) => meaning(status, pause, &body, endpoint.encoding),
+    }
+}
+
+fn meaning(status: StatusCode, pause: Option<Duration>, body: &[u8], encoding: Encoding) -> Answer {
+    let problem = format!("the collector answers with the status {}", status.as_u16());
+    match status.as_u16() {
+        200..=299 => taken(body, encoding),
+        429 | 502 | 503 | 504 => Answer::Later(problem, pause),
+        _ => Answer::Refused(problem),
+    }
+}
+
+/// A success may be a partial one.
+fn taken(body: &[u8], encoding: Encoding) -> Answer {
+    let read = match encoding {
+        Encoding::Protobuf => ExportTraceServiceResponse::decode(body)
+            .ok()
+            .and_then(|read| read.partial_success),
+        Encoding::Json => serde_json::from_slice(body).ok().map(|read: serde_json::Value| {
+            let partial = &read["partialSuccess"];
+            let count = &partial["rejectedSpans"];
+            let count = count.as_i64().or_else(|| count.as_str()?.parse().ok());
+            ExportTracePartialSuccess {
+                rejected_spans: count.unwrap_or_default(),
+                error_message: partial["errorMessage"].as_str().unwrap_or_default().to_owned(),
+            }
+        }),
+    };
+    let partial = read.unwrap_or_default();
+    let told: String = partial.error_message.chars().take(TOLD).collect();
+    let rejected = u64::try_from(partial.rejected_spans).unwrap_or_default();
+    let problem = match (rejected, told.is_empty()) {
+        (0, true) => None,
+        (_, true) => Some("the collector rejected them".to_owned()),
+        (_, false) => Some(format!("the collector says: {told}")),
+    };
+    Answer::Taken { rejected, problem }
+}
+
+/// The pause that the collector asks for, in seconds.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    let seconds = value.trim().parse::<f64>().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+async fn beginning(mut response: Response) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() < LARGEST
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        bytes.extend_from_slice(&chunk);
+    }
+    bytes.truncate(LARGEST);
+    bytes
+}

@@ -1,0 +1,180 @@
+//! Records of one run in, spans out.
+//!
+//! A segment of a run is a span `invoke_workflow`; in it are its executions, and in these requests to models, calls of tools, and parts. A span
+//! is given out when it has ended.
+
+mod execution;
+mod segment;
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use ensemble_core::conversation::{Event, Record, RunStarted};
+use ensemble_core::trace::{SpanContext, TraceParent};
+use opentelemetry_proto::tonic::trace::v1::Span;
+
+use self::execution::OpenExecution;
+use self::segment::{Opened, Segment};
+
+/// Where something happened: an execution, and the time that it took.
+#[derive(Debug, Clone)]
+pub struct Placed {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// Which of its executions.
+    pub execution: u32,
+    /// Its span.
+    pub context: SpanContext,
+    /// When it began and ended, in nanoseconds.
+    pub time: (u64, u64),
+}
+
+/// What a run is inside of, if its records do not say it.
+#[derive(Debug, Clone, Default)]
+pub struct Around(pub Vec<Placed>);
+
+/// Folds the records of one run.
+#[derive(Debug, Default)]
+pub struct Fold {
+    /// Do spans hold what was said?
+    with_content: bool,
+    is_inside: bool,
+    around: Around,
+    origin: Option<Origin>,
+    segment: Option<Segment>,
+    /// The latest time, so that no clock goes back.
+    now: u64,
+    /// Records that the run has from another are not its own.
+    is_copying: bool,
+    placed: Vec<Placed>,
+}
+
+/// What the first record says.
+#[derive(Debug, Clone)]
+struct Origin {
+    started: RunStarted,
+}
+
+impl Fold {
+    /// With what was said, or without it.
+    pub fn new(with_content: bool) -> Self {
+        Self {
+            with_content,
+            ..Self::default()
+        }
+    }
+
+    /// The fold of a run that is inside another.
+    pub fn inside(with_content: bool, around: Around) -> Self {
+        Self {
+            around,
+            is_inside: true,
+            ..Self::new(with_content)
+        }
+    }
+
+    /// The executions so far, with their spans.
+    pub fn placed(&self) -> &[Placed] {
+        &self.placed
+    }
+
+    /// Takes a record, and gives the spans that end with it. `started`: the first event of the run, which a fold that begins later has not
+    /// seen.
+    pub fn take(&mut self, record: &Record, started: Option<&RunStarted>, ended: &mut Vec<Span>) {
+        if let Event::RunStarted(started) = &record.event {
+            self.is_copying = started.forked_from.is_some();
+            self.origin = Some(Origin {
+                started: RunStarted::clone(started),
+            });
+        } else if self.origin.is_none()
+            && let Some(started) = started
+        {
+            self.origin = Some(Origin {
+                started: started.clone(),
+            });
+        }
+        let at = nanos(record.at);
+        if self.is_copied(record, at) {
+            return;
+        }
+        let opens = match &record.event {
+            Event::RunStarted(_) | Event::RunResumed(_) => true,
+            Event::MessageAdded(_) => self.segment.is_none(),
+            _ => false,
+        };
+        if opens {
+            self.close(ended);
+            // Another process may have had another clock.
+            self.now = at;
+        }
+        self.now = self.now.max(at);
+        match &record.event {
+            Event::RunStarted(started) => self.open(record.seq, started.trace.as_ref(), Opened::Started),
+            Event::RunResumed(resumed) => self.open(record.seq, resumed.trace.as_ref(), Opened::Resumed),
+            Event::MessageAdded(message) if self.segment.is_none() => {
+                let text = message.text.clone();
+                self.open(record.seq, message.trace.as_ref(), Opened::Continued(text));
+            }
+            Event::RunEnded(end) => {
+                if let Some(segment) = self.segment.take() {
+                    segment.end(end, self, ended);
+                }
+            }
+            event => self.inside_segment(event, ended),
+        }
+    }
+
+    /// Ends what has not ended.
+    pub fn close(&mut self, ended: &mut Vec<Span>) {
+        if let Some(segment) = self.segment.take() {
+            segment.cut(self, ended);
+        }
+    }
+
+    /// Is this a record of the run that this one began as?
+    fn is_copied(&mut self, record: &Record, at: u64) -> bool {
+        if !self.is_copying || record.seq == 0 {
+            return false;
+        }
+        self.is_copying = at < self.now;
+        self.is_copying
+    }
+
+    fn open(&mut self, seq: u64, trace: Option<&TraceParent>, opened: Opened) {
+        let Some(origin) = &self.origin else { return };
+        let recorded = trace.and_then(TraceParent::context);
+        let outer = recorded.or_else(|| self.outer());
+        self.segment = Some(Segment::new(&origin.started, seq, outer, opened, self.now));
+    }
+
+    /// The execution that contains a run whose records do not say it.
+    fn outer(&self) -> Option<SpanContext> {
+        let holds = |placed: &&Placed| placed.time.0 <= self.now && self.now <= placed.time.1;
+        let all = &self.around.0;
+        let found = all.iter().find(holds).or_else(|| all.last());
+        found.map(|placed| placed.context.clone())
+    }
+
+    fn inside_segment(&mut self, event: &Event, ended: &mut Vec<Span>) {
+        let Some(mut segment) = self.segment.take() else {
+            return;
+        };
+        segment.take(event, self, ended);
+        self.segment = Some(segment);
+    }
+
+    fn place(&mut self, execution: &OpenExecution) {
+        self.placed.push(Placed {
+            agent: execution.agent.clone(),
+            execution: execution.number,
+            context: execution.context.clone(),
+            time: (execution.began, self.now),
+        });
+    }
+}
+
+/// The time in nanoseconds since 1970.
+fn nanos(at: DateTime<Utc>) -> u64 {
+    let nanos = at.timestamp_nanos_opt().unwrap_or_default();
+    u64::try_from(nanos).unwrap_or_default()
+}

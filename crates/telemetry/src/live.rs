@@ -1,0 +1,75 @@
+//! Spans while runs are driven: one fold for each run, and a bounded queue to the exporter.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ensemble_core::conversation::{Event, Record, RunStarted};
+use ensemble_core::trace::{SpanContext, TraceParent};
+use opentelemetry_proto::tonic::trace::v1::Span;
+
+use crate::exporter::{Exporter, Report};
+use crate::fold::Fold;
+use crate::settings::Sampler;
+
+/// Makes spans of what is committed, and hands them on.
+#[derive(Debug)]
+pub struct Live {
+    /// The span that the program was started in.
+    pub parent: Option<TraceParent>,
+    sampler: Sampler,
+    with_content: bool,
+    folds: Mutex<HashMap<Arc<str>, Fold>>,
+    exporter: Exporter,
+}
+
+impl Live {
+    /// Hands the spans of runs to this exporter.
+    pub fn new(exporter: Exporter, sampler: Sampler, parent: Option<TraceParent>, with_content: bool) -> Self {
+        Self {
+            parent,
+            sampler,
+            with_content,
+            folds: Mutex::default(),
+            exporter,
+        }
+    }
+
+    /// Is this trace recorded?
+    pub fn is_sampled(&self, trace: &[u8; 16]) -> bool {
+        let parent = self.parent.as_ref().and_then(TraceParent::context);
+        self.sampler
+            .takes(trace, parent.as_ref().map(|parent: &SpanContext| parent.is_sampled))
+    }
+
+    /// Takes a record of a run. `started`: the first event of the run.
+    pub fn take(&self, run: &Arc<str>, record: &Record, started: Option<&RunStarted>) {
+        let mut spans = Vec::new();
+        {
+            let mut folds = self.folds.lock().unwrap_or_else(PoisonError::into_inner);
+            let fold = folds.entry(run.clone()).or_insert_with(|| Fold::new(self.with_content));
+            fold.take(record, started, &mut spans);
+            if matches!(record.event, Event::RunEnded(_)) {
+                folds.remove(run);
+            }
+        }
+        self.send(spans);
+    }
+
+    /// Sends what is left, for a bounded time, and says what became of all.
+    pub fn finish(&self) -> Report {
+        let folds = std::mem::take(&mut *self.folds.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut spans = Vec::new();
+        folds.into_values().for_each(|mut fold| fold.close(&mut spans));
+        self.send(spans);
+        self.exporter.finish()
+    }
+
+    fn send(&self, spans: Vec<Span>) {
+        for span in spans {
+            let trace: Option<[u8; 16]> = span.trace_id.as_slice().try_into().ok();
+            if trace.is_some_and(|trace| self.is_sampled(&trace)) {
+                self.exporter.send(span);
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The variables that all OpenTelemetry programs know.
+
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::{HeaderName, HeaderValue};
+
+use crate::document::Resource;
+
+/// Where a collector on the same machine listens.
+const DEFAULT: &str = "http://localhost:4318";
+/// How long a request may take, unless somebody says it.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How spans are exported.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where to.
+    pub endpoint: Endpoint,
+    /// What the spans are spans of.
+    pub resource: Resource,
+    /// Which traces are recorded.
+    pub sampler: Sampler,
+}
+
+/// An address that takes spans.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// The address.
+    pub url: Url,
+    /// Headers of every request.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// How long a request may take.
+    pub timeout: Duration,
+    /// The form of the body.
+    pub encoding: Encoding,
+}
+
+/// The form of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// Protobuf.
+    Protobuf,
+    /// JSON.
+    Json,
+}
+
+/// Which traces are recorded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sampler {
+    /// This share of all traces, chosen by their ids.
+    Share(f64),
+    /// As the span that the program was started in; without one, this share.
+    Parent(f64),
+}
+
+/// Why nothing is exported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Off {
+    /// A variable says so.
+    Wanted,
+    /// A variable says what cannot be done.
+    Wrong(String),
+}
+
+impl Settings {
+    /// Reads the variables of the environment.
+    ///
+    /// # Errors
+    /// Nothing is to be exported, or a variable has a value that cannot be used.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Off> {
+        let set = |name: &str| {
+            variable(name)
+                .map(|value| value.trim().to_owned())
+                .filter(|value| !value.is_empty())
+        };
+        let is_on = |name: &str| set(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        if is_on("OTEL_SDK_DISABLED") || set("OTEL_TRACES_EXPORTER").as_deref() == Some("none") {
+            return Err(Off::Wanted);
+        }
+        Ok(Self {
+            endpoint: Endpoint::read(&set)?,
+            resource: Resource::read(set),
+            sampler: Sampler::read(&set)?,
+        })
+    }
+}
+
+impl Resource {
+    /// Reads the variables of the environment.
+    pub fn read(set: impl Fn(&str) -> Option<String>) -> Self {
+        let mut all = pairs(&set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
+        let named = all
+            .iter()
+            .position(|(key, _)| key == "service.name")
+            .map(|at| all.remove(at).1);
+        Self {
+            service: set("OTEL_SERVICE_NAME").or(named).unwrap_or_default(),
+            attributes: all,
+        }
+    }
+}
+
+impl Endpoint {
+    fn read(set: &dyn Fn(&str) -> Option<String>) -> Result<Self, Off> {
+        // A variable for traces wins over the one for everything.
+        let either = |name: &str| {
+            let for_traces = format!("OTEL_EXPORTER_OTLP_TRACES_{name}");
+            let found = set(&for_traces).map(|value| (for_traces, value));
+            found.or_else(|| {
+                let for_all = format!("OTEL_EXPORTER_OTLP_{name}");
+                set(&for_all).map(|value| (for_all, value))
+            })
+        };
+        let encoding = match either("PROTOCOL") {
+            None => Encoding::Protobuf,
+            Some((_, value)) if value == "http/protobuf" => Encoding::Protobuf,
+            Some((_, value)) if value == "http/json" => Encoding::Json,
+            Some((name, value)) => {
+                return Err(Off::Wrong(format!(
+                    "{name} is `{value}`, and only `http/protobuf` and `http/json` are supported"
+                )));
+            }
+        };
+        let url = match either("ENDPOINT") {
+            Some((name, value)) if name.contains("TRACES") => address(&name, &value)?,
+            Some((name, value)) => of_traces(address(&name, &value)?),
+            None => of_traces(address("the default", DEFAULT)?),
+        };
+        let timeout = either("TIMEOUT").and_then(|(_, value)| value.parse().ok());
+        let headers = either("HEADERS").map(|(name, value)| headers(&name, &value));
+        Ok(Self {
+            url,
+            headers: headers.transpose()?.unwrap_or_default(),
+            timeout: timeout
+                .filter(|limit| *limit > 0)
+                .map_or(TIMEOUT, Duration::from_millis),
+            encoding,
+        })
+    }
+
+    /// The address without what may be secret.
+    pub fn shown(&self) -> String {
+        let mut url = self.url.clone();
+        let _no_password = url.set_password(None);
+        let _no_user = url.set_username("");
+        url.set_query(None);
+        url.to_string()
+    }
+
+    /// The values of headers.
+    pub fn secrets(&self) -> Vec<String> {
+        let values = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
+        values.map(str::to_owned).collect()
+    }
+}
+
+impl Sampler {
+    fn read(set: &dyn Fn(&str) -> Option<String>) -> Result<Self, Off> {
+        let share = || {
+            let share = set("OTEL_TRACES_SAMPLER_ARG").and_then(|value| value.parse::<f64>().ok());
+            share.filter(|share| (0.0..=1.0).contains(share)).unwrap_or(1.0)
+        };
+        Ok(match set("OTEL_TRACES_SAMPLER").as_deref() {
+            None | Some("parentbased_always_on") => Self::Parent(1.0),
+            Some("parentbased_always_off") => Self::Parent(0.0),
+            Some("parentbased_traceidratio") => Self::Parent(share()),
+            Some("always_on") => Self::Share(1.0),
+            Some("always_off") => Self::Share(0.0),
+            Some("traceidratio") => Self::Share(share()),
+            Some(other) => {
+                return Err(Off::Wrong(format!(
+                    "OTEL_TRACES_SAMPLER is `{other}`, which is not supported"
+                )));
+            }
+        })
+    }
+
+    /// Is the trace recorded? `parent`: whether that of the span around it is.
+    pub(crate) fn takes(self, trace: &[u8; 16], parent: Option<bool>) -> bool {
+        let share = match (self, parent) {
+            (Self::Parent(_), Some(is_sampled)) => return is_sampled,
+            (Self::Parent(share) | Self::Share(share), _) => share,
+        };
+        let number = trace[8..]
+            .iter()
+            .fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+        #[expect(clippy::cast_precision_loss, reason = "a share is not exact")]
+        let at = (number >> 1) as f64 / (u64::MAX >> 1) as f64;
+        share >= 1.0 || at < share
+    }
+}
+
+/// The address of traces below this one.
+fn of_traces(mut url: Url) -> Url {
+    let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    url
+}
+
+fn address(name: &str, text: &str) -> Result<Url, Off> {
+    let url = Url::parse(text)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.ok_or_else(|| Off::Wrong(format!("{name} is no address with `http://` or `https://`")))
+}
+
+fn headers(name: &str, text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, Off> {
+    let parsed = pairs(text).into_iter().map(|(key, value)| {
+        let key: HeaderName = key.parse().ok()?;
+        let mut value: HeaderValue = value.parse().ok()?;
+        value.set_sensitive(true);
+        Some((key, value))
+    });
+    let parsed: Option<Vec<_>> = parsed.collect();
+    parsed.ok_or_else(|| Off::Wrong(format!("{name} holds what is no header")))
+}
+
+/// `key=value,key=value`, with `%2C` and the like in values.
+fn pairs(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+    let pairs = pairs.map(|(key, value)| (decoded(key.trim()), decoded(value.trim())));
+    pairs.filter(|(key, _)| !key.is_empty()).collect()
+}
+
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, more @ ..] = rest {
+        let code = more.get(..2).and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        match code.filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &more[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = more;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Spans and attributes in the types of the protocol.
+
+use ensemble_core::trace::SpanContext;
+use ensemble_language::data::Usage;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
+use opentelemetry_proto::tonic::trace::v1::span::{Event, Link, SpanKind};
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use opentelemetry_proto::tonic::trace::v1::{Span, Status};
+
+/// The flags of the protocol: it is known whether the parent is remote, and it is.
+const KNOWN: u32 = 0x100;
+const REMOTE: u32 = 0x200;
+
+/// What a span is a part of.
+pub(crate) enum Parent<'a> {
+    /// Nothing.
+    None,
+    /// A span of this run, or of a run around it.
+    Own(&'a SpanContext),
+    /// A span of another program.
+    Remote(&'a SpanContext),
+}
+
+/// A span without attributes.
+pub(crate) fn span(context: &SpanContext, parent: &Parent<'_>, name: String, (start, end): (u64, u64)) -> Span {
+    let (parent, remote) = match parent {
+        Parent::None => (Vec::new(), 0),
+        Parent::Own(parent) => (parent.span.to_vec(), 0),
+        Parent::Remote(parent) => (parent.span.to_vec(), REMOTE),
+    };
+    Span {
+        trace_id: context.trace.to_vec(),
+        span_id: context.span.to_vec(),
+        trace_state: context.state.to_string(),
+        parent_span_id: parent,
+        flags: 1 | KNOWN | remote,
+        name,
+        kind: SpanKind::Internal as i32,
+        start_time_unix_nano: start,
+        end_time_unix_nano: end.max(start),
+        ..Span::default()
+    }
+}
+
+/// A list of attributes.
+#[derive(Debug, Default)]
+pub(crate) struct Attributes(pub(crate) Vec<KeyValue>);
+
+impl Attributes {
+    /// Adds a text.
+    #[must_use]
+    pub(crate) fn text(self, key: &str, value: impl Into<String>) -> Self {
+        self.with(key, Value::StringValue(value.into()))
+    }
+
+    /// Adds a number.
+    #[must_use]
+    pub(crate) fn number(self, key: &str, value: u64) -> Self {
+        self.with(key, Value::IntValue(i64::try_from(value).unwrap_or(i64::MAX)))
+    }
+
+    /// Adds a number with a fraction.
+    #[must_use]
+    pub(crate) fn float(self, key: &str, value: f64) -> Self {
+        self.with(key, Value::DoubleValue(value))
+    }
+
+    /// Adds `true`, and nothing for `false`.
+    #[must_use]
+    pub(crate) fn flag(self, key: &str, value: bool) -> Self {
+        match value {
+            true => self.with(key, Value::BoolValue(true)),
+            false => self,
+        }
+    }
+
+    /// Adds a list of texts, unless it is empty.
+    #[must_use]
+    pub(crate) fn texts(self, key: &str, values: impl IntoIterator<Item = String>) -> Self {
+        let texts = values.into_iter().map(|text| AnyValue {
+            value: Some(Value::StringValue(text)),
+        });
+        let values: Vec<AnyValue> = texts.collect();
+        match values.is_empty() {
+            true => self,
+            false => self.with(key, Value::ArrayValue(ArrayValue { values })),
+        }
+    }
+
+    /// Adds a text, if there is one.
+    #[must_use]
+    pub(crate) fn maybe(self, key: &str, value: Option<impl Into<String>>) -> Self {
+        match value {
+            Some(value) => self.text(key, value),
+            None => self,
+        }
+    }
+
+    /// Adds what was used of models, if anything was.
+    #[must_use]
+    pub(crate) fn usage(self, usage: Option<Usage>) -> Self {
+        let Some(usage) = usage.filter(|usage| *usage != Usage::default()) else {
+            return self;
+        };
+        let with = self
+            .number("gen_ai.usage.input_tokens", usage.input_tokens)
+            .number("gen_ai.usage.output_tokens", usage.output_tokens);
+        let with = match usage.cached_tokens {
+            0 => with,
+            cached => with.number("gen_ai.usage.cache_read.input_tokens", cached),
+        };
+        let with = match usage.requests {
+            0 => with,
+            requests => with.number("ensemble.usage.requests", requests),
+        };
+        let with = with.flag("ensemble.usage.estimated", usage.estimated);
+        match usage.cost {
+            Some(cost) => with.float("ensemble.usage.cost", cost.amount()),
+            None => with,
+        }
+    }
+
+    fn with(mut self, key: &str, value: Value) -> Self {
+        self.0.push(KeyValue {
+            key: key.to_owned(),
+            value: Some(AnyValue { value: Some(value) }),
+            ..KeyValue::default()
+        });
+        self
+    }
+}
+
+/// Something that happened in a span.
+pub(crate) fn event(name: &str, at: u64, attributes: Attributes) -> Event {
+    Event {
+        time_unix_nano: at,
+        name: name.to_owned(),
+        attributes: attributes.0,
+        ..Event::default()
+    }
+}
+
+/// A relation to a span of another trace.
+pub(crate) fn link(to: &SpanContext, attributes: Attributes) -> Link {
+    Link {
+        trace_id: to.trace.to_vec(),
+        span_id: to.span.to_vec(),
+        trace_state: to.state.to_string(),
+        attributes: attributes.0,
+        flags: 1,
+        ..Link::default()
+    }
+}
+
+/// The status of what went wrong. The message is content.
+pub(crate) fn failed(message: Option<&str>) -> Option<Status> {
+    Some(Status {
+        code: StatusCode::Error as i32,
+        message: message.unwrap_or_default().to_owned(),
+    })
+}
