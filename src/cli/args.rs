@@ -4,6 +4,7 @@ mod batch;
 mod conversing;
 mod examining;
 mod lookback;
+mod serving;
 mod testing;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ pub(super) use lookback::{
     EstimateArgs, ExportFormat, ListArgs, OutputForm, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs,
 };
 
+pub(super) use serving::{McpArgs, SchemaArgs};
 pub(super) use testing::{TestArgs, TestFormat};
 
 /// Run, validate and replay conversations between agents, described in YAML.
@@ -78,6 +80,8 @@ pub(super) enum Command {
     List(ListArgs),
     /// Serve an editor over standard input and output (LSP)
     Lsp,
+    /// Serve MCP clients: each ensemble of the folder is a tool
+    Mcp(McpArgs),
     /// Create a small ensemble as a starting point; it can be run immediately
     Init(InitArgs),
     /// Convert ensembles of llm-orc or workflows of Conductor
@@ -103,11 +107,7 @@ pub(super) enum Command {
     /// Allow a file to use keys and values of the environment
     Trust(TrustArgs),
     /// Print the JSON Schema of ensemble files, for editors
-    Schema {
-        /// Print the schema of test files (*.test.yaml) instead
-        #[arg(long)]
-        tests: bool,
-    },
+    Schema(SchemaArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell

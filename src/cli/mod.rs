@@ -30,6 +30,7 @@ mod lines;
 mod list;
 mod lsp;
 mod man;
+mod mcp;
 mod mending;
 mod models;
 mod panics;
@@ -141,6 +142,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Graph(args) => graph::graph(&args, surroundings),
         Command::List(args) => list::list(&args, surroundings),
         Command::Lsp => lsp::lsp(surroundings),
+        Command::Mcp(args) => mcp::mcp(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
         Command::Import(args) if import_folder::is_folder(&args, surroundings) => {
             import_folder::import(&args, surroundings)
@@ -155,9 +157,12 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Models(command) => models::models(&command, surroundings),
         Command::Trust(args) => trust::trust(&args, surroundings),
-        Command::Schema { tests } => {
+        Command::Schema(args) => {
             use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA};
-            surroundings.print_as(args::OutputForm::Json, if tests { TEST_SCHEMA } else { SCHEMA });
+            match args.skill {
+                true => surroundings.print(ensemble_mcp::skill::SKILL),
+                false => surroundings.print_as(args::OutputForm::Json, if args.tests { TEST_SCHEMA } else { SCHEMA }),
+            }
             Ok(exit::SUCCESS)
         }
         Command::Completions { shell } => {
