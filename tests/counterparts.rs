@@ -8,5 +8,6 @@ mod counterparts {
     mod fakellm;
     mod lsp;
     mod mcp;
+    mod mcp_clients;
     mod mock_providers;
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what a test speaks to and what is not ours: `tests/install.sh editor`, `mcp`, `mock`, `fakellm` or `lsp`, in the
+# Installs what a test speaks to and what is not ours: `tests/install.sh editor`, `mcp`, `mcp_clients`, `mcp_python`, `mock`, `fakellm` or `lsp`, in the
 # versions that the folder's package-lock.json or requirements.txt names, below the target folder. Where that cannot be
 # done it says so and succeeds; the tests that need it then say that they were skipped.
 set -u
