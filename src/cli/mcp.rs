@@ -59,7 +59,7 @@ fn services(args: &McpArgs, surroundings: &Surroundings) -> Services {
         estimate: Box::new(move |ensemble, from| {
             let own = own.clone();
             Box::pin(async move {
-                let estimated = estimate::document(&ensemble, from.as_deref(), &own).await;
+                let estimated = estimate::document(&ensemble, Some(&from), &own).await;
                 estimated.map_err(|error| error.to_string())
             })
         }),

@@ -177,6 +177,27 @@ fn only_the_served_folder_is_reached() {
             assert!(why.contains("served folder"), "{tool} {given}: {why}");
         }
     }
+    // The runs of the project are in one place, and those of other folders are nobody's business.
+    workspace
+        .run(["run", "ensembles/above.yaml", "--set", "topic=x"])
+        .expect_code(0);
+    let above = workspace.journal()[0]["data"]["run_id"].clone();
+    for tool in ["run_status", "await_run", "resume_run", "cancel_run"] {
+        let why = client.refused(tool, json!({"run": above}));
+        assert!(why.contains("there is no run"), "{why}");
+    }
+    assert_eq!(client.document("list_runs", json!({}))["runs"], json!([]));
+    assert!(
+        client
+            .refused("estimate", json!({"ensemble": "report"}))
+            .contains("no run of this ensemble")
+    );
+    assert!(
+        client
+            .refused("estimate", json!({"ensemble": "report", "run": above}))
+            .contains("there is no run")
+    );
+
     client.document("report", json!({"topic": "x"}));
     let run = workspace.runs().pop().expect("a run");
     for given in [run.display().to_string(), ".ensemble/runs".to_owned(), "..".to_owned()] {
@@ -383,6 +404,19 @@ fn tools_appear_when_files_do() {
 }
 
 #[test]
+fn a_client_of_the_newest_revision_subscribes_to_changes() {
+    let workspace = Workspace::new();
+    let mut client = Client::modern(&workspace, &[], json!({}));
+    client.begin(
+        "subscriptions/listen",
+        json!({"notifications": {"toolsListChanged": true}}),
+    );
+    client.hear("notifications/subscriptions/acknowledged");
+    workspace.write("report.yaml", REPORT);
+    client.hear("notifications/tools/list_changed");
+}
+
+#[test]
 fn authors_are_helped_and_nothing_runs() {
     let workspace = Workspace::new();
     workspace.write("report.yaml", REPORT);
@@ -455,6 +489,7 @@ fn authors_are_helped_and_nothing_runs() {
 
     let run = client.document("report", json!({"topic": "x"}))["run"].clone();
     let estimated = client.document("estimate", json!({"ensemble": "report", "run": run}));
+    assert_eq!(estimated, client.document("estimate", json!({"ensemble": "report"})));
     let by_command = workspace
         .run(["estimate", "report.yaml", "--last", "--output", "json"])
         .json();

@@ -85,7 +85,10 @@ impl Catalog {
 }
 
 /// What changes when the ensembles of the folder change: their files with their times and sizes.
-pub(crate) fn fingerprint(project: &Project) -> Vec<(PathBuf, Option<std::time::SystemTime>, u64)> {
+pub(crate) type Fingerprint = Vec<(PathBuf, Option<std::time::SystemTime>, u64)>;
+
+/// The folder as it is now.
+pub(crate) fn fingerprint(project: &Project) -> Fingerprint {
     let files = project.named_files().into_iter().map(|(_, file)| {
         let about = project.folder.join(&file).metadata().ok();
         let changed = about.as_ref().and_then(|about| about.modified().ok());
@@ -114,10 +117,14 @@ pub(crate) fn file_of(project: &Project, given: &str) -> Result<PathBuf, String>
     }
 }
 
-/// Does the file stand inside the folder, wherever links lead?
-fn is_inside(project: &Project, file: &Path) -> bool {
-    let (file, folder) = (project.folder.join(file).canonicalize(), project.folder.canonicalize());
-    file.and_then(|file| folder.map(|folder| file.starts_with(folder)))
+/// Does the file stand inside the folder, wherever links lead? A file that is gone stood where its folder is.
+pub(crate) fn is_inside(project: &Project, file: &Path) -> bool {
+    let file = project.folder.join(file);
+    let gone = || file.parent().unwrap_or(&file).canonicalize();
+    let is_below = |file: PathBuf| project.folder.canonicalize().map(|folder| file.starts_with(folder));
+    file.canonicalize()
+        .or_else(|_| gone())
+        .and_then(is_below)
         .unwrap_or(false)
 }
 

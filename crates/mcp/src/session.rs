@@ -2,27 +2,28 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ensemble_core::conversation::{CompletionReason, Event};
-use ensemble_core::store::{RunId, only};
+use ensemble_core::store::{RunId, StoreError, only};
 use ensemble_language::data::Context;
-use ensemble_runs::service::{RunService, RunStatus};
+use ensemble_runs::service::{RunService, RunStatus, RunSummary};
 use ensemble_runs::{EnsembleRef, Project, RunError, RunEventKind, RunOptions};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelledNotificationParam, ContentBlock, ElicitRequest,
     ElicitResult, ErrorData, Implementation, InputRequest, InputRequiredResult, InputResponses, ListToolsResult,
-    PaginatedRequestParams, RequestId, ServerCapabilities, ServerConfig, ServerRequest, Tool,
+    PaginatedRequestParams, RequestId, ServerCapabilities, ServerConfig, ServerRequest, SubscriptionFilter, Tool,
 };
-use rmcp::service::{NotificationContext, PeerRequestOptions, RequestContext};
+use rmcp::service::{NotificationContext, PeerRequestOptions, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::authoring::{self, Said};
-use crate::catalog::{Catalog, Entry, file_of, fingerprint};
+use crate::catalog::{Catalog, Entry, Fingerprint, file_of, fingerprint, is_inside};
 use crate::people::{Wanted, Way, decision};
 use crate::progress::Progress;
 use crate::status::{brief, told};
@@ -36,12 +37,13 @@ const LOOK: Duration = Duration::from_secs(1);
 const ASKS_AGAIN: Duration = Duration::from_secs(20);
 /// How often it is looked at whether somebody else has answered.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How many runs are looked through for the latest of an ensemble.
+const LOOKED_BACK: usize = 1000;
 /// Who cancels a run, in its journal.
 const CLIENT: &str = "an MCP client";
 
-/// Estimates the cost of an ensemble's run from a recorded run, or the latest.
-pub type Estimate =
-    dyn Fn(String, Option<String>) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync;
+/// Estimates the cost of an ensemble's run from a recorded run.
+pub type Estimate = dyn Fn(String, String) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync;
 
 /// What the server offers to all its clients.
 pub struct Services {
@@ -64,6 +66,8 @@ pub struct Session {
     services: Arc<Services>,
     /// The requests that run an ensemble, so that their cancellation stops it.
     calls: Mutex<HashMap<RequestId, Call>>,
+    /// The folder as it was when the client came or was told its tools last.
+    told: Mutex<Fingerprint>,
 }
 
 /// A request that runs an ensemble.
@@ -99,9 +103,11 @@ impl From<RunError> for Refusal {
 impl Session {
     /// For a client that has just come.
     pub fn new(services: Arc<Services>) -> Self {
+        let told = fingerprint(services.runs.runs().project());
         Self {
             services,
             calls: Mutex::default(),
+            told: Mutex::new(told),
         }
     }
 
@@ -111,6 +117,14 @@ impl Session {
 
     fn project(&self) -> &Project {
         self.service().runs().project()
+    }
+
+    /// The folder, from what the client knows of it on.
+    fn watched(&self) -> Watched {
+        Watched {
+            project: self.project().clone(),
+            known: self.told.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<RequestId, Call>> {
@@ -170,11 +184,11 @@ impl Session {
             "estimate" => {
                 let file = file_of(project, &arguments.required("ensemble")?)?;
                 let from = match arguments.text("run")? {
-                    Some(run) => Some(self.run(&run).await?.to_string()),
-                    None => None,
+                    Some(run) => self.run(&run).await?,
+                    None => self.latest_of(&file).await?,
                 };
                 arguments.end()?;
-                let estimated = (self.services.estimate)(file.display().to_string(), from).await?;
+                let estimated = (self.services.estimate)(file.display().to_string(), from.to_string()).await?;
                 Ok(document(estimated, false))
             }
             name => match Catalog::of(project).take(name) {
@@ -194,12 +208,52 @@ impl Session {
         Ok(said(done.map_err(|error| error.to_string())??))
     }
 
-    /// The run with this id or this beginning of an id. Paths name no run.
+    /// The run with this id or this beginning of an id, of an ensemble of the folder. Paths name no run.
     async fn run(&self, given: &str) -> Result<RunId, Refusal> {
+        let place = || "the served folder".to_owned();
         let store = self.service().runs().store();
         let all = store.list().await.map_err(RunError::from)?;
-        let found = only(given, all, "the served folder".to_owned()).map_err(RunError::from)?;
+        let found = only(given, all, place()).map_err(RunError::from)?;
+        let summary = self.service().summary(found.id()).await?;
+        if !self.is_served(&summary) {
+            let (id, place) = (given.to_owned(), place());
+            return Err(RunError::from(StoreError::Unknown { id, place }).into());
+        }
         Ok(found.id().clone())
+    }
+
+    /// The runs of the project can be those of other folders, too.
+    fn is_served(&self, summary: &RunSummary) -> bool {
+        is_inside(self.project(), Path::new(&summary.ensemble_file))
+    }
+
+    /// The latest run of an ensemble.
+    async fn latest_of(&self, file: &Path) -> Result<RunId, Refusal> {
+        let file = self.project().folder.join(file).canonicalize().unwrap_or_default();
+        let runs = self.runs(LOOKED_BACK).await?;
+        let is_own = |summary: &&RunSummary| {
+            Path::new(&summary.ensemble_file)
+                .canonicalize()
+                .is_ok_and(|own| own == file)
+        };
+        let why = || "there is no run of this ensemble; name another `run`".to_owned();
+        Ok(runs.iter().find(is_own).ok_or_else(why)?.id.clone())
+    }
+
+    /// The latest runs of ensembles of the folder, the latest first.
+    async fn runs(&self, limit: usize) -> Result<Vec<RunSummary>, RunError> {
+        let mut looked = limit;
+        loop {
+            let all = self.service().list(looked).await?;
+            let is_whole = all.len() < looked;
+            // A run that cannot be read is nobody's.
+            let served = all.into_iter().flatten().filter(|summary| self.is_served(summary));
+            let served: Vec<RunSummary> = served.take(limit).collect();
+            if is_whole || served.len() == limit {
+                return Ok(served);
+            }
+            looked = looked.saturating_mul(4);
+        }
     }
 
     fn wait(&self, arguments: &mut Arguments) -> Result<Duration, String> {
@@ -479,15 +533,9 @@ impl Session {
 
     /// `list_runs`.
     async fn list(&self, limit: usize) -> Reply {
-        let summaries = self.service().list(limit).await?;
-        let one = |summary: &Result<_, RunError>| match summary {
-            Ok(summary) => brief(summary),
-            Err(error) => json!({"error": error.to_string()}),
-        };
-        Ok(document(
-            json!({"runs": summaries.iter().map(one).collect::<Vec<_>>()}),
-            false,
-        ))
+        let summaries = self.runs(limit).await?;
+        let runs: Vec<Value> = summaries.iter().map(brief).collect();
+        Ok(document(json!({"runs": runs}), false))
     }
 }
 
@@ -535,6 +583,7 @@ impl ServerHandler for Session {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = fingerprint(self.project());
         let ensembles = Catalog::of(self.project());
         let all: Vec<Tool> = ensembles.entries.iter().map(Entry::tool).chain(tools::all()).collect();
         Ok(ListToolsResult::with_all_items(all))
@@ -572,17 +621,46 @@ impl ServerHandler for Session {
 
     /// Tells the client when ensembles come, go or change.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let project = self.project().clone();
+        let mut folder = self.watched();
         tokio::spawn(async move {
-            let mut known = fingerprint(&project);
             while !context.peer.is_transport_closed() {
-                tokio::time::sleep(LOOK).await;
-                let now = fingerprint(&project);
-                if now != known && context.peer.notify_tool_list_changed().await.is_err() {
+                if folder.has_changed().await && context.peer.notify_tool_list_changed().await.is_err() {
                     return;
                 }
-                known = now;
             }
         });
+    }
+
+    /// Likewise, since 2026-07-28.
+    fn accepted_subscription_filter(&self, _requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut folder = self.watched();
+        loop {
+            let has_changed = tokio::select! {
+                () = subscription.cancelled() => return Ok(()),
+                has_changed = folder.has_changed() => has_changed,
+            };
+            if has_changed && subscription.sink().notify_tool_list_changed().await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The folder, as it was looked at last.
+struct Watched {
+    project: Project,
+    known: Fingerprint,
+}
+
+impl Watched {
+    /// Looks again after a while.
+    async fn has_changed(&mut self) -> bool {
+        tokio::time::sleep(LOOK).await;
+        let now = fingerprint(&self.project);
+        std::mem::replace(&mut self.known, now) != self.known
     }
 }

@@ -165,7 +165,7 @@ fn authoring(name: &str) -> (&'static str, Value, Value, Effect) {
             "Estimates tokens, cost and time of a run from a recorded run of the ensemble.",
             json!({
                 "ensemble": ensemble,
-                "run": {"type": "string", "description": "The recorded run; default: the latest run of the folder."},
+                "run": {"type": "string", "description": "The recorded run; default: the latest run of the ensemble."},
             }),
             json!(["ensemble"]),
             Effect::Reads,
