@@ -12,7 +12,7 @@ pub(crate) struct McpArgs {
     /// The folder of the ensembles; default: the current folder
     #[arg(value_name = "FOLDER")]
     pub served: Option<PathBuf>,
-    /// Serve HTTP at this address of this machine instead of standard input and output
+    /// Serve HTTP at this address of this machine (default: 127.0.0.1:7421) instead of standard input and output
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7421")]
     pub http: Option<SocketAddr>,
     /// With --http: the variable of the environment that contains the token of the clients; default: a new token, which is printed
