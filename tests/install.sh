@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what a test speaks to and what is not ours: `tests/install.sh editor`, `mcp`, `mcp_clients`, `mcp_python`, `mock`, `fakellm` or `lsp`, in the
-# versions that the folder's package-lock.json or requirements.txt names, below the target folder. Where that cannot be
+# Installs what a test speaks to and what is not ours: `tests/install.sh editor`, `mcp`, `mcp_clients`, `mcp_python`, `mock`, `fakellm`,
+# `lsp` or `restate`, in the versions that the folder's package-lock.json or requirements.txt names, below the target folder. Where that cannot be
 # done it says so and succeeds; the tests that need it then say that they were skipped.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)/$1

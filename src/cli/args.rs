@@ -21,7 +21,8 @@ pub(super) use conversing::{
 };
 pub(super) use examining::{CheckArgs, ExplainArgs, GraphArgs, GraphFormat, ValidateArgs, ValidateFormat};
 pub(super) use lookback::{
-    EstimateArgs, ExportFormat, ListArgs, OutputForm, RunsDiffArgs, RunsExportArgs, RunsPruneArgs, RunsShowArgs,
+    EstimateArgs, ExportFormat, ListArgs, OutputForm, RunsDiffArgs, RunsExportArgs, RunsFetchArgs, RunsListArgs,
+    RunsPruneArgs, RunsShowArgs,
 };
 
 pub(super) use serving::{McpArgs, SchemaArgs};
@@ -187,7 +188,9 @@ pub(super) struct ManArgs {
 #[derive(Debug, Subcommand)]
 pub(super) enum RunsCommand {
     /// List all runs of this project, the latest last
-    List(ListArgs),
+    List(RunsListArgs),
+    /// Copy a run from a durable execution engine into this project, so that it can be shown, exported, compared and replayed
+    Fetch(RunsFetchArgs),
     /// Show a run turn by turn: which agents ran, which did not and why, the outcome, the next commands
     Show(RunsShowArgs),
     /// Show the differences between two runs; exit code 1 if they differ

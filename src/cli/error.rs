@@ -4,6 +4,7 @@ use super::exit;
 use super::short::short_names;
 use ensemble_core::log::CommitError;
 use ensemble_core::store::{ReadError, RunId, StoreError};
+use ensemble_remote::RemoteError;
 use ensemble_reports::report::door::Ink;
 use ensemble_reports::report::{count, diagnostics, hanging};
 use ensemble_runs::RunError;
@@ -25,6 +26,9 @@ pub(super) enum CliError {
     /// The run layer returned an error.
     #[error("{}", words(.0))]
     Run(#[from] RunError),
+    /// A durable execution engine.
+    #[error("{0}")]
+    Remote(#[from] RemoteError),
     /// An internal error of the program.
     #[error("{0}")]
     Internal(String),
@@ -64,6 +68,10 @@ impl CliError {
         match self {
             Self::Usage { .. } => exit::USAGE,
             Self::Internal(_) => exit::FAILURE,
+            Self::Remote(error) => match error {
+                RemoteError::Address { .. } | RemoteError::NoRun { .. } | RemoteError::Ambiguous { .. } => exit::USAGE,
+                _ => exit::FAILURE,
+            },
             Self::Run(error) => match error {
                 RunError::Store(
                     StoreError::Unknown { .. } | StoreError::Ambiguous { .. } | StoreError::Empty { .. },
@@ -73,6 +81,7 @@ impl CliError {
                 | RunError::NotBegun
                 | RunError::NotAsked(_)
                 | RunError::Closed
+                | RunError::Engine(_)
                 | RunError::Stopped(_) => exit::FAILURE,
                 _ => exit::USAGE,
             },
@@ -98,6 +107,7 @@ impl CliError {
         match self {
             Self::Usage { help, .. } => help.clone(),
             Self::Run(error) => help(error),
+            Self::Remote(error) => error.advice(),
             Self::Internal(_) => None,
         }
     }

@@ -36,6 +36,7 @@ mod models;
 mod panics;
 mod picture;
 mod policy;
+mod remote;
 mod replay;
 mod resume;
 mod rules;

@@ -4,17 +4,20 @@ use super::args::{ContinueArgs, ResumeArgs};
 use super::drive::{Ending, QueuedMessages, drive, warn_incomplete_record};
 use super::error::CliError;
 use super::fork::print_changes;
-use super::given;
 use super::runtime::block_on;
-use super::shown::showing;
+use super::shown::{showing, showing_on};
 use super::surroundings::Surroundings;
+use super::{given, remote};
 use ensemble_core::conversation::ConversationState;
 use ensemble_reports::report::Reporter;
 use ensemble_runs::RecordedRun;
 
 /// `ensemble resume`.
 pub(super) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let showing = showing(&args.showing, surroundings);
+    let showing = showing_on(args.on.as_deref(), &args.showing, surroundings);
+    if let Some(url) = &args.on {
+        return remote::resume(url, args, showing, surroundings);
+    }
     let runs = surroundings.runs_with(&showing.operator);
     let mut options = given::options(&args.answering, &args.driving, showing, surroundings)?;
     let ending = Ending::new(&args.driving, &args.showing, surroundings);

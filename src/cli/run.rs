@@ -7,9 +7,9 @@ use super::drive::{Ending, QueuedMessages, drive, print_condition_error, show_wa
 use super::error::CliError;
 use super::list::none_named;
 use super::runtime::block_on;
-use super::shown::showing;
+use super::shown::showing_on;
 use super::surroundings::Surroundings;
-use super::{exit, given};
+use super::{exit, given, remote};
 use ensemble_core::resolver::Decision;
 use ensemble_runs::{EnsembleRef, Ready};
 
@@ -18,10 +18,13 @@ pub(super) fn run(args: &RunArgs, surroundings: &Surroundings) -> Result<u8, Cli
     let Some(ensemble) = args.ensemble.as_deref() else {
         return Err(none_named("run", surroundings));
     };
-    let showing = showing(&args.showing, surroundings);
+    let showing = showing_on(args.on.as_deref(), &args.showing, surroundings);
     let runs = surroundings.runs_with(&showing.operator);
     let prepared = Arc::new(runs.prepare(&EnsembleRef::file(ensemble))?);
     show_warnings(&prepared, &args.showing, surroundings);
+    if let Some(url) = &args.on {
+        return remote::run(url, args, &runs, prepared, showing, surroundings);
+    }
     let mut options = given::options(&args.answering, &args.driving, showing, surroundings)?;
     options.input = args
         .input

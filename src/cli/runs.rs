@@ -4,6 +4,7 @@ mod diff;
 mod export;
 mod messages;
 mod prune;
+mod remote;
 mod show;
 
 use std::path::{Path, PathBuf};
@@ -36,7 +37,11 @@ pub(super) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result
     let store = &*store;
     block_on(async {
         match command {
-            RunsCommand::List(args) => list(store, args.is_json(), surroundings).await,
+            RunsCommand::List(args) => match &args.on {
+                Some(url) => remote::list(url, args.form.is_json(), surroundings).await,
+                None => list(store, args.form.is_json(), surroundings).await,
+            },
+            RunsCommand::Fetch(args) => remote::fetch(args, store, surroundings).await,
             RunsCommand::Show(args) => show::show(args, store, surroundings).await,
             RunsCommand::Diff(args) => diff::diff(args, surroundings).await,
             RunsCommand::Export(args) => export::export(args, store, surroundings).await,
@@ -68,15 +73,20 @@ async fn list(store: &dyn RunStore, as_json: bool, surroundings: &Surroundings) 
             Err(error) => surroundings.print_err(&format!("warning: {error}\n")),
         }
     }
+    Ok(listed(&briefs, &store.place(), as_json, surroundings))
+}
+
+/// Prints a list of runs that are kept in this place.
+fn listed(briefs: &[Brief], place: &str, as_json: bool, surroundings: &Surroundings) -> u8 {
     if as_json {
         let document = json!({"version": 1, "runs": briefs.iter().map(Brief::json).collect::<Vec<_>>()});
         surroundings.print_as(Spelling::Json, &format!("{document:#}\n"));
-        return Ok(exit::SUCCESS);
+        return exit::SUCCESS;
     }
     if briefs.is_empty() {
         surroundings.print_err(&format!(
             "there is no run in {}\n",
-            surroundings.project.relative(store.place().as_ref()).display()
+            surroundings.project.relative(place.as_ref()).display()
         ));
     }
     let widest = briefs
@@ -89,7 +99,7 @@ async fn list(store: &dyn RunStore, as_json: bool, surroundings: &Surroundings) 
     let named = briefs.iter().zip(short_names(&ids));
     let lines: String = named.map(|(brief, short)| brief.line(short, longest, widest)).collect();
     surroundings.print(&lines);
-    Ok(exit::SUCCESS)
+    exit::SUCCESS
 }
 
 fn brief(run: &dyn StoredRun, journal: &Journal) -> Result<Brief, CliError> {

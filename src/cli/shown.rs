@@ -25,7 +25,12 @@ pub(super) struct Showing {
 
 /// The reporter, the receiver of live output and the operator for these arguments.
 pub(super) fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
-    let human = |console: &ConsoleWriter| Human::new(console.clone(), verbosity(args));
+    showing_on(None, args, surroundings)
+}
+
+/// Likewise, for a run on the engine with this address.
+pub(super) fn showing_on(url: Option<&str>, args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
+    let human = |console: &ConsoleWriter| Human::new(console.clone(), verbosity(args)).on(url);
     showing_by(args, surroundings, &Lines::of(surroundings.streams), human)
 }
 

@@ -222,6 +222,7 @@ fn every_option_of_the_program_stands_in_the_reference() {
         "batch merge",
         "estimate",
         "runs list",
+        "runs fetch",
         "runs show",
         "runs diff",
         "runs export",

@@ -186,6 +186,9 @@ pub enum RunError {
     /// The run is over and takes nothing more.
     #[error("the run is closed")]
     Closed,
+    /// A durable execution engine did not hold the run.
+    #[error("{0}")]
+    Engine(String),
     /// The driver of the run has stopped without a result.
     #[error("the run stopped: {0}")]
     Stopped(String),

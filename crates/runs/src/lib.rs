@@ -55,6 +55,7 @@ mod secrets;
 pub mod service;
 mod simple;
 mod stand_ins;
+pub mod steps;
 mod tools;
 pub mod trust;
 

@@ -96,6 +96,15 @@ pub(crate) struct Made {
     reporters: Vec<Box<dyn Reporter + Send>>,
 }
 
+/// What performs executions.
+pub(crate) struct Able {
+    pub(crate) runners: Vec<Arc<dyn Runner>>,
+    pub(crate) servers: Arc<Servers>,
+    pub(crate) secrets: Secrets,
+    /// Where runs inside the run are kept.
+    pub(crate) outermost: Outermost,
+}
+
 impl Making<'_> {
     /// Makes every agent ready.
     pub(crate) fn make(self) -> Result<Made, RunError> {
@@ -178,6 +187,17 @@ impl Made {
         }
     }
 
+    /// What performs executions, without a run.
+    pub(crate) fn into_able(self) -> Able {
+        let ReadyAgents { runners, servers, .. } = self.agents;
+        Able {
+            runners,
+            servers,
+            secrets: self.shared.network.secrets().clone(),
+            outermost: self.outermost,
+        }
+    }
+
     pub(crate) fn into_ready(self, opening: Opening) -> Ready {
         Ready {
             prepared: self.prepared,
@@ -209,6 +229,22 @@ impl Ready {
     /// Agents that a simulated model answers for.
     pub fn simulated(&self) -> &[Arc<str>] {
         &self.agents.simulated
+    }
+
+    /// The time, by the clock of the run.
+    pub fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        self.host.now()
+    }
+
+    /// What a new run is started with, without its id; `None` for a run that goes on.
+    pub fn started(&self) -> Option<&RunStarted> {
+        let Opening::New { records, .. } = &self.opening else {
+            return None;
+        };
+        match records.first().map(|record| &record.event) {
+            Some(Event::RunStarted(started)) => Some(started),
+            _ => None,
+        }
     }
 
     /// With this input, or this message where the run goes on.

@@ -55,6 +55,10 @@ pub(crate) struct BatchArgs {
     /// Check all rows, print how many would run, and run none
     #[arg(long)]
     pub dry_run: bool,
+    /// Run on a durable execution engine, by the address of its ingress, in place of this process: see docs/scale.md. The
+    /// runs go on when this command ends, and the same command takes them up again
+    #[arg(long, value_name = "URL", conflicts_with_all = ["cache", "cache_only"])]
+    pub on: Option<String>,
     /// Answers and models.
     #[command(flatten)]
     pub answering: AnsweringArgs,

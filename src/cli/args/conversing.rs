@@ -35,6 +35,12 @@ pub(crate) struct RunArgs {
     /// Print which agents would run first and why the others would not, and execute nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Run on a durable execution engine, by the address of its ingress, in place of this process: see docs/scale.md
+    #[arg(long, value_name = "URL", conflicts_with_all = ["then", "cache", "cache_only", "dry_run", "live", "durability"])]
+    pub on: Option<String>,
+    /// With --on: print the id of the run, and do not wait for its end
+    #[arg(long, requires = "on")]
+    pub detach: bool,
     /// Execution.
     #[command(flatten)]
     pub driving: DrivingArgs,
@@ -111,6 +117,9 @@ pub(crate) struct ResumeArgs {
     /// Output.
     #[command(flatten)]
     pub showing: ShowingArgs,
+    /// The run is on a durable execution engine, with this address: show it from its start, and answer its questions
+    #[arg(long, value_name = "URL", conflicts_with_all = ["ensemble", "model", "cache", "cache_only", "allow_tool", "deny_tool", "live", "durability"])]
+    pub on: Option<String>,
     /// Execution.
     #[command(flatten)]
     pub driving: DrivingArgs,

@@ -76,6 +76,31 @@ impl ListArgs {
     }
 }
 
+/// `ensemble runs list`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsListArgs {
+    /// The output format.
+    #[command(flatten)]
+    pub form: ListArgs,
+    /// List the latest 100 runs on the durable execution engine with this address
+    #[arg(long, value_name = "URL")]
+    pub on: Option<String>,
+}
+
+/// `ensemble runs fetch`.
+#[derive(Debug, Args)]
+pub(crate) struct RunsFetchArgs {
+    /// The id of the run, or the beginning of the id
+    #[arg(value_name = "RUN", required_unless_present = "last")]
+    pub run: Option<String>,
+    /// Use the latest run
+    #[arg(long, conflicts_with = "run")]
+    pub last: bool,
+    /// The address of the engine's ingress
+    #[arg(long, value_name = "URL", required = true)]
+    pub on: String,
+}
+
 /// `ensemble runs export`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsExportArgs {

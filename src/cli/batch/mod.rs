@@ -17,6 +17,7 @@ use super::{exit, given, signals};
 use data::wrong_rows;
 use ensemble_core::conversation::{Canceller, CompletionReason};
 use ensemble_core::operator::{Operator, Unattended};
+use ensemble_remote::Remote;
 use ensemble_runs::batch::{self, Batch, BatchError, Columns, Decides, Driving, Row, Stop};
 use ensemble_runs::{EnsembleRef, RunError, RunOptions, Runs};
 use progress::{Progress, money, rows};
@@ -65,6 +66,10 @@ pub(super) fn batch(args: &BatchArgs, surroundings: &Surroundings) -> Result<u8,
         jobs: args.jobs,
         retry,
         max_cost: args.max_cost,
+        engine: match &args.on {
+            Some(url) => Some(Arc::new(Remote::at(url)?)),
+            None => None,
+        },
     };
     let stop = block_on(drive(&mut batch, &driving, to_do, args, surroundings));
     // What has ended is in the results, also if another row could not begin.

@@ -18,7 +18,7 @@ mod tool_files;
 
 pub use cache::Cache;
 pub use chain::{Model, ModelAnswer, ModelQuery};
-pub use network::{Environment, Network};
+pub use network::{Environment, Network, http_client};
 pub use profiles::{Link, Override, ProfileError, Profiles, Resolved};
 pub use remote::{Remote, key_variable};
 pub use script::describe;

@@ -130,7 +130,7 @@ impl Network {
     /// machine's certificates takes tens of milliseconds.
     pub(super) async fn client(&self) -> Result<&reqwest::Client, String> {
         let build = || async {
-            let built = tokio::task::spawn_blocking(build).await;
+            let built = tokio::task::spawn_blocking(http_client).await;
             built.unwrap_or_else(|error| Err(error.to_string()))
         };
         self.0.client.get_or_init(build).await.as_ref().map_err(Clone::clone)
@@ -142,7 +142,11 @@ fn target(profile: &Profile) -> String {
     format!("{} {} {:?}", profile.provider, profile.model, profile.base_url)
 }
 
-fn build() -> Result<reqwest::Client, String> {
+/// A client for HTTP that follows no redirections.
+///
+/// # Errors
+/// The client cannot be made: the text says why.
+pub fn http_client() -> Result<reqwest::Client, String> {
     // Somebody else in this process may have chosen one already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder()

@@ -445,6 +445,18 @@ impl Event {
         }
     }
 
+    /// The agent whose execution the event concerns; `None` for events of a turn or of the run.
+    pub fn agent(&self) -> Option<&str> {
+        match self {
+            Self::ExecutionStarted(event) => Some(&event.agent),
+            Self::AttemptFailed(event) => Some(&event.agent),
+            Self::PartEnded(event) => Some(&event.agent),
+            Self::ExecutionFinished(event) => Some(&event.agent),
+            Self::InputRequested(event) => Some(&event.agent),
+            _ => self.within().map(|within| &*within.agent),
+        }
+    }
+
     /// Adds the event to the exchanges of its execution, if it happened inside one.
     pub fn add_to(&self, exchanges: &mut Exchanges) {
         match self {

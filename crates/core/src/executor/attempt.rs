@@ -12,7 +12,7 @@ use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
 /// The executions that have not ended: first the requested ones by priority, then the others in declaration order.
-pub(super) fn queue(state: &ConversationState) -> VecDeque<AgentId> {
+pub fn queue(state: &ConversationState) -> VecDeque<AgentId> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let mut pending: Vec<&Slot> = slots
         .filter(|slot| matches!(slot.progress, OpenExecution::Pending))

@@ -32,7 +32,7 @@ use crate::runner::Runner;
 use crate::secrets::Secrets;
 use crate::stopwatch::Stopwatch;
 
-pub use attempt::execution;
+pub use attempt::{execution, queue};
 
 /// The system clock, passed as a parameter so that no other code reads the time.
 pub trait Clock: Sync {

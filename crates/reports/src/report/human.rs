@@ -42,6 +42,8 @@ pub struct Human {
     verbosity: Verbosity,
     /// In a chat, the user has typed the message and sees the prompt: neither is printed again.
     in_chat: bool,
+    /// The address of the engine that has the run, if this process has not.
+    on: Option<String>,
     running: Vec<Arc<str>>,
     /// The outputs of the last turn, if they are printed at the end.
     last_outputs: Vec<Arc<Value>>,
@@ -69,6 +71,7 @@ impl Human {
             err_width,
             verbosity,
             in_chat: false,
+            on: None,
             running: Vec::new(),
             last_outputs: Vec::new(),
             begun: None,
@@ -77,6 +80,13 @@ impl Human {
             failed_parts: HashMap::new(),
             has_cut: false,
         }
+    }
+
+    /// With the address of the engine that has the run: the next commands name it.
+    #[must_use]
+    pub fn on(mut self, url: Option<&str>) -> Self {
+        self.on = url.map(str::to_owned);
+        self
     }
 
     /// For a chat: no headings, no repetition of the message, no text about a normal end.

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
+use ensemble_agents::agent::input::Answers;
 use ensemble_core::conversation::{Canceller, CompletionReason};
-use ensemble_core::store::{ReadError, RunId};
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{ReadError, RunId, RunStore, StoredRun};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
@@ -12,10 +15,11 @@ use super::{Batch, BatchError, Entry, Planned};
 use crate::error::RunError;
 use crate::options::RunOptions;
 use crate::ready::Ready;
+use crate::recorded::RecordedRun;
 use crate::runs::WhichRun;
 
 /// How a batch is worked on.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Driving {
     /// The largest number of runs at once.
     pub jobs: NonZeroUsize,
@@ -23,6 +27,8 @@ pub struct Driving {
     pub retry: Vec<CompletionReason>,
     /// When all rows have cost as much, no further run begins.
     pub max_cost: Option<f64>,
+    /// Who holds the runs; `None`: this process.
+    pub engine: Option<Arc<dyn Engine>>,
 }
 
 /// Why the work has ended.
@@ -48,6 +54,30 @@ pub struct Ended<'a> {
     pub left: usize,
     /// What all rows have cost, if that is known.
     pub cost: Option<f64>,
+}
+
+/// Holds the runs of a batch in the place of this process: a durable execution engine.
+pub trait Engine: Send + Sync {
+    /// Drives a new run to its end, and keeps a copy of it in the store. A run with this id that goes on already, or has
+    /// ended, is taken up. When the future is dropped, the run goes on.
+    fn drive<'a>(
+        &'a self,
+        ready: Ready,
+        id: RunId,
+        given: GivenToRun,
+        store: &'a dyn RunStore,
+    ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>>;
+}
+
+/// What a run is given beside its input, for an engine.
+#[derive(Debug, Clone)]
+pub struct GivenToRun {
+    /// The answers of input agents.
+    pub answers: Answers,
+    /// Tools that may be called without asking.
+    pub allowed_tools: Vec<String>,
+    /// Tools that may not be called.
+    pub denied_tools: Vec<String>,
 }
 
 /// What is to be done for a row.
@@ -107,7 +137,8 @@ impl Batch {
                 let input = (planned.id.clone(), planned.row.clone(), planned.entry.clone());
                 let options = options();
                 let cancelled = cancelled.clone();
-                under_way.push(async move { (at, self.row(input, options, cancelled).await) });
+                let engine = driving.engine.as_deref();
+                under_way.push(async move { (at, self.row(input, options, engine, cancelled).await) });
             }
             let (at, result) = tokio::select! {
                 ended = under_way.next() => match ended {
@@ -120,8 +151,10 @@ impl Batch {
                     continue;
                 }
             };
-            match result.and_then(|entry| self.noted(entry)) {
-                Ok(entry) => {
+            match result.and_then(|entry| entry.map(|entry| self.noted(entry)).transpose()) {
+                // The engine goes on with the run.
+                Ok(None) => {}
+                Ok(Some(entry)) => {
                     left -= usize::from(!entry.is_cut());
                     cost += entry.cost().unwrap_or(0.0);
                     let before = rows[at].entry.replace(entry);
@@ -142,21 +175,38 @@ impl Batch {
         }
     }
 
-    /// Runs the ensemble for one row, to its end or until it is cancelled.
+    /// Runs the ensemble for one row, to its end or until it is cancelled. `None`: an engine goes on with it.
     async fn row(
         &self,
         (id, row, entry): (RunId, super::Row, Option<Entry>),
         options: Result<RunOptions, RunError>,
+        engine: Option<&dyn Engine>,
         mut cancelled: watch::Receiver<Option<Canceller>>,
-    ) -> Result<Entry, RunError> {
+    ) -> Result<Option<Entry>, RunError> {
         let mut options = options?;
         options.input = row.input;
         options.context = row.values;
         options.texts = row.texts;
+        let given = GivenToRun {
+            answers: options.answers.clone(),
+            allowed_tools: options.allowed_tools.clone(),
+            denied_tools: options.denied_tools.clone(),
+        };
         let (run_id, ready) = match self.work(&id, entry.as_ref(), options).await? {
-            Work::Nothing(entry) => return Ok(*entry),
+            Work::Nothing(entry) => return Ok(Some(*entry)),
             Work::Run(run, ready) => (run, ready),
         };
+        if let Some(engine) = engine {
+            let store = self.runs.store();
+            let run = tokio::select! {
+                run = engine.drive(*ready, run_id.clone(), given, &*store) => run?,
+                _ = cancelled.wait_for(Option::is_some) => return Ok(None),
+            };
+            let recorded = RecordedRun::read(run, self.runs.project()).await?;
+            return Entry::of(&id, &run_id, &recorded.state)
+                .ok_or(RunError::NotBegun)
+                .map(Some);
+        }
         let run = ready.begin().await?;
         tokio::select! {
             _ended = run.outcome() => {}
@@ -167,7 +217,9 @@ impl Batch {
             }
         }
         let finished = run.finish().await?;
-        Entry::of(&id, &run_id, &finished.state).ok_or(RunError::NotBegun)
+        Entry::of(&id, &run_id, &finished.state)
+            .ok_or(RunError::NotBegun)
+            .map(Some)
     }
 
     /// Finds out what the row needs: a new run, the rest of a run, or nothing.
@@ -228,7 +280,7 @@ impl Batch {
     }
 }
 
-fn ended(id: &RunId, run: &RunId, recorded: &crate::recorded::RecordedRun) -> Result<Work, RunError> {
+fn ended(id: &RunId, run: &RunId, recorded: &RecordedRun) -> Result<Work, RunError> {
     let entry = Entry::of(id, run, &recorded.state).ok_or(RunError::NotBegun)?;
     Ok(Work::Nothing(Box::new(entry)))
 }

@@ -25,7 +25,7 @@ use crate::given::overrides;
 use crate::prepare::{Prepared, profiles};
 use crate::runs::Runs;
 
-pub use drive::{Driving, Ended, Stop};
+pub use drive::{Driving, Ended, Engine, GivenToRun, Stop};
 pub use entry::Entry;
 pub use row::{Cell, Cells, Columns, INPUT, Row, WrongRow, given, of_csv, of_file, of_json_lines};
 pub use table::{Line, Merged, as_csv, as_json_lines, merge};

@@ -37,6 +37,17 @@ impl Answers {
         self.0.insert(agent_name.into(), answer);
     }
 
+    /// What was given, by agent: a list is by execution.
+    pub fn given(&self) -> impl Iterator<Item = (&str, Value)> {
+        self.0.iter().map(|(agent, answer)| {
+            let answer = match answer {
+                Answer::Every(value) => value.clone(),
+                Answer::ByExecution(values) => Value::Array(values.clone()),
+            };
+            (agent.as_str(), answer)
+        })
+    }
+
     /// The names of agents with an answer, so that a caller can check the names.
     pub fn agents(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)

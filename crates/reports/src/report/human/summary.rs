@@ -109,7 +109,14 @@ impl Human {
         if id.contains('/') || id.is_empty() {
             return String::new();
         }
+        let on = self
+            .on
+            .as_ref()
+            .map_or_else(String::new, |url| format!(" --on {}", word(url)));
         let mut text = match reason {
+            reason if self.on.is_some() && reason != CompletionReason::WaitingForInput => {
+                format!("  {DIM}copy it here with: ensemble runs fetch {id}{on}{DIM:#}\n")
+            }
             CompletionReason::WaitingForInput => {
                 let questions: Vec<Question> = state.open_questions().collect();
                 let answer = |question: &Question| match (&question.permission, &question.asked_by) {
@@ -119,7 +126,7 @@ impl Human {
                 let answers: String = questions.iter().filter_map(answer).collect();
                 let can_be_denied = questions.iter().any(|question| question.permission.is_some());
                 let or = if can_be_denied { " (or --deny-tool)" } else { "" };
-                format!("  answer with: ensemble resume {id}{answers}{or}\n")
+                format!("  answer with: ensemble resume {id}{answers}{on}{or}\n")
             }
             reason if reason.is_resumable() => format!("  resume with: ensemble resume {id}\n"),
             CompletionReason::AgentFailed => {

@@ -1,0 +1,386 @@
+//! The client of the engine, over its HTTP interface.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensemble_core::conversation::{CompletionReason, Record};
+use ensemble_core::log::{CommitError, SyncPoint};
+use ensemble_core::records::LineError;
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{Durability, LogEnd, RunId, RunStore, StoreError, StoredRun};
+use ensemble_runs::batch::{Engine, GivenToRun};
+use ensemble_runs::{Ready, RunError};
+use futures_util::stream::{self, StreamExt};
+use reqwest::StatusCode;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::protocol::{Answer, Brief, DAYS, INDEX, InnerLines, RUNS, Records, StartRun, records};
+
+/// How long the engine may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the end of a run is waited for before the run is looked at.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+/// How many runs are asked for side by side.
+const SIDE_BY_SIDE: usize = 16;
+
+/// A durable execution engine, by the address of its ingress.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    url: String,
+    http: reqwest::Client,
+}
+
+/// Why the engine did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// The address is none, or there is no HTTP client.
+    #[error("`{url}` is no address of an engine: {reason}")]
+    Address {
+        /// The address.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nobody answers.
+    #[error("{url} cannot be reached: {reason}")]
+    Unreachable {
+        /// The address.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// The engine knows no workers.
+    #[error("{0} knows no workers that run ensembles")]
+    NoWorkers(String),
+    /// The engine refuses.
+    #[error("{url} refuses: {status}: {message}")]
+    Refused {
+        /// The address.
+        url: String,
+        /// The status.
+        status: u16,
+        /// What it says.
+        message: String,
+    },
+    /// There is no such run.
+    #[error("there is no run `{id}` on {url}")]
+    NoRun {
+        /// The id, or its beginning.
+        id: String,
+        /// The address.
+        url: String,
+    },
+    /// Several runs begin so.
+    #[error("`{id}` matches several runs: {}", candidates.join(", "))]
+    Ambiguous {
+        /// The beginning of the ids.
+        id: String,
+        /// The ids.
+        candidates: Vec<String>,
+    },
+    /// What the engine sent cannot be read.
+    #[error("{url} sent what is no record: {reason}")]
+    Content {
+        /// The address.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// The records cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The records cannot be kept.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+impl RemoteError {
+    /// What helps.
+    pub fn advice(&self) -> Option<String> {
+        match self {
+            Self::NoWorkers(_) => {
+                Some("start a worker with `ensemble-restate serve`, and register it: see docs/scale.md".to_owned())
+            }
+            Self::Unreachable { .. } => {
+                Some("the address is that of the engine's ingress, such as http://127.0.0.1:8080".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Remote {
+    /// The engine at this address.
+    ///
+    /// # Errors
+    /// The text is no address, or there is no HTTP client.
+    pub fn at(url: &str) -> Result<Self, RemoteError> {
+        let wrong = |reason: String| RemoteError::Address {
+            url: url.to_owned(),
+            reason,
+        };
+        let parsed = reqwest::Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+        if !matches!(parsed.scheme(), "http" | "https") {
+            return Err(wrong("it begins with http:// or https://".to_owned()));
+        }
+        let http = ensemble_agents::model::http_client().map_err(wrong)?;
+        Ok(Self {
+            url: url.trim_end_matches('/').to_owned(),
+            http,
+        })
+    }
+
+    /// The address.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Starts a run. A run with this id that was started before is left as it is.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn start(&self, start: &StartRun) -> Result<(), RemoteError> {
+        let _sent: Value = self
+            .call(&format!("{RUNS}/{}/run/send", start.started.run_id), start)
+            .await?;
+        Ok(())
+    }
+
+    /// The records of a run from one on, and whether it is over.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn records(&self, id: &str, from: u64) -> Result<Records, RemoteError> {
+        self.call(&format!("{RUNS}/{id}/records"), &from).await
+    }
+
+    /// Answers a question.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn answer(&self, id: &str, answer: &Answer) -> Result<(), RemoteError> {
+        self.call(&format!("{RUNS}/{id}/answer"), answer).await
+    }
+
+    /// Cancels a run.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn cancel(&self, id: &str, by: &str) -> Result<(), RemoteError> {
+        self.call(&format!("{RUNS}/{id}/cancel"), &by).await
+    }
+
+    /// Waits until a run has ended or waits for an answer.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn ended(&self, id: &str) -> Result<(), RemoteError> {
+        loop {
+            let attached = self
+                .http
+                .get(format!("{}/restate/workflow/{RUNS}/{id}/attach", self.url));
+            // The answer comes when the run is over. A question is not its end, so the run is looked at from time to time.
+            let attached = attached.timeout(LOOKED_AT_EVERY).send().await;
+            if attached.is_ok_and(|attached| attached.status().is_success()) {
+                return Ok(());
+            }
+            let brief: Option<Brief> = self.call(&format!("{RUNS}/{id}/brief"), &()).await?;
+            if brief.is_some_and(|brief| brief.outcome.is_some()) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Is the run over? A run that waits for an answer is not.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn is_over(&self, id: &str) -> Result<bool, RemoteError> {
+        let brief: Option<Brief> = self.call(&format!("{RUNS}/{id}/brief"), &()).await?;
+        let outcome = brief.and_then(|brief| brief.outcome);
+        Ok(outcome.is_some_and(|outcome| outcome != CompletionReason::WaitingForInput))
+    }
+
+    /// The ids of the latest runs, the latest last, at most `limit`.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn ids(&self, limit: usize) -> Result<Vec<RunId>, RemoteError> {
+        let mut days: Vec<String> = self.call(&format!("{INDEX}/{DAYS}/ids"), &()).await?;
+        days.sort_unstable();
+        let mut found = Vec::new();
+        for day in days.iter().rev() {
+            let ids: Vec<String> = self.call(&format!("{INDEX}/{day}/ids"), &()).await?;
+            found.extend(ids.into_iter().map(RunId::new));
+            if found.len() >= limit {
+                break;
+            }
+        }
+        found.sort_unstable();
+        Ok(found.split_off(found.len().saturating_sub(limit)))
+    }
+
+    /// The latest runs with what they did until now, the latest last, at most `limit`.
+    ///
+    /// # Errors
+    /// The engine cannot be reached or refuses.
+    pub async fn list(&self, limit: usize) -> Result<Vec<(RunId, Brief)>, RemoteError> {
+        let briefs = stream::iter(self.ids(limit).await?).map(|id| async move {
+            let brief: Option<Brief> = self.call(&format!("{RUNS}/{id}/brief"), &()).await?;
+            Ok::<_, RemoteError>(brief.map(|brief| (id, brief)))
+        });
+        let briefs: Vec<_> = briefs.buffered(SIDE_BY_SIDE).collect().await;
+        briefs.into_iter().filter_map(Result::transpose).collect()
+    }
+
+    /// The id of the run that is named so: an id, or the beginning of the id of one of the latest runs.
+    ///
+    /// # Errors
+    /// There is no such run, or several.
+    pub async fn find(&self, given: Option<&str>) -> Result<RunId, RemoteError> {
+        let none = |id: &str| RemoteError::NoRun {
+            id: id.to_owned(),
+            url: self.url.clone(),
+        };
+        let mut ids = self.ids(10_000).await?;
+        let Some(given) = given else {
+            return ids.pop().ok_or_else(|| none("the latest"));
+        };
+        let found: Vec<&RunId> = ids.iter().filter(|id| id.begins_with(given)).collect();
+        match found.as_slice() {
+            [] => Err(none(given)),
+            [one] => Ok((*one).clone()),
+            several => Err(RemoteError::Ambiguous {
+                id: given.to_owned(),
+                candidates: several.iter().map(ToString::to_string).collect(),
+            }),
+        }
+    }
+
+    /// Copies a run as it is now, with the runs inside it, into a store that has no run with its id.
+    ///
+    /// # Errors
+    /// The run cannot be read, or the store has it or cannot be written.
+    pub async fn fetch(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, RemoteError> {
+        let sent = self.records(id.as_str(), 0).await?;
+        let Some(start) = &sent.start else {
+            return Err(RemoteError::NoRun {
+                id: id.to_string(),
+                url: self.url.clone(),
+            });
+        };
+        // Before anything is written.
+        let records = self.decoded(&sent.lines)?;
+        let run = store.create(id, &start.ensemble).await?;
+        let lease = run.lease().await?;
+        self.write(&*run, &records).await?;
+        for inner in &sent.inside {
+            self.write_inside(&*run, inner).await?;
+        }
+        drop(lease);
+        Ok(run)
+    }
+
+    fn write_inside<'a>(
+        &'a self,
+        run: &'a dyn StoredRun,
+        inner: &'a InnerLines,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move {
+            let inside = run.create_inside(&inner.name, &inner.ensemble).await?;
+            self.write(&*inside, &self.decoded(&inner.lines)?).await?;
+            for inner in &inner.inside {
+                self.write_inside(&*inside, inner).await?;
+            }
+            Ok(())
+        })
+    }
+
+    async fn write(&self, run: &dyn StoredRun, records: &[Record]) -> Result<(), RemoteError> {
+        let mut log = run.log(LogEnd::NEW, Durability::Commit).await?;
+        for record in records {
+            log.append(record).await?;
+        }
+        log.sync(SyncPoint::Turn).await?;
+        Ok(())
+    }
+
+    /// Lines that the engine sent, as records.
+    ///
+    /// # Errors
+    /// A line is no record.
+    pub fn decoded(&self, lines: &str) -> Result<Vec<Record>, RemoteError> {
+        records(lines).map_err(|error: LineError| self.content(error.to_string()))
+    }
+
+    fn content(&self, reason: String) -> RemoteError {
+        RemoteError::Content {
+            url: self.url.clone(),
+            reason,
+        }
+    }
+
+    async fn call<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, RemoteError> {
+        let request = self.http.post(format!("{}/{path}", self.url)).timeout(PATIENCE);
+        let body = serde_json::to_string(body).map_err(|error| self.content(error.to_string()))?;
+        // A handler without a parameter takes no body.
+        let request = match body.as_str() {
+            "null" => request,
+            _ => request.header("content-type", "application/json").body(body),
+        };
+        let unreachable = |error: &reqwest::Error| RemoteError::Unreachable {
+            url: self.url.clone(),
+            reason: innermost(error),
+        };
+        let response = request.send().await.map_err(|error| unreachable(&error))?;
+        let status = response.status();
+        let text = response.text().await.map_err(|error| unreachable(&error))?;
+        if !status.is_success() {
+            let message = serde_json::from_str::<Value>(&text).ok();
+            let message = message.and_then(|value| value["message"].as_str().map(str::to_owned));
+            let message = message.unwrap_or(text);
+            let is_unknown = status == StatusCode::NOT_FOUND && message.contains("service");
+            return Err(match is_unknown {
+                true => RemoteError::NoWorkers(self.url.clone()),
+                false => RemoteError::Refused {
+                    url: self.url.clone(),
+                    status: status.as_u16(),
+                    message,
+                },
+            });
+        }
+        let text = if text.is_empty() { "null" } else { &text };
+        serde_json::from_str(text).map_err(|error| self.content(error.to_string()))
+    }
+}
+
+/// What lies behind an error, which says no more than that something failed.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut error: &dyn std::error::Error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+impl Engine for Remote {
+    fn drive<'a>(
+        &'a self,
+        ready: Ready,
+        id: RunId,
+        given: GivenToRun,
+        store: &'a dyn RunStore,
+    ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>> {
+        Box::pin(async move {
+            let start = StartRun::of(&ready, &id, ready.now(), &given).map_err(RunError::Engine)?;
+            let held = async {
+                self.start(&start).await?;
+                self.ended(id.as_str()).await?;
+                self.fetch(&id, store).await
+            };
+            held.await.map_err(|error| RunError::Engine(error.to_string()))
+        })
+    }
+}

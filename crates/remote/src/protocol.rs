@@ -1,0 +1,193 @@
+//! What is sent. Everything is JSON; records are lines of a journal.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
+use ensemble_core::records::{LineError, decode, encode};
+use ensemble_core::store::RunId;
+use ensemble_runs::Ready;
+use ensemble_runs::batch::GivenToRun;
+use ensemble_runs::steps::InnerRun;
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The service that drives runs: a workflow, whose key is the id of the run.
+pub const RUNS: &str = "EnsembleRun";
+/// The service that performs executions.
+pub const EXECUTIONS: &str = "EnsembleExecution";
+/// The service that knows the ids of runs: an object, whose key is a day (`20261123`), or [`DAYS`].
+pub const INDEX: &str = "EnsembleIndex";
+/// The key of the index of days.
+pub const DAYS: &str = "days";
+
+/// A run to be started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StartRun {
+    /// When it is started.
+    pub at: DateTime<Utc>,
+    /// What it is started with, with its id.
+    pub started: RunStarted,
+    /// The text of its ensemble.
+    pub ensemble: Arc<str>,
+    /// The file of its ensemble, relative to the folder that workers serve.
+    pub file: String,
+    /// Answers by agent; a list is by execution.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub answers: IndexMap<String, Value>,
+    /// Tools that may be called without asking.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_tools: Vec<String>,
+    /// Tools that may not be called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied_tools: Vec<String>,
+}
+
+/// An execution to be performed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// The id of the run.
+    pub run: Arc<str>,
+    /// The agent.
+    pub agent: Arc<str>,
+    /// How many records the run has.
+    pub records: u64,
+    /// The answer to the agent's question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Value>,
+}
+
+/// What an execution did.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Done {
+    /// Its records, as lines of a journal.
+    pub lines: String,
+    /// The runs of its inner ensembles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<InnerLines>,
+    /// Why it was not performed at all: the worker cannot run the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A run inside a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InnerLines {
+    /// Its name.
+    pub name: String,
+    /// The text of its ensemble.
+    pub ensemble: String,
+    /// Its records, as lines of a journal.
+    pub lines: String,
+    /// The runs inside it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<InnerLines>,
+}
+
+/// Records of a run, from one on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Records {
+    /// What the run was started with; only with its first record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<StartRun>,
+    /// The records, as lines of a journal.
+    pub lines: String,
+    /// The runs inside the run; only with its first record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<InnerLines>,
+    /// Whether the run is over: no more records come.
+    pub is_over: bool,
+}
+
+/// An answer to a question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The agent.
+    pub agent: String,
+    /// The number of its execution.
+    pub execution: u32,
+    /// The answer.
+    pub answer: Value,
+    /// When it was given.
+    pub at: DateTime<Utc>,
+}
+
+/// What a run did until now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Brief {
+    /// The name of its ensemble.
+    pub ensemble: Arc<str>,
+    /// When it began.
+    pub started_at: DateTime<Utc>,
+    /// How it ended.
+    pub outcome: Option<CompletionReason>,
+    /// The turns that have finished.
+    pub turns: u32,
+    /// The executions that have ended.
+    pub executions: usize,
+    /// The executions that have failed.
+    pub failed: u32,
+}
+
+impl StartRun {
+    /// A new run that was made ready, with this id.
+    ///
+    /// # Errors
+    /// The run is not new, or its ensemble is not in the project that workers serve: the text says which.
+    pub fn of(ready: &Ready, id: &RunId, at: DateTime<Utc>, given: &GivenToRun) -> Result<Self, String> {
+        let mut started = ready.started().cloned().ok_or("only a new run can be started")?;
+        started.run_id = id.shared();
+        let file = served_file(&started);
+        let file = file.ok_or_else(|| {
+            let (file, root) = (&started.ensemble_file, &started.project_root);
+            format!("{file} is not in the project {root}, whose root workers serve")
+        })?;
+        let answers = given.answers.given();
+        Ok(Self {
+            at,
+            ensemble: ready.prepared().source.text().clone(),
+            file,
+            started,
+            answers: answers.map(|(agent, answer)| (agent.to_owned(), answer)).collect(),
+            allowed_tools: given.allowed_tools.clone(),
+            denied_tools: given.denied_tools.clone(),
+        })
+    }
+}
+
+/// The file of the ensemble as workers find it: relative to the project's root.
+fn served_file(started: &RunStarted) -> Option<String> {
+    let file = std::fs::canonicalize(&started.ensemble_file).ok()?;
+    let root = std::fs::canonicalize(&started.project_root).ok()?;
+    Some(file.strip_prefix(root).ok()?.to_str()?.to_owned())
+}
+
+/// Records as lines of a journal.
+pub fn lines<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {
+    let mut buffer = Vec::new();
+    for record in records {
+        encode(record, &mut buffer);
+    }
+    String::from_utf8(buffer).expect("a journal is UTF-8")
+}
+
+/// Lines of a journal as records.
+///
+/// # Errors
+/// A line is no record.
+pub fn records(lines: &str) -> Result<Vec<Record>, LineError> {
+    lines.lines().map(|line| decode(line.as_bytes())).collect()
+}
+
+impl InnerLines {
+    /// The run as it is sent.
+    pub fn of(run: &InnerRun) -> Self {
+        Self {
+            name: run.name.clone(),
+            ensemble: run.ensemble.clone(),
+            lines: lines(&run.records),
+            inside: run.inside.iter().map(Self::of).collect(),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The ids of runs, by day.
+
+use restate_sdk::prelude::*;
+
+/// The ids of the runs of a day, or the days that have runs.
+pub struct Index;
+
+#[restate_sdk::object(name = "EnsembleIndex", lazy_state, client_visibility = "pub(crate)")]
+impl Index {
+    /// Adds an id.
+    #[handler]
+    async fn add(&self, ctx: ObjectContext<'_>, id: String) -> HandlerResult<()> {
+        ctx.set(&id, true);
+        Ok(())
+    }
+
+    /// All ids.
+    #[handler]
+    async fn ids(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Vec<String>>> {
+        Ok(Json(ctx.get_keys().await?))
+    }
+}

@@ -1,0 +1,15 @@
+//! Ensembles on [Restate](https://restate.dev), a durable execution engine: the workers.
+//!
+//! - [`run::Run`] drives a run: a workflow that folds the same events by the same resolver as a run on one machine.
+//! - [`execution::Execution`] performs an execution: a durable call, which any worker takes up.
+//! - [`index::Index`] knows the ids of runs.
+//! - [`serve::serve`] offers all three to the engine.
+//!
+//! What the engine does, nobody does again here: it places and repeats calls, keeps the journal, the timer, answers, and
+//! cancellations.
+
+pub mod execution;
+pub mod index;
+pub mod run;
+pub mod serve;
+pub mod worker;

@@ -1,0 +1,100 @@
+//! `ensemble-restate`: a worker that runs ensembles for Restate.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use ensemble_remote::Remote;
+use ensemble_restate::serve::serve;
+use ensemble_restate::worker::Worker;
+use ensemble_runs::{Host, Project, Runs};
+use tokio::net::TcpListener;
+
+/// Run ensembles on Restate, a durable execution engine.
+#[derive(Debug, Parser)]
+#[command(name = "ensemble-restate", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve as a worker, until Ctrl-C
+    Serve(ServeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ServeArgs {
+    /// The folder with the ensembles, scripts and configuration
+    #[arg(value_name = "FOLDER", default_value = ".")]
+    folder: PathBuf,
+    /// The address at which the engine finds this worker. Whoever reaches it can run what the folder holds: keep it on a
+    /// private network, or give an identity key
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9080")]
+    listen: SocketAddr,
+    /// The engine's ingress
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    ingress: String,
+    /// Accept only requests that the engine has signed with this key (publickeyv1_…); can be repeated
+    #[arg(long = "identity-key", value_name = "KEY")]
+    identity_keys: Vec<String>,
+    /// Trust all files of the folder: they say where keys and values of the environment go
+    #[arg(long)]
+    trust: bool,
+}
+
+fn main() -> ExitCode {
+    let Command::Serve(args) = Cli::parse().command;
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("error: {error}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn say(line: &str) {
+    // Without a reader there is nobody to tell.
+    let _ = writeln!(anstream::stderr(), "{line}");
+}
+
+fn run(args: &ServeArgs) -> Result<(), String> {
+    let folder = args.folder.canonicalize();
+    let folder = folder.map_err(|error| format!("cannot serve {}: {error}", args.folder.display()))?;
+    // Scripts run in the served folder, as they do where `ensemble run` is started there.
+    std::env::set_current_dir(&folder).map_err(|error| format!("cannot change to {}: {error}", folder.display()))?;
+    let project = Project::of_process();
+    let trust = project.trust.clone().or_everything(args.trust);
+    let engine = Remote::at(&args.ingress).map_err(|error| error.to_string())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
+    runtime.block_on(async {
+        let host = Host::system().unattended().sharing_models();
+        let worker = Worker::new(Runs::open(project.trusting(trust), host), engine);
+        let listener = TcpListener::bind(args.listen).await;
+        let listener = listener.map_err(|error| format!("cannot listen at {}: {error}", args.listen))?;
+        let address = listener.local_addr().map_err(|error| error.to_string())?;
+        say(&format!("serving {} at http://{address}", folder.display()));
+        serve(listener, worker, &args.identity_keys, interrupted()).await
+    })
+}
+
+/// Ends with Ctrl-C, or SIGTERM.
+async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminated.recv() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}

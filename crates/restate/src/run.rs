@@ -1,0 +1,309 @@
+//! A run, as a workflow of the engine.
+//!
+//! The workflow asks the resolver for the next step, as the loop on one machine does, and gives each execution of a turn to
+//! a worker. It awaits only what the engine's journal can answer: calls, the timer, answers, and cancellation. Its records
+//! stand in the engine's state, one entry for what is committed at once, so they can be read while it runs.
+
+mod log;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensemble_core::conversation::{
+    CompletionReason, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Interruption, RunResumed,
+};
+use ensemble_core::executor::queue;
+use ensemble_core::resolver::{Decision, decide};
+use ensemble_language::data::{Failure, FailureKind};
+use ensemble_language::plan::Plan;
+use ensemble_remote::protocol::{Answer, Brief, DAYS, Done, InnerLines, Records, StartRun, Work};
+use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
+use restate_sdk::prelude::*;
+
+use self::log::{BRIEF, Log, START, chunk_of};
+use crate::execution::ExecutionClient;
+use crate::index::IndexClient;
+use crate::worker::Worker;
+
+/// Drives runs.
+pub struct Run(pub Worker);
+
+/// The state entry with the id of the workflow's invocation.
+const INVOCATION: &str = "invocation";
+/// The promise with who cancelled the run.
+const CANCELLED: &str = "cancelled";
+
+/// Why the workflow goes on.
+enum Woken {
+    /// An execution has ended, or its call has.
+    Done(Arc<str>, Result<Done, TerminalError>),
+    /// The time limit of this leg of the run is reached.
+    TimeIsUp(u32),
+}
+
+type Awaited<'a> = Pin<Box<dyn DurableFuture<Output = Woken> + Send + 'a>>;
+
+#[restate_sdk::workflow(
+    name = "EnsembleRun",
+    lazy_state,
+    client_visibility = "pub(crate)",
+    inactivity_timeout = "1h",
+    abort_timeout = "1h",
+    workflow_completion_retention = "30 days",
+    invocation_retry_policy(initial_interval = "50ms", factor = 2.0, max_interval = "5s")
+)]
+impl Run {
+    /// Drives the run from its start to its end.
+    #[handler]
+    async fn run(&self, ctx: WorkflowContext<'_>, start: Json<StartRun>) -> HandlerResult<Json<Brief>> {
+        let start = start.into_inner();
+        let prepared = self.0.prepare(&start).map_err(TerminalError::new)?;
+        ctx.set(INVOCATION, ctx.invocation_id().to_owned());
+        ctx.set(START, Json(start.clone()));
+        let day = start.at.format("%Y%m%d").to_string();
+        ctx.object_client::<IndexClient>(DAYS).add(day.clone()).send();
+        ctx.object_client::<IndexClient>(day).add(ctx.key().to_owned()).send();
+        let mut run = Drive {
+            ctx: &ctx,
+            plan: prepared.plan.clone(),
+            log: Log::new(&ctx, &prepared.plan, &start),
+            awaited: DurableFuturesUnordered::new(),
+            under_way: Vec::new(),
+            answers: Vec::new(),
+            leg: 0,
+        };
+        run.log.commit([Event::RunStarted(Box::new(start.started))]);
+        run.drive().await?;
+        Ok(Json(run.log.brief().clone()))
+    }
+
+    /// The records from this one on.
+    #[handler]
+    async fn records(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<Records>> {
+        // Read before the records: of a run that is over, all records are there.
+        let brief = ctx.get::<Json<Brief>>(BRIEF).await?.map(Json::into_inner);
+        let outcome = brief.and_then(|brief| brief.outcome);
+        let mut records = Records {
+            is_over: outcome.is_some_and(|outcome| outcome != CompletionReason::WaitingForInput),
+            ..Records::default()
+        };
+        let mut keys = ctx.get_keys().await?;
+        keys.sort_unstable();
+        // An entry begins with the record in its key; the one before the next key may hold `from`.
+        let chunks: Vec<(u64, &String)> = keys.iter().filter_map(|key| Some((chunk_of(key)?, key))).collect();
+        let first = chunks.partition_point(|(begin, _)| *begin <= from).saturating_sub(1);
+        for (begin, key) in &chunks[first.min(chunks.len())..] {
+            let lines: String = ctx.get::<String>(key).await?.unwrap_or_default();
+            let surplus = usize::try_from(from.saturating_sub(*begin)).unwrap_or(usize::MAX);
+            records.lines.extend(lines.split_inclusive('\n').skip(surplus));
+        }
+        if from == 0 {
+            records.start = ctx.get::<Json<StartRun>>(START).await?.map(Json::into_inner);
+            for key in keys.iter().filter(|key| key.starts_with(log::INSIDE)) {
+                let inside = ctx.get::<Json<Vec<InnerLines>>>(key).await?;
+                records.inside.extend(inside.map(Json::into_inner).unwrap_or_default());
+            }
+        }
+        Ok(Json(records))
+    }
+
+    /// What the run did until now.
+    #[handler]
+    async fn brief(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<Option<Brief>>> {
+        Ok(Json(ctx.get::<Json<Brief>>(BRIEF).await?.map(Json::into_inner)))
+    }
+
+    /// Answers a question. The first answer counts.
+    #[handler]
+    async fn answer(&self, ctx: SharedWorkflowContext<'_>, answer: Json<Answer>) -> HandlerResult<()> {
+        let key = promise_of(&answer.0.agent, answer.0.execution);
+        ctx.resolve_promise(&key, answer);
+        Ok(())
+    }
+
+    /// Cancels the run. What it did until then is kept.
+    #[handler]
+    async fn cancel(&self, ctx: SharedWorkflowContext<'_>, by: String) -> HandlerResult<()> {
+        let Some(invocation) = ctx.get::<String>(INVOCATION).await? else {
+            return Err(TerminalError::new_with_code(404, "there is no such run").into());
+        };
+        ctx.resolve_promise(CANCELLED, by);
+        ctx.invocation_handle(invocation).cancel();
+        Ok(())
+    }
+}
+
+/// The promise with the answer to the question of an execution.
+fn promise_of(agent: &str, execution: u32) -> String {
+    format!("answer:{agent}:{execution}")
+}
+
+/// A run under way.
+struct Drive<'a> {
+    ctx: &'a WorkflowContext<'a>,
+    plan: Arc<Plan>,
+    log: Log<'a>,
+    awaited: DurableFuturesUnordered<Awaited<'a>>,
+    /// The agents whose executions were called and have not ended.
+    under_way: Vec<Arc<str>>,
+    /// The answers to questions of the open turn.
+    answers: Vec<(Arc<str>, serde_json::Value)>,
+    /// Counts the times that the run went on after an answer; each has the whole time limit.
+    leg: u32,
+}
+
+impl<'a> Drive<'a> {
+    async fn drive(&mut self) -> HandlerResult<()> {
+        self.begin_leg();
+        loop {
+            match decide(&self.plan, self.log.state()) {
+                Decision::StartTurn(turn) => {
+                    self.answers.clear();
+                    self.log.commit([Event::TurnStarted(turn)]);
+                }
+                Decision::Perform => self.perform().await?,
+                Decision::FinishTurn(turn) => self.log.commit([Event::TurnFinished(turn)]),
+                Decision::End(ended) => {
+                    let waits = ended.completion_reason == CompletionReason::WaitingForInput;
+                    self.log.commit([Event::RunEnded(ended)]);
+                    if !waits || !self.wait_for_answer().await? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin_leg(&mut self) {
+        self.leg += 1;
+        let leg = self.leg;
+        let limit: Duration = self.plan.ensemble().limits.timeout;
+        let timer = self.ctx.sleep(limit).map(move |_| Woken::TimeIsUp(leg));
+        self.awaited.push(Box::pin(timer));
+    }
+
+    /// Calls the executions that are pending and not under way, and takes the next end.
+    async fn perform(&mut self) -> HandlerResult<()> {
+        let limit = self.plan.ensemble().limits.parallel_agents;
+        let side_by_side = limit.map_or(usize::MAX, |limit| limit.get() as usize);
+        for agent in queue(self.log.state()) {
+            let agent = self.plan.name(agent).clone();
+            if self.under_way.len() >= side_by_side {
+                break;
+            }
+            if !self.under_way.contains(&agent) {
+                self.call(agent);
+            }
+        }
+        match self.awaited.next().await {
+            Ok(Some((_, Woken::Done(agent, done)))) => self.ended(&agent, done),
+            Ok(Some((_, Woken::TimeIsUp(leg)))) if leg == self.leg => self.interrupt(Interruption::Timeout),
+            // The time of an earlier leg.
+            Ok(Some((_, Woken::TimeIsUp(_)))) => {}
+            Ok(None) => return Err(TerminalError::new("no execution is under way").into()),
+            // The engine cancelled the run, and its calls with it.
+            Err(_cancelled) => {
+                let by = self.ctx.peek_promise::<String>(CANCELLED).await?;
+                let by = by.unwrap_or_else(|| "Restate".to_owned());
+                self.interrupt(Interruption::Cancelled {
+                    by: ensemble_core::conversation::Canceller::Client(by.into()),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, agent: Arc<str>) {
+        let answer = self.answers.iter().rev().find(|(of, _)| *of == agent);
+        let work = Work {
+            run: self.log.run().clone(),
+            agent: agent.clone(),
+            records: self.log.state().next_seq(),
+            answer: answer.map(|(_, answer)| answer.clone()),
+        };
+        let call = self.ctx.service_client::<ExecutionClient>().perform(Json(work)).call();
+        self.under_way.push(agent.clone());
+        let done = call.map(move |done| Woken::Done(agent, done.map(Json::into_inner)));
+        self.awaited.push(Box::pin(done));
+    }
+
+    fn interrupt(&mut self, cause: Interruption) {
+        if matches!(cause, Interruption::Timeout) {
+            // The calls under way end with the run: the engine cancels what a cancelled workflow called.
+            self.ctx.invocation_handle(self.ctx.invocation_id().to_owned()).cancel();
+        }
+        self.log.commit([Event::Interrupted(cause)]);
+    }
+
+    /// Commits what an execution did.
+    fn ended(&mut self, agent: &Arc<str>, done: Result<Done, TerminalError>) {
+        self.under_way.retain(|other| other != agent);
+        let failed = |reason: String| (Vec::new(), Some(reason), Vec::new());
+        let (records, error, inside) = match done {
+            Err(error) => failed(error.message().to_owned()),
+            Ok(Done { error: Some(error), .. }) => failed(error),
+            Ok(done) => match ensemble_remote::protocol::records(&done.lines) {
+                Ok(records) => (records, None, done.inside),
+                Err(error) => failed(error.to_string()),
+            },
+        };
+        if let Some(error) = error {
+            return self.failed(agent, error);
+        }
+        self.log.keep_inside(agent, &inside);
+        self.log.commit_records(records);
+    }
+
+    /// No worker could perform the execution.
+    fn failed(&mut self, agent: &Arc<str>, error: String) {
+        let turn = self.log.state().turn_count() + 1;
+        let slots = self.log.state().open_turn().into_iter().flat_map(|turn| &turn.slots);
+        let Some(slot) = slots.into_iter().find(|slot| *slot.start.agent == **agent) else {
+            return;
+        };
+        let (execution, attempt) = (slot.start.execution, slot.attempt + 1);
+        let started = ExecutionStarted {
+            turn,
+            agent: agent.clone(),
+            execution,
+            attempt,
+        };
+        let finished = ExecutionFinished {
+            turn,
+            agent: agent.clone(),
+            execution,
+            attempt,
+            end: ExecutionEnd::Failed(Failure::new(FailureKind::Unavailable, error)),
+            execution_time: 0.0,
+            usage: None,
+            stderr: String::new(),
+            warnings: Vec::new(),
+            exchange: Vec::new(),
+            reused: false,
+            sandboxes: Vec::new().into(),
+        };
+        self.log
+            .commit([Event::ExecutionStarted(started), Event::ExecutionFinished(finished)]);
+    }
+
+    /// Waits for the answer to the first open question, and goes on with it. `false`: the run was cancelled.
+    async fn wait_for_answer(&mut self) -> HandlerResult<bool> {
+        let Some((agent, execution)) = self.log.first_question() else {
+            return Ok(false);
+        };
+        let key = promise_of(&agent, execution);
+        let Ok(answer) = self.ctx.promise::<Json<Answer>>(&key).await else {
+            return Ok(false);
+        };
+        let answer = answer.into_inner();
+        self.log.advance(answer.at);
+        self.answers.push((agent, answer.answer));
+        self.log.commit([Event::RunResumed(RunResumed {
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            again: Vec::new(),
+        })]);
+        self.begin_leg();
+        Ok(true)
+    }
+}

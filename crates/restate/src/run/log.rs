@@ -1,0 +1,122 @@
+//! The records of a run in the engine's state.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record};
+use ensemble_language::plan::Plan;
+use ensemble_remote::protocol::{Brief, InnerLines, StartRun, lines};
+use restate_sdk::prelude::*;
+
+/// The state entry with what the run was started with.
+pub(super) const START: &str = "start";
+/// The state entry with what the run did until now.
+pub(super) const BRIEF: &str = "brief";
+/// The beginning of the state entries with the runs inside the run.
+pub(super) const INSIDE: &str = "inside:";
+/// The beginning of the state entries with records; the number of the first record follows.
+const RECORDS: &str = "records:";
+
+/// The number of the first record of a state entry.
+pub(super) fn chunk_of(key: &str) -> Option<u64> {
+    key.strip_prefix(RECORDS)?.parse().ok()
+}
+
+/// The log of a run: an entry of the engine's state for what is committed at once.
+pub(super) struct Log<'a> {
+    ctx: &'a WorkflowContext<'a>,
+    state: ConversationState,
+    run: Arc<str>,
+    /// The time of the last record. The workflow reads no clock: its own records have the time of what came before.
+    now: DateTime<Utc>,
+    brief: Brief,
+}
+
+impl<'a> Log<'a> {
+    pub(super) fn new(ctx: &'a WorkflowContext<'a>, plan: &Arc<Plan>, start: &StartRun) -> Self {
+        Self {
+            ctx,
+            state: ConversationState::new(plan.clone()),
+            run: start.started.run_id.clone(),
+            now: start.at,
+            brief: Brief {
+                ensemble: start.started.ensemble.clone(),
+                started_at: start.at,
+                outcome: None,
+                turns: 0,
+                executions: 0,
+                failed: 0,
+            },
+        }
+    }
+
+    pub(super) fn state(&self) -> &ConversationState {
+        &self.state
+    }
+
+    pub(super) fn run(&self) -> &Arc<str> {
+        &self.run
+    }
+
+    pub(super) fn brief(&self) -> &Brief {
+        &self.brief
+    }
+
+    /// It is at least this late.
+    pub(super) fn advance(&mut self, at: DateTime<Utc>) {
+        self.now = self.now.max(at);
+    }
+
+    pub(super) fn commit<const N: usize>(&mut self, events: [Event; N]) {
+        let at = self.now;
+        let seq = self.state.next_seq();
+        self.commit_records(
+            (seq..)
+                .zip(events)
+                .map(|(seq, event)| Record { seq, at, event })
+                .collect(),
+        );
+    }
+
+    /// Commits records that a worker made, with the numbers and times of this log.
+    pub(super) fn commit_records(&mut self, mut records: Vec<Record>) {
+        let first = self.state.next_seq();
+        for (seq, record) in (first..).zip(&mut records) {
+            record.seq = seq;
+            self.now = self.now.max(record.at);
+            record.at = self.now;
+            self.note(&record.event);
+            self.state.apply(record);
+        }
+        self.ctx.set(&format!("{RECORDS}{first:012}"), lines(&records));
+        self.ctx.set(BRIEF, Json(self.brief.clone()));
+    }
+
+    /// Keeps the runs inside an execution.
+    pub(super) fn keep_inside(&self, agent: &str, inside: &[InnerLines]) {
+        if !inside.is_empty() {
+            let key = format!("{INSIDE}{agent}:{:012}", self.state.next_seq());
+            self.ctx.set(&key, Json(inside.to_vec()));
+        }
+    }
+
+    /// The agent that asks, and the number of its execution.
+    pub(super) fn first_question(&self) -> Option<(Arc<str>, u32)> {
+        let mut slots = self.state.open_turn()?.slots.iter();
+        let waiting = slots.find(|slot| matches!(slot.progress, OpenExecution::Waiting(_)))?;
+        Some((waiting.start.agent.clone(), waiting.start.execution))
+    }
+
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::TurnFinished(turn) => self.brief.turns = turn.turn,
+            Event::ExecutionFinished(finished) => {
+                self.brief.executions += 1;
+                self.brief.failed += u32::from(finished.failure().is_some());
+            }
+            Event::RunEnded(ended) => self.brief.outcome = Some(ended.completion_reason),
+            Event::RunResumed(_) => self.brief.outcome = None,
+            _ => {}
+        }
+    }
+}

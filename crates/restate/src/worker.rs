@@ -1,0 +1,216 @@
+//! What a worker does outside of the engine: it prepares ensembles, and performs executions.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ensemble_core::conversation::{ConversationState, Event};
+use ensemble_language::source::Source;
+use ensemble_remote::Remote;
+use ensemble_remote::protocol::{Done, InnerLines, Records, StartRun, Work, lines};
+use ensemble_runs::prepare::prepare_text;
+use ensemble_runs::steps::records_for;
+use ensemble_runs::{Prepared, RunOptions, Runs};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+/// The most runs whose states are kept between two executions.
+const KEPT: usize = 256;
+
+/// How often a worker that performs an execution looks whether the run is over.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+
+/// A worker. Clones share what it keeps.
+#[derive(Clone)]
+pub struct Worker(Arc<Inner>);
+
+struct Inner {
+    /// The folder with ensembles and scripts.
+    runs: Runs,
+    /// The engine, from which a worker reads the records of a run.
+    engine: Remote,
+    /// Executions that go on, by the ids of the calls. A call that the engine repeats because its connection was lost
+    /// takes up the execution and does not begin it again.
+    under_way: Mutex<HashMap<String, UnderWay>>,
+    known: Mutex<HashMap<Arc<str>, Known>>,
+}
+
+struct UnderWay {
+    run: Arc<str>,
+    done: watch::Receiver<Option<Arc<Done>>>,
+    task: AbortHandle,
+}
+
+/// A run, folded up to its open turn.
+#[derive(Clone)]
+struct Known {
+    start: Arc<StartRun>,
+    prepared: Arc<Prepared>,
+    state: ConversationState,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// It could not be performed.
+fn failed(error: String) -> Done {
+    Done {
+        error: Some(error),
+        ..Done::default()
+    }
+}
+
+impl Worker {
+    /// A worker with the ensembles and scripts of a folder.
+    pub fn new(runs: Runs, engine: Remote) -> Self {
+        Self(Arc::new(Inner {
+            runs,
+            engine,
+            under_way: Mutex::default(),
+            known: Mutex::default(),
+        }))
+    }
+
+    /// The ensemble of a run, as this worker has its files.
+    ///
+    /// # Errors
+    /// The ensemble has errors here: the text says which.
+    pub fn prepare(&self, start: &StartRun) -> Result<Arc<Prepared>, String> {
+        let project = self.0.runs.project();
+        let root = project.folder.clone();
+        let file: PathBuf = root.join(&start.file);
+        let folder = file.parent().unwrap_or(&root).to_owned();
+        let source = Source::new(&*start.file, &*start.ensemble);
+        let prepared = prepare_text(source, file, folder, root);
+        prepared.map(Arc::new).map_err(|error| error.to_string())
+    }
+
+    /// Performs an execution, or waits for its end if it goes on. `call`: the id of the engine's call.
+    pub async fn perform(&self, call: &str, work: Work) -> Done {
+        let mut done = self.begun(call, work);
+        let ended = done.wait_for(Option::is_some).await;
+        match ended.as_deref() {
+            Ok(Some(done)) => Done::clone(done),
+            Ok(None) | Err(_) => failed("the execution was stopped".to_owned()),
+        }
+    }
+
+    /// Stops an execution if it goes on, and forgets it.
+    pub fn forget(&self, call: &str) {
+        if let Some(under_way) = lock(&self.0.under_way).remove(call) {
+            under_way.task.abort();
+        }
+    }
+
+    fn begun(&self, call: &str, work: Work) -> watch::Receiver<Option<Arc<Done>>> {
+        let mut all = lock(&self.0.under_way);
+        if let Some(under_way) = all.get(call) {
+            return under_way.done.clone();
+        }
+        if !all.values().any(|other| other.run == work.run) {
+            tokio::spawn(self.clone().stop_with(work.run.clone()));
+        }
+        let (sender, done) = watch::channel(None);
+        let (worker, run) = (self.clone(), work.run.clone());
+        let task = tokio::spawn(async move {
+            let ended = worker.performed(&work).await.unwrap_or_else(failed);
+            sender.send_replace(Some(Arc::new(ended)));
+        });
+        let under_way = UnderWay {
+            run,
+            done: done.clone(),
+            task: task.abort_handle(),
+        };
+        all.insert(call.to_owned(), under_way);
+        done
+    }
+
+    /// Stops the executions of a run when the run is over, which was cancelled then, or reached its time limit. The engine
+    /// tells nobody who performs an action, so a worker asks.
+    async fn stop_with(self, run: Arc<str>) {
+        loop {
+            tokio::time::sleep(LOOKED_AT_EVERY).await;
+            if !lock(&self.0.under_way).values().any(|under_way| under_way.run == run) {
+                return;
+            }
+            if self.0.engine.is_over(&run).await.unwrap_or(false) {
+                for under_way in lock(&self.0.under_way)
+                    .values()
+                    .filter(|under_way| under_way.run == run)
+                {
+                    under_way.task.abort();
+                }
+                return;
+            }
+        }
+    }
+
+    async fn performed(&self, work: &Work) -> Result<Done, String> {
+        let (known, state) = self.state_for(work).await?;
+        let mut options = RunOptions {
+            models: known.start.started.models.clone(),
+            allowed_tools: known.start.allowed_tools.clone(),
+            denied_tools: known.start.denied_tools.clone(),
+            ..RunOptions::default()
+        };
+        for (agent, answer) in &known.start.answers {
+            options.answers.insert(agent, answer.clone());
+        }
+        if let Some(answer) = &work.answer {
+            options.answers.insert(&*work.agent, answer.clone());
+        }
+        let performed = self.0.runs.perform(known.prepared, state, options).await;
+        let performed = performed.map_err(|error| error.to_string())?;
+        Ok(Done {
+            lines: lines(&performed.records),
+            inside: performed.inside.iter().map(InnerLines::of).collect(),
+            error: None,
+        })
+    }
+
+    /// The run, and its state in which the execution is pending.
+    async fn state_for(&self, work: &Work) -> Result<(Known, ConversationState), String> {
+        let before = lock(&self.0.known).get(&work.run).cloned();
+        let next = before.as_ref().map_or(0, |known| known.state.next_seq());
+        let sent = self.0.engine.records(&work.run, next).await;
+        let Records { start, lines, .. } = sent.map_err(|error| error.to_string())?;
+        let mut records = self.0.engine.decoded(&lines).map_err(|error| error.to_string())?;
+        // What was recorded since the execution was called belongs to others.
+        records.retain(|record| record.seq < work.records);
+        let mut known = match (before, start) {
+            (Some(known), _) => known,
+            (None, Some(start)) => {
+                let prepared = self.prepare(&start)?;
+                Known {
+                    state: ConversationState::new(prepared.plan.clone()),
+                    start: Arc::new(start),
+                    prepared,
+                }
+            }
+            (None, None) => return Err(format!("there is no run {}", work.run)),
+        };
+        let is_begin = |event: &Event| matches!(event, Event::TurnStarted(_));
+        let open = records.iter().rposition(|record| is_begin(&record.event));
+        for record in records.drain(..open.unwrap_or(0)) {
+            known.state.apply(&record);
+        }
+        self.keep(&work.run, &known);
+        let mut state = known.state.clone();
+        for record in records_for(&records, &work.agent) {
+            state.apply(&record);
+        }
+        Ok((known, state))
+    }
+
+    fn keep(&self, run: &Arc<str>, known: &Known) {
+        let mut all = lock(&self.0.known);
+        if all.len() >= KEPT && !all.contains_key(run) {
+            // The records of whichever run is dropped are read again.
+            let other = all.keys().next().cloned();
+            other.and_then(|other| all.remove(&other));
+        }
+        all.insert(run.clone(), known.clone());
+    }
+}

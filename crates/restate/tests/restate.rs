@@ -1,0 +1,445 @@
+//! Runs on the engine itself, which `tests/install.sh restate` installs; without it these tests say that they were skipped.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "tests start programs and make files")]
+
+mod support;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::Utc;
+use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record};
+use ensemble_core::store::{MemoryStore, RunId};
+use ensemble_language::plan::Plan;
+use ensemble_language::random_ensembles::conversation;
+use ensemble_remote::protocol::Answer;
+use ensemble_runs::{EnsembleRef, RunOptions};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+
+use support::{Engine, INGRESS, PATIENCE, all_records, in_a_network, records_when, remote, skipped, start};
+
+#[test]
+fn runs_on_the_engine_end_as_runs_here_do() {
+    in_a_network("same");
+}
+
+#[test]
+fn questions_cancellation_and_time_limits_work_on_the_engine() {
+    in_a_network("questions");
+}
+
+#[test]
+fn killed_workers_lose_nothing_and_repeat_nothing_that_had_ended() {
+    in_a_network("kills");
+}
+
+#[test]
+fn the_program_drives_runs_on_the_engine() {
+    in_a_network("program");
+}
+
+/// The state that the records give, and whether they are numbered without gaps.
+fn folded(plan: &Arc<Plan>, records: &[Record]) -> ConversationState {
+    let mut state = ConversationState::new(plan.clone());
+    for (seq, record) in (0..).zip(records) {
+        assert_eq!(record.seq, seq, "the records are numbered without gaps");
+        state.apply(record);
+    }
+    state
+}
+
+/// The turns, who failed in them, the outcome, and the context: all that must be the same.
+fn told(state: &ConversationState, records: &[Record]) -> Value {
+    let turns = records.iter().filter_map(|record| match &record.event {
+        Event::TurnStarted(turn) => Some(json!(turn)),
+        Event::TurnFinished(turn) => Some(json!(turn)),
+        _ => None,
+    });
+    let mut ends: Vec<String> = records
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::ExecutionFinished(end) => {
+                let failure = end.failure().map(|failure| failure.error.clone());
+                Some(format!("{}/{} {} {failure:?}", end.agent, end.execution, end.attempt))
+            }
+            _ => None,
+        })
+        .collect();
+    ends.sort_unstable();
+    json!({
+        "turns": turns.collect::<Vec<_>>(),
+        "ends": ends,
+        "ended": state.ended(),
+        "context": **state.context(),
+    })
+}
+
+/// The same ensemble, run here.
+async fn here(engine: &Engine, file: &str) -> Value {
+    let runs = engine.runs();
+    let run = runs
+        .start(EnsembleRef::file(file), RunOptions::default())
+        .await
+        .expect("it starts");
+    let stored = run.stored().clone();
+    let state = run.finish().await.expect("it ends").state;
+    let records = stored.read_all().await.expect("its log can be read").records;
+    told(&state, &records)
+}
+
+/// An ensemble as text, whose agents are scripts with these fates.
+fn text_of(plan: &Plan) -> String {
+    let agents: Vec<Value> = (0..)
+        .zip(&plan.ensemble().agents)
+        .map(|(at, agent)| {
+            let dependencies: Vec<Value> = agent
+                .dependencies
+                .iter()
+                .map(|dependency| {
+                    let mut written = json!({
+                        "agent_name": dependency.agent_name,
+                        "requires_all": dependency.requires_all,
+                        "feedback": dependency.feedback,
+                        "on": format!("{:?}", dependency.on).to_lowercase(),
+                        "wait_for": format!("{:?}", dependency.wait_for).to_lowercase(),
+                    });
+                    if let Some(condition) = &dependency.condition {
+                        written["condition"] = json!(condition);
+                    }
+                    if let Some(most) = dependency.max_executions {
+                        written["max_executions"] = json!(most);
+                    }
+                    if written["wait_for"] == "nothing" {
+                        written["wait_for"] = json!("none");
+                    }
+                    written
+                })
+                .collect();
+            let trigger = format!("{:?}", agent.conversation.trigger);
+            json!({
+                "name": agent.name,
+                "script": "fate.rhai",
+                "config": {"at": at, "fate": "FATE"},
+                "dependencies": dependencies,
+                "conversation": {
+                    "max_turns": agent.conversation.max_turns,
+                    "trigger": if trigger == "News" { "news" } else { "every_turn" },
+                },
+            })
+        })
+        .collect();
+    json!({"name": "random", "agents": agents}).to_string()
+}
+
+const FATE: &str = r#"
+let fate = parameters.fate[(parameters.at * 11 + execution * 7) % parameters.fate.len()];
+if fate % 5 == 0 { throw `fails with ${fate}`; }
+#{ n: fate % 4, fate: fate }
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "`runs_on_the_engine_end_as_runs_here_do` starts it in a network of its own"]
+async fn same() {
+    let mut engine = Engine::start(&[("fate.rhai", FATE)]).await;
+    let mut random = TestRunner::deterministic();
+    let mut texts = Vec::new();
+    while texts.len() < 80 {
+        let (plan, fate) = conversation().new_tree(&mut random).expect("an ensemble").current();
+        let text = text_of(&plan).replace("\"FATE\"", &json!(fate).to_string());
+        let file = format!("random{}.yaml", texts.len());
+        std::fs::write(engine.path().join(&file), &text).expect("a file");
+        // What the loader refuses is nothing to compare.
+        if engine
+            .runs()
+            .ready(EnsembleRef::file(&file), RunOptions::default())
+            .is_ok()
+        {
+            texts.push((file, text));
+        }
+    }
+    // A worker that has known the runs from their start, and one that has to read them.
+    let mut plans = HashMap::new();
+    for (at, (file, _)) in texts.iter().enumerate() {
+        plans.insert(at, start(&engine, file, &format!("r{at:03}-20261123-080000000")).await);
+        if at == 40 {
+            engine.kill_worker();
+            engine.start_worker();
+        }
+    }
+    let mut executions = 0;
+    for (at, (file, text)) in texts.iter().enumerate() {
+        let records = all_records(&format!("r{at:03}-20261123-080000000")).await;
+        let there = told(&folded(&plans[&at], &records), &records);
+        let mut here = here(&engine, file).await;
+        // An attempt that was lost with its worker is one more.
+        let mut there = there;
+        for told in [&mut here, &mut there] {
+            let ends = told["ends"].as_array().expect("a list").clone();
+            executions += ends.len();
+            let ends = ends.iter().map(|end| end.as_str().expect("a text"));
+            told["ends"] = ends
+                .map(|end| end.splitn(3, ' ').filter(|word| word.parse::<u32>().is_err()).collect())
+                .collect::<Vec<String>>()
+                .into();
+        }
+        assert_eq!(there, here, "{text}");
+    }
+    assert!(executions > 200, "{executions} executions are too few to compare");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "`questions_cancellation_and_time_limits_work_on_the_engine` starts it in a network of its own"]
+async fn questions() {
+    let engine = Engine::start(&[
+        ("ask.yaml", "name: ask\nagents:\n  - {name: person, input: {prompt: How many?}}\n  - {name: twice, script: twice.rhai, depends_on: [person]}\n"),
+        ("twice.rhai", "#{ n: parse_int(dependencies.person.response) * 2 }"),
+        ("slow.yaml", "name: slow\nagents: [{name: a, script: 'echo $$ > pid; sleep 600'}]\n"),
+        ("late.yaml", "name: late\nagents: [{name: a, script: sleep 600}]\nconversation_limits: {timeout_seconds: 1}\n"),
+        ("outer.yaml", "name: outer\nagents: [{name: inner, ensemble: inner.yaml}]\n"),
+        ("inner.yaml", "name: inner\nagents: [{name: a, script: a.rhai}]\n"),
+        ("a.rhai", "#{ n: 7 }"),
+    ])
+    .await;
+
+    let plan = start(&engine, "ask.yaml", "aaaa-20261123-080000000").await;
+    let waits = |records: &[Record], _| matches!(records.last().map(|last| &last.event), Some(Event::RunEnded(_)));
+    let records = records_when("aaaa-20261123-080000000", waits).await;
+    let state = folded(&plan, &records);
+    let reason = |state: &ConversationState| state.ended().map(|ended| ended.completion_reason);
+    assert_eq!(reason(&state), Some(CompletionReason::WaitingForInput));
+    let answer = Answer {
+        agent: "person".to_owned(),
+        execution: 1,
+        answer: json!("21"),
+        at: Utc::now(),
+    };
+    remote()
+        .answer("aaaa-20261123-080000000", &answer)
+        .await
+        .expect("it is taken");
+    let state = folded(&plan, &all_records("aaaa-20261123-080000000").await);
+    assert_eq!(reason(&state), Some(CompletionReason::Completed));
+    assert_eq!(
+        json!(**state.context())["twice"]["n"],
+        json!(42),
+        "{:?}",
+        state.context()
+    );
+
+    let plan = start(&engine, "slow.yaml", "bbbb-20261123-080000000").await;
+    let pid = engine.path().join("pid");
+    let begun = Instant::now();
+    while std::fs::read_to_string(&pid).is_ok_and(|pid| !pid.trim().is_empty()) == false {
+        assert!(begun.elapsed() < PATIENCE, "the script does not begin");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    remote()
+        .cancel("bbbb-20261123-080000000", "a test")
+        .await
+        .expect("it is cancelled");
+    let records = all_records("bbbb-20261123-080000000").await;
+    let state = folded(&plan, &records);
+    assert_eq!(reason(&state), Some(CompletionReason::Cancelled));
+    let detail = state.ended().and_then(|ended| ended.detail.clone());
+    assert!(
+        detail.as_ref().is_some_and(|detail| detail.contains("a test")),
+        "{detail:?}"
+    );
+    let pid = std::fs::read_to_string(&pid).expect("it was written");
+    let process = PathBuf::from(format!("/proc/{}", pid.trim()));
+    let begun = Instant::now();
+    while process.exists() {
+        assert!(begun.elapsed() < PATIENCE, "the script of a cancelled run goes on");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    let plan = start(&engine, "late.yaml", "cccc-20261123-080000000").await;
+    let state = folded(&plan, &all_records("cccc-20261123-080000000").await);
+    assert_eq!(reason(&state), Some(CompletionReason::Timeout));
+
+    start(&engine, "outer.yaml", "dddd-20261123-080000000").await;
+    all_records("dddd-20261123-080000000").await;
+    let store = MemoryStore::new();
+    let run = remote()
+        .fetch(&RunId::new("dddd-20261123-080000000"), &store)
+        .await
+        .expect("it can be read");
+    let inside = run
+        .inside("inner-1-1")
+        .await
+        .expect("it can be read")
+        .expect("the inner run");
+    let records = inside.read_all().await.expect("it can be read").records;
+    assert!(
+        matches!(records.last().map(|last| &last.event), Some(Event::RunEnded(_))),
+        "{records:?}"
+    );
+
+    let listed: Vec<RunId> = remote()
+        .list(10)
+        .await
+        .expect("a list")
+        .into_iter()
+        .map(|(id, _)| id)
+        .collect();
+    let ids = ["aaaa", "bbbb", "cccc", "dddd"].map(|id| RunId::new(format!("{id}-20261123-080000000")));
+    assert_eq!(listed, ids);
+    assert_eq!(remote().list(2).await.expect("a list").len(), 2);
+    assert_eq!(
+        remote().find(Some("bbbb")).await.expect("one").as_str(),
+        "bbbb-20261123-080000000"
+    );
+    let none = remote().find(Some("zzzz")).await.expect_err("none");
+    assert_eq!(none.to_string(), format!("there is no run `zzzz` on {INGRESS}"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "`killed_workers_lose_nothing_and_repeat_nothing_that_had_ended` starts it in a network of its own"]
+async fn kills() {
+    let steps = ["a", "b", "c", "d"];
+    let mut chain = String::from("name: chain\nagents:\n");
+    for (at, step) in steps.iter().enumerate() {
+        let after = if at == 0 {
+            String::new()
+        } else {
+            format!(", depends_on: [{}]", steps[at - 1])
+        };
+        chain.push_str(&format!("  - {{name: {step}, script: step.sh{after}}}\n"));
+    }
+    // A line for each begin, appended at once.
+    let step = "input=$(cat)\nrun=$ENSEMBLE_RUN_ID\necho \"$run $ENSEMBLE_AGENT_NAME\" >> ledger\nsleep 0.05\n";
+    let mut engine = Engine::start(&[("chain.yaml", &chain), ("step.sh", step)]).await;
+    let count = 30;
+    let id = |at: usize| format!("k{at:03}-20261123-080000000");
+    let mut plan = None;
+    for at in 0..count {
+        plan = Some(start(&engine, "chain.yaml", &id(at)).await);
+    }
+    let kills = 6;
+    for _ in 0..kills {
+        // Until something more was begun, so that every kill meets work.
+        let ledger = || std::fs::read_to_string(engine.path().join("ledger")).map_or(0, |text| text.lines().count());
+        let (before, begun) = (ledger(), Instant::now());
+        while ledger() < before + 5 && begun.elapsed() < Duration::from_secs(5) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        engine.kill_worker();
+        engine.start_worker();
+    }
+    let plan = plan.expect("there are runs");
+    for at in 0..count {
+        let state = folded(&plan, &all_records(&id(at)).await);
+        let reason = state.ended().map(|ended| ended.completion_reason);
+        assert_eq!(reason, Some(CompletionReason::Completed), "run {at}");
+    }
+    let ledger = std::fs::read_to_string(engine.path().join("ledger")).expect("a ledger");
+    for at in 0..count {
+        let run = id(at);
+        let begun: Vec<&str> = ledger
+            .lines()
+            .filter_map(|line| line.strip_prefix(&*run))
+            .map(str::trim)
+            .collect();
+        // `b` begins when the end of `a` is recorded: from then on `a` never begins again.
+        assert!(begun.is_sorted(), "run {run}: {begun:?}");
+        let mut once = begun.clone();
+        once.dedup();
+        assert_eq!(once, steps, "run {run}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "`the_program_drives_runs_on_the_engine` starts it in a network of its own"]
+async fn program() {
+    let program = Path::new(env!("CARGO_BIN_EXE_ensemble-restate")).with_file_name("ensemble");
+    if !program.is_file() {
+        return skipped("`cargo build` makes the program that this test drives");
+    }
+    let engine = Engine::start(&[
+        ("gate.yaml", "name: gate\nagents:\n  - {name: person, input: {prompt: Print it?}}\n  - {name: says, script: says.rhai, depends_on: [person]}\n"),
+        ("says.rhai", "`the person said ${dependencies.person.response}`"),
+    ])
+    .await;
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(arguments).current_dir(engine.path()).env_clear();
+        command
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", engine.path())
+            .stdin(Stdio::null());
+        let output = command.output().expect("the program starts");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, out, err) = run(&["run", "gate.yaml", "--on", INGRESS, "-q", "--answer", "person=yes"]);
+    assert_eq!((code, out.trim()), (Some(0), "the person said yes"), "{err}");
+
+    let (code, out, err) = run(&["run", "gate.yaml", "--on", INGRESS]);
+    assert_eq!(code, Some(3), "{out}{err}");
+    let hint = format!("--answer person=… --on {INGRESS}");
+    assert!(out.contains(&hint) || err.contains(&hint), "{out}{err}");
+    let (code, out, err) = run(&["resume", "--last", "--on", INGRESS, "--answer", "person=no", "-q"]);
+    assert_eq!((code, out.trim()), (Some(0), "the person said no"), "{err}");
+
+    let (code, out, err) = run(&["run", "gate.yaml", "--on", INGRESS, "--detach"]);
+    assert_eq!(code, Some(0), "{err}");
+    let id = out.trim().to_owned();
+    let (_, out, _) = run(&["runs", "list", "--on", INGRESS]);
+    assert_eq!(out.lines().count(), 3, "{out}");
+    records_when(&id, |records, _| {
+        matches!(records.last().map(|last| &last.event), Some(Event::RunEnded(_)))
+    })
+    .await;
+    let (code, out, err) = run(&["resume", &id, "--on", INGRESS, "--answer", "person=maybe", "-q"]);
+    assert_eq!((code, out.trim()), (Some(0), "the person said maybe"), "{err}");
+
+    let batch = |rows: &str| {
+        std::fs::write(engine.path().join("rows.jsonl"), rows).expect("a file");
+        run(&[
+            "batch",
+            "gate.yaml",
+            "--data",
+            "rows.jsonl",
+            "--on",
+            INGRESS,
+            "--answer",
+            "person=yes",
+            "--output",
+            "json",
+        ])
+    };
+    let rows: String = (0..20).map(|row| format!("{{\"n\": {row}}}\n")).collect();
+    let (code, out, err) = batch(&rows);
+    assert_eq!(code, Some(0), "{out}{err}");
+    let (_, listed, _) = run(&["runs", "list", "--on", INGRESS, "--output", "json"]);
+    let count = |listed: &str| {
+        serde_json::from_str::<Value>(listed).expect("JSON")["runs"]
+            .as_array()
+            .expect("a list")
+            .len()
+    };
+    assert_eq!(count(&listed), 23, "{listed}");
+    // The rows have ended, and one is new.
+    let (code, out, err) = batch(&format!("{rows}{{\"n\": 20}}\n"));
+    assert_eq!(code, Some(0), "{out}{err}");
+    let (_, listed, _) = run(&["runs", "list", "--on", INGRESS, "--output", "json"]);
+    assert_eq!(count(&listed), 24, "{listed}");
+
+    let (code, out, err) = run(&["runs", "fetch", &id, "--on", INGRESS]);
+    assert_eq!((code, out.trim()), (Some(0), &*id), "{err}");
+    let (code, out, err) = run(&["replay", &id]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    // It goes on here, so a second copy would destroy something.
+    let (code, _, err) = run(&["continue", &id, "again", "--answer", "person=yes"]);
+    assert_eq!(code, Some(0), "{err}");
+    let (code, _, err) = run(&["runs", "fetch", &id, "--on", INGRESS]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("it went on here"), "{err}");
+}

@@ -1,0 +1,229 @@
+//! The engine with a worker, in a network of its own.
+//!
+//! The engine looks up a host outside at every start. So whoever needs it starts itself again in a network that has only the
+//! loopback; there are always the same ports.
+
+#![expect(clippy::disallowed_methods, reason = "tests start programs and make files")]
+
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::Utc;
+use ensemble_core::conversation::Record;
+use ensemble_core::store::{MemoryStore, RunId};
+use ensemble_language::plan::Plan;
+use ensemble_remote::Remote;
+use ensemble_remote::protocol::StartRun;
+use ensemble_runs::batch::GivenToRun;
+use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, Runs};
+use serde_json::json;
+
+pub(crate) const INGRESS: &str = "http://127.0.0.1:8080";
+const ADMIN: &str = "http://127.0.0.1:9070";
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the project")
+}
+
+fn engine_binary() -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_BIN_EXE_ensemble-restate"))
+        .parent()?
+        .parent()?
+        .to_owned();
+    let package = "restate/node_modules/@restatedev/restate-server-linux-x64/bin/restate-server";
+    [target.join(package), root().join("target").join(package)]
+        .into_iter()
+        .find(|path| path.is_file())
+}
+
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+pub(crate) fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
+/// The variable that says that this process is in its network.
+const INSIDE: &str = "ENSEMBLE_TEST_NETWORK";
+
+/// Is this process in a network of its own?
+pub(crate) fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+/// Runs the ignored test of this name in a network of its own.
+pub(crate) fn in_a_network(test: &str) {
+    outside(&["--ignored", "--exact", "--nocapture", test]);
+}
+
+/// Starts this program again with these arguments, in a network of its own. Without the engine it says so.
+pub(crate) fn outside(arguments: &[&str]) {
+    if engine_binary().is_none() {
+        return skipped("tests/install.sh restate installs what this needs");
+    }
+    let works = Command::new("unshare")
+        .args(["-rn", "ip", "link", "set", "lo", "up"])
+        .output();
+    if !works.is_ok_and(|works| works.status.success()) {
+        return skipped("there is no unshare or no ip, or they may not make a network");
+    }
+    let status = Command::new("unshare")
+        .args(["-rn", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().expect("this program"))
+        .args(arguments)
+        .env(INSIDE, "1")
+        .status()
+        .expect("unshare starts");
+    assert!(status.success(), "it failed in its network: {arguments:?}");
+}
+
+/// The engine, a worker, and the folder that the worker serves. Dropping it stops all.
+pub(crate) struct Engine {
+    server: Child,
+    worker: Option<Child>,
+    folder: tempfile::TempDir,
+    _data: tempfile::TempDir,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        for child in self.worker.iter_mut().chain([&mut self.server]) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn wait_for(port: u16) {
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(begun.elapsed() < PATIENCE, "nobody listens at {port}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+impl Engine {
+    /// Starts everything, with these files in the served folder.
+    pub(crate) async fn start(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join(".ensemble")).expect("a folder");
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).expect("a file");
+        }
+        let data = tempfile::tempdir().expect("a folder");
+        let server = Command::new(engine_binary().expect("it was found before"))
+            .args(["--no-logo", "--listen-mode", "tcp", "--base-dir"])
+            .arg(data.path())
+            .env("RESTATE_DISABLE_TELEMETRY", "true")
+            .env("DO_NOT_TRACK", "1")
+            .env("RESTATE_DEFAULT_RETRY_POLICY__MAX_ATTEMPTS", "unlimited")
+            .current_dir(data.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the engine starts");
+        let mut engine = Self {
+            server,
+            worker: None,
+            folder,
+            _data: data,
+        };
+        engine.start_worker();
+        wait_for(9070);
+        wait_for(8080);
+        engine.register().await;
+        engine
+    }
+
+    pub(crate) fn start_worker(&mut self) {
+        let worker = Command::new(env!("CARGO_BIN_EXE_ensemble-restate"))
+            .args(["serve", "--listen", "127.0.0.1:9080", "--ingress", INGRESS])
+            .arg(self.folder.path())
+            .stderr(Stdio::null())
+            .spawn();
+        self.worker = Some(worker.expect("the worker starts"));
+        wait_for(9080);
+    }
+
+    pub(crate) fn kill_worker(&mut self) {
+        if let Some(mut worker) = self.worker.take() {
+            worker.kill().expect("it can be killed");
+            worker.wait().expect("it is ours");
+        }
+    }
+
+    /// Tells the engine where the worker is, as soon as the engine is ready.
+    async fn register(&self) {
+        let begun = Instant::now();
+        let client = ensemble_agents::model::http_client().expect("a client");
+        loop {
+            let sent = client
+                .post(format!("{ADMIN}/deployments"))
+                .header("content-type", "application/json")
+                .body(json!({"uri": "http://127.0.0.1:9080"}).to_string())
+                .send()
+                .await;
+            if sent.is_ok_and(|sent| sent.status().is_success()) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "the engine does not take the worker");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().canonicalize().expect("a folder")
+    }
+
+    /// The runs of the served folder, here.
+    pub(crate) fn runs(&self) -> Runs {
+        let host = Host::system().unattended();
+        Runs::open(Project::at(self.path()), host).with_store(Arc::new(MemoryStore::new()))
+    }
+}
+
+pub(crate) fn remote() -> Remote {
+    Remote::at(INGRESS).expect("an address")
+}
+
+/// Starts the ensemble of this file on the engine.
+pub(crate) async fn start(engine: &Engine, file: &str, id: &str) -> Arc<Plan> {
+    let ready = engine.runs().ready(EnsembleRef::file(file), RunOptions::default());
+    let ready = ready.unwrap_or_else(|error| panic!("{file}: {error}"));
+    let given = GivenToRun {
+        answers: Default::default(),
+        allowed_tools: Vec::new(),
+        denied_tools: Vec::new(),
+    };
+    let start = StartRun::of(&ready, &RunId::new(id), Utc::now(), &given).expect("it is in the folder");
+    let prepared = ready.prepared();
+    remote().start(&start).await.expect("the engine takes it");
+    prepared.plan.clone()
+}
+
+/// The records of a run when they are enough.
+pub(crate) async fn records_when(id: &str, are_enough: impl Fn(&[Record], bool) -> bool) -> Vec<Record> {
+    let begun = Instant::now();
+    loop {
+        // A run that was sent is not begun at once.
+        if let Ok(sent) = remote().records(id, 0).await {
+            let records = remote().decoded(&sent.lines).expect("they are records");
+            if are_enough(&records, sent.is_over) {
+                return records;
+            }
+        }
+        assert!(begun.elapsed() < PATIENCE, "run {id} does not end");
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+}
+
+pub(crate) async fn all_records(id: &str) -> Vec<Record> {
+    records_when(id, |_, is_over| is_over).await
+}

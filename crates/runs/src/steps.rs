@@ -1,0 +1,161 @@
+//! Single executions of a run that another engine drives.
+//!
+//! A durable engine decides the turns of a run itself, with the same fold and the same resolver, and gives each execution
+//! to a worker. The worker performs it here as a run would: with its attempts, pauses, time limits, parts and tools.
+
+use std::sync::Arc;
+
+use ensemble_core::conversation::{ConversationState, Event, Record};
+use ensemble_core::executor::Executor;
+use ensemble_core::log::{CommitError, Logged, RunLog, SyncPoint};
+use ensemble_core::reporter::Reporter;
+use ensemble_core::runner::BoxFuture;
+use ensemble_core::store::{MemoryStore, RunId, RunStore, StoredRun};
+use tokio::sync::mpsc;
+
+use crate::error::RunError;
+use crate::options::RunOptions;
+use crate::prepare::Prepared;
+use crate::runs::Runs;
+
+/// What an execution did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Performed {
+    /// Its records, numbered from the end of the records that it was given.
+    pub records: Vec<Record>,
+    /// The runs of its inner ensembles.
+    pub inside: Vec<InnerRun>,
+}
+
+/// A run inside a run, with the runs inside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InnerRun {
+    /// Its name.
+    pub name: String,
+    /// The text of its ensemble.
+    pub ensemble: String,
+    /// Its records.
+    pub records: Vec<Record>,
+    /// The runs inside it.
+    pub inside: Vec<InnerRun>,
+}
+
+impl Runs {
+    /// Performs what is pending in the open turn of `state`, until it ends or waits for an answer. Nothing is stored, and
+    /// no turn is finished or begun. Nobody is asked; answers are in `options`.
+    ///
+    /// Use [`records_for`] to get a state in which one execution is pending.
+    ///
+    /// # Errors
+    /// An agent cannot run here, or an option does not fit the ensemble.
+    pub async fn perform(
+        &self,
+        prepared: Arc<Prepared>,
+        mut state: ConversationState,
+        mut options: RunOptions,
+    ) -> Result<Performed, RunError> {
+        let models = std::mem::take(&mut options.models);
+        let text = prepared.source.text().clone();
+        let timeout = prepared.plan.ensemble().limits.timeout;
+        let able = self.making(prepared, options, &models).make()?.into_able();
+        let id = state
+            .started()
+            .map_or_else(|| "run".into(), |started| started.run_id.clone());
+        let stored = MemoryStore::new().create(&RunId::new(id), &text).await?;
+        let _is_first = able.outermost.set(stored.clone());
+        let mut log = UntilTurnEnds::default();
+        // The sender lives as long as the executor: a script that dies of a signal is not taken for an interruption.
+        let (_interruptions, interrupted) = mpsc::unbounded_channel();
+        let ended = Executor {
+            runners: able.runners,
+            log: &mut log,
+            reporter: &mut Nobody,
+            clock: self.host(),
+            interruptions: interrupted,
+            timeout: Some(timeout),
+            secrets: able.secrets,
+            around: None,
+        }
+        .drive(&mut state)
+        .await;
+        able.servers.close().await;
+        ensemble_agents::agent::process::settle().await;
+        match ended {
+            Ok(_) | Err(CommitError::EndOfRecord { .. }) => Ok(Performed {
+                records: log.0,
+                inside: inside(&*stored).await?,
+            }),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The records of a run until now as one agent of the open turn needs them: in the open turn, only what concerns the agent.
+pub fn records_for(records: &[Record], agent: &str) -> Vec<Record> {
+    let begun = |record: &Record| matches!(record.event, Event::TurnStarted(_));
+    let Some(open) = records.iter().rposition(begun) else {
+        return records.to_vec();
+    };
+    let (before, turn) = records.split_at(open);
+    let concerned = turn.iter().filter_map(|record| match &record.event {
+        Event::TurnStarted(turn) => {
+            let mut turn = turn.clone();
+            turn.starts.retain(|start| *start.agent == *agent);
+            Some(Record {
+                event: Event::TurnStarted(turn),
+                ..record.clone()
+            })
+        }
+        event => {
+            let is_meant = event.agent().is_none_or(|of| of == agent);
+            is_meant.then(|| record.clone())
+        }
+    });
+    before.iter().cloned().chain(concerned).collect()
+}
+
+/// The runs inside a run, with their records.
+fn inside(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<InnerRun>, RunError>> {
+    Box::pin(async move {
+        let mut found = Vec::new();
+        for name in run.names_inside().await? {
+            let Some(inner) = run.inside(&name).await? else {
+                continue;
+            };
+            found.push(InnerRun {
+                ensemble: inner.ensemble().await?,
+                records: inner.read_all().await?.records,
+                inside: inside(&*inner).await?,
+                name,
+            });
+        }
+        Ok(found)
+    })
+}
+
+/// Takes records until the turn or the conversation would end.
+#[derive(Default)]
+struct UntilTurnEnds(Vec<Record>);
+
+impl RunLog for UntilTurnEnds {
+    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
+        Logged::ended(match &record.event {
+            Event::TurnFinished(turn) => Err(CommitError::EndOfRecord { turn: turn.turn }),
+            Event::RunEnded(_) => Err(CommitError::EndOfRecord { turn: 0 }),
+            _ => {
+                self.0.push(record.clone());
+                Ok(())
+            }
+        })
+    }
+
+    fn sync(&mut self, _point: SyncPoint) -> Logged<'_> {
+        Logged::ended(Ok(()))
+    }
+}
+
+struct Nobody;
+
+impl Reporter for Nobody {
+    fn report(&mut self, _record: &Record, _state: &ConversationState) {}
+}

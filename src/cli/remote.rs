@@ -1,0 +1,226 @@
+//! `run --on` and `resume --on`: runs on a durable execution engine, shown as runs of this process are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Utc;
+use serde_json::Value;
+
+use super::args::{Output, ResumeArgs, RunArgs};
+use super::drive::Ending;
+use super::error::CliError;
+use super::runtime::block_on;
+use super::shown::Showing;
+use super::signals::{self, Signals};
+use super::surroundings::Surroundings;
+use super::{exit, given};
+use ensemble_core::conversation::{CompletionReason, ConversationState, OpenExecution};
+use ensemble_core::operator::{Asked, Operator};
+use ensemble_core::store::RunId;
+use ensemble_language::source::Source;
+use ensemble_remote::Remote;
+use ensemble_remote::protocol::{Answer, StartRun};
+use ensemble_reports::report::Reporter;
+use ensemble_runs::batch::GivenToRun;
+use ensemble_runs::prepare::prepare_text;
+use ensemble_runs::{Host, Prepared, Runs};
+
+/// The pause before the engine is asked for more records.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// `ensemble run --on`.
+pub(super) fn run(
+    url: &str,
+    args: &RunArgs,
+    runs: &Runs,
+    prepared: Arc<Prepared>,
+    showing: Showing,
+    surroundings: &Surroundings,
+) -> Result<u8, CliError> {
+    let remote = Remote::at(url)?;
+    let mut options = given::answering(&args.answering, surroundings)?;
+    let given = GivenToRun {
+        answers: options.answers.clone(),
+        allowed_tools: options.allowed_tools.clone(),
+        denied_tools: options.denied_tools.clone(),
+    };
+    options.input = args
+        .input
+        .as_deref()
+        .map(|given| given::text(given, surroundings))
+        .transpose()?;
+    let options = given::with_values(options, args.context.as_deref(), &args.set, surroundings)?;
+    // Inputs, answers, models and tools are checked here, before anything is sent.
+    let ready = runs.ready_with(Arc::clone(&prepared), options)?;
+    let id = new_id(&Host::system());
+    let start = StartRun::of(&ready, &id, ready.now(), &given);
+    let start = start.map_err(|error| CliError::usage_with_help(error, "-C names another folder as the project"))?;
+    let ending = Ending::new(&args.driving, &args.showing, surroundings);
+    block_on(async {
+        let signals = signals::listen();
+        remote.start(&start).await?;
+        if args.detach {
+            match args.showing.output {
+                Output::Human => surroundings.print(&format!("{id}\n")),
+                form => surroundings.print_as(form, &format!("{}\n", serde_json::json!({"run_id": id}))),
+            }
+            return Ok(exit::SUCCESS);
+        }
+        let followed = Followed {
+            remote,
+            id,
+            state: ConversationState::new(prepared.plan.clone()),
+            reporter: showing.reporter,
+            operator: showing.operator,
+            answers: Vec::new(),
+        };
+        followed.show_until_its_end(&prepared, signals, ending).await
+    })
+}
+
+/// `ensemble resume --on`.
+pub(super) fn resume(
+    url: &str,
+    args: &ResumeArgs,
+    showing: Showing,
+    surroundings: &Surroundings,
+) -> Result<u8, CliError> {
+    let remote = Remote::at(url)?;
+    let options = given::answering(&args.answering, surroundings)?;
+    let answers = options
+        .answers
+        .given()
+        .map(|(agent, answer)| (agent.to_owned(), answer));
+    let answers = answers.collect();
+    let ending = Ending::new(&args.driving, &args.showing, surroundings);
+    block_on(async {
+        let signals = signals::listen();
+        let id = remote.find(args.run.as_deref()).await?;
+        let sent = remote.records(id.as_str(), 0).await?;
+        let start = sent.start.ok_or_else(|| ensemble_remote::RemoteError::NoRun {
+            id: id.to_string(),
+            url: remote.url().to_owned(),
+        })?;
+        let root = std::path::PathBuf::from(&start.started.project_root);
+        let file = root.join(&start.file);
+        let folder = file.parent().unwrap_or(&root).to_owned();
+        let source = Source::new(&*start.file, &*start.ensemble);
+        let prepared = Arc::new(prepare_text(source, file, folder, root)?);
+        let followed = Followed {
+            remote,
+            id,
+            state: ConversationState::new(prepared.plan.clone()),
+            reporter: showing.reporter,
+            operator: showing.operator,
+            answers,
+        };
+        followed.show_until_its_end(&prepared, signals, ending).await
+    })
+}
+
+/// An id for a new run.
+fn new_id(host: &Host) -> RunId {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number from 0 to the number of ids"
+    )]
+    let number = (host.random() * f64::from(RunId::PER_TIME)) as u32;
+    RunId::at(Utc::now(), number)
+}
+
+/// A run on the engine that is shown here.
+struct Followed {
+    remote: Remote,
+    id: RunId,
+    state: ConversationState,
+    reporter: Box<dyn Reporter + Send>,
+    operator: Arc<dyn Operator>,
+    /// Answers that were given with the command, each for the next question of its agent.
+    answers: Vec<(String, Value)>,
+}
+
+impl Followed {
+    /// Shows the run until it is over, or waits for an answer that nobody here gives. A signal cancels the run.
+    async fn show_until_its_end(
+        mut self,
+        prepared: &Prepared,
+        mut signals: Signals,
+        ending: Ending<'_>,
+    ) -> Result<u8, CliError> {
+        signals.of_run(&self.id);
+        loop {
+            let next = self.state.next_seq();
+            let sent = self.remote.records(self.id.as_str(), next).await?;
+            let records = self.remote.decoded(&sent.lines)?;
+            let is_news = !records.is_empty();
+            for record in records {
+                self.state.apply(&record);
+                self.reporter.report(&record, &self.state);
+            }
+            if sent.is_over {
+                return Ok(ending.show(&self.state, prepared));
+            }
+            let ended = self.state.ended();
+            let waits = ended.is_some_and(|ended| ended.completion_reason == CompletionReason::WaitingForInput);
+            if waits {
+                tokio::select! {
+                    answered = self.answer() => if !answered? {
+                        return Ok(ending.show(&self.state, prepared));
+                    },
+                    by = signals.next() => self.cancel(&by.to_string()).await?,
+                }
+            } else if !is_news {
+                tokio::select! {
+                    () = tokio::time::sleep(PAUSE) => {}
+                    by = signals.next() => self.cancel(&by.to_string()).await?,
+                }
+            }
+        }
+    }
+
+    async fn cancel(&self, by: &str) -> Result<(), CliError> {
+        Ok(self.remote.cancel(self.id.as_str(), by).await?)
+    }
+
+    /// Answers the first open question. `false`: nobody here can.
+    async fn answer(&mut self) -> Result<bool, CliError> {
+        let slots = self.state.open_turn().into_iter().flat_map(|turn| &turn.slots);
+        let open = slots.into_iter().find_map(|slot| match &slot.progress {
+            OpenExecution::Waiting(question) => Some((slot.start.clone(), question.clone())),
+            _ => None,
+        });
+        let Some((start, question)) = open else {
+            return Ok(false);
+        };
+        let given = self.answers.iter().position(|(agent, _)| **agent == *start.agent);
+        let answer = match given {
+            Some(at) => self.answers[at].1.clone(),
+            None => {
+                let asked = Asked {
+                    run: self.id.clone(),
+                    agent: start.agent.clone(),
+                    execution: start.execution,
+                    question,
+                    default: None,
+                    timeout: None,
+                    refused: None,
+                };
+                match self.operator.ask(asked).await {
+                    ensemble_core::operator::Answer::Text(text) => Value::String(text),
+                    _ => return Ok(false),
+                }
+            }
+        };
+        let answer = Answer {
+            agent: start.agent.to_string(),
+            execution: start.execution,
+            answer,
+            at: Utc::now(),
+        };
+        self.remote.answer(self.id.as_str(), &answer).await?;
+        // The run goes on when it has taken the answer.
+        tokio::time::sleep(PAUSE).await;
+        Ok(true)
+    }
+}

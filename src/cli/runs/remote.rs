@@ -1,0 +1,67 @@
+//! `ensemble runs list --on` and `ensemble runs fetch`.
+
+use crate::cli::args::RunsFetchArgs;
+use crate::cli::error::CliError;
+use crate::cli::exit;
+use crate::cli::surroundings::Surroundings;
+use ensemble_core::store::{RunStore, StoreError};
+use ensemble_remote::{Remote, RemoteError};
+
+/// The most runs that are listed.
+const LISTED: usize = 100;
+
+/// Lists the latest runs of an engine.
+pub(super) async fn list(url: &str, as_json: bool, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let remote = Remote::at(url)?;
+    let runs = remote.list(LISTED).await?;
+    let briefs: Vec<super::Brief> = runs
+        .into_iter()
+        .map(|(id, brief)| super::Brief {
+            id,
+            ensemble: brief.ensemble.to_string(),
+            started_at: brief.started_at,
+            outcome: brief
+                .outcome
+                .map_or_else(|| "unfinished".to_owned(), |outcome| outcome.to_string()),
+            turns: brief.turns,
+            executions: brief.executions,
+            failed: brief.failed,
+        })
+        .collect();
+    Ok(super::listed(&briefs, remote.url(), as_json, surroundings))
+}
+
+/// `ensemble runs fetch`. A copy that was fetched before is replaced, unless it went on here.
+pub(super) async fn fetch(
+    args: &RunsFetchArgs,
+    store: &dyn RunStore,
+    surroundings: &Surroundings,
+) -> Result<u8, CliError> {
+    let remote = Remote::at(&args.on)?;
+    let id = remote.find(args.run.as_deref()).await?;
+    let run = match remote.fetch(&id, store).await {
+        Err(RemoteError::Store(StoreError::Exists(_))) => {
+            let sent = remote.records(id.as_str(), 0).await?;
+            let theirs = remote.decoded(&sent.lines)?;
+            let before = store.find(id.as_str()).await?;
+            let lease = before.lease().await?;
+            if !theirs.starts_with(&before.read_all().await?.records) {
+                return Err(CliError::usage_with_help(
+                    format!("run {id} is here already, and it went on here"),
+                    format!("to replace it, delete it first: ensemble runs rm {id}"),
+                ));
+            }
+            before.remove().await?;
+            drop(lease);
+            remote.fetch(&id, store).await?
+        }
+        fetched => fetched?,
+    };
+    let place = run
+        .folder()
+        .map_or_else(|| store.place(), |folder| folder.display().to_string());
+    let place = surroundings.project.relative(place.as_ref()).display().to_string();
+    surroundings.print_err(&format!("fetched {id} into {place}\n"));
+    surroundings.print(&format!("{id}\n"));
+    Ok(exit::SUCCESS)
+}
