@@ -9,6 +9,7 @@ mod counterparts {
     mod fakellm;
     mod lsp;
     mod mcp;
+    mod mcp_clients;
     mod mock_providers;
     mod otlp;
 }

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Installs what a test speaks to and what is not ours: `tests/install.sh NAME`, for each folder here with the files of a
-# package manager (`editor`, `mcp`, `mock`, …), in the
-# versions that the folder's package-lock.json or requirements.txt names, below the target folder. Where that cannot be
+# Installs what a test speaks to and what is not ours: `tests/install.sh NAME`, for each folder here that names packages
+# (`editor`, `mcp`, `mock`, …), in the versions of its package-lock.json or requirements.txt, below the target folder. Where that cannot be
 # done it says so and succeeds; the tests that need it then say that they were skipped.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)/$1

@@ -45,6 +45,9 @@ mod program {
     mod lsp_names;
     mod man;
     mod mcp;
+    mod mcp_http;
+    mod mcp_people;
+    mod mcp_server;
     mod messages;
     mod model_ends;
     mod model_pace;
@@ -64,6 +67,7 @@ mod program {
     mod shown_from_afar;
     mod shown_safely;
     mod side_by_side;
+    mod skill;
     mod special_files;
     mod started_in;
     mod stories;

@@ -5,6 +5,7 @@ mod conversing;
 mod examining;
 mod lookback;
 mod page;
+mod serving;
 mod testing;
 
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub(super) use lookback::{
     RunsPruneArgs, RunsShowArgs,
 };
 pub(super) use page::{PageArgs, UiArgs};
+
+pub(super) use serving::{McpArgs, SchemaArgs};
 pub(super) use testing::{TestArgs, TestFormat};
 
 /// Run, validate and replay conversations between agents, described in YAML.
@@ -82,6 +85,8 @@ pub(super) enum Command {
     Lsp,
     /// Serve a page for the browser: watch, answer, stop, continue and start runs
     Ui(UiArgs),
+    /// Serve MCP clients: each ensemble of the folder is a tool
+    Mcp(McpArgs),
     /// Create a small ensemble as a starting point; it can be run immediately
     Init(InitArgs),
     /// Convert ensembles of llm-orc or workflows of Conductor
@@ -107,11 +112,7 @@ pub(super) enum Command {
     /// Allow a file to use keys and values of the environment
     Trust(TrustArgs),
     /// Print the JSON Schema of ensemble files, for editors
-    Schema {
-        /// Print the schema of test files (*.test.yaml) instead
-        #[arg(long)]
-        tests: bool,
-    },
+    Schema(SchemaArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell

@@ -15,9 +15,38 @@ use ensemble_runs::prepare::profiles;
 
 /// `ensemble estimate`.
 pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let path = surroundings.project.ensemble_file(&args.ensemble)?;
-    let planned = surroundings.runs().prepare(&EnsembleRef::file(&*args.ensemble))?;
-    let opened = block_on(opened(args.from.as_deref(), surroundings))?;
+    let width = surroundings.streams.out_width();
+    let text = block_on(estimated(
+        &args.ensemble,
+        args.from.as_deref(),
+        surroundings,
+        |estimate| match args.output {
+            OutputForm::Human => told(estimate, width),
+            OutputForm::Json => format!("{:#}\n", estimate_document(estimate)),
+        },
+    ))?;
+    surroundings.print_as(args.output, &text);
+    Ok(exit::SUCCESS)
+}
+
+/// The estimate of an ensemble from a record, or from the latest run, as a document.
+pub(super) async fn document(
+    ensemble: &str,
+    from: Option<&str>,
+    surroundings: &Surroundings,
+) -> Result<serde_json::Value, CliError> {
+    estimated(ensemble, from, surroundings, estimate_document).await
+}
+
+async fn estimated<T>(
+    ensemble: &str,
+    from: Option<&str>,
+    surroundings: &Surroundings,
+    told: impl FnOnce(&Estimate<'_>) -> T,
+) -> Result<T, CliError> {
+    let path = surroundings.project.ensemble_file(ensemble)?;
+    let planned = surroundings.runs().prepare(&EnsembleRef::file(ensemble))?;
+    let opened = opened(from, surroundings).await?;
     let story = opened.story;
     let recorded = opened.prepared.as_ref().map(|recorded| &**recorded.plan.ensemble());
     let shares = shares(&story);
@@ -43,12 +72,7 @@ pub(super) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Resu
         recorded: &shares,
         compared: recorded.is_some(),
     };
-    let text = match args.output {
-        OutputForm::Human => told(&estimate, surroundings.streams.out_width()),
-        OutputForm::Json => format!("{:#}\n", estimate_document(&estimate)),
-    };
-    surroundings.print_as(args.output, &text);
-    Ok(exit::SUCCESS)
+    Ok(told(&estimate))
 }
 
 /// The usage at the current price of the agent's profile; without a price, the recorded cost.

@@ -26,7 +26,7 @@ pub(super) fn lsp(surroundings: &Surroundings) -> Result<u8, CliError> {
 }
 
 /// The graph as `ensemble graph` prints it.
-fn graph(ensemble: &Ensemble, format: &str) -> Option<String> {
+pub(super) fn graph(ensemble: &Ensemble, format: &str) -> Option<String> {
     let picture = of_ensemble(ensemble);
     match format {
         "mermaid" => Some(mermaid(&picture)),

@@ -30,6 +30,7 @@ mod lines;
 mod list;
 mod lsp;
 mod man;
+mod mcp;
 mod mending;
 mod models;
 mod painting;
@@ -147,6 +148,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::List(args) => list::list(&args, surroundings),
         Command::Lsp => lsp::lsp(surroundings),
         Command::Ui(args) => ui::ui(&args, surroundings),
+        Command::Mcp(args) => mcp::mcp(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
         Command::Import(args) if import_folder::is_folder(&args, surroundings) => {
             import_folder::import(&args, surroundings)
@@ -161,9 +163,12 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Runs(command) => runs::runs(&command, surroundings),
         Command::Models(command) => models::models(&command, surroundings),
         Command::Trust(args) => trust::trust(&args, surroundings),
-        Command::Schema { tests } => {
+        Command::Schema(args) => {
             use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA};
-            surroundings.print_as(args::OutputForm::Json, if tests { TEST_SCHEMA } else { SCHEMA });
+            match args.skill {
+                true => surroundings.print(ensemble_mcp::skill::SKILL),
+                false => surroundings.print_as(args::OutputForm::Json, if args.tests { TEST_SCHEMA } else { SCHEMA }),
+            }
             Ok(exit::SUCCESS)
         }
         Command::Completions { shell } => {

@@ -72,6 +72,11 @@ impl Streams {
         Noted(std::io::stdout())
     }
 
+    /// Likewise, for a server that does not wait for its client.
+    pub(super) fn frames_async(self) -> tokio::io::Stdout {
+        tokio::io::stdout()
+    }
+
     /// The stream for everything else.
     pub(super) fn err(self) -> Door {
         let err = anstream::AutoStream::new(std::io::stderr(), self.err);

@@ -72,6 +72,16 @@ impl Surroundings {
         Runs::open(self.project.clone(), host)
     }
 
+    /// The runs of the project, with a watchdog; whoever holds a run answers its questions.
+    pub(super) fn runs_for_clients(&self) -> Runs {
+        let _refused = collect_orphans();
+        let host = Host::system()
+            .with_watchdog(watchdog::command())
+            .with_sandbox_helper(sandbox::command())
+            .sharing_models();
+        Runs::open(self.project.clone(), host)
+    }
+
     /// Prints a result for people.
     pub(super) fn print(&self, text: &str) {
         self.print_as(Spelling::Text, text);

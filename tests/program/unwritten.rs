@@ -9,7 +9,7 @@ use std::process::Stdio;
 use crate::support::{Outcome, Running, Workspace};
 
 /// Each command with words that make it print something to standard output.
-const PRINTS: [&[&str]; 53] = [
+const PRINTS: [&[&str]; 54] = [
     &["run", "a.yaml"],
     &["run", "a.yaml", "--output", "json"],
     &["run", "a.yaml", "--output", "events"],
@@ -57,6 +57,7 @@ const PRINTS: [&[&str]; 53] = [
     &["models", "check", "a.yaml"],
     &["trust", "a.yaml"],
     &["schema"],
+    &["schema", "--skill"],
     &["completions", "bash"],
     &["man"],
     &["man", "--to", "pages"],
@@ -67,7 +68,7 @@ const PRINTS: [&[&str]; 53] = [
 
 /// The commands that print nothing to standard output that could be lost here: they delete, need a server, or
 /// answer a client.
-const SILENT: [&str; 5] = ["runs rm", "runs fetch", "models list", "lsp", "ui"];
+const SILENT: [&str; 7] = ["runs rm", "runs fetch", "models list", "lsp", "ui", "mcp", "acp"];
 
 fn workspace() -> (Workspace, String) {
     let workspace = Workspace::new();

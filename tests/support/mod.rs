@@ -6,6 +6,7 @@ pub(crate) mod blocks;
 pub(crate) mod editor;
 pub(crate) mod exchange;
 pub(crate) mod files;
+pub(crate) mod mcp_client;
 pub(crate) mod page;
 pub(crate) mod picture;
 pub(crate) mod server;

@@ -90,8 +90,9 @@ pub(crate) fn undeclared<'a>(
     wrong.collect()
 }
 
-/// The inputs that an ensemble declares as the schema of one map, for tools that are ensembles. A task can be given, too.
-pub(crate) fn as_one_schema(ensemble: &Ensemble) -> Option<Value> {
+/// The inputs that an ensemble declares as the JSON Schema of one map, for tools that are ensembles: `input` is the task, unless
+/// an input has this name. `None`: the ensemble declares no inputs.
+pub fn as_one_schema(ensemble: &Ensemble) -> Option<Value> {
     let declared = ensemble.inputs.as_ref()?;
     let mut properties: JsonMap = JsonMap::new();
     if ensemble.input("input").is_none() {

@@ -64,7 +64,7 @@ pub use error::RunError;
 pub use events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};
 pub use fork::{EditedText, ReadyFork};
 pub use host::Host;
-pub use inputs::WrongInput;
+pub use inputs::{WrongInput, as_one_schema as schema_of_inputs};
 pub use options::{CacheFolder, RunOptions};
 pub use owner::Stranger;
 pub use prepare::Prepared;

@@ -1,0 +1,243 @@
+//! The ensembles of the served folder, each as a typed tool.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ensemble_language::diagnostic::Severity;
+use ensemble_language::ensemble::{AgentKind, Ensemble, ResultSpec};
+use ensemble_language::loader::load;
+use ensemble_reports::report::count;
+use ensemble_runs::around::Folder;
+use ensemble_runs::prepare::examine;
+use ensemble_runs::{Project, RunError, schema_of_inputs};
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+
+use crate::names::unique;
+use crate::status::document_schema;
+
+/// The ensembles of a folder.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    /// The ensembles that can be run.
+    pub entries: Vec<Entry>,
+    /// The others.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// An ensemble that can be run.
+#[derive(Debug)]
+pub struct Entry {
+    /// The name of its tool.
+    pub tool: String,
+    /// Its file, as seen from the folder.
+    pub file: PathBuf,
+    /// What the file says.
+    pub ensemble: Ensemble,
+}
+
+/// An ensemble that has errors.
+#[derive(Debug)]
+pub struct LeftOut {
+    /// Its file, as seen from the folder.
+    pub file: PathBuf,
+    /// How many errors it has.
+    pub errors: usize,
+}
+
+impl Catalog {
+    /// Reads the ensembles of the folder that can be run by name. What stands outside of the folder is none of them.
+    pub fn of(project: &Project) -> Self {
+        let mut left_out = Vec::new();
+        let mut found = Vec::new();
+        let files = project.named_files().into_iter();
+        for (name, file) in files.filter(|(_, file)| is_inside(project, file)) {
+            let Ok(source) = project.read(&file) else { continue };
+            let mut loaded = load(&source);
+            if !loaded.is_ensemble() {
+                continue;
+            }
+            let findings = examine(&loaded, &Folder::around(&file, project));
+            let errors = findings
+                .iter()
+                .filter(|finding| finding.severity == Severity::Error)
+                .count();
+            match loaded.ensemble.take() {
+                Some(ensemble) if errors == 0 => found.push((name, file, ensemble)),
+                _ => left_out.push(LeftOut { file, errors }),
+            }
+        }
+        let names = unique(found.iter().map(|(name, ..)| name.as_str()), &crate::tools::NAMES);
+        let entries = found
+            .into_iter()
+            .zip(names)
+            .map(|((_, file, ensemble), tool)| Entry { tool, file, ensemble });
+        Self {
+            entries: entries.collect(),
+            left_out,
+        }
+    }
+
+    /// The ensemble of the tool with this name.
+    pub(crate) fn take(self, tool: &str) -> Option<Entry> {
+        self.entries.into_iter().find(|entry| entry.tool == tool)
+    }
+}
+
+/// What changes when the ensembles of the folder change: their files with their times and sizes.
+pub(crate) type Fingerprint = Vec<(PathBuf, Option<std::time::SystemTime>, u64)>;
+
+/// The folder as it is now.
+pub(crate) fn fingerprint(project: &Project) -> Fingerprint {
+    let files = project.named_files().into_iter().map(|(_, file)| {
+        let about = project.folder.join(&file).metadata().ok();
+        let changed = about.as_ref().and_then(|about| about.modified().ok());
+        (file, changed, about.map_or(0, |about| about.len()))
+    });
+    files.collect()
+}
+
+/// The file of an ensemble that a client names: by its name, or by a path from the folder.
+///
+/// # Errors
+/// It is not there, or not inside the folder.
+pub(crate) fn file_of(project: &Project, given: &str) -> Result<PathBuf, String> {
+    let outside = || format!("`{given}` is not inside the served folder");
+    let found = project.ensemble_file(given).map_err(|error| match error {
+        RunError::NotFound { given, similar, .. } => match similar {
+            Some(similar) => format!("there is no ensemble `{given}`; did you mean `{similar}`?"),
+            None => format!("there is no ensemble `{given}` in the served folder"),
+        },
+        error => error.to_string(),
+    })?;
+    if is_inside(project, &found) {
+        Ok(found)
+    } else {
+        Err(outside())
+    }
+}
+
+/// Does the file stand inside the folder, wherever links lead? A file that is gone stood where its folder is.
+pub(crate) fn is_inside(project: &Project, file: &Path) -> bool {
+    let file = project.folder.join(file);
+    let gone = || file.parent().unwrap_or(&file).canonicalize();
+    let is_below = |file: PathBuf| project.folder.canonicalize().map(|folder| file.starts_with(folder));
+    file.canonicalize()
+        .or_else(|_| gone())
+        .and_then(is_below)
+        .unwrap_or(false)
+}
+
+impl Entry {
+    /// The tool, as a client sees it.
+    pub(crate) fn tool(&self) -> Tool {
+        let annotations = ToolAnnotations::from_raw(None, Some(false), None, Some(false), None);
+        Tool::new(self.tool.clone(), self.description(), Arc::new(self.input_schema()))
+            .with_title(self.ensemble.name.to_string())
+            .with_raw_output_schema(Arc::new(document_schema(self.result_schema())))
+            .with_annotations(annotations)
+    }
+
+    fn description(&self) -> String {
+        let ensemble = &self.ensemble;
+        let mut text = match ensemble.description.as_deref().map(str::trim) {
+            Some(about) if !about.is_empty() => format!("{about}\n\n"),
+            _ => String::new(),
+        };
+        let agents: Vec<&str> = ensemble.agents.iter().map(|agent| &*agent.name).collect();
+        text.push_str(&format!(
+            "Runs the ensemble `{}` ({}: {}).",
+            ensemble.name,
+            count(agents.len() as u64, "agent"),
+            agents.join(", ")
+        ));
+        let asks = ensemble
+            .agents
+            .iter()
+            .filter(|agent| matches!(agent.kind, AgentKind::Input(_)));
+        let asks: Vec<String> = asks.map(|agent| format!("`{}`", agent.name)).collect();
+        if !asks.is_empty() {
+            text.push_str(&format!(" It asks a person: {}.", asks.join(", ")));
+        }
+        text.push_str(" A run that takes longer returns the status `running`; `await_run` waits for it.");
+        text
+    }
+
+    /// What the tool takes.
+    pub(crate) fn input_schema(&self) -> Map<String, Value> {
+        let default = self.ensemble.default_task.as_deref().map(str::trim);
+        let mut schema = match schema_of_inputs(&self.ensemble) {
+            Some(schema) => schema,
+            None => json!({
+                "type": "object",
+                "properties": {
+                    "input": {"type": "string", "description": "The task, in words."},
+                    "context": {"type": "object", "description": "Values that the agents can read."},
+                },
+                "required": if default.is_some() { json!([]) } else { json!(["input"]) },
+                "additionalProperties": false,
+            }),
+        };
+        if let Some(properties) = schema["properties"].as_object_mut() {
+            properties.values_mut().for_each(stand_alone);
+            if let (Some(default), None, Some(task)) =
+                (default, self.ensemble.input("input"), properties.get_mut("input"))
+            {
+                task["default"] = json!(default);
+            }
+        }
+        match schema {
+            Value::Object(schema) => schema,
+            _ => Map::new(),
+        }
+    }
+
+    /// What is known of the result.
+    fn result_schema(&self) -> Value {
+        match &self.ensemble.result {
+            None => json!({"type": "object", "description": "The context at the end."}),
+            Some(ResultSpec::Map(entries)) => {
+                let properties: Map<String, Value> =
+                    entries.iter().map(|(key, _)| (key.to_string(), json!({}))).collect();
+                let required: Vec<&str> = entries.iter().map(|(key, _)| &**key).collect();
+                json!({"type": "object", "properties": properties, "required": required})
+            }
+            Some(ResultSpec::Agent(name)) => {
+                let schema = self.ensemble.agent(name).and_then(|agent| agent.output_schema.clone());
+                let description = format!("The latest output of `{name}`.");
+                match schema {
+                    Some(mut schema) => {
+                        stand_alone(&mut schema);
+                        with_response(&mut schema);
+                        // An agent that has put nothing out has none.
+                        json!({"description": description, "anyOf": [schema, {"type": "null"}]})
+                    }
+                    None => json!({"description": description}),
+                }
+            }
+        }
+    }
+}
+
+/// Allows the reply of a model, which stands beside the keys that its schema names.
+fn with_response(schema: &mut Value) {
+    if schema.get("additionalProperties").is_some()
+        && let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
+        && !properties.contains_key("response")
+    {
+        properties.insert("response".to_owned(), json!({}));
+    }
+}
+
+/// Takes away what a schema cannot mean as a part of another: references count from the root.
+fn stand_alone(schema: &mut Value) {
+    let refers = ["\"$ref\"", "\"$dynamicRef\""]
+        .iter()
+        .any(|word| schema.to_string().contains(word));
+    if refers {
+        *schema = match schema.get("description") {
+            Some(description) => json!({"description": description}),
+            None => json!({}),
+        };
+    }
+}

@@ -1,0 +1,159 @@
+//! Questions and requests for permission as forms that a client shows to a person.
+
+use ensemble_core::operator::{Asked, Decision, PermissionRequest, visible};
+use ensemble_core::store::RunId;
+use ensemble_runs::RunError;
+use ensemble_runs::service::RunService;
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientCapabilities, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ProtocolVersion,
+};
+use rmcp::service::RequestContext;
+use serde_json::{Value, json};
+
+/// The decisions about a call, as a client names them.
+pub(crate) const DECISIONS: [(&str, Decision); 3] = [
+    ("once", Decision::Once),
+    ("always", Decision::Always),
+    ("deny", Decision::Denied),
+];
+
+/// How a client lets people be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The server asks while the call goes on.
+    Asked,
+    /// The call ends with the question, and is repeated with its answer (since 2026-07-28).
+    Repeated,
+    /// Not at all.
+    None,
+}
+
+/// Something that a person is asked.
+pub(crate) enum Wanted {
+    /// The question of an agent.
+    Answer(Asked),
+    /// A call that needs permission.
+    Permission(PermissionRequest),
+}
+
+impl Way {
+    /// How the client that has sent a request lets people be asked.
+    pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
+        let has_forms = |client: ClientCapabilities| {
+            client
+                .elicitation
+                .is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
+        };
+        if !context.client_capabilities().is_some_and(has_forms) {
+            return Self::None;
+        }
+        let version = context.protocol_version();
+        let repeats = version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
+        if repeats { Self::Repeated } else { Self::Asked }
+    }
+}
+
+impl Wanted {
+    /// All that waits in a run, the oldest first.
+    pub(crate) fn all(service: &RunService, run: &RunId) -> Vec<Self> {
+        let (questions, permissions) = service.waiting(run);
+        let questions = questions.into_iter().map(Self::Answer);
+        questions.chain(permissions.into_iter().map(Self::Permission)).collect()
+    }
+
+    /// What tells it from others of the same run.
+    pub(crate) fn key(&self) -> String {
+        match self {
+            Self::Answer(asked) => format!("question:{}:{}:{}", asked.run.as_str(), asked.agent, asked.execution),
+            Self::Permission(call) => format!("call:{}:{}", call.run.as_str(), call.call),
+        }
+    }
+
+    /// The form.
+    ///
+    /// # Errors
+    /// The form cannot be said in the protocol.
+    pub(crate) fn form(&self) -> Result<ElicitRequestParams, serde_json::Error> {
+        let (message, property, schema) = match self {
+            Self::Answer(asked) => {
+                let mut schema = json!({"type": "string", "title": "Answer"});
+                if !asked.question.choices.is_empty() {
+                    schema["enum"] = json!(asked.question.choices);
+                }
+                if let Some(default) = &asked.default {
+                    schema["default"] = json!(default);
+                }
+                let refused = asked.refused.as_ref().map(|why| format!("{}\n", spelt(why)));
+                let prompt = spelt(asked.question.prompt.trim());
+                (
+                    format!("{}{} asks: {prompt}", refused.unwrap_or_default(), asked.agent),
+                    "answer",
+                    schema,
+                )
+            }
+            Self::Permission(call) => {
+                let words = DECISIONS.map(|(word, _)| word);
+                let arguments = visible(&json!(call.arguments).to_string()).to_string();
+                let message = format!(
+                    "May {} call the tool {} with {arguments}?",
+                    call.agent,
+                    spelt(&call.tool)
+                );
+                (
+                    message,
+                    "decision",
+                    json!({"type": "string", "title": "Decision", "enum": words}),
+                )
+            }
+        };
+        let schema = json!({"type": "object", "properties": {property: schema}, "required": [property]});
+        let schema = ElicitationSchema::from_json_schema(schema.as_object().cloned().unwrap_or_default())?;
+        Ok(ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message,
+            requested_schema: schema,
+        })
+    }
+
+    /// Takes what the person has said: whether something was said.
+    ///
+    /// # Errors
+    /// The run does not take it.
+    pub(crate) async fn take(&self, service: &RunService, run: &RunId, said: &ElicitResult) -> Result<bool, RunError> {
+        if said.action != ElicitationAction::Accept {
+            return Ok(false);
+        }
+        let said = |key: &str| {
+            said.content
+                .as_ref()
+                .and_then(|content| content.get(key))
+                .and_then(Value::as_str)
+        };
+        match self {
+            Self::Answer(asked) => {
+                let answer = said("answer").or(asked.default.as_deref()).unwrap_or_default();
+                service.answer(run, &asked.agent, answer).await?;
+            }
+            Self::Permission(call) => {
+                let decision = said("decision").and_then(decision).unwrap_or(Decision::Denied);
+                service.permit(run, &call.call, decision).await?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The decision with this name.
+pub(crate) fn decision(word: &str) -> Option<Decision> {
+    let known = DECISIONS
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(word.trim()));
+    known.map(|(_, decision)| *decision)
+}
+
+/// The text, line by line, without characters that nobody sees.
+fn spelt(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| visible(line).to_string()).collect();
+    lines.join("\n")
+}

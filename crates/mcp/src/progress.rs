@@ -1,0 +1,59 @@
+//! What happens in a run, as progress for a client that wants to know.
+
+use std::time::Duration;
+
+use ensemble_core::conversation::{Event, Record};
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::RequestContext;
+use rmcp::{Peer, RoleServer};
+
+/// How long a client may take to receive a message; one that takes longer gets no more.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Progress for one request.
+pub(crate) struct Progress {
+    /// `None`: nobody wants to know.
+    to: Option<(Peer<RoleServer>, ProgressToken)>,
+    told: u32,
+}
+
+impl Progress {
+    pub(crate) fn new(context: &RequestContext<RoleServer>) -> Self {
+        let token = context.meta.get_progress_token();
+        Self {
+            to: token.map(|token| (context.peer.clone(), token)),
+            told: 0,
+        }
+    }
+
+    /// Tells of a record, if there is something to tell.
+    pub(crate) async fn tell(&mut self, record: &Record) {
+        let (Some((peer, token)), Some(message)) = (&self.to, message(&record.event)) else {
+            return;
+        };
+        self.told += 1;
+        let progress = ProgressNotificationParam::new(token.clone(), f64::from(self.told)).with_message(message);
+        let sent = tokio::time::timeout(PATIENCE, peer.notify_progress(progress)).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            self.to = None;
+        }
+    }
+}
+
+/// The event in a few words.
+fn message(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::TurnStarted(turn) => {
+            let agents: Vec<&str> = turn.starts.iter().map(|start| &*start.agent).collect();
+            format!("turn {}: {}", turn.turn, agents.join(", "))
+        }
+        Event::ExecutionFinished(finished) => match finished.failure() {
+            None => format!("{} has finished", finished.agent),
+            Some(failure) => format!("{} has failed: {}", finished.agent, failure.error),
+        },
+        Event::AttemptFailed(failed) => format!("{} is tried again: {}", failed.agent, failed.failure.error),
+        Event::ToolCallEnded(ended) => format!("{} has called {}", ended.within.agent, ended.call.name),
+        Event::RunEnded(ended) => format!("ended: {}", ended.completion_reason),
+        _ => return None,
+    })
+}

@@ -1,0 +1,4 @@
+//! The text that teaches a model the language.
+
+/// The text: Markdown with front matter, as skills of agents have it.
+pub const SKILL: &str = include_str!("skill.md");

@@ -1,0 +1,188 @@
+//! What a client is told of a run: one document, the same for a call, a wait and a look.
+
+use ensemble_core::conversation::{CompletionReason, Event};
+use ensemble_core::operator::{Asked, PermissionRequest};
+use ensemble_core::store::RunId;
+use ensemble_runs::service::{OpenQuestion, RunService, RunStatus, RunSummary};
+use ensemble_runs::{RecordedRun, RunError};
+use serde_json::{Map, Value, json};
+
+/// The states of a run that is not over.
+const OPEN: [&str; 4] = ["running", "running_elsewhere", "interrupted", "waiting_for_input"];
+
+/// The document as a JSON Schema, with the schema of the result.
+pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
+    let ends = CompletionReason::ALL.iter().map(|reason| reason.as_str());
+    let mut statuses: Vec<&str> = OPEN.into_iter().chain(ends).collect();
+    statuses.dedup();
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "run": {"type": "string", "description": "The id of the run."},
+            "ensemble": {"type": "string"},
+            "status": {
+                "type": "string",
+                "description": "`completed` and the others that end with a limit have a result. `running`: call await_run. \
+                                `waiting_for_input`: call answer_run. `interrupted`: call await_run, which goes on with the run.",
+            },
+            "result": result,
+            "detail": {"type": "string", "description": "Which limit, agent or condition has ended the run."},
+            "error": {"type": "string", "description": "Why an agent has failed."},
+            "turns": {"type": "integer", "description": "The turns that have finished."},
+            "executions": {"type": "integer", "description": "The executions of agents that have ended."},
+            "started_at": {"type": "string"},
+            "questions": {"type": "array", "description": "What agents ask a person.", "items": {"type": "object"}},
+            "permissions": {"type": "array", "description": "Calls of tools that a person shall allow or deny.", "items": {"type": "object"}},
+            "next": {"type": "string", "description": "What to call next."},
+        },
+        "required": ["run", "ensemble", "status"],
+    });
+    let mut schema = schema.as_object().cloned().unwrap_or_default();
+    statuses.sort_unstable();
+    statuses.dedup();
+    schema["properties"]["status"]["enum"] = json!(statuses);
+    schema
+}
+
+/// The state of a run, and whether it is the end of a run that has failed.
+pub(crate) struct Told {
+    pub(crate) document: Value,
+    pub(crate) is_error: bool,
+}
+
+/// The state of the run.
+///
+/// # Errors
+/// There is no such run, or it cannot be read.
+pub(crate) async fn told(service: &RunService, id: &RunId) -> Result<Told, RunError> {
+    // Before the log is read: what is asked now is open in any case.
+    let (asked, permissions) = service.waiting(id);
+    let summary = service.summary(id).await?;
+    let mut document = brief(&summary);
+    let questions: Vec<Value> = match asked.is_empty() {
+        false => asked.iter().map(question).collect(),
+        true if !matches!(summary.status, RunStatus::Running) => summary.questions.iter().map(recorded).collect(),
+        true => Vec::new(),
+    };
+    let is_waiting = !questions.is_empty() || !permissions.is_empty();
+    if is_waiting && matches!(summary.status, RunStatus::Running) {
+        document["status"] = json!("waiting_for_input");
+    }
+    if !questions.is_empty() {
+        document["questions"] = json!(questions);
+    }
+    if !permissions.is_empty() {
+        document["permissions"] = permissions.iter().map(permission).collect();
+    }
+    let mut is_error = false;
+    if let RunStatus::Ended { outcome } = summary.status {
+        let has_result = outcome == CompletionReason::Completed || outcome.is_limit();
+        is_error = !has_result && outcome != CompletionReason::WaitingForInput;
+        if has_result || is_error {
+            let recorded = service.recorded(id).await?;
+            if has_result {
+                document["result"] = result(&recorded);
+            }
+            if let Some(error) = error(&recorded).filter(|_| is_error) {
+                document["error"] = json!(error);
+            }
+        }
+    }
+    if let Some(next) = next(id, document["status"].as_str().unwrap_or_default()) {
+        document["next"] = json!(next);
+    }
+    Ok(Told { document, is_error })
+}
+
+/// A run in a list.
+pub(crate) fn brief(summary: &RunSummary) -> Value {
+    let status = match summary.status {
+        RunStatus::Running => "running",
+        RunStatus::RunningElsewhere { .. } => "running_elsewhere",
+        RunStatus::Interrupted => "interrupted",
+        RunStatus::Ended { outcome } => outcome.as_str(),
+    };
+    let mut document = json!({
+        "run": summary.id,
+        "ensemble": summary.ensemble,
+        "status": status,
+        "started_at": summary.started_at,
+        "turns": summary.turns,
+        "executions": summary.executions,
+    });
+    if let Some(detail) = &summary.detail {
+        document["detail"] = json!(detail);
+    }
+    document
+}
+
+fn result(recorded: &RecordedRun) -> Value {
+    match recorded.state.run_value() {
+        Some(result) => Value::clone(&result.value),
+        None => json!(**recorded.state.context()),
+    }
+}
+
+/// Why the last execution that failed has failed.
+fn error(recorded: &RecordedRun) -> Option<String> {
+    let mut records = recorded.journal.records.iter().rev();
+    records.find_map(|record| match &record.event {
+        Event::ExecutionFinished(finished) => {
+            let failure = finished.failure()?;
+            Some(format!("{}: {}", finished.agent, failure.error))
+        }
+        _ => None,
+    })
+}
+
+fn question(asked: &Asked) -> Value {
+    let mut told = json!({
+        "agent": asked.agent,
+        "execution": asked.execution,
+        "prompt": asked.question.prompt,
+        "choices": asked.question.choices,
+    });
+    if let Some(default) = &asked.default {
+        told["default"] = json!(default);
+    }
+    if let Some(refused) = &asked.refused {
+        told["refused"] = json!(refused);
+    }
+    told
+}
+
+fn recorded(open: &OpenQuestion) -> Value {
+    let mut told = json!({
+        "agent": open.agent,
+        "execution": open.execution,
+        "prompt": open.question.prompt,
+        "choices": open.question.choices,
+    });
+    if let Some(permission) = &open.question.permission {
+        told["permission"] = json!(permission);
+    }
+    told
+}
+
+fn permission(requested: &PermissionRequest) -> Value {
+    json!({
+        "call": requested.call,
+        "agent": requested.agent,
+        "tool": requested.tool,
+        "arguments": requested.arguments,
+    })
+}
+
+fn next(id: &RunId, status: &str) -> Option<String> {
+    let run = json!({"run": id});
+    match status {
+        "running" | "running_elsewhere" => Some(format!("call await_run with {run}")),
+        "interrupted" => Some(format!("call await_run with {run}, which goes on with the run")),
+        "waiting_for_input" => Some(format!(
+            "ask the user, then call answer_run with {}",
+            json!({"run": id, "answer": "…"})
+        )),
+        "cancelled" | "timeout" => Some(format!("call resume_run with {run} to go on with the run")),
+        _ => None,
+    }
+}

@@ -1,0 +1,26 @@
+//! The client that has started the program: one message in a line, over two streams.
+
+use std::sync::Arc;
+
+use rmcp::ServiceExt;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::session::{Services, Session};
+
+/// Serves the client until its stream ends. Runs that go on are then interrupted when the program ends.
+///
+/// # Errors
+/// The client does not speak the protocol, or the server has failed.
+pub async fn serve(
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    services: Arc<Services>,
+) -> Result<(), String> {
+    use rmcp::service::ServerInitializeError as Error;
+    match Session::new(services).serve((input, output)).await {
+        Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
+        // The client has gone before it said anything.
+        Err(Error::ConnectionClosed(_)) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,255 @@
+//! The tools that every folder has: runs that are under way, and help for writing ensembles.
+
+use std::sync::Arc;
+
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+
+use crate::status::document_schema;
+
+/// Their names, which no ensemble takes.
+pub(crate) const NAMES: [&str; 12] = [
+    "run_status",
+    "await_run",
+    "answer_run",
+    "cancel_run",
+    "resume_run",
+    "list_runs",
+    "schema",
+    "validate",
+    "check",
+    "explain",
+    "estimate",
+    "graph",
+];
+
+/// What a tool does to the world.
+#[derive(Clone, Copy)]
+enum Effect {
+    /// It only reads.
+    Reads,
+    /// It changes a run.
+    Changes,
+    /// It stops a run.
+    Stops,
+}
+
+/// The tools, as a client sees them.
+pub(crate) fn all() -> Vec<Tool> {
+    NAMES.iter().map(|name| tool(name)).collect()
+}
+
+fn tool(name: &'static str) -> Tool {
+    let (description, properties, required, effect) = defined(name);
+    let schema = json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    });
+    let annotations = match effect {
+        Effect::Reads => ToolAnnotations::from_raw(None, Some(true), None, None, Some(false)),
+        Effect::Changes => ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), None),
+        Effect::Stops => ToolAnnotations::from_raw(None, Some(false), Some(true), Some(true), Some(false)),
+    };
+    let tool = Tool::new(
+        name,
+        description,
+        Arc::new(schema.as_object().cloned().unwrap_or_default()),
+    )
+    .with_annotations(annotations);
+    let is_about_one_run = name.ends_with("_run") || name == "run_status";
+    match is_about_one_run {
+        true => tool.with_raw_output_schema(Arc::new(document_schema(json!({})))),
+        false => tool,
+    }
+}
+
+/// The description, the properties, the required ones, and the effect.
+fn defined(name: &str) -> (&'static str, Value, Value, Effect) {
+    let run = json!({"type": "string", "description": "The id of the run, or the beginning of the id."});
+    let seconds = json!({
+        "type": "number",
+        "minimum": 0,
+        "description": "How long to wait at most, in seconds; never longer than the server allows.",
+    });
+    match name {
+        "run_status" => (
+            "Tells the state of a run: its status, what it asks, and its result. Does not wait.",
+            json!({"run": run}),
+            json!(["run"]),
+            Effect::Reads,
+        ),
+        "await_run" => (
+            "Waits until a run has ended or asks something, or for a limited time, and tells its state. Goes on with a run \
+             that was interrupted, for example by the end of the server.",
+            json!({"run": run, "wait_seconds": seconds}),
+            json!(["run"]),
+            Effect::Changes,
+        ),
+        "answer_run" => (
+            "Answers what a run asks, and waits as await_run does. Give the answer of the user; do not invent one. For a \
+             call of a tool that needs permission, the answer is `once`, `always` or `deny`.",
+            json!({
+                "run": run,
+                "answer": {"type": "string", "description": "The answer; one of the choices if there are any."},
+                "agent": {"type": "string", "description": "The agent that asks, if several do."},
+                "call": {"type": "string", "description": "The id of the call that needs permission, if several do."},
+                "wait_seconds": seconds,
+            }),
+            json!(["run", "answer"]),
+            Effect::Changes,
+        ),
+        "cancel_run" => (
+            "Stops a run. What has finished is kept, and resume_run goes on with it.",
+            json!({"run": run}),
+            json!(["run"]),
+            Effect::Stops,
+        ),
+        "resume_run" => (
+            "Goes on with a run that was cancelled, timed out or was interrupted, and waits as await_run does. With a \
+             message, goes on with a run that has ended: the message is the next thing the user says.",
+            json!({
+                "run": run,
+                "message": {"type": "string", "description": "What the user says next, for a run that has ended."},
+                "wait_seconds": seconds,
+            }),
+            json!(["run"]),
+            Effect::Changes,
+        ),
+        "list_runs" => (
+            "Lists the latest runs of the folder, the latest first.",
+            json!({"limit": {"type": "integer", "minimum": 1, "maximum": 200, "description": "How many at most; default 20."}}),
+            json!([]),
+            Effect::Reads,
+        ),
+        "schema" => (
+            "Tells how ensembles are written. Read the form `skill` before you write or change an ensemble; `json` is the \
+             complete JSON Schema of ensemble files, `tests` that of test files.",
+            json!({"form": {"type": "string", "enum": ["skill", "json", "tests"], "default": "skill"}}),
+            json!([]),
+            Effect::Reads,
+        ),
+        _ => authoring(name),
+    }
+}
+
+fn authoring(name: &str) -> (&'static str, Value, Value, Effect) {
+    let ensemble = json!({"type": "string", "description": "The name of an ensemble, or its path in the folder."});
+    let text = json!({
+        "type": "string",
+        "description": "The YAML of an ensemble, in place of a file; it is read as if it stood in the folder.",
+    });
+    let of_one = json!({"ensemble": ensemble, "text": text});
+    match name {
+        "validate" => (
+            "Checks the YAML of an ensemble, or a file, without running it, and tells all findings with line, column, help \
+             and fix. Neither `ensemble` nor `text`: all ensembles of the folder that have errors and are therefore no tools.",
+            of_one,
+            json!([]),
+            Effect::Reads,
+        ),
+        "check" => (
+            "Explores all conversations that an ensemble can hold, without running it, and tells how they can end.",
+            of_one,
+            json!([]),
+            Effect::Reads,
+        ),
+        "explain" => (
+            "Explains the code of a finding such as E021, with a wrong and a right example.",
+            json!({"code": {"type": "string"}}),
+            json!(["code"]),
+            Effect::Reads,
+        ),
+        "estimate" => (
+            "Estimates tokens, cost and time of a run from a recorded run of the ensemble.",
+            json!({
+                "ensemble": ensemble,
+                "run": {"type": "string", "description": "The recorded run; default: the latest run of the ensemble."},
+            }),
+            json!(["ensemble"]),
+            Effect::Reads,
+        ),
+        _ => (
+            "Draws the agents of an ensemble and their dependencies.",
+            json!({
+                "ensemble": ensemble,
+                "text": text,
+                "format": {"type": "string", "enum": ["mermaid", "ascii", "dot", "svg"], "default": "mermaid"},
+            }),
+            json!([]),
+            Effect::Reads,
+        ),
+    }
+}
+
+/// The arguments of a call, of which each is read once and none may be left.
+pub(crate) struct Arguments(Map<String, Value>);
+
+impl Arguments {
+    pub(crate) fn new(given: Option<Map<String, Value>>) -> Self {
+        Self(given.unwrap_or_default())
+    }
+
+    /// The text with this name.
+    ///
+    /// # Errors
+    /// It is no text.
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, String> {
+        match self.0.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(format!("`{name}` is no string")),
+        }
+    }
+
+    /// Likewise, which must be given.
+    ///
+    /// # Errors
+    /// It is missing, or no text.
+    pub(crate) fn required(&mut self, name: &str) -> Result<String, String> {
+        self.text(name)?.ok_or_else(|| format!("`{name}` is missing"))
+    }
+
+    /// The number with this name, which is not negative.
+    ///
+    /// # Errors
+    /// It is no such number.
+    pub(crate) fn number(&mut self, name: &str) -> Result<Option<f64>, String> {
+        match self.0.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match value.as_f64() {
+                Some(number) if number >= 0.0 && number.is_finite() => Ok(Some(number)),
+                _ => Err(format!("`{name}` is no number of at least 0")),
+            },
+        }
+    }
+
+    /// The map with this name.
+    ///
+    /// # Errors
+    /// It is no map.
+    pub(crate) fn map(&mut self, name: &str) -> Result<Map<String, Value>, String> {
+        match self.0.remove(name) {
+            None | Some(Value::Null) => Ok(Map::new()),
+            Some(Value::Object(map)) => Ok(map),
+            Some(_) => Err(format!("`{name}` is no object")),
+        }
+    }
+
+    /// All that is left.
+    pub(crate) fn rest(self) -> Map<String, Value> {
+        self.0
+    }
+
+    /// Nothing is left.
+    ///
+    /// # Errors
+    /// There is an argument that the tool does not know.
+    pub(crate) fn end(self) -> Result<(), String> {
+        match self.0.keys().next() {
+            None => Ok(()),
+            Some(name) => Err(format!("there is no argument `{name}`")),
+        }
+    }
+}

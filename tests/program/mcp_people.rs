@@ -1,0 +1,244 @@
+//! `ensemble mcp`: what a run asks a person, through the client.
+
+use crate::support::mcp_client::{Client, document};
+use crate::support::{Workspace, eventually};
+use serde_json::{Value, json};
+
+const GATE: &str = "\
+name: gate
+default_task: Print it.
+agents:
+  - {name: writer, script: echo a text}
+  - {name: editor, input: {prompt: 'Print {{ writer }}?', choices: ['yes', 'no']}, depends_on: [writer]}
+result: editor
+";
+const CAREFUL: &str = "\
+name: careful
+default_task: Write.
+agents:
+  - {name: clerk, model_profile: m, tools: [note]}
+tools:
+  note: {description: Writes a note., script: 'cat > note.json; echo noted', permission: ask, parameters: {type: object}}
+model_profiles:
+  m: {provider: simulated, replies: [{tool_calls: [{name: note, arguments: {text: \"a\\u001bb\"}}]}, done]}
+";
+
+fn forms() -> Value {
+    json!({"elicitation": {}})
+}
+
+#[test]
+fn a_question_waits_where_nobody_can_be_asked_and_answer_run_answers_it() {
+    let workspace = Workspace::new();
+    workspace.write("gate.yaml", GATE);
+    let mut client = Client::start(&workspace, &[], json!({}));
+    let told = client.document("gate", json!({}));
+    assert_eq!(told["status"], "waiting_for_input");
+    let expected = json!([{"agent": "editor", "execution": 1, "prompt": "Print a text?", "choices": ["yes", "no"]}]);
+    assert_eq!(told["questions"], expected);
+    let run = &told["run"];
+    assert!(
+        client
+            .refused("answer_run", json!({"run": run, "answer": "yes", "agent": "writer"}))
+            .contains("asks nothing")
+    );
+    let again = client.document("answer_run", json!({"run": run, "answer": "maybe"}));
+    assert_eq!(
+        again["questions"][0]["refused"],
+        "`maybe` is none of the choices: yes, no"
+    );
+    let told = client.document("answer_run", json!({"run": run, "answer": "yes", "agent": "editor"}));
+    assert_eq!(
+        (&told["status"], &told["result"]),
+        (&json!("completed"), &json!({"response": "yes"}))
+    );
+    assert!(
+        client
+            .refused("answer_run", json!({"run": run, "answer": "yes"}))
+            .contains("asks nothing")
+    );
+}
+
+#[test]
+fn a_question_outlives_the_server() {
+    let workspace = Workspace::new();
+    workspace.write("gate.yaml", GATE);
+    let mut client = Client::start(&workspace, &[], json!({}));
+    let run = client.document("gate", json!({}))["run"].clone();
+    client.kill();
+    let mut client = Client::start(&workspace, &[], json!({}));
+    assert_eq!(
+        client.document("run_status", json!({"run": run}))["status"],
+        "interrupted"
+    );
+    let told = client.document("answer_run", json!({"run": run, "answer": "no"}));
+    assert_eq!(
+        (&told["status"], &told["result"]),
+        (&json!("completed"), &json!({"response": "no"}))
+    );
+
+    // A run that the command line has left waiting.
+    workspace.run(["run", "gate.yaml"]);
+    let run = client.document("list_runs", json!({"limit": 1}))["runs"][0].clone();
+    assert_eq!(run["status"], "waiting_for_input");
+    let seen = client.document("await_run", json!({"run": run["run"]}));
+    assert_eq!(seen["questions"][0]["prompt"], "Print a text?");
+    let told = client.document("answer_run", json!({"run": run["run"], "answer": "2"}));
+    assert_eq!(told["result"], json!({"response": "no"}), "the number of a choice");
+}
+
+#[test]
+fn a_client_with_forms_asks_the_person() {
+    let workspace = Workspace::new();
+    workspace.write("gate.yaml", GATE);
+    let mut client = Client::start(&workspace, &["--wait", "2s"], forms());
+    let call = client.begin_call("gate", json!({}));
+    let asked = client.hear("elicitation/create");
+    assert_eq!(asked["params"]["message"], "editor asks: Print a text?");
+    let schema = &asked["params"]["requestedSchema"];
+    assert_eq!(schema["properties"]["answer"]["enum"], json!(["yes", "no"]));
+    assert_eq!(schema["required"], json!(["answer"]));
+    // A person may think for longer than a call waits for a run.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    client.reply(&asked, json!({"action": "accept", "content": {"answer": "yes"}}));
+    let told = document(&client.answer(call)["result"]);
+    assert_eq!(
+        (&told["status"], &told["result"]),
+        (&json!("completed"), &json!({"response": "yes"}))
+    );
+
+    // A person who does not want to answer now.
+    for action in ["decline", "cancel"] {
+        let call = client.begin_call("gate", json!({}));
+        let asked = client.hear("elicitation/create");
+        client.reply(&asked, json!({"action": action}));
+        let told = document(&client.answer(call)["result"]);
+        assert_eq!(told["status"], "waiting_for_input", "{told}");
+    }
+}
+
+#[test]
+fn a_form_is_withdrawn_when_somebody_else_answers() {
+    let workspace = Workspace::new();
+    workspace.write("gate.yaml", GATE);
+    let mut client = Client::start(&workspace, &[], forms());
+    let call = client.begin_call("gate", json!({}));
+    let asked = client.hear("elicitation/create");
+    let run = client.document("list_runs", json!({}))["runs"][0]["run"].clone();
+    assert_eq!(
+        client.document("answer_run", json!({"run": run, "answer": "no"}))["status"],
+        "completed"
+    );
+    let withdrawn = client.hear("notifications/cancelled");
+    assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
+    assert_eq!(
+        document(&client.answer(call)["result"])["result"],
+        json!({"response": "no"})
+    );
+}
+
+#[test]
+fn calls_that_need_permission_are_asked_for() {
+    let workspace = Workspace::new();
+    workspace.write("careful.yaml", CAREFUL);
+    let noted = || workspace.path().join("note.json").exists();
+    let mut client = Client::start(&workspace, &[], forms());
+    for (decision, is_made) in [("deny", false), ("once", true)] {
+        let call = client.begin_call("careful", json!({}));
+        let asked = client.hear("elicitation/create");
+        let message = asked["params"]["message"].as_str().expect("a text");
+        assert!(
+            message.starts_with("May clerk call the tool note with {\"text\":\"a"),
+            "{message}"
+        );
+        assert!(!message.contains('\u{1b}'), "{message:?}");
+        assert_eq!(
+            asked["params"]["requestedSchema"]["properties"]["decision"]["enum"],
+            json!(["once", "always", "deny"])
+        );
+        assert!(!noted(), "before the decision");
+        client.reply(&asked, json!({"action": "accept", "content": {"decision": decision}}));
+        assert_eq!(document(&client.answer(call)["result"])["status"], "completed");
+        assert_eq!(noted(), is_made, "{decision}");
+    }
+    std::fs::remove_file(workspace.path().join("note.json")).expect("it is there");
+
+    let mut client = Client::start(&workspace, &[], json!({}));
+    let told = client.document("careful", json!({}));
+    assert_eq!(told["status"], "waiting_for_input");
+    let wanted = &told["permissions"][0];
+    assert_eq!((&wanted["agent"], &wanted["tool"]), (&json!("clerk"), &json!("note")));
+    let why = client.refused("answer_run", json!({"run": told["run"], "answer": "yes"}));
+    assert!(why.contains("none of once, always, deny"), "{why}");
+    assert!(!noted());
+    let told = client.document(
+        "answer_run",
+        json!({"run": told["run"], "answer": "once", "call": wanted["call"]}),
+    );
+    assert_eq!(told["status"], "completed");
+    assert!(noted());
+}
+
+#[test]
+fn several_questions_need_a_name() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "two.yaml",
+        "name: two\ndefault_task: x\nagents:\n  - {name: a, input: {prompt: A?}}\n  - {name: b, input: {prompt: B?}}\n",
+    );
+    let mut client = Client::start(&workspace, &[], json!({}));
+    let run = client.document("two", json!({}))["run"].clone();
+    eventually("both questions", || {
+        let told = client.document("run_status", json!({"run": run}));
+        (told["questions"].as_array().map(Vec::len) == Some(2)).then_some(())
+    });
+    assert!(
+        client
+            .refused("answer_run", json!({"run": run, "answer": "1"}))
+            .contains("name the `agent`")
+    );
+    let told = client.document("answer_run", json!({"run": run, "answer": "1", "agent": "b"}));
+    assert_eq!(told["questions"][0]["agent"], "a", "{told}");
+    let told = client.document("answer_run", json!({"run": run, "answer": "2"}));
+    assert_eq!(told["result"]["a"], json!({"response": "2"}), "{told}");
+}
+
+#[test]
+fn a_client_of_the_newest_revision_repeats_its_call_with_the_answer() {
+    let workspace = Workspace::new();
+    workspace.write("gate.yaml", GATE);
+    let mut client = Client::modern(&workspace, &[], forms());
+    let discovered = client.ask("server/discover", json!({}));
+    assert!(
+        discovered["supportedVersions"].to_string().contains("2026-07-28"),
+        "{discovered}"
+    );
+    let wanted = client.ask("tools/call", json!({"name": "gate", "arguments": {}}));
+    assert_eq!(wanted["resultType"], "input_required", "{wanted}");
+    let requests = wanted["inputRequests"].as_object().expect("requests");
+    let (key, request) = requests.iter().next().expect("a request");
+    assert_eq!(request["params"]["message"], "editor asks: Print a text?");
+    let state = wanted["requestState"].clone();
+    let repeated = |client: &mut Client, answer: Value| {
+        let responses = json!({key.as_str(): answer});
+        let params = json!({"name": "gate", "arguments": {}, "inputResponses": responses, "requestState": state});
+        client.ask("tools/call", params)
+    };
+    let declined = repeated(&mut client, json!({"action": "decline"}));
+    assert_eq!(
+        declined["structuredContent"]["status"], "waiting_for_input",
+        "{declined}"
+    );
+    // The server may be another one meanwhile.
+    client.kill();
+    let mut client = Client::modern(&workspace, &[], forms());
+    let done = repeated(&mut client, json!({"action": "accept", "content": {"answer": "yes"}}));
+    assert_eq!(done["resultType"], "complete", "{done}");
+    assert_eq!(done["structuredContent"]["result"], json!({"response": "yes"}));
+    assert_eq!(workspace.runs().len(), 1, "no second run");
+
+    // Without forms, the question is data.
+    let mut client = Client::modern(&workspace, &[], json!({}));
+    let told = client.ask("tools/call", json!({"name": "gate", "arguments": {}}));
+    assert_eq!(told["structuredContent"]["status"], "waiting_for_input", "{told}");
+}
