@@ -8,7 +8,7 @@ use super::args::ColorChoice;
 use super::error::CliError;
 use super::left_alone::note;
 use super::streams::Streams;
-use super::{sandbox, watchdog};
+use super::{external, sandbox, watchdog};
 use ensemble_agents::agent::process::collect_orphans;
 use ensemble_core::operator::Operator;
 use ensemble_reports::report::door::Spelling;
@@ -64,7 +64,8 @@ impl Surroundings {
         let host = Host::system()
             .with_operator(Arc::clone(operator))
             .with_watchdog(watchdog::command())
-            .with_sandbox_helper(sandbox::command());
+            .with_sandbox_helper(sandbox::command())
+            .with_simulated_acp(external::command());
         Runs::open(self.project.clone(), host)
     }
 

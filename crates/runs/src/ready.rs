@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use ensemble_agents::agent::acp::Programs;
 use ensemble_agents::agent::process::{Watchdog, kill_leftovers};
 use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
@@ -124,6 +125,7 @@ impl Making<'_> {
                 ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).denying(options.denied_tools),
             ),
             servers: Arc::new(Servers::new(watchdog.clone(), network.secrets().clone())),
+            programs: Arc::new(Programs::new(watchdog.clone())),
             operator,
             live_output: Arc::new(HubLiveOutput {
                 hub: hub.clone(),
@@ -309,7 +311,12 @@ impl Ready {
             }
         };
         let _ = self.outermost.set(stored.clone());
-        let ReadyAgents { runners, servers, .. } = self.agents;
+        let ReadyAgents {
+            runners,
+            servers,
+            programs,
+            ..
+        } = self.agents;
         Ok(Run::drive(Driven {
             stored,
             prepared: self.prepared,
@@ -319,6 +326,7 @@ impl Ready {
             first,
             runners,
             servers,
+            programs,
             reporters,
             desk: self.desk,
             hub: self.hub,
