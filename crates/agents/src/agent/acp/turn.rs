@@ -449,6 +449,7 @@ impl<'a> Turn<'a> {
         let reply = std::mem::take(&mut self.last_text);
         match end.reason {
             StopReason::EndTurn | StopReason::MaxTokens => Ok((reply, end.reason)),
+            StopReason::Refusal if reply.trim().is_empty() => Err(Cause::Refused("it gave no reason".to_owned())),
             StopReason::Refusal => Err(Cause::Refused(reply)),
             StopReason::MaxTurnRequests => Err(Cause::External(
                 FailureKind::MaxIterations,
