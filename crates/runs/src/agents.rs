@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::Programs;
+use ensemble_agents::agent::acp::{self, Programs};
 use ensemble_agents::agent::dialogue::Window;
 use ensemble_agents::agent::for_each::ForEachRunner;
 use ensemble_agents::agent::inner_inputs::InnerInputs;
@@ -145,7 +145,7 @@ impl Maker<'_> {
             }
             AgentKind::Llm(llm) if let Some(acp) = llm.acp() => {
                 let external = external(agent, acp, parts)?;
-                let runner = LlmRunner::external(agent, llm, external, shared.live_output.clone())?;
+                let runner = acp::runner(agent, llm, external, shared.live_output.clone())?;
                 let simulated = runner.is_simulated();
                 (Arc::new(runner), simulated)
             }

@@ -157,18 +157,8 @@ impl LlmRunner {
         })
     }
 
-    /// An agent whose task goes to an external program.
-    #[cfg(feature = "acp")]
-    pub fn external(
-        agent: &Agent,
-        llm: &Llm,
-        external: super::acp::External,
-        live_output: Arc<dyn LiveOutput>,
-    ) -> Result<Self, BuildError> {
-        Self::of(agent, llm, Box::new(external), live_output, |runner| runner)
-    }
-
-    fn of(
+    /// An agent whose task goes to this speaker.
+    pub(in crate::agent) fn of(
         agent: &Agent,
         llm: &Llm,
         speaker: Box<dyn Converse>,

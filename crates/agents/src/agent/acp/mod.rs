@@ -24,13 +24,14 @@ use tokio::task::JoinHandle;
 
 use self::program::Live;
 pub use self::simulated::{CONFIG as SIMULATED_CONFIG, run_simulated};
+use super::build_error::BuildError;
 use super::dialogue::{Cause, Now, RoundOutcome, RoundRequest, Tools};
-use super::llm::Converse;
+use super::llm::{Converse, LlmRunner};
 use super::process::{Environment, Invocation, Watchdog};
 use super::tool::ToolPermissions;
 use super::{BoxFuture, Execution};
 use ensemble_core::thread::LiveOutput;
-use ensemble_language::ensemble::Acp;
+use ensemble_language::ensemble::{Acp, Agent, Llm};
 
 /// How the program of an external agent is started, and what it may do.
 pub struct External {
@@ -50,6 +51,19 @@ pub struct External {
     pub programs: Arc<Programs>,
     /// The clock for the times of the record.
     pub now: Arc<Now>,
+}
+
+/// The runner of an agent whose task goes to an external program.
+///
+/// # Errors
+/// A template or the schema of the agent does not compile.
+pub fn runner(
+    agent: &Agent,
+    llm: &Llm,
+    external: External,
+    live_output: Arc<dyn LiveOutput>,
+) -> Result<LlmRunner, BuildError> {
+    LlmRunner::of(agent, llm, Box::new(external), live_output, |runner| runner)
 }
 
 /// The programs of a run that are running between executions, and those that are about to end.
