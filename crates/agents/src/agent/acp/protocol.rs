@@ -56,7 +56,7 @@ pub(super) struct FileDiff {
 #[derive(Debug, PartialEq)]
 pub(super) enum Request {
     /// May this tool be used? With the ids of the answers.
-    Permission(ToolNews, Answers),
+    Permission(Box<ToolNews>, Answers),
     Read {
         path: PathBuf,
         line: Option<u32>,
@@ -223,7 +223,7 @@ pub(super) fn request(method: &str, params: Value) -> Result<Option<Request>, St
     Ok(Some(match method {
         "session/request_permission" => {
             let asked: acp::RequestPermissionRequest = serde_json::from_value(params).map_err(wrong)?;
-            Request::Permission(news(asked.tool_call), answers(&asked.options))
+            Request::Permission(Box::new(news(asked.tool_call)), answers(&asked.options))
         }
         "fs/read_text_file" => {
             let asked: acp::ReadTextFileRequest = serde_json::from_value(params).map_err(wrong)?;

@@ -288,7 +288,7 @@ impl<'a> Turn<'a> {
             Request::Permission(mut news, answers) => {
                 news.phase = None;
                 let call = news.id.clone();
-                (news, Then::Answer(call, answers))
+                (*news, Then::Answer(call, answers))
             }
             file => match self.file(&file) {
                 Ok(news) => {
