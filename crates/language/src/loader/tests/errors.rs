@@ -126,7 +126,7 @@ fn agents() {
         ),
         (
             "acp: claude\npermissions: {write: ask}",
-            &["E010 7:19 unknown key `write` in `permissions`"],
+            &["E010 7:19 unknown key 'write' in `permissions`"],
         ),
         (
             "script: x\npermissions: {edit: ask}",
