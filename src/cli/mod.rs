@@ -15,6 +15,7 @@ mod error;
 mod estimate;
 mod exit;
 mod explain;
+mod external;
 #[cfg(debug_assertions)]
 mod fault;
 mod fork;
@@ -76,6 +77,10 @@ pub(crate) fn main() -> ExitCode {
     panics::show_safely();
     if watchdog::is_called() {
         watchdog::watch();
+        return exit::code(exit::SUCCESS);
+    }
+    if external::is_called() {
+        external::serve();
         return exit::code(exit::SUCCESS);
     }
     if let Some(code) = sandbox::helped() {

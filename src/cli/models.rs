@@ -181,7 +181,8 @@ fn choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
                     Some(Strategy::Summarize(Some(name))) => Some(ModelChoice::Profile(name.clone())),
                     _ => None,
                 };
-                std::iter::once(llm.model.clone()).chain(summing_up).collect()
+                let own = llm.acp().is_none().then(|| llm.model.clone());
+                own.into_iter().chain(summing_up).collect()
             }
             AgentKind::Input(input) => match &input.responses {
                 Some(Responses::Profile(name)) => vec![ModelChoice::Profile(name.clone())],
@@ -197,6 +198,7 @@ fn name_of(choice: &ModelChoice) -> Arc<str> {
     match choice {
         ModelChoice::Profile(name) => name.clone(),
         ModelChoice::Model { provider, model } => format!("{provider}/{model}").into(),
+        ModelChoice::Acp(acp) => acp.program.shown().into(),
     }
 }
 

@@ -48,8 +48,9 @@ fn node(agent: &Agent, caps: &HashMap<&str, u32>) -> Node {
     }
     Node {
         name: agent.name.to_string(),
-        shape: match agent.kind {
+        shape: match &agent.kind {
             AgentKind::Script { .. } => Shape::Script,
+            AgentKind::Llm(llm) if llm.acp().is_some() => Shape::External,
             AgentKind::Llm(_) => Shape::Llm,
             AgentKind::Input(_) => Shape::Input,
             AgentKind::Ensemble { .. } => Shape::Ensemble,

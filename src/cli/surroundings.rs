@@ -9,7 +9,7 @@ use super::error::CliError;
 use super::left_alone::note;
 use super::streams::Streams;
 use super::telemetry::Telemetry;
-use super::{sandbox, watchdog};
+use super::{external, sandbox, watchdog};
 use ensemble_agents::agent::process::collect_orphans;
 use ensemble_core::operator::Operator;
 use ensemble_reports::report::door::Spelling;
@@ -68,7 +68,8 @@ impl Surroundings {
         let host = Host::system()
             .with_operator(Arc::clone(operator))
             .with_watchdog(watchdog::command())
-            .with_sandbox_helper(sandbox::command());
+            .with_sandbox_helper(sandbox::command())
+            .with_simulated_acp(external::command());
         Runs::open(self.project.clone(), host)
     }
 
@@ -78,6 +79,7 @@ impl Surroundings {
         let host = Host::system()
             .with_watchdog(watchdog::command())
             .with_sandbox_helper(sandbox::command())
+            .with_simulated_acp(external::command())
             .sharing_models();
         Runs::open(self.project.clone(), host)
     }

@@ -44,7 +44,8 @@ pub(super) fn runs(surroundings: &Surroundings) -> Runs {
     let host = Host::system()
         .with_watchdog(watchdog::command())
         .with_sandbox_helper(sandbox::command())
-        .sharing_models();
+        .sharing_models()
+        .with_simulated_acp(external::command());
     Runs::open(surroundings.project.clone(), host)
 }
 

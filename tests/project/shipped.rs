@@ -10,7 +10,7 @@ use crate::support::{Outcome, Workspace};
 use serde_json::Value;
 
 /// Who runs in which turn.
-const SHIPPED: [(&str, &[&str]); 8] = [
+const SHIPPED: [(&str, &[&str]); 9] = [
     (
         "iterative-analysis",
         &[
@@ -57,14 +57,18 @@ const SHIPPED: [(&str, &[&str]); 8] = [
     ("assistant", &["1 clerk"]),
     ("reviews", &["1 files", "2 text", "3 verdict"]),
     ("newsletter", &["1 each", "2 editor"]),
+    (
+        "coding-review",
+        &["1 coder", "2 tester", "3 reviewer", "4 coder", "5 tester", "6 reviewer"],
+    ),
 ];
 
 fn path_of(name: &str) -> String {
     project().join(format!("ensembles/{name}.yaml")).display().to_string()
 }
 
-/// Those that read files, which in-process scripts cannot: they need `sh` and `cat`.
-const WITH_A_SHELL: [&str; 1] = ["reviews"];
+/// Those that read or run files, which in-process scripts cannot: they need `sh` and `cat`.
+const WITH_A_SHELL: [&str; 2] = ["reviews", "coding-review"];
 
 /// Runs a shipped ensemble where no other program can be found and nobody can be asked.
 fn run(name: &str, more: &[&str]) -> Outcome {

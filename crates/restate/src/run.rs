@@ -302,6 +302,7 @@ impl<'a> Drive<'a> {
         self.log.commit([Event::RunResumed(RunResumed {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             again: Vec::new(),
+            trace: None,
         })]);
         self.begin_leg();
         Ok(true)

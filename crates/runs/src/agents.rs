@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ensemble_agents::agent::acp::{self, Programs};
 use ensemble_agents::agent::dialogue::Window;
 use ensemble_agents::agent::for_each::ForEachRunner;
 use ensemble_agents::agent::inner_inputs::InnerInputs;
@@ -20,6 +21,7 @@ use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice, Responses};
 use ensemble_language::loader;
 
 use crate::error::RunError;
+use crate::external::external;
 use crate::outside::needed;
 use crate::parts::{OpenInner, Parts, Shared, Unready};
 use crate::prepare::{Prepared, profiles};
@@ -38,6 +40,8 @@ pub(crate) struct ReadyAgents {
     pub(crate) simulated: Vec<Arc<str>>,
     /// Servers of tools, to be closed when the run is over.
     pub(crate) servers: Arc<Servers>,
+    /// Programs of external agents, to be ended when the run is over.
+    pub(crate) programs: Arc<Programs>,
 }
 
 /// A runner, and whether a simulated model takes part in it.
@@ -67,6 +71,7 @@ pub(crate) fn ready_agents(prepared: &Prepared, shared: &Shared, open: &OpenInne
     };
     let mut ready = ReadyAgents {
         servers: shared.servers.clone(),
+        programs: shared.programs.clone(),
         ..ReadyAgents::default()
     };
     let mut findings = Vec::new();
@@ -137,6 +142,12 @@ impl Maker<'_> {
             AgentKind::Script { script, env } => {
                 let bounds = parts.bounds(env, sandbox(agent.sandbox.as_deref(), parts)?)?;
                 (script::runner(script, &parts.places, bounds), false)
+            }
+            AgentKind::Llm(llm) if let Some(acp) = llm.acp() => {
+                let external = external(agent, acp, parts)?;
+                let runner = acp::runner(agent, llm, external, shared.live_output.clone())?;
+                let simulated = runner.is_simulated();
+                (Arc::new(runner), simulated)
             }
             AgentKind::Llm(llm) => {
                 let model = parts.connect(&llm.model)?;

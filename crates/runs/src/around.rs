@@ -22,6 +22,7 @@ use self::inner::Nesting;
 use self::scripts::Known;
 use crate::config::written_profiles;
 use crate::error::RunError;
+use crate::external::program;
 use crate::outputs;
 use crate::prepare::folder_of;
 use crate::project::Project;
@@ -31,7 +32,7 @@ use ensemble_agents::sandbox::{self, WrittenOutput};
 use ensemble_language::check::{Around, OutputKeys, ScriptText};
 use ensemble_language::condition::Type;
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Profile, Tool, ToolKind};
+use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, Llm, McpServer, Profile, Tool, ToolKind};
 use ensemble_language::loader::codes;
 use ensemble_language::source::{At, Route};
 
@@ -189,6 +190,13 @@ impl<'s> Folder<'s> {
         })
     }
 
+    /// The program of an external agent.
+    fn program(&self, llm: &Llm, route: &Route) -> Option<Finding> {
+        let acp = llm.acp().filter(|acp| !acp.is_simulated())?;
+        let missing = program(&acp.program, &self.places).err()?;
+        unavailable(missing, route.key("acp").value())
+    }
+
     /// The program or script of a tool.
     fn tool(&self, tool: &Tool, route: &Route) -> Option<Finding> {
         match &tool.kind {
@@ -256,7 +264,8 @@ impl Around for Folder<'_> {
             match &agent.kind {
                 AgentKind::Script { script, .. } => self.script(script, route.key("script").value()),
                 AgentKind::Ensemble { ensemble, .. } => self.ensemble(ensemble, route.key("ensemble").value()),
-                AgentKind::Llm(_) | AgentKind::Input(_) => None,
+                AgentKind::Llm(llm) => self.program(llm, &route),
+                AgentKind::Input(_) => None,
             }
         };
         let of_tool = |(name, tool): &(Arc<str>, Tool)| self.tool(tool, &Tool::route(name));

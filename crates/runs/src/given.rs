@@ -3,7 +3,7 @@
 use ensemble_agents::agent::input::Answers;
 use ensemble_agents::model::{Cache, Override};
 use ensemble_language::diagnostic::did_you_mean;
-use ensemble_language::ensemble::{Ensemble, Tool, ToolKind};
+use ensemble_language::ensemble::{AcpToolKind, Agent, Ensemble, Tool, ToolKind};
 
 use crate::error::RunError;
 use crate::options::CacheFolder;
@@ -66,11 +66,13 @@ pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemb
             .map_or((name, None), |(tool, member)| (tool, Some(member)));
         let is_server = |tool: &Tool| matches!(tool.kind, ToolKind::Mcp(_));
         let found = ensemble.tool(tool);
-        name == "*" || found.is_some_and(|tool| member.is_none() || is_server(tool))
+        name == "*" || is_external(ensemble, name) || found.is_some_and(|tool| member.is_none() || is_server(tool))
     };
     match allowed.iter().find(|name| !is_known(name)) {
         Some(name) if !holds_others => {
-            let names: Vec<&str> = ensemble.tools.iter().map(|(name, _)| &**name).collect();
+            let externals = ensemble.agents.iter().filter(|agent| agent.kind_name() == "acp");
+            let tools = ensemble.tools.iter().map(|(name, _)| &**name);
+            let names: Vec<&str> = tools.chain(externals.map(|agent| &*agent.name)).collect();
             Err(RunError::NoTool {
                 tool: name.clone(),
                 is_denied,
@@ -80,4 +82,15 @@ pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemb
         }
         _ => Ok(()),
     }
+}
+
+/// Does it name an external agent, or a kind of its tools (`coder.edit`)?
+fn is_external(ensemble: &Ensemble, name: &str) -> bool {
+    let of_agent = |agent: &Agent| {
+        let rest = name.strip_prefix(&*agent.name);
+        let kind = rest.and_then(|rest| rest.strip_prefix('.'));
+        rest == Some("") || kind.is_some_and(|kind| AcpToolKind::ALL.iter().any(|(word, _)| *word == kind))
+    };
+    let mut externals = ensemble.agents.iter().filter(|agent| agent.kind_name() == "acp");
+    externals.any(of_agent)
 }

@@ -25,6 +25,7 @@ pub struct Host {
     random: Arc<Random>,
     watchdog: Option<Invocation>,
     sandbox_helper: Option<Invocation>,
+    simulated_acp: Option<Invocation>,
     /// The access to models that all runs share.
     network: Option<Network>,
     operator: Attendance,
@@ -54,6 +55,7 @@ impl Host {
             random: Arc::new(fastrand::f64),
             watchdog: None,
             sandbox_helper: None,
+            simulated_acp: None,
             network: None,
             operator: Attendance::Handle,
         }
@@ -107,6 +109,16 @@ impl Host {
         }
     }
 
+    /// Starts the built-in external agent (`acp: simulated`) by this command. It has to call
+    /// [`run_simulated`](ensemble_agents::agent::acp::run_simulated). Without it there is none.
+    #[must_use]
+    pub fn with_simulated_acp(self, command: Option<Invocation>) -> Self {
+        Self {
+            simulated_acp: command,
+            ..self
+        }
+    }
+
     /// Asks this operator, and not the holder of a run's handle.
     #[must_use]
     pub fn with_operator(self, operator: Arc<dyn Operator>) -> Self {
@@ -153,6 +165,10 @@ impl Host {
 
     pub(crate) fn sandbox_helper(&self) -> Option<&Invocation> {
         self.sandbox_helper.as_ref()
+    }
+
+    pub(crate) fn simulated_acp(&self) -> Option<&Invocation> {
+        self.simulated_acp.as_ref()
     }
 
     /// The operator; `None`: whoever holds the run's handle.

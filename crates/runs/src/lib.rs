@@ -27,6 +27,7 @@ pub mod config;
 mod desk;
 pub mod error;
 mod events;
+mod external;
 pub mod files;
 mod fork;
 pub mod given;

@@ -11,6 +11,10 @@ use crate::parts::Parts;
 pub(crate) fn needed(agent: &Agent, parts: &Parts<'_>) -> Option<String> {
     match &agent.kind {
         AgentKind::Script { script, .. } => program(script, parts),
+        AgentKind::Llm(llm) if let Some(acp) = llm.acp() => Some(match acp.is_simulated() {
+            true => "the built-in external agent".to_owned(),
+            false => format!("the external agent `{}`", acp.program.shown()),
+        }),
         AgentKind::Llm(llm) => model_of(llm, parts).or_else(|| tools(llm, parts)),
         AgentKind::Input(InputSpec {
             responses: Some(Responses::Profile(profile)),
@@ -42,6 +46,7 @@ fn model(choice: &ModelChoice, parts: &Parts<'_>) -> Option<String> {
     let named = match choice {
         ModelChoice::Profile(name) => name.to_string(),
         ModelChoice::Model { provider, model } => format!("{provider}/{model}"),
+        ModelChoice::Acp(acp) => acp.program.shown().to_owned(),
     };
     match parts.profiles.resolve(choice) {
         Ok(resolved) => resolved.first_remote().map(|model| format!("the model `{model}`")),

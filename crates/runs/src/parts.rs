@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ensemble_agents::agent::acp::Programs;
 use ensemble_agents::agent::build_error::BuildError;
 use ensemble_agents::agent::input::Answers;
 use ensemble_agents::agent::process::sandbox::Sandbox;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) permissions: Arc<ToolPermissions>,
     /// Servers of tools.
     pub(crate) servers: Arc<Servers>,
+    /// Programs of external agents.
+    pub(crate) programs: Arc<Programs>,
     /// Overrides of models.
     pub(crate) overrides: Vec<Override>,
     /// Where ensembles are looked for.
@@ -256,6 +259,7 @@ impl Unready {
             AgentKind::Llm(llm) => match llm.model {
                 ModelChoice::Profile(_) => "model_profile",
                 ModelChoice::Model { .. } => "model",
+                ModelChoice::Acp(_) => "acp",
             },
             AgentKind::Input(_) => "input",
             AgentKind::Ensemble { .. } => "ensemble",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use ensemble_agents::agent::acp::Programs;
 use ensemble_agents::agent::process::{Watchdog, kill_leftovers};
 use ensemble_agents::agent::tool::ToolPermissions;
 use ensemble_agents::agent::tool::mcp::Servers;
@@ -122,6 +123,7 @@ pub(crate) struct Made {
 pub(crate) struct Able {
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     pub(crate) servers: Arc<Servers>,
+    pub(crate) programs: Arc<Programs>,
     pub(crate) secrets: Secrets,
     /// Where runs inside the run are kept.
     pub(crate) outermost: Outermost,
@@ -161,6 +163,7 @@ impl Making<'_> {
                 ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).denying(options.denied_tools),
             ),
             servers: Arc::new(Servers::new(watchdog.clone(), network.secrets().clone())),
+            programs: Arc::new(Programs::new(watchdog.clone())),
             operator,
             live_output: Arc::new(HubLiveOutput {
                 hub: hub.clone(),
@@ -223,10 +226,16 @@ impl Made {
 
     /// What performs executions, without a run.
     pub(crate) fn into_able(self) -> Able {
-        let ReadyAgents { runners, servers, .. } = self.agents;
+        let ReadyAgents {
+            runners,
+            servers,
+            programs,
+            ..
+        } = self.agents;
         Able {
             runners,
             servers,
+            programs,
             secrets: self.shared.network.secrets().clone(),
             outermost: self.outermost,
         }
@@ -388,7 +397,12 @@ impl Ready {
         // What is said at the beginning of a new run belongs to its first segment.
         let begins_at = if is_new { 0 } else { state.next_seq() };
         let segment = self.hub.segment(stored.id(), begins_at, trace.as_ref());
-        let ReadyAgents { runners, servers, .. } = self.agents;
+        let ReadyAgents {
+            runners,
+            servers,
+            programs,
+            ..
+        } = self.agents;
         Ok(Run::drive(Driven {
             stored,
             prepared: self.prepared,
@@ -398,6 +412,7 @@ impl Ready {
             first,
             runners,
             servers,
+            programs,
             reporters,
             desk: self.desk,
             hub: self.hub,

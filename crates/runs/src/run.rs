@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ensemble_agents::agent::acp::Programs;
 use ensemble_agents::agent::process::settle;
 use ensemble_agents::agent::tool::mcp::Servers;
 use ensemble_core::conversation::{Canceller, ConversationState, Event, Interruption, MessageAdded, Record, RunEnded};
@@ -69,6 +70,7 @@ pub(crate) struct Driven {
     pub(crate) first: Option<Event>,
     pub(crate) runners: Vec<Arc<dyn Runner>>,
     pub(crate) servers: Arc<Servers>,
+    pub(crate) programs: Arc<Programs>,
     pub(crate) reporters: Vec<Box<dyn Reporter + Send>>,
     pub(crate) desk: Desk,
     pub(crate) hub: Hub,
@@ -290,6 +292,7 @@ impl Driven {
             leg.send_replace(Leg::Failed(error.to_string()));
         }
         self.servers.close().await;
+        self.programs.close().await;
         settle().await;
         drop(self.leases);
         self.hub.close();

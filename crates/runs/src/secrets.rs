@@ -35,13 +35,14 @@ fn of_profile(profile: &Profile) -> impl Iterator<Item = &str> {
 /// The variables that agents and tools name by `{env: NAME}`.
 fn of_settings(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     let agents = ensemble.agents.iter().filter_map(|agent| match &agent.kind {
-        AgentKind::Script { env, .. } => Some(env),
+        AgentKind::Script { env, .. } => Some(env.as_slice()),
+        AgentKind::Llm(llm) => llm.acp().map(|acp| acp.program.env()),
         _ => None,
     });
     let tools = ensemble.tools.iter().filter_map(|(_, tool)| match &tool.kind {
-        ToolKind::Script { env, .. } => Some(env),
-        ToolKind::Mcp(McpServer::Command { env, .. }) => Some(env),
-        ToolKind::Mcp(McpServer::Url { headers, .. }) => Some(headers),
+        ToolKind::Script { env, .. } => Some(env.as_slice()),
+        ToolKind::Mcp(McpServer::Command { env, .. }) => Some(env.as_slice()),
+        ToolKind::Mcp(McpServer::Url { headers, .. }) => Some(headers.as_slice()),
         _ => None,
     });
     agents.chain(tools).flatten().filter_map(|(_, setting)| match setting {

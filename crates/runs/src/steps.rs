@@ -78,6 +78,7 @@ impl Runs {
         }
         .drive(&mut state)
         .await;
+        able.programs.close().await;
         able.servers.close().await;
         ensemble_agents::agent::process::settle().await;
         match ended {

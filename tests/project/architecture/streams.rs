@@ -11,7 +11,8 @@ const SPINNER: &str = "crates/reports/src/report/console/spinner.rs";
 
 /// What reaches a terminal or signs a text without the door, and the files that use it.
 const AROUND: [(&str, &[&str]); 9] = [
-    ("io::stdout(", &[STREAMS, "src/cli/unwritten.rs"]),
+    // The built-in external agent, whose stdout is a pipe to the run.
+    ("io::stdout(", &["src/cli/external.rs", STREAMS, "src/cli/unwritten.rs"]),
     ("io::stderr(", &[STREAMS, IN_A_SANDBOX]),
     ("Term::stdout(", &[STREAMS]),
     ("Term::stderr(", &[STREAMS, SPINNER]),

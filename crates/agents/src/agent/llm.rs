@@ -18,7 +18,7 @@ use serde_json::Value;
 use self::said::{Due, Said};
 use super::attachments::{self, Attachments};
 use super::build_error::{BuildError, compile_template};
-use super::dialogue::{Cause, Dialogue, NoTools, RoundRequest, Tools, Window};
+use super::dialogue::{Cause, Dialogue, NoTools, RoundOutcome, RoundRequest, Tools, Window};
 use super::repair::{correction, mismatch};
 use super::reply::{checked, output_of, output_of_asked, quotes_requests};
 use super::schema::Schema;
@@ -34,7 +34,7 @@ use ensemble_language::template::{Scope, Template, TemplateError};
 
 /// Performs the executions of an LLM agent.
 pub struct LlmRunner {
-    dialogue: Dialogue,
+    speaker: Box<dyn Converse>,
     tool_source: Option<Arc<dyn ToolSource>>,
     live_output: Arc<dyn LiveOutput>,
     prompt: Option<Template>,
@@ -55,6 +55,42 @@ pub struct LlmRunner {
 /// The warning about requests that are not taken.
 const QUOTED_REQUESTS: &str = "the reply has `agent_requests` inside other text, so they are ignored; they count in a reply that is one \
      JSON object and nothing else";
+
+/// Who is asked: a model, or an external program.
+pub(in crate::agent) trait Converse: Send + Sync {
+    /// Performs one round.
+    fn converse<'a>(
+        &'a self,
+        opening: RoundRequest,
+        tools: &'a dyn Tools,
+        live_output: &'a dyn LiveOutput,
+        execution: &'a Execution,
+    ) -> BoxFuture<'a, RoundOutcome>;
+
+    /// Does it answer without a model?
+    fn is_simulated(&self) -> bool;
+
+    /// The execution has ended. `session`: the last that was noted. `is_kept`: a later execution may go on with it.
+    fn ended(&self, session: Option<&str>, is_kept: bool) {
+        let _ = (session, is_kept);
+    }
+}
+
+impl Converse for Dialogue {
+    fn converse<'a>(
+        &'a self,
+        opening: RoundRequest,
+        tools: &'a dyn Tools,
+        live_output: &'a dyn LiveOutput,
+        execution: &'a Execution,
+    ) -> BoxFuture<'a, RoundOutcome> {
+        Box::pin(self.booked(opening, tools, live_output, &execution.notes))
+    }
+
+    fn is_simulated(&self) -> bool {
+        self.model().is_simulated()
+    }
+}
 
 /// Gives the tools of an agent for one execution.
 pub trait ToolSource: Send + Sync {
@@ -99,17 +135,43 @@ struct Task {
 impl LlmRunner {
     /// Compiles the templates and the schema of the agent and the templates of the model profiles.
     pub fn new(agent: &Agent, llm: &Llm, options: LlmOptions) -> Result<Self, BuildError> {
-        let model = options.model;
+        let LlmOptions {
+            model,
+            tool_source,
+            window,
+            live_output,
+            places,
+        } = options;
         let profile_prompt = |link: &Link| {
             let which = format!("system_prompt of model profile `{}`", link.name);
             compile_template(&which, link.profile.system_prompt.as_deref())
         };
+        let profile_prompts = model.profiles().map(profile_prompt).collect::<Result<_, _>>()?;
+        let attachments = Attachments::compile(&llm.attachments, places)?;
+        let speaker = Box::new(Dialogue::new(model).with_window(window));
+        Self::of(agent, llm, speaker, live_output, |runner| Self {
+            profile_prompts,
+            attachments,
+            tool_source,
+            ..runner
+        })
+    }
+
+    /// An agent whose task goes to this speaker.
+    pub(in crate::agent) fn of(
+        agent: &Agent,
+        llm: &Llm,
+        speaker: Box<dyn Converse>,
+        live_output: Arc<dyn LiveOutput>,
+        completed: impl FnOnce(Self) -> Self,
+    ) -> Result<Self, BuildError> {
         let schema = |value: &Value| Schema::compile(value).map(|schema| (schema, Arc::new(value.clone())));
-        Ok(Self {
+        Ok(completed(Self {
             prompt: compile_template("prompt", llm.prompt.as_deref())?,
             system_prompt: compile_template("system_prompt", llm.system_prompt.as_deref())?,
-            attachments: Attachments::compile(&llm.attachments, options.places)?,
-            profile_prompts: model.profiles().map(profile_prompt).collect::<Result<_, _>>()?,
+            attachments: Attachments::compile(&[], None)?,
+            // An external program has one message with instructions.
+            profile_prompts: vec![None],
             memory: llm.memory,
             schema: agent
                 .output_schema
@@ -121,15 +183,15 @@ impl LlmRunner {
             max_iterations: llm.max_iterations.get(),
             triggers: agent.conversation.triggers_conversation,
             listens_to: listens_to(agent),
-            tool_source: options.tool_source,
-            live_output: options.live_output,
-            dialogue: Dialogue::new(model).with_window(options.window),
-        })
+            tool_source: None,
+            live_output,
+            speaker,
+        }))
     }
 
     /// Is the model simulated?
     pub fn is_simulated(&self) -> bool {
-        self.dialogue.model().is_simulated()
+        self.speaker.is_simulated()
     }
 
     async fn attempt(&self, execution: Execution) -> Observed {
@@ -139,6 +201,8 @@ impl LlmRunner {
             Ok(task) => self.converse(&execution, &task, &mut said, &mut spent).await,
             Err(failure) => Err(failure),
         };
+        let is_kept = self.memory == Memory::Conversation && execution.part.is_none() && result.is_ok();
+        self.speaker.ended(said.session(), is_kept);
         if let Some(question) = said.waits_for.take() {
             return Observed::NeedsInput(question);
         }
@@ -325,9 +389,7 @@ impl LlmRunner {
         said: &mut Said,
         spent: &mut Usage,
     ) -> Result<(String, StopReason), Failure> {
-        let held = self
-            .dialogue
-            .booked(opening, tools, &*self.live_output, &execution.notes);
+        let held = self.speaker.converse(opening, tools, &*self.live_output, execution);
         let conversed = held.await;
         said.add(conversed.exchange.into_iterations(), conversed.recorded, *spent);
         *spent = *spent + conversed.usage;

@@ -4,6 +4,8 @@
 //! conversation.
 //! **Invariant:** dropping the future of [`Runner::execute`] stops the execution and leaves nothing running.
 
+#[cfg(feature = "acp")]
+pub mod acp;
 pub mod attachments;
 pub mod build_error;
 pub mod dialogue;

@@ -192,6 +192,13 @@ impl Profiles {
     fn first(&self, choice: &ModelChoice) -> Result<Link, ProfileError> {
         match choice {
             ModelChoice::Profile(name) => self.named(name, None),
+            // An external program has a model of its own, of which nothing is known.
+            ModelChoice::Acp(acp) => Err(ProfileError::Unknown {
+                name: acp.program.shown().into(),
+                fallback_of: None,
+                suggestion: None,
+                places: Vec::new(),
+            }),
             ModelChoice::Model { provider, model } => {
                 let profile = Profile {
                     provider: Arc::clone(provider),

@@ -141,9 +141,10 @@ impl Exchanges {
             .retain(|(part, path), _| *part != key.0 || !path.starts_with(&inside));
         let exchange = self.0.entry(key).or_default();
         exchange.usage = exchange.usage + event.usage.unwrap_or_default();
-        let calls = exchange.iterations.last_mut().map(|last| &mut last.tool_calls);
+        // The calls of an external program may be in several iterations.
+        let mut calls = exchange.iterations.iter_mut().rev().flat_map(|one| &mut one.tool_calls);
         let is_it = |call: &&mut ToolCall| call.end.is_none() && call.id == event.call.id;
-        if let Some(call) = calls.into_iter().flatten().find(is_it) {
+        if let Some(call) = calls.find(is_it) {
             *call = event.call.clone();
         }
     }

@@ -50,7 +50,9 @@ fn may_use_config(agent: &Agent, profiles: &Known<'_>) -> bool {
         AgentKind::Script { .. } | AgentKind::Ensemble { .. } => return true,
         AgentKind::Llm(llm) => match &llm.model {
             ModelChoice::Profile(name) => Some(name),
-            ModelChoice::Model { .. } => None,
+            // The built-in agent finds its replies there.
+            ModelChoice::Acp(acp) if acp.is_simulated() => return true,
+            ModelChoice::Model { .. } | ModelChoice::Acp(_) => None,
         },
         AgentKind::Input(input) => match &input.responses {
             Some(Responses::Profile(name)) => Some(name),

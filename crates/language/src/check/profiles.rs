@@ -127,7 +127,7 @@ pub(super) fn named(ensemble: &Ensemble) -> impl Iterator<Item = (&str, At)> {
         match &agent.kind {
             AgentKind::Llm(llm) => match &llm.model {
                 ModelChoice::Profile(name) => Some((&**name, route.key("model_profile").value())),
-                ModelChoice::Model { .. } => None,
+                ModelChoice::Model { .. } | ModelChoice::Acp(_) => None,
             },
             AgentKind::Input(input) => match &input.responses {
                 Some(Responses::Profile(name)) => Some((

@@ -54,6 +54,7 @@ fn answers_freely(agent: &Agent, profiles: &Known<'_>) -> bool {
         return false;
     }
     let is_simulated = match &llm.model {
+        ModelChoice::Acp(acp) => acp.is_simulated(),
         ModelChoice::Model { provider, .. } => **provider == *"simulated",
         ModelChoice::Profile(name) => match profiles.get(name) {
             Some(profile) => *profile.provider == *"simulated",

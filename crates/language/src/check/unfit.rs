@@ -60,7 +60,7 @@ fn has_fallback(agent: &Agent, profiles: &Known<'_>) -> bool {
     };
     match &llm.model {
         ModelChoice::Profile(name) => profiles.get(name).is_none_or(|profile| profile.fallback.is_some()),
-        ModelChoice::Model { .. } => true,
+        ModelChoice::Model { .. } | ModelChoice::Acp(_) => true,
     }
 }
 

@@ -68,7 +68,7 @@ fn texts(
             AgentKind::Script { script, .. } => scripts.push(script.as_str()),
             AgentKind::Llm(llm) => match &llm.model {
                 ModelChoice::Profile(name) => models.push(&**name),
-                ModelChoice::Model { .. } => {}
+                ModelChoice::Model { .. } | ModelChoice::Acp(_) => {}
             },
             AgentKind::Input(input) => match &input.responses {
                 Some(Responses::Script(script)) => scripts.push(script.as_str()),

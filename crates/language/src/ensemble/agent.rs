@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ContextWindow, ForEach, Sandbox, Setting, ToolUse};
+use super::{Acp, ContextWindow, ForEach, Sandbox, Setting, ToolUse};
 use crate::data::JsonMap;
 use crate::source::Route;
 
@@ -50,7 +50,7 @@ pub enum AgentKind {
         /// Variables of its environment beside those of the user.
         env: Vec<(String, Setting)>,
     },
-    /// A language model.
+    /// A language model, or an external program with a model of its own, which is told and answers likewise.
     Llm(Llm),
     /// A person who answers a question.
     Input(InputSpec),
@@ -94,9 +94,17 @@ impl Llm {
 
     /// The default of `max_parallel_tools`.
     pub const MAX_PARALLEL_TOOLS: NonZeroU32 = NonZeroU32::new(16).expect("is not 0");
+
+    /// The external program that answers, if it is one.
+    pub fn acp(&self) -> Option<&Arc<Acp>> {
+        match &self.model {
+            ModelChoice::Acp(acp) => Some(acp),
+            ModelChoice::Profile(_) | ModelChoice::Model { .. } => None,
+        }
+    }
 }
 
-/// `model_profile: name` or `model: provider/model`.
+/// `model_profile: name`, `model: provider/model`, or `acp: program`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelChoice {
     /// The name of a profile.
@@ -108,6 +116,8 @@ pub enum ModelChoice {
         /// The model: the part after the first slash.
         model: Arc<str>,
     },
+    /// An external program that speaks the Agent Client Protocol.
+    Acp(Arc<Acp>),
 }
 
 /// `conversation.memory`, for LLM agents.
@@ -304,8 +314,9 @@ impl Agent {
 
     /// The word for its kind in the glossary.
     pub fn kind_name(&self) -> &'static str {
-        match self.kind {
+        match &self.kind {
             AgentKind::Script { .. } => "script",
+            AgentKind::Llm(llm) if llm.acp().is_some() => "acp",
             AgentKind::Llm(_) => "llm",
             AgentKind::Input(_) => "input",
             AgentKind::Ensemble { .. } => "ensemble",

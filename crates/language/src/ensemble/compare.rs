@@ -25,7 +25,7 @@ impl Ensemble {
         let mut next: Option<&Arc<str>> = match &agent.kind {
             AgentKind::Llm(llm) => match &llm.model {
                 ModelChoice::Profile(name) => Some(name),
-                ModelChoice::Model { .. } => None,
+                ModelChoice::Model { .. } | ModelChoice::Acp(_) => None,
             },
             AgentKind::Input(input) => match &input.responses {
                 Some(Responses::Profile(name)) => Some(name),

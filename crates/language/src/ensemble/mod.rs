@@ -3,6 +3,7 @@
 //! These types contain no positions. Code that must refer to the text uses a [`Route`](crate::source::Route), which the
 //! `route` methods return. Each default is defined once, beside its field.
 
+mod acp;
 mod address;
 mod agent;
 mod compare;
@@ -15,6 +16,7 @@ mod provider;
 mod sandbox;
 mod tool;
 
+pub use acp::{ACP_PROGRAMS, Acp, AcpProgram, AcpToolKind, KnownAcpProgram, SIMULATED_ACP};
 pub use address::{is_own_address, is_private, key_variables};
 pub use agent::{
     Agent, AgentKind, Backoff, Conversation, Declared, Dependency, Ending, InputSpec, Llm, Memory, ModelChoice,

@@ -81,6 +81,7 @@ codes! {
     CASE_TWICE = "E081", "Two cases of a test file have the same name.";
     BAD_STUB = "E082", "A stub of a test file does not give exactly one result, or stands for an agent that takes none.";
     NO_RECORD = "E083", "The recorded run of a case cannot be used.";
+    UNKNOWN_ACP = "E086", "There is no external agent with this name.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";
     NO_SCRIPT = "W003", "A script, an ensemble or a program is missing or cannot be used.";

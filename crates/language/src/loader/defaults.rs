@@ -14,20 +14,22 @@ use crate::diagnostic::Finding;
 use crate::source::At;
 
 /// The keys that say what an agent runs, each with the agent's `type`.
-const CHOOSERS: [(&str, &str); 5] = [
+const CHOOSERS: [(&str, &str); 6] = [
     ("script", "script"),
     ("model_profile", "llm"),
     ("model", "llm"),
     ("input", "input"),
     ("ensemble", "ensemble"),
+    ("acp", "acp"),
 ];
 
 /// The keys that only agents of these types have.
-const OF_SOME_KINDS: [(&str, &[&str]); 11] = [
-    ("for_each", &["script", "llm", "ensemble"]),
+const OF_SOME_KINDS: [(&str, &[&str]); 12] = [
+    ("for_each", &["script", "llm", "ensemble", "acp"]),
     ("env", &["script"]),
-    ("prompt", &["llm", "ensemble"]),
-    ("system_prompt", &["llm"]),
+    ("prompt", &["llm", "ensemble", "acp"]),
+    ("system_prompt", &["llm", "acp"]),
+    ("permissions", &["acp"]),
     ("attachments", &["llm"]),
     ("inputs", &["ensemble"]),
     ("tools", &["llm"]),
@@ -222,8 +224,9 @@ fn merged(own: &Arc<Node>, default: &Arc<Node>) -> Arc<Node> {
 /// Without the keys of `conversation` that only agents of another kind have.
 fn conversation_for(conversation: &Arc<Node>, kind: Option<&str>) -> Arc<Node> {
     let mut conversation = conversation.clone();
-    for (key, of) in [("memory", "llm"), ("history", "script")] {
-        if kind != Some(of) {
+    let of_kinds: [(&str, &[&str]); 2] = [("memory", &["llm", "acp"]), ("history", &["script"])];
+    for (key, of) in of_kinds {
+        if !kind.is_some_and(|kind| of.contains(&kind)) {
             conversation = without(&conversation, key);
         }
     }

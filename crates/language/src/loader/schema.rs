@@ -43,6 +43,8 @@ mod tests {
             Section::CalledTool => "tool_call",
             Section::Tool => "tool",
             Section::Mcp => "mcp",
+            Section::Acp => "acp",
+            Section::Permissions => "permissions",
             Section::Setting => "setting",
             Section::Cost => "cost",
             Section::RateLimit => "rate_limit",

@@ -74,7 +74,7 @@ fn profile_prompts<'a>(ensemble: &'a Ensemble, llm: &'a Llm) -> impl Iterator<It
     let find = |name: &Arc<str>| profiles.iter().find(|(known, _)| known == name).map(|(_, one)| one);
     let first = match &llm.model {
         ModelChoice::Profile(name) => find(name),
-        ModelChoice::Model { .. } => None,
+        ModelChoice::Model { .. } | ModelChoice::Acp(_) => None,
     };
     // Fallbacks in a circle are an error of their own.
     let chain = std::iter::successors(first, move |one| find(one.fallback.as_ref()?)).take(profiles.len());

@@ -183,6 +183,7 @@ fn kind_of(agent: &Agent) -> String {
         AgentKind::Llm(llm) => match &llm.model {
             ModelChoice::Profile(profile) => format!("a language model, profile `{profile}`"),
             ModelChoice::Model { provider, model } => format!("the language model `{provider}/{model}`"),
+            ModelChoice::Acp(acp) => format!("the external agent `{}`", acp.program.shown()),
         },
         AgentKind::Input(_) => "a person who is asked".to_owned(),
         AgentKind::Ensemble { ensemble, .. } => format!("the ensemble `{ensemble}`"),

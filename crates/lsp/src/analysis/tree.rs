@@ -141,7 +141,7 @@ pub(super) fn dependencies(agent: &Node) -> Vec<&str> {
 }
 
 /// The keys of an agent of which it has exactly one.
-pub(super) const KINDS: [&str; 5] = ["script", "model_profile", "model", "input", "ensemble"];
+pub(super) const KINDS: [&str; 6] = ["script", "model_profile", "model", "input", "ensemble", "acp"];
 
 /// The number of the agent in which a route ends.
 pub(super) fn agent_of(route: &Route) -> Option<usize> {

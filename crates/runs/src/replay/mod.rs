@@ -164,6 +164,7 @@ impl Runs {
         let (outcome, compared) = deciding.again(&mut state, &mut recordings, interruptions).await?;
         if let Some(made) = live {
             made.agents.servers.close().await;
+            made.agents.programs.close().await;
         }
         Ok(Replayed {
             outcome,

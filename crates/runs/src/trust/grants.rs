@@ -9,8 +9,8 @@ use ensemble_agents::agent::process::is_small;
 use ensemble_agents::model::Override;
 use ensemble_core::operator::visible;
 use ensemble_language::ensemble::{
-    AgentKind, CommandLine, Ensemble, HeaderText, McpServer, Profile, Provider, Setting, ToolKind, is_own_address,
-    key_variables,
+    AcpProgram, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, Profile, Provider, Setting, ToolKind,
+    is_own_address, key_variables,
 };
 
 /// What a profile sends. The provider's own key at the provider's own address is not among it.
@@ -50,6 +50,11 @@ pub(crate) fn of_ensemble(ensemble: &Ensemble, overrides: &[Override], root: &Pa
             let who = format!("agent `{}`", visible(&agent.name));
             of_script(&who, script, env, &keys, &mut lines);
         }
+        if let AgentKind::Llm(llm) = &agent.kind
+            && let Some(acp) = llm.acp()
+        {
+            of_external(&visible(&agent.name), &acp.program, &mut lines);
+        }
     }
     for (name, tool) in &ensemble.tools {
         match &tool.kind {
@@ -84,6 +89,16 @@ fn of_script(who: &str, script: &str, env: &[(String, Setting)], keys: &BTreeSet
         let (script, own) = (visible(script), visible(own));
         lines.push(format!(
             "{who} gives the value of {variable} to the script `{script}`, as {own}"
+        ));
+    }
+}
+
+/// A program with a small environment: every other variable that it is given is told.
+fn of_external(agent: &str, program: &AcpProgram, lines: &mut Vec<String>) {
+    for (own, variable) in variables(program.env()).filter(|(own, variable)| own != variable || !is_small(variable)) {
+        let (program, own) = (visible(program.shown()), visible(own));
+        lines.push(format!(
+            "agent `{agent}` gives the value of {variable} to the program `{program}`, as {own}"
         ));
     }
 }

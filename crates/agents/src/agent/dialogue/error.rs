@@ -70,6 +70,9 @@ pub enum Cause {
     /// A tool call needs an answer of a person, and nobody is there.
     #[error("a tool call waits for an answer: {}", .0.prompt)]
     Waits(Box<Question>),
+    /// An external program failed in this way.
+    #[error("{1}")]
+    External(FailureKind, String),
     /// No reply was a value of the wanted type; with the errors of the last one.
     #[error("the model gave no answer of the wanted type: {0}")]
     Mismatch(String),
@@ -88,6 +91,7 @@ impl Cause {
             | Self::NotEnded
             | Self::NothingSaid
             | Self::Waits(_)
+            | Self::External(..)
             | Self::Mismatch(_) => None,
         }
     }
@@ -95,6 +99,7 @@ impl Cause {
     /// The kind of failure of an execution that ends with this cause.
     pub fn failure_kind(&self) -> FailureKind {
         match self {
+            Self::External(kind, _) => *kind,
             Self::Tools(_) => FailureKind::Unavailable,
             Self::Refused(_) => FailureKind::Refusal,
             Self::MaxTurnRequests(_) => FailureKind::MaxIterations,

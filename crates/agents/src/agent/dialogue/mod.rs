@@ -56,6 +56,8 @@
 mod call_ids;
 mod context_window;
 mod error;
+#[cfg(feature = "acp")]
+mod external;
 mod function;
 #[cfg(feature = "process")]
 mod process;
@@ -71,6 +73,8 @@ mod typed;
 mod window;
 
 pub use error::{Cause, DialogueError};
+#[cfg(feature = "acp")]
+pub(in crate::agent) use external::Booked;
 pub use function::ToolError;
 pub(in crate::agent) use round::count;
 pub use round::{Ended, Progress, Recorded, RoundOutcome, RoundRequest};

@@ -448,9 +448,9 @@ impl Drop for Made<'_> {
 }
 
 /// Adds the usage of a round to the notes when it is dropped.
-struct Booked<'n> {
-    progress: Progress,
-    notes: &'n Notes,
+pub(in crate::agent) struct Booked<'n> {
+    pub(super) progress: Progress,
+    pub(super) notes: &'n Notes,
 }
 
 impl Drop for Booked<'_> {
@@ -489,7 +489,7 @@ impl Progress {
     }
 
     /// Records the current iteration, with what was used since the last record.
-    async fn record(&self, records: &ExecutionRecords) {
+    pub(in crate::agent) async fn record(&self, records: &ExecutionRecords) {
         if !records.is_recording() {
             return;
         }
@@ -536,12 +536,12 @@ impl Progress {
         });
     }
 
-    fn change(&self, change: impl FnOnce(Thread) -> Thread) {
+    pub(super) fn change(&self, change: impl FnOnce(Thread) -> Thread) {
         let mut conversed = self.lock();
         conversed.exchange = change(std::mem::take(&mut conversed.exchange));
     }
 
-    fn lock(&self) -> MutexGuard<'_, RoundOutcome> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, RoundOutcome> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

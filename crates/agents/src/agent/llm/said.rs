@@ -48,6 +48,12 @@ impl Said {
         }
     }
 
+    /// The session of an external program that was noted last.
+    pub(super) fn session(&self) -> Option<&str> {
+        let mut noted = self.iterations.iter().rev();
+        noted.find_map(|iteration| iteration.metadata.get("session")?.as_str())
+    }
+
     pub(super) fn due(&self) -> Due {
         let Some(last) = self.iterations.last() else {
             return Due::Task;

@@ -116,8 +116,13 @@ impl Service {
     }
 
     /// Waits a short time for the end of the service, and kills its process group. Its stdin must be closed before.
-    pub(in crate::agent) async fn end(mut self) {
-        let _killed_otherwise = tokio::time::timeout(END_TIMEOUT, self.group.end()).await;
+    pub(in crate::agent) async fn end(self) {
+        self.end_within(END_TIMEOUT).await;
+    }
+
+    /// Waits this long for the end of the service, and kills its process group. Its stdin must be closed before.
+    pub(in crate::agent) async fn end_within(mut self, limit: Duration) {
+        let _killed_otherwise = tokio::time::timeout(limit, self.group.end()).await;
     }
 }
 

@@ -23,6 +23,8 @@ use serde_json::Value;
 
 use self::gate::Gates;
 use self::mcp::Server;
+#[cfg(feature = "acp")]
+pub(in crate::agent) use self::permission::Permitted;
 pub use self::permission::ToolPermissions;
 use self::session::ToolSession;
 use super::dialogue::Tools;

@@ -19,7 +19,7 @@ const EVERY: &str = "*";
 
 /// Whether a tool may be called.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Permitted {
+pub(in crate::agent) enum Permitted {
     /// It may be called.
     Yes,
     /// It may not be called; the error goes to the model.
@@ -61,7 +61,7 @@ impl ToolPermissions {
     }
 
     /// Decides whether the tool may be called now. Decisions about tools with `permission: ask` are recorded.
-    pub(super) async fn ask(
+    pub(in crate::agent) async fn ask(
         &self,
         permission: Permission,
         tool: &str,

@@ -1,17 +1,18 @@
 //! One item of `agents`.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::tool::{self, Tools};
-use super::{Names, context_window, dependency, for_each, input, inputs, limits, reference, remote, sandbox};
+use super::{Names, acp, context_window, dependency, for_each, input, inputs, limits, reference, remote, sandbox};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    Agent, AgentKind, Conversation, Dependency, ForEach, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Sandbox,
-    Trigger,
+    Acp, Agent, AgentKind, Conversation, Dependency, ForEach, Llm, Memory, ModelChoice, OnError, OnResume, Retry,
+    Sandbox, Trigger,
 };
 use crate::fix::{Change, Mend};
 use crate::loader::findings::Findings;
@@ -27,6 +28,7 @@ const CHOOSERS: &[(&str, Kind)] = &[
     ("model", Kind::Llm),
     ("input", Kind::Input),
     ("ensemble", Kind::Ensemble),
+    ("acp", Kind::Acp),
 ];
 
 const KINDS: &[(&str, Kind)] = &[
@@ -34,6 +36,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("llm", Kind::Llm),
     ("input", Kind::Input),
     ("ensemble", Kind::Ensemble),
+    ("acp", Kind::Acp),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +45,7 @@ enum Kind {
     Llm,
     Input,
     Ensemble,
+    Acp,
 }
 
 impl Kind {
@@ -138,6 +142,8 @@ pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, fi
     for key in ["prompt", "system_prompt"] {
         fields.read(key, findings, text);
     }
+    fields.read("acp", findings, acp::program);
+    fields.read("permissions", findings, acp::permissions);
     fields.read("attachments", findings, attachments);
     fields.read("inputs", findings, inputs::given);
     fields.read("tools", findings, |at, findings| tools.uses(at, findings));
@@ -215,6 +221,11 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
         let finding = not_for_kind(fields.at.route().key("env"), message);
         findings.push(finding.help("this key is only allowed for agents with a `script`"));
     }
+    if chosen.len() == 1 && *kind != Kind::Acp && fields.get("permissions").is_some() {
+        let message = format!("`permissions` is not allowed for an agent of type {}", kind.word());
+        let finding = not_for_kind(fields.at.route().key("permissions"), message);
+        findings.push(finding.help("this key is only allowed for agents with `acp`; tools have a `permission` each"));
+    }
     let at = fields.get(key)?;
     match kind {
         Kind::Script => {
@@ -237,6 +248,7 @@ fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Opti
             })
         }
         Kind::Input => input::read(&at, findings).map(AgentKind::Input),
+        Kind::Acp => external(fields, &at, findings),
         Kind::Llm => llm(fields, &at, *key == "model_profile", tools, findings),
     }
 }
@@ -271,7 +283,7 @@ fn no_kind(fields: &Fields<'_>, declared: Option<Kind>, findings: &mut Findings)
     findings.push(finding.help(match declared {
         Some(Kind::Llm) => "add `model_profile: name` or `model: provider/model`".to_owned(),
         Some(kind) => format!("add `{}: …`", kind.word()),
-        None => "add one of `script`, `model_profile` (or `model`), `input` or `ensemble`".to_owned(),
+        None => "add one of `script`, `model_profile` (or `model`), `input`, `ensemble` or `acp`".to_owned(),
     }));
 }
 
@@ -291,13 +303,17 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
     let conversation = fields.get("conversation");
     let memory = conversation.is_some_and(|at| at.node.get("memory").is_some());
     let mut places = Vec::new();
-    let of_ensembles = |key: &str| kind == Kind::Ensemble && key == "prompt";
+    let has_too = |key: &str| match kind {
+        Kind::Ensemble => key == "prompt",
+        Kind::Acp => matches!(key, "prompt" | "system_prompt"),
+        _ => false,
+    };
     for key in LLM_KEYS {
-        if fields.get(key).is_some() && !of_ensembles(key) {
+        if fields.get(key).is_some() && !has_too(key) {
             places.push((key, route.key(key)));
         }
     }
-    if memory {
+    if memory && kind != Kind::Acp {
         places.push(("memory", route.key("conversation").key("memory")));
     }
     for (key, route) in places {
@@ -306,6 +322,7 @@ fn refuse_llm_fields(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
         findings.push(finding.help(match (kind, key) {
             (Kind::Input, "prompt") => "write the question as `input.prompt`",
             (Kind::Script, "prompt") => "a script receives the run's input as `input` and its `config` as `parameters`",
+            (Kind::Acp, _) => "the external agent has a model, tools and limits of its own",
             _ => "this key is only allowed for agents with a `model_profile` or a `model`",
         }));
     }
@@ -321,7 +338,7 @@ fn refuse_history(fields: &Fields<'_>, kind: Kind, findings: &mut Findings) {
     let message = format!("`history` is not allowed for an agent of type {}", kind.word());
     let finding = not_for_kind(route, message);
     findings.push(finding.help(match kind {
-        Kind::Llm | Kind::Input => {
+        Kind::Llm | Kind::Input | Kind::Acp => {
             "the history is a variable of its templates: write `{{ transcript }}` or `{{ history }}`"
         }
         Kind::Script | Kind::Ensemble => "this key is only allowed for agents with a `script`",
@@ -361,6 +378,30 @@ fn llm(
         tools: used?,
         max_iterations: max_iterations.unwrap_or(Llm::MAX_ITERATIONS),
         max_parallel_tools: max_parallel_tools.unwrap_or(Llm::MAX_PARALLEL_TOOLS),
+    }))
+}
+
+/// An external program, which is told and answers like a model. It has tools and limits of its own.
+fn external(fields: &Fields<'_>, at: &Cursor<'_>, findings: &mut Findings) -> Option<AgentKind> {
+    let program = acp::program(at, findings);
+    let permissions = fields.read("permissions", findings, acp::permissions);
+    let prompt = fields.read("prompt", findings, text);
+    let system_prompt = fields.read("system_prompt", findings, text);
+    let conversation = fields.get("conversation");
+    let memory = conversation.and_then(|conversation| llm_conversation(&conversation, findings));
+    Some(AgentKind::Llm(Llm {
+        model: ModelChoice::Acp(Arc::new(Acp {
+            program: program?,
+            permissions: permissions.unwrap_or_default(),
+        })),
+        prompt,
+        system_prompt,
+        attachments: Vec::new(),
+        memory: memory.unwrap_or_default(),
+        context_window: None,
+        tools: Vec::new(),
+        max_iterations: NonZeroU32::MAX,
+        max_parallel_tools: Llm::MAX_PARALLEL_TOOLS,
     }))
 }
 

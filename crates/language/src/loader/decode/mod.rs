@@ -1,5 +1,6 @@
 //! Reads the typed ensemble from the tree: one file for each part of the schema.
 
+mod acp;
 mod agent;
 pub(super) mod cases;
 mod context_window;

@@ -83,7 +83,7 @@ fn agents() {
         ("type: llm\nscript: x", &["E024 6:11 `type: llm` contradicts `script`"]),
         (
             "type: lmm\nscript: x",
-            &["E016 6:11 expected `script`, `llm`, `input` or `ensemble`, found the string 'lmm'"],
+            &["E016 6:11 expected `script`, `llm`, `input`, `ensemble` or `acp`, found the string 'lmm'"],
         ),
         (
             "script: x\nprompt: y",
@@ -111,6 +111,27 @@ fn agents() {
         ("script: [x]", &["E014 6:13 expected a string, found a list"]),
         ("script: x\nscrpt: y", &["E010 7:5 unknown key 'scrpt' in an agent"]),
         ("script: x\nwhen: y", &["E011 7:5 `when` is a key of llm-orc"]),
+        ("acp: claud", &["E086 6:10 there is no external agent 'claud'"]),
+        ("acp: {args: [x]}", &["E013 6:10 `command` is missing"]),
+        (
+            "acp: claude\ntools: []\nmax_iterations: 3",
+            &[
+                "E025 7:5 `tools` is not allowed for an agent of type acp",
+                "E025 8:5 `max_iterations` is not allowed for an agent of type acp",
+            ],
+        ),
+        (
+            "acp: claude\npermissions: {edit: always}",
+            &["E016 7:25 expected `allow`, `ask` or `deny`, found the string 'always'"],
+        ),
+        (
+            "acp: claude\npermissions: {write: ask}",
+            &["E010 7:19 unknown key 'write' in `permissions`"],
+        ),
+        (
+            "script: x\npermissions: {edit: ask}",
+            &["E025 7:5 `permissions` is not allowed for an agent of type script"],
+        ),
         ("script: x\nfan_out: true", &["E011 7:5 `fan_out`"]),
         (
             "script: x\ntools: [x]",
@@ -497,7 +518,7 @@ fn every_help_is_there() {
         (agent("script: 3"), "quote the value: '3'"),
         (
             agent("description: x"),
-            "`script`, `model_profile` (or `model`), `input` or `ensemble`",
+            "`script`, `model_profile` (or `model`), `input`, `ensemble` or `acp`",
         ),
         (agent("model: ollama/b\nprompt: {{ input }}"), "quote a template"),
     ];

@@ -58,6 +58,13 @@ fn bases() -> Vec<Base> {
         base("agent", json!({"name": "a", "model": "ollama/m"}), ensemble),
         base("agent", json!({"name": "a", "input": "Well?"}), ensemble),
         base("agent", json!({"name": "a", "ensemble": "inner"}), ensemble),
+        base("agent", json!({"name": "a", "acp": "claude"}), ensemble),
+        base("acp", json!({"command": "x"}), |it| {
+            ensemble(json!({"name": "a", "acp": it}))
+        }),
+        base("permissions", json!({}), |it| {
+            ensemble(json!({"name": "a", "acp": "claude", "permissions": it}))
+        }),
         base("agent", json!({"name": "a"}), ensemble),
         base("defaults", json!({}), |defaults| {
             let mut whole = agent(json!({}));

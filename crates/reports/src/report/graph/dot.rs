@@ -29,6 +29,7 @@ fn of_node(node: &Node) -> String {
     let (shape, style) = match node.shape {
         Shape::Script => ("box", ""),
         Shape::Llm => ("box", "rounded"),
+        Shape::External => ("hexagon", ""),
         Shape::Input => ("parallelogram", ""),
         Shape::Ensemble => ("box3d", ""),
     };

@@ -63,6 +63,8 @@ pub enum Shape {
     Script,
     /// A rounded one.
     Llm,
+    /// A hexagon, or a rounded one: a program with a model of its own.
+    External,
     /// A slanted one.
     Input,
     /// One with double sides.
@@ -126,6 +128,7 @@ impl Shape {
         match self {
             Self::Script => "script",
             Self::Llm => "llm",
+            Self::External => "acp",
             Self::Input => "input",
             Self::Ensemble => "ensemble",
         }

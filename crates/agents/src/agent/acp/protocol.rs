@@ -1,0 +1,340 @@
+//! The only file that uses the types of the protocol's crate: what a program says in our words, and what it is told.
+
+use std::path::{Path, PathBuf};
+
+use agent_client_protocol::v1::schema as acp;
+use serde_json::{Map, Value, json};
+
+use ensemble_core::thread::StopReason;
+use ensemble_language::ensemble::AcpToolKind;
+
+/// What a program tells while it works.
+#[derive(Debug, PartialEq)]
+pub(super) enum Update {
+    Text(String),
+    Thought(String),
+    Plan(Value),
+    Tool(ToolNews),
+    /// The cost of the session so far, as the program tells it.
+    Cost(Value),
+    /// Nothing that is recorded.
+    Other,
+}
+
+/// What is new of a tool call.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct ToolNews {
+    pub(super) id: String,
+    pub(super) title: Option<String>,
+    pub(super) kind: Option<AcpToolKind>,
+    pub(super) input: Option<Value>,
+    pub(super) output: Option<Value>,
+    pub(super) texts: Vec<String>,
+    pub(super) diffs: Vec<FileDiff>,
+    pub(super) paths: Vec<PathBuf>,
+    pub(super) phase: Option<Phase>,
+}
+
+/// How far a tool call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Pending,
+    Running,
+    Completed,
+    Failed,
+}
+
+/// A changed file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct FileDiff {
+    pub(super) path: PathBuf,
+    pub(super) old: String,
+    pub(super) new: String,
+}
+
+/// What a program asks for.
+#[derive(Debug, PartialEq)]
+pub(super) enum Request {
+    /// May this tool be used? With the ids of the answers.
+    Permission(Box<ToolNews>, Answers),
+    Read {
+        path: PathBuf,
+        line: Option<u32>,
+        limit: Option<u32>,
+    },
+    Write {
+        path: PathBuf,
+        content: String,
+    },
+}
+
+/// The ids of the answers to a request for permission.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Answers {
+    allow: Option<String>,
+    reject: Option<String>,
+}
+
+impl Answers {
+    /// The answer that allows or rejects, as far as the program offers one.
+    pub(super) fn outcome(&self, is_allowed: bool) -> Value {
+        let chosen = if is_allowed { &self.allow } else { &self.reject };
+        let outcome = match chosen {
+            Some(id) => acp::RequestPermissionOutcome::Selected(acp::SelectedPermissionOutcome::new(id.clone())),
+            None => acp::RequestPermissionOutcome::Cancelled,
+        };
+        json!(acp::RequestPermissionResponse::new(outcome))
+    }
+
+    /// The answer after a cancellation.
+    pub(super) fn cancelled() -> Value {
+        json!(acp::RequestPermissionResponse::new(
+            acp::RequestPermissionOutcome::Cancelled
+        ))
+    }
+}
+
+/// What a program can do.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Abilities {
+    pub(super) loads: bool,
+    pub(super) resumes: bool,
+    pub(super) name: Option<String>,
+}
+
+/// The end of a prompt.
+#[derive(Debug, PartialEq)]
+pub(super) struct PromptEnd {
+    pub(super) reason: StopReason,
+    /// Input and output tokens, if the program counts them.
+    pub(super) tokens: Option<(u64, u64, u64)>,
+}
+
+pub(super) fn initialize() -> Value {
+    let files = acp::FileSystemCapabilities::new()
+        .read_text_file(true)
+        .write_text_file(true);
+    let us = acp::Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+    let request = acp::InitializeRequest::new(agent_client_protocol::schema::ProtocolVersion::V1);
+    json!(
+        request
+            .client_capabilities(acp::ClientCapabilities::new().fs(files))
+            .client_info(us)
+    )
+}
+
+/// What the program answered to `initialize`.
+pub(super) fn abilities(answer: Value) -> Result<Abilities, String> {
+    let answer: acp::InitializeResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
+    if answer.protocol_version != agent_client_protocol::schema::ProtocolVersion::V1 {
+        return Err("it speaks no version of the protocol that is known here".to_owned());
+    }
+    Ok(Abilities {
+        loads: answer.agent_capabilities.load_session,
+        resumes: answer.agent_capabilities.session_capabilities.resume.is_some(),
+        name: answer.agent_info.map(|info| format!("{} {}", info.name, info.version)),
+    })
+}
+
+pub(super) fn new_session(folder: &Path) -> Value {
+    json!(acp::NewSessionRequest::new(folder))
+}
+
+pub(super) fn load_session(session: &str, folder: &Path) -> Value {
+    json!(acp::LoadSessionRequest::new(session.to_owned(), folder))
+}
+
+pub(super) fn resume_session(session: &str, folder: &Path) -> Value {
+    json!(acp::ResumeSessionRequest::new(session.to_owned(), folder))
+}
+
+/// The id of the session in the answer to `session/new`.
+pub(super) fn session_of(answer: Value) -> Result<String, String> {
+    let answer: acp::NewSessionResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
+    Ok(answer.session_id.0.to_string())
+}
+
+/// The prompt. The number of the request tells the built-in agent which of its replies is due.
+pub(super) fn prompt(session: &str, text: &str, request: u64) -> Value {
+    let block = acp::ContentBlock::Text(acp::TextContent::new(text));
+    let meta = Map::from_iter([("ensemble".to_owned(), json!({ "request": request }))]);
+    json!(acp::PromptRequest::new(session.to_owned(), vec![block]).meta(meta))
+}
+
+pub(super) fn cancel(session: &str) -> Value {
+    json!(acp::CancelNotification::new(session.to_owned()))
+}
+
+/// The end of a prompt in the answer to it.
+pub(super) fn prompt_end(answer: Value) -> Result<PromptEnd, String> {
+    let count = |key: &str| answer["usage"][key].as_u64();
+    let tokens = match (count("inputTokens"), count("outputTokens")) {
+        (Some(input), Some(output)) => Some((
+            input + count("cachedReadTokens").unwrap_or(0) + count("cachedWriteTokens").unwrap_or(0),
+            count("cachedReadTokens").unwrap_or(0),
+            output + count("thoughtTokens").unwrap_or(0),
+        )),
+        _ => None,
+    };
+    let answer: acp::PromptResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
+    let reason = match answer.stop_reason {
+        acp::StopReason::EndTurn => StopReason::EndTurn,
+        acp::StopReason::MaxTokens => StopReason::MaxTokens,
+        acp::StopReason::MaxTurnRequests => StopReason::MaxTurnRequests,
+        acp::StopReason::Refusal => StopReason::Refusal,
+        acp::StopReason::Cancelled => StopReason::Cancelled,
+        _ => return Err(NOT_THE_PROTOCOL.to_owned()),
+    };
+    Ok(PromptEnd { reason, tokens })
+}
+
+/// The content of a file, as the answer to a request.
+pub(super) fn read_answer(content: String) -> Value {
+    json!(acp::ReadTextFileResponse::new(content))
+}
+
+/// What a notification of this session tells; `None`: of another session, or not understood.
+pub(super) fn update(params: Value, session: &str) -> Option<Update> {
+    let told: acp::SessionNotification = serde_json::from_value(params).ok()?;
+    if &*told.session_id.0 != session {
+        return None;
+    }
+    Some(match told.update {
+        acp::SessionUpdate::AgentMessageChunk(chunk) => Update::Text(text(&chunk.content)),
+        acp::SessionUpdate::AgentThoughtChunk(chunk) => Update::Thought(text(&chunk.content)),
+        acp::SessionUpdate::Plan(plan) => Update::Plan(json!(plan.entries)),
+        acp::SessionUpdate::ToolCall(call) => Update::Tool(ToolNews {
+            title: Some(call.title),
+            kind: Some(kind(call.kind)),
+            phase: Some(phase(call.status)),
+            input: call.raw_input,
+            output: call.raw_output,
+            ..content(&call.tool_call_id, call.content, call.locations)
+        }),
+        acp::SessionUpdate::ToolCallUpdate(call) => Update::Tool(news(call)),
+        acp::SessionUpdate::UsageUpdate(usage) => usage.cost.map_or(Update::Other, |cost| Update::Cost(json!(cost))),
+        _ => Update::Other,
+    })
+}
+
+/// What a program asks for; `None`: something that is not offered here.
+pub(super) fn request(method: &str, params: Value) -> Result<Option<Request>, String> {
+    let wrong = |_| "the parameters are not what the protocol says".to_owned();
+    Ok(Some(match method {
+        "session/request_permission" => {
+            let asked: acp::RequestPermissionRequest = serde_json::from_value(params).map_err(wrong)?;
+            Request::Permission(Box::new(news(asked.tool_call)), answers(&asked.options))
+        }
+        "fs/read_text_file" => {
+            let asked: acp::ReadTextFileRequest = serde_json::from_value(params).map_err(wrong)?;
+            Request::Read {
+                path: asked.path,
+                line: asked.line,
+                limit: asked.limit,
+            }
+        }
+        "fs/write_text_file" => {
+            let asked: acp::WriteTextFileRequest = serde_json::from_value(params).map_err(wrong)?;
+            Request::Write {
+                path: asked.path,
+                content: asked.content,
+            }
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// What is allowed is allowed once: the run remembers decisions, and not the program.
+fn answers(options: &[acp::PermissionOption]) -> Answers {
+    let first = |kinds: [acp::PermissionOptionKind; 2]| {
+        let mut found = kinds
+            .iter()
+            .filter_map(|kind| options.iter().find(|option| option.kind == *kind));
+        found.next().map(|option| option.option_id.0.to_string())
+    };
+    use acp::PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
+    Answers {
+        allow: first([AllowOnce, AllowAlways]),
+        reject: first([RejectOnce, RejectAlways]),
+    }
+}
+
+fn news(call: acp::ToolCallUpdate) -> ToolNews {
+    let fields = call.fields;
+    ToolNews {
+        title: fields.title,
+        kind: fields.kind.map(kind),
+        phase: fields.status.map(phase),
+        input: fields.raw_input,
+        output: fields.raw_output,
+        ..content(
+            &call.tool_call_id,
+            fields.content.unwrap_or_default(),
+            fields.locations.unwrap_or_default(),
+        )
+    }
+}
+
+fn content(
+    id: &acp::ToolCallId,
+    content: Vec<acp::ToolCallContent>,
+    locations: Vec<acp::ToolCallLocation>,
+) -> ToolNews {
+    let mut news = ToolNews {
+        id: id.0.to_string(),
+        paths: locations.into_iter().map(|location| location.path).collect(),
+        ..ToolNews::default()
+    };
+    for part in content {
+        match part {
+            acp::ToolCallContent::Content(part) => news.texts.push(text(&part.content)),
+            acp::ToolCallContent::Diff(diff) => news.diffs.push(FileDiff {
+                path: diff.path,
+                old: diff.old_text.unwrap_or_default(),
+                new: diff.new_text,
+            }),
+            _ => {}
+        }
+    }
+    news
+}
+
+fn text(block: &acp::ContentBlock) -> String {
+    match block {
+        acp::ContentBlock::Text(text) => text.text.clone(),
+        acp::ContentBlock::ResourceLink(link) => link.uri.clone(),
+        acp::ContentBlock::Resource(resource) => match &resource.resource {
+            acp::EmbeddedResourceResource::TextResourceContents(contents) => contents.text.clone(),
+            _ => "[a resource, which cannot be shown here]".to_owned(),
+        },
+        acp::ContentBlock::Image(_) => "[an image, which cannot be shown here]".to_owned(),
+        _ => "[content that cannot be shown here]".to_owned(),
+    }
+}
+
+fn kind(kind: acp::ToolKind) -> AcpToolKind {
+    match kind {
+        acp::ToolKind::Read => AcpToolKind::Read,
+        acp::ToolKind::Edit => AcpToolKind::Edit,
+        acp::ToolKind::Delete => AcpToolKind::Delete,
+        acp::ToolKind::Move => AcpToolKind::Move,
+        acp::ToolKind::Search => AcpToolKind::Search,
+        acp::ToolKind::Execute => AcpToolKind::Execute,
+        acp::ToolKind::Think => AcpToolKind::Think,
+        acp::ToolKind::Fetch => AcpToolKind::Fetch,
+        acp::ToolKind::SwitchMode => AcpToolKind::SwitchMode,
+        _ => AcpToolKind::Other,
+    }
+}
+
+fn phase(status: acp::ToolCallStatus) -> Phase {
+    match status {
+        acp::ToolCallStatus::InProgress => Phase::Running,
+        acp::ToolCallStatus::Completed => Phase::Completed,
+        acp::ToolCallStatus::Failed => Phase::Failed,
+        _ => Phase::Pending,
+    }
+}
+
+/// The error for an answer that cannot be understood.
+pub(super) const NOT_THE_PROTOCOL: &str = "its answer is not what the protocol says";

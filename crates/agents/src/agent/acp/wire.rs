@@ -1,0 +1,218 @@
+//! Messages as lines: what comes is bounded, what goes is written by a task, so that a program that does not read stops nobody.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
+
+/// The maximum size of a message of a program, in bytes: 16 MiB.
+pub(super) const LONGEST_MESSAGE: usize = 16 << 20;
+
+/// The maximum size of the messages that a program has not read, in bytes.
+const MOST_UNREAD: usize = 64 << 20;
+
+/// The maximum number of lines in a row that are no messages.
+const MOST_STRAY: u32 = 1000;
+
+/// A message of the program.
+#[derive(Debug, PartialEq)]
+pub(super) enum Frame {
+    /// The answer to our request of this number.
+    Answer(u64, Result<Value, Value>),
+    /// A request, with its id.
+    Request(Value, String, Value),
+    /// A notification.
+    Notification(String, Value),
+}
+
+/// The messages of a program. Reading can be given up and begun again at any time.
+pub(super) struct Reader<R> {
+    stream: BufReader<R>,
+    line: Vec<u8>,
+    stray: u32,
+}
+
+impl<R: AsyncRead + Unpin> Reader<R> {
+    pub(super) fn new(stream: R) -> Self {
+        Self {
+            stream: BufReader::new(stream),
+            line: Vec::new(),
+            stray: 0,
+        }
+    }
+
+    /// The next message; `None` at the end. Lines that are no messages are passed over.
+    ///
+    /// # Errors
+    /// A line is too long, or there are only lines that are no messages.
+    pub(super) async fn next(&mut self) -> Result<Option<Frame>, String> {
+        loop {
+            let Some(line) = self.line().await? else {
+                return Ok(None);
+            };
+            if let Some(frame) = frame(&line) {
+                self.stray = 0;
+                return Ok(Some(frame));
+            }
+            if !line.trim_ascii().is_empty() {
+                self.stray += 1;
+            }
+            if self.stray > MOST_STRAY {
+                return Err("it writes lines that are no messages of the protocol".to_owned());
+            }
+        }
+    }
+
+    async fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
+        loop {
+            let Ok(buffer) = self.stream.fill_buf().await else {
+                return Ok(None);
+            };
+            if buffer.is_empty() {
+                return Ok(None);
+            }
+            let newline = buffer.iter().position(|byte| *byte == b'\n');
+            let taken = newline.map_or(buffer.len(), |at| at + 1);
+            self.line.extend_from_slice(&buffer[..taken]);
+            self.stream.consume(taken);
+            if self.line.len() > LONGEST_MESSAGE {
+                let limit = LONGEST_MESSAGE >> 20;
+                return Err(format!("it sent a message of more than {limit} MiB"));
+            }
+            if newline.is_some() {
+                return Ok(Some(std::mem::take(&mut self.line)));
+            }
+        }
+    }
+}
+
+/// The message in the line, if it is one.
+fn frame(line: &[u8]) -> Option<Frame> {
+    let Ok(Value::Object(mut message)) = serde_json::from_slice(line) else {
+        return None;
+    };
+    let id = message.remove("id").filter(|id| !id.is_null());
+    let method = match message.remove("method") {
+        Some(Value::String(method)) => Some(method),
+        _ => None,
+    };
+    let params = message.remove("params").unwrap_or_default();
+    match (method, id) {
+        (Some(method), Some(id)) => Some(Frame::Request(id, method, params)),
+        (Some(method), None) => Some(Frame::Notification(method, params)),
+        (None, Some(id)) => {
+            let number = id.as_u64()?;
+            match (message.remove("result"), message.remove("error")) {
+                (_, Some(error)) if !error.is_null() => Some(Frame::Answer(number, Err(error))),
+                (Some(result), _) => Some(Frame::Answer(number, Ok(result))),
+                _ => None,
+            }
+        }
+        (None, None) => None,
+    }
+}
+
+/// The way to the program. When it is dropped, the stdin of the program is closed after what was sent.
+#[derive(Clone)]
+pub(super) struct Writer {
+    lines: mpsc::UnboundedSender<Vec<u8>>,
+    unread: Arc<AtomicUsize>,
+}
+
+impl Writer {
+    pub(super) fn new(mut stream: impl AsyncWrite + Unpin + Send + 'static) -> Self {
+        let (lines, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
+        let unread = Arc::new(AtomicUsize::new(0));
+        let left = unread.clone();
+        tokio::spawn(async move {
+            while let Some(line) = queue.recv().await {
+                if stream.write_all(&line).await.is_err() || stream.flush().await.is_err() {
+                    // The program has closed its stdin: its stdout says what has become of it.
+                    return;
+                }
+                left.fetch_sub(line.len(), Ordering::Relaxed);
+            }
+        });
+        Self { lines, unread }
+    }
+
+    pub(super) fn request(&self, number: u64, method: &str, params: &Value) -> Result<(), String> {
+        self.send(&json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
+    }
+
+    pub(super) fn notify(&self, method: &str, params: &Value) -> Result<(), String> {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
+    }
+
+    pub(super) fn answer(&self, id: &Value, result: &Value) -> Result<(), String> {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+    }
+
+    pub(super) fn refuse(&self, id: &Value, code: i64, message: &str) -> Result<(), String> {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
+    }
+
+    fn send(&self, message: &Value) -> Result<(), String> {
+        let mut line = message.to_string().into_bytes();
+        line.push(b'\n');
+        let unread = self.unread.fetch_add(line.len(), Ordering::Relaxed) + line.len();
+        if unread > MOST_UNREAD {
+            return Err("it does not read its messages".to_owned());
+        }
+        // It has ended; its stdout says so.
+        let _ended = self.lines.send(line);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn frames(text: &[u8]) -> Vec<Result<Frame, String>> {
+        let mut reader = Reader::new(text);
+        let mut all = Vec::new();
+        loop {
+            match reader.next().await {
+                Ok(Some(frame)) => all.push(Ok(frame)),
+                Ok(None) => return all,
+                Err(error) => {
+                    all.push(Err(error));
+                    return all;
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_that_are_no_messages_are_passed_over() {
+        let text = concat!(
+            "running 1 test\n\n[1]\n{\"id\":null,\"result\":1}\n{\"id\":\"x\",\"result\":1}\n{\"id\":3}\n",
+            "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n",
+            "{\"id\":8,\"error\":{\"code\":1}}\n{\"method\":\"a\",\"id\":\"q\"}\n{\"method\":\"b\"}\n{\"cut",
+        );
+        let expected = [
+            Frame::Answer(7, Ok(json!({}))),
+            Frame::Answer(8, Err(json!({"code": 1}))),
+            Frame::Request(json!("q"), "a".to_owned(), Value::Null),
+            Frame::Notification("b".to_owned(), Value::Null),
+        ];
+        assert_eq!(frames(text.as_bytes()).await, expected.map(Ok));
+    }
+
+    #[tokio::test]
+    async fn what_is_too_much_is_an_error() {
+        let giant = vec![b'x'; LONGEST_MESSAGE + 1];
+        assert_eq!(
+            frames(&giant).await,
+            [Err("it sent a message of more than 16 MiB".to_owned())]
+        );
+        let noise = "noise\n".repeat(1001);
+        assert_eq!(
+            frames(noise.as_bytes()).await,
+            [Err("it writes lines that are no messages of the protocol".to_owned())]
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! External agents: which program is started, where, and with what.
+
+use std::sync::Arc;
+
+use ensemble_agents::agent::acp::{External, SIMULATED_CONFIG};
+use ensemble_agents::agent::process::{Environment, Invocation};
+use ensemble_agents::agent::script::{Places, Resolved, Unavailable, resolve_words};
+use ensemble_core::executor::Clock;
+use ensemble_language::ensemble::{Acp, AcpProgram, Agent};
+use serde_json::Value;
+
+use crate::parts::{Parts, Unready};
+
+/// The program of the agent, ready to be started.
+///
+/// # Errors
+/// It is not there, its folder is not, or a variable of the environment is not set.
+pub(crate) fn external(agent: &Agent, acp: &Arc<Acp>, parts: &Parts<'_>) -> Result<External, Unready> {
+    let host = parts.shared.host.clone();
+    let mut given = parts.values(acp.program.env())?;
+    let invocation = if acp.is_simulated() {
+        given.push((
+            SIMULATED_CONFIG.to_owned(),
+            Value::Object(agent.config.clone()).to_string(),
+        ));
+        let own = host.simulated_acp().cloned();
+        own.ok_or_else(|| {
+            Unready::new("the built-in external agent is part of the program `ensemble` only".to_owned())
+        })?
+    } else {
+        let found = program(&acp.program, &parts.places);
+        found.map_err(|why| Unready::new(why.message).with_help(why.help))?
+    };
+    let root = parts.prepared.root.clone();
+    let root = root.canonicalize().unwrap_or(root);
+    let folder = match &acp.program {
+        AcpProgram::Command { cwd: Some(cwd), .. } => root.join(cwd),
+        _ => root.clone(),
+    };
+    Ok(External {
+        acp: acp.clone(),
+        invocation,
+        folder,
+        root,
+        environment: Environment::small(parts.shared.network.secrets().clone()).with(given),
+        permissions: parts.shared.permissions.clone(),
+        programs: parts.shared.programs.clone(),
+        now: Arc::new(move || Clock::now(&host)),
+    })
+}
+
+/// Finds the program. The built-in one is always there.
+pub(crate) fn program(program: &AcpProgram, places: &Places) -> Result<Invocation, Unavailable> {
+    let words: Vec<String> = match program {
+        AcpProgram::Known(known) => {
+            let args = known.args.iter().map(|word| (*word).to_owned());
+            std::iter::once(known.command.to_owned()).chain(args).collect()
+        }
+        AcpProgram::Command { command, args, .. } => std::iter::once(command.clone()).chain(args.clone()).collect(),
+    };
+    match (resolve_words(&words, places), program) {
+        (Ok(Resolved::Process(invocation)), _) => Ok(invocation),
+        (Ok(Resolved::Rhai(path)), _) => Err(Unavailable {
+            message: format!(
+                "`{}` is a Rhai script, which cannot be an external agent",
+                path.display()
+            ),
+            help: "name a program that speaks the Agent Client Protocol".to_owned(),
+        }),
+        (Err(_), AcpProgram::Known(known)) => Err(Unavailable {
+            message: format!(
+                "`{}` is not installed or not on PATH, and `acp: {}` needs it",
+                known.command, known.name
+            ),
+            help: format!("install it with `{}`, or write `acp: simulated`", known.install),
+        }),
+        (Err(why), AcpProgram::Command { .. }) => Err(why),
+    }
+}

@@ -1,0 +1,91 @@
+# An external agent for tests: what it does to a prompt is its first argument. It speaks no more of the protocol than it must.
+say() { printf '%s\n' "$1"; }
+result() { say "{\"jsonrpc\":\"2.0\",\"id\":$1,\"result\":$2}"; }
+update() { say "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s1\",\"update\":$1}}"; }
+text() { update "{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"$1\"}}"; }
+end() { result "$prompt" "{\"stopReason\":\"${1:-end_turn}\"}"; }
+
+file() { # method path: asks for a file outside of a permission, and says how that ended
+    say "{\"jsonrpc\":\"2.0\",\"id\":\"f\",\"method\":\"$1\",\"params\":{\"sessionId\":\"s1\",\"path\":\"$2\",\"content\":\"changed\"}}"
+    read -r answer
+    case $answer in
+    *'"error"'*) text refused ;;
+    *) text done ;;
+    esac
+    end
+}
+
+prompted() {
+    case $1 in
+    mute) touch prompted ;;
+    halfway)
+        if [ -e again ]; then
+            case $line in
+            *"You used a tool: look"*"interrupted before its end"*) text "told what was done, and to go on" ;;
+            *) text "told nothing" ;;
+            esac
+            end
+            return
+        fi
+        touch again
+        update '{"sessionUpdate":"tool_call","toolCallId":"c","title":"look","kind":"read","status":"completed"}'
+        ;;
+    die)
+        echo "something broke" >&2
+        exit 3
+        ;;
+    noise)
+        say 'running 1 test'
+        say '{"broken": '
+        say '{"jsonrpc":"2.0","id":999,"result":{}}'
+        say '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"other","update":{}}}'
+        say '{"jsonrpc":"2.0","id":"x","method":"terminal/create","params":{}}'
+        read -r _
+        text 'all the same'
+        end
+        ;;
+    giant)
+        head -c 17000000 /dev/zero | tr '\0' x
+        echo
+        end
+        ;;
+    stop) end "$2" ;;
+    refuse) say "{\"jsonrpc\":\"2.0\",\"id\":$prompt,\"error\":{\"code\":-32000,\"message\":\"no login\"}}" ;;
+    sneaky)
+        update '{"sessionUpdate":"tool_call","toolCallId":"c","title":"rm -rf","kind":"execute","status":"in_progress"}'
+        text done
+        end
+        ;;
+    env)
+        text "secret=$SECRET given=$GIVEN"
+        end
+        ;;
+    file) file "$2" "$3" ;;
+    remember)
+        case $line in
+        *"What was said"*) text "told again" ;;
+        *) text "prompt $count of $$" ;;
+        esac
+        end
+        ;;
+    esac
+}
+
+count=0
+while read -r line; do
+    id=${line#*\"id\":}
+    id=${id%%,*}
+    case $line in
+    *'"initialize"'*) result "$id" '{"protocolVersion":1,"agentCapabilities":{}}' ;;
+    *'"session/new"'*) result "$id" '{"sessionId":"s1"}' ;;
+    *'"session/prompt"'*)
+        prompt=$id
+        count=$((count + 1))
+        prompted "$@"
+        ;;
+    *'"session/cancel"'*)
+        echo yes > cancelled
+        end cancelled
+        ;;
+    esac
+done
