@@ -189,14 +189,14 @@ impl<'a> Flow<'a> {
                 let asked = asked.and_then(|field| self.position(&format!("{old}\u{0}{field}")));
                 let to = asked.or_else(|| self.target(task, route));
                 if let (Some(asked), Some(to)) = (asked, self.target_quietly(route)) {
-                    let exit = Exit {
+                    // Several options may ask for the same field: then the choice decides where the answer leads.
+                    let is_shared = asking(node, option.get("prompt_for").map(text_of).as_deref()) > 1;
+                    let gate = quoted(&self.stages[at].new);
+                    self.stages[asked].exits.push(Exit {
                         to,
                         on: "success",
-                        condition: None,
-                    };
-                    if self.stages[asked].exits.is_empty() {
-                        self.stages[asked].exits.push(exit);
-                    }
+                        condition: is_shared.then(|| format!("outputs[{gate}].response == {}", quoted(&choice))),
+                    });
                 }
                 exits.extend(to.map(|to| Exit {
                     to,
@@ -415,7 +415,7 @@ fn stages(root: &Node) -> Vec<Stage<'_>> {
             let mut fields = Vec::new();
             for option in node.get("options").and_then(Node::items).unwrap_or_default() {
                 let field = option.get("prompt_for").map(text_of).filter(|field| !field.is_empty());
-                // Two options that ask for the same field have each a route of their own, so only the first is kept.
+                // Options that ask for the same field share the step that asks.
                 if let Some(field) = field.filter(|field| !fields.contains(field)) {
                     add(format!("{old}\u{0}{field}"), Kind::Asked, option);
                     fields.push(field);
@@ -498,4 +498,11 @@ fn reads(stage: &Stage<'_>, all: &[Stage<'_>]) -> Reads {
             keyed: stage.node.get("key_by").is_some(),
         },
     }
+}
+
+/// How many options of a gate ask for this field.
+fn asking(gate: &Node, field: Option<&str>) -> usize {
+    let options = gate.get("options").and_then(Node::items).unwrap_or_default();
+    let fields = options.iter().map(|option| option.get("prompt_for").map(text_of));
+    fields.filter(|other| other.as_deref() == field).count()
 }

@@ -222,6 +222,21 @@ fn errors(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn options_that_ask_for_the_same_field_keep_their_routes() {
+    let text = "workflow: {name: w, entry_point: gate}\nagents:\n  \
+        - {name: gate, type: human_gate, prompt: 'Which?', options: [\
+            {label: Yes, value: 'yes', route: done, prompt_for: why}, \
+            {label: No, value: 'no', route: again, prompt_for: why}]}\n  \
+        - {name: done, type: script, command: echo}\n  \
+        - {name: again, type: script, command: echo}\n";
+    let imported = imported(text).expect("a workflow");
+    assert_eq!(errors(&imported.text), Vec::<String>::new(), "{}", imported.text);
+    for condition in ["outputs['gate'].response == 'yes'", "outputs['gate'].response == 'no'"] {
+        assert!(imported.text.contains(condition), "{condition}:\n{}", imported.text);
+    }
+}
+
+#[test]
 fn hostile_texts_end_soon() {
     let deep = |open: &str, close: &str, count: usize| format!("{}x{}", open.repeat(count), close.repeat(count));
     let head = "workflow: {name: w, entry_point: a}\nagents:\n";
