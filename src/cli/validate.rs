@@ -88,7 +88,7 @@ fn with_wrong_configs(mut inputs: Vec<Input>, settings: &Settings<'_>) -> Vec<In
 fn no_ensemble(passed_over: usize) -> CliError {
     CliError::usage_with_help(
         format!("there is no ensemble among {}", count(passed_over as u64, "YAML file")),
-        "an ensemble has the key `agents` at the top; a file that is named itself is always checked",
+        "an ensemble has a list of named `agents` at the top; a file that is named itself is always checked",
     )
 }
 

@@ -153,6 +153,18 @@ impl Finding {
         self.suggest(near, Applicability::Unsafe, change)
     }
 
+    /// Offers the choice that is most similar to the value, if one is similar enough.
+    #[must_use]
+    pub(crate) fn meant_choice(self, written: &str, choices: &[String]) -> Self {
+        match did_you_mean(written, choices.iter().map(String::as_str)) {
+            Some(near) => {
+                let change = Change::Text(self.at.clone(), near.to_owned());
+                self.mend(Mend::probable(format!("write `{near}`"), change))
+            }
+            None => self,
+        }
+    }
+
     fn suggest(self, word: &str, applicability: Applicability, change: Change) -> Self {
         self.help(format!("did you mean `{word}`?"))
             .mend(Mend::new(applicability, format!("write `{word}`"), change))

@@ -108,8 +108,10 @@ mod tests {
 
     use super::*;
     use crate::check;
+    use crate::fix::Edit;
     use crate::loader::explain::explanation;
     use crate::loader::{codes, diagnostics, load};
+    use crate::source::Span;
 
     fn examine(source: &Source) -> Examined {
         let loaded = load(source);
@@ -140,6 +142,9 @@ mod tests {
     const FIXED: [&str; 21] = [
         "E004", "E007", "E010", "E014", "E019", "E021", "E024", "E025", "E026", "E028", "E039", "E042", "E046", "E061",
         "E086", "W034", "W036", "H010", "H011", "H012", "H020",
+    const FIXED: [&str; 22] = [
+        "E004", "E007", "E010", "E014", "E017", "E019", "E021", "E024", "E025", "E026", "E028", "E039", "E042", "E046",
+        "E061", "W012", "W034", "W036", "H010", "H011", "H012", "H020",
     ];
 
     #[test]
@@ -183,6 +188,41 @@ mod tests {
         // Another fix is applied nevertheless.
         let other = text.replace("agents", "default_task: 5\nagents");
         assert_eq!(mend(&other).applied, 1, "{}", mend(&other).source.text());
+    }
+
+    #[test]
+    fn a_fix_with_more_errors_of_a_known_code_is_not_applied() {
+        let error = |text: &str, fix: Option<Fix>| Diagnostic {
+            severity: Severity::Error,
+            code: codes::UNKNOWN_AGENT,
+            message: String::new(),
+            source: Source::new("x", text),
+            span: Span::default(),
+            related: Vec::new(),
+            help: None,
+            fix,
+        };
+        let written = |replacement: &str| Fix {
+            title: String::new(),
+            applicability: Applicability::Safe,
+            edits: vec![Edit {
+                file: "x".into(),
+                span: Span::new(0, 1),
+                replacement: replacement.to_owned(),
+            }],
+        };
+        // How many errors the text has after the fix, and whether the fix is applied then.
+        for (count, is_applied) in [(0, true), (1, true), (2, false)] {
+            let after = mended(&Source::new("x", "a"), false, |source| Examined {
+                is_yaml: true,
+                is_whole: true,
+                findings: match &**source.text() {
+                    "a" => vec![error("a", Some(written("b")))],
+                    text => (0..count).map(|_| error(text, None)).collect(),
+                },
+            });
+            assert_eq!(after.applied, usize::from(is_applied), "{count} errors");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::graph::Graph;
 use super::never;
 use crate::condition::Verdict;
 use crate::diagnostic::Finding;
+use crate::fix::{Change, Mend};
 use crate::loader::codes;
 
 /// Warns of every condition that is always true, always false, or always an error. A condition because of which an agent
@@ -40,8 +41,13 @@ pub(super) fn check(graph: &Graph<'_>) -> Vec<Finding> {
                 "correct the condition: a run that evaluates it ends with the outcome `condition_failed`".to_owned(),
             ),
         };
-        let place = edge.route(to).key("condition").value();
-        findings.push(Finding::warning(codes::CONSTANT_CONDITION, place, message).help(help));
+        let route = edge.route(to).key("condition");
+        let finding = Finding::warning(codes::CONSTANT_CONDITION, route.clone().value(), message).help(help);
+        findings.push(match verdict {
+            // Nothing else depends on it. What was meant may be another condition, so this is not safe.
+            Verdict::Always => finding.mend(Mend::probable("remove `condition`", Change::Remove(route))),
+            _ => finding,
+        });
     }
     findings
 }

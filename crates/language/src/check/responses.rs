@@ -22,6 +22,7 @@ pub(super) fn check(ensemble: &Ensemble) -> Vec<Finding> {
             if !input.choices.iter().any(|choice| same(choice, answer)) {
                 let message = format!("the response `{answer}` is not one of the choices");
                 let finding = Finding::warning(codes::RESPONSE_NOT_A_CHOICE, list.index(at).value(), message);
+                let finding = finding.meant_choice(answer, &input.choices);
                 findings.push(finding.help(format!("the choices are {}", input.choices.join(", "))));
             }
         }

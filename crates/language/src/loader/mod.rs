@@ -193,13 +193,22 @@ impl LoadedCases {
 }
 
 impl Loaded {
-    /// Whether the text is meant to be an ensemble: it has the key `agents`, perhaps misspelt, at the top. Of a text that
-    /// is not YAML, it is enough that it contains this key.
+    /// Whether the text is meant to be an ensemble: it has the key `agents`, perhaps misspelt, at the top, with a list in
+    /// which an item has a `name`, or with a `name` beside it. A map under `agents`, and a list without any name, are of
+    /// other programs: `agents: {queue: …}` of a pipeline, for example. Of a text that is not YAML, it is enough that it
+    /// contains this key.
     pub fn is_ensemble(&self) -> bool {
         match self.document.as_ref().map(|document| &document.root().content) {
-            Some(Content::Mapping(entries)) => entries
-                .iter()
-                .any(|entry| &*entry.key == "agents" || meant_key(&entry.key, Section::Ensemble) == Some("agents")),
+            Some(Content::Mapping(entries)) => {
+                let is_agents = |key: &str| key == "agents" || meant_key(key, Section::Ensemble) == Some("agents");
+                let mut agents = entries.iter().filter(|entry| is_agents(&entry.key));
+                let is_named = entries.iter().any(|entry| &*entry.key == "name");
+                agents.any(|entry| match &entry.value.content {
+                    Content::Mapping(_) => false,
+                    Content::Sequence(items) => is_named || items.iter().any(|item| item.get("name").is_some()),
+                    Content::Scalar(_) => is_named,
+                })
+            }
             Some(_) => false,
             None => self.source.text().contains("agents"),
         }

@@ -13,6 +13,7 @@ use super::findings::Findings;
 use super::retyped;
 use super::words::{Section, is_extension, one_of, quoted, unknown_key};
 use crate::diagnostic::{Code, Finding, Near, nearest};
+use crate::fix::{Change, Mend};
 use crate::source::{At, Route, Step};
 
 /// The longest time that can be set: about thirty years, which every clock can add to the current time.
@@ -227,12 +228,7 @@ pub(super) fn empty(at: &Cursor<'_>, message: &str, findings: &mut Findings) {
 /// The name of an ensemble or an agent, or a `state_key`.
 pub(super) fn name(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>> {
     let name = shared_text(at, findings)?;
-    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if starts
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
-    {
+    if is_name(&name) {
         return Some(name);
     }
     let finding = Finding::error(
@@ -240,8 +236,27 @@ pub(super) fn name(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>>
         at.value(),
         format!("{} is not a valid name", quoted(&name)),
     );
-    findings.push(finding.help("a name must start with an ASCII letter or digit; the other characters must be ASCII letters, digits, `_`, `.` or `-`"));
+    let finding = finding.help("a name must start with an ASCII letter or digit; the other characters must be ASCII letters, digits, `_`, `.` or `-`");
+    findings.push(match near_name(&name) {
+        Some(near) => {
+            let change = Change::Text(at.value(), near.clone());
+            finding.mend(Mend::probable(format!("write `{near}`"), change))
+        }
+        None => finding,
+    });
     None
+}
+
+/// The valid name with hyphens where this one has blanks; `None` if something else is wrong with it.
+fn near_name(name: &str) -> Option<String> {
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let near = words.join("-");
+    (near != name && is_name(&near)).then_some(near)
+}
+
+fn is_name(name: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_inner)
 }
 
 /// `true` or `false`.

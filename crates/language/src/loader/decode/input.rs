@@ -27,6 +27,7 @@ pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<InputSpec
         let message = format!("the default {} is not one of the choices", quoted(default));
         let finding = Finding::error(codes::DEFAULT_NOT_A_CHOICE, at.route().key("default").value(), message);
         let finding = finding.also(at.route().key("choices").as_key(), "the choices");
+        let finding = finding.meant_choice(default, choices);
         findings.push(finding.help(format!(
             "the choices are {}",
             one_of(choices.iter().map(String::as_str))

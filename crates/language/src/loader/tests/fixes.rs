@@ -52,6 +52,26 @@ fn a_fix_changes_only_what_is_wrong() {
             false,
         ),
         (
+            "  - {name: b, input: {prompt: q, choices: [publish, discard], default: Publish}}\n",
+            "  - {name: b, input: {prompt: q, choices: [publish, discard], default: publish}}\n",
+            false,
+        ),
+        (
+            "  - {name: b, input: {prompt: q, choices: [publish, discard], responses: [discard, pubish]}}\n",
+            "  - {name: b, input: {prompt: q, choices: [publish, discard], responses: [discard, publish]}}\n",
+            false,
+        ),
+        (
+            "  - {name: the second  one, script: y}\n",
+            "  - {name: the-second-one, script: y}\n",
+            false,
+        ),
+        (
+            "  - {name: b, script: y, dependencies: [{agent_name: first, condition: turn_count >= 0}]}\n",
+            "  - {name: b, script: y, dependencies: [{agent_name: first}]}\n",
+            false,
+        ),
+        (
             "  - {name: b, script: y, depends_on: first}\n",
             "  - {name: b, script: y, depends_on: [first]}\n",
             true,
@@ -143,6 +163,10 @@ fn what_is_written_elsewhere_has_no_fix() {
         "x-a: &a writr\nname: e\nagents:\n  - {name: writer, script: x}\n  - {name: b, script: y, depends_on: [*a]}\n",
         "x-a: &a {prompt: a}\nname: e\nagents:\n  - {name: b, script: y, <<: *a}\n",
         "name: e\ndefaults: {env: {A: b}}\nagents:\n  - {name: a, script: x.py}\n  - {name: b, model: ollama/x}\n",
+        // Other characters may stand for anything, and a condition that is never true has no effect to keep.
+        "name: e\nagents:\n  - {name: 'a/b', script: x}\n",
+        "name: e\nagents:\n  - {name: 'ä b', script: x}\n",
+        "name: e\nagents:\n  - {name: a, script: x}\n  - {name: b, script: y, depends_on: [], dependencies: [{agent_name: a, condition: turn_count < 0}]}\n",
         // Two words are near.
         "name: e\nagents:\n  - name: a\n    script: x\n    prompt: &p text\n    config: {a: *p}\n",
     ];

@@ -6,6 +6,7 @@ mod errors;
 mod fixes;
 mod for_each;
 mod given_errors;
+mod meant;
 mod model_errors;
 mod places;
 mod sandbox;
