@@ -13,7 +13,7 @@ use super::error::CliError;
 use super::picture::of_ensemble;
 use super::runtime::block_on;
 use super::surroundings::Surroundings;
-use super::{exit, sandbox, signals, watchdog};
+use super::{exit, external, sandbox, signals, watchdog};
 use ensemble_agents::agent::process::collect_orphans;
 
 /// The variable with a token that outlives the server, so that pages and chat programs find it again.

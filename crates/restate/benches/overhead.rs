@@ -4,6 +4,7 @@
 //! such runs of 30 executions side by side.
 
 #![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 #[path = "../tests/support/mod.rs"]
 #[expect(dead_code, reason = "a benchmark uses a part of the harness")]
