@@ -237,7 +237,7 @@ async fn questions() {
     let plan = start(&engine, "slow.yaml", "bbbb-20261123-080000000").await;
     let pid = engine.path().join("pid");
     let begun = Instant::now();
-    while std::fs::read_to_string(&pid).is_ok_and(|pid| !pid.trim().is_empty()) == false {
+    while !std::fs::read_to_string(&pid).is_ok_and(|pid| !pid.trim().is_empty()) {
         assert!(begun.elapsed() < PATIENCE, "the script does not begin");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
