@@ -4,6 +4,7 @@
 mod support;
 
 mod program {
+    mod acp;
     mod allowances;
     mod asked_safely;
     mod at_the_terminal;

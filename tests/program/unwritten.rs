@@ -67,7 +67,7 @@ const PRINTS: [&[&str]; 53] = [
 
 /// The commands that print nothing to standard output that could be lost here: they delete, need a server, or
 /// answer a client.
-const SILENT: [&str; 3] = ["runs rm", "models list", "lsp"];
+const SILENT: [&str; 4] = ["runs rm", "models list", "lsp", "acp"];
 
 fn workspace() -> (Workspace, String) {
     let workspace = Workspace::new();
