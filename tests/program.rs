@@ -5,6 +5,7 @@ mod support;
 
 mod program {
     mod acp;
+    mod acp_server;
     mod allowances;
     mod asked_safely;
     mod at_the_terminal;

@@ -49,6 +49,14 @@ pub(super) struct Cli {
     pub trust: bool,
 }
 
+/// `ensemble acp`.
+#[derive(Debug, Args)]
+pub(super) struct AcpArgs {
+    /// The ensemble, or a folder with ensembles; without it, the ensembles of the session's folder
+    #[arg(value_name = "FILE|FOLDER")]
+    pub served: Option<String>,
+}
+
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum ColorChoice {
@@ -87,6 +95,8 @@ pub(super) enum Command {
     Ui(UiArgs),
     /// Serve MCP clients: each ensemble of the folder is a tool
     Mcp(McpArgs),
+    /// Serve an ensemble as one agent to an editor, over standard input and output (ACP)
+    Acp(AcpArgs),
     /// Create a small ensemble as a starting point; it can be run immediately
     Init(InitArgs),
     /// Convert ensembles of llm-orc or workflows of Conductor

@@ -5,6 +5,7 @@
     reason = "the edge reads the environment, files and the clock"
 )]
 
+mod acp;
 mod args;
 mod batch;
 mod chat;
@@ -154,6 +155,7 @@ fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliErro
         Command::Lsp => lsp::lsp(surroundings),
         Command::Ui(args) => ui::ui(&args, surroundings),
         Command::Mcp(args) => mcp::mcp(&args, surroundings),
+        Command::Acp(args) => acp::acp(&args, surroundings),
         Command::Init(args) => init::init(&args, surroundings),
         Command::Import(args) if import_folder::is_folder(&args, surroundings) => {
             import_folder::import(&args, surroundings)

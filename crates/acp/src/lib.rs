@@ -1,0 +1,11 @@
+//! An ensemble as one agent of the Agent Client Protocol, over two streams.
+//!
+//! A session is a run: its id is the id of the run, and each prompt goes on with it. The journal of the run is the only
+//! state, so a session that another process began is loaded from it.
+
+mod protocol;
+pub mod server;
+mod session;
+mod turn;
+mod updates;
+mod wire;

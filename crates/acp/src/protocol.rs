@@ -1,0 +1,276 @@
+//! The only file that uses the types of the protocol's crate: what a client asks in our words, and what it is told.
+
+use std::path::{Path, PathBuf};
+
+use agent_client_protocol::v1::schema as acp;
+use ensemble_core::operator::{Asked, Decision, PermissionRequest};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::updates::{Card, Status, Update};
+use crate::wire::Refusal;
+
+/// A session that is opened.
+pub(crate) struct Opened {
+    /// Without one, a new session.
+    pub(crate) session: Option<String>,
+    pub(crate) cwd: PathBuf,
+    /// The names of the client's servers of tools.
+    pub(crate) servers: Vec<String>,
+}
+
+/// A choice of the session.
+pub(crate) struct Choice {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) is_model: bool,
+    pub(crate) current: String,
+    /// The values with their names.
+    pub(crate) values: Vec<(String, String)>,
+}
+
+fn parsed<T: DeserializeOwned>(params: Value) -> Result<T, Refusal> {
+    serde_json::from_value(params).map_err(Refusal::wrong)
+}
+
+fn value(message: impl serde::Serialize) -> Value {
+    serde_json::to_value(message).unwrap_or_default()
+}
+
+/// Can the client show a form?
+pub(crate) fn shows_forms(params: Value) -> Result<bool, Refusal> {
+    let request: acp::InitializeRequest = parsed(params)?;
+    let elicitation = request.client_capabilities.elicitation;
+    Ok(elicitation.is_some_and(|elicitation| elicitation.form.is_some()))
+}
+
+/// What the server can do.
+pub(crate) fn initialized(version: &str) -> Value {
+    json!({
+        "protocolVersion": 1,
+        "agentInfo": {"name": "ensemble", "title": "ensemble", "version": version},
+        "authMethods": [],
+        "agentCapabilities": {
+            "loadSession": true,
+            "promptCapabilities": {"embeddedContext": true},
+            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+        },
+    })
+}
+
+pub(crate) fn new_session(params: Value) -> Result<Opened, Refusal> {
+    let request: acp::NewSessionRequest = parsed(params)?;
+    Ok(Opened {
+        session: None,
+        cwd: absolute(request.cwd)?,
+        servers: names(&request.mcp_servers),
+    })
+}
+
+pub(crate) fn old_session(params: Value) -> Result<Opened, Refusal> {
+    let request: acp::ResumeSessionRequest = parsed(params)?;
+    Ok(Opened {
+        session: Some(request.session_id.0.to_string()),
+        cwd: absolute(request.cwd)?,
+        servers: names(&request.mcp_servers),
+    })
+}
+
+fn absolute(cwd: PathBuf) -> Result<PathBuf, Refusal> {
+    match cwd.is_absolute() {
+        true => Ok(cwd),
+        false => Err(Refusal::wrong(format!("`cwd` is not absolute: {}", cwd.display()))),
+    }
+}
+
+fn names(servers: &[acp::McpServer]) -> Vec<String> {
+    let named = servers.iter().map(value);
+    named
+        .filter_map(|server| Some(server["name"].as_str()?.to_owned()))
+        .collect()
+}
+
+/// The session and the text of a prompt.
+pub(crate) fn prompt(params: Value) -> Result<(String, String), Refusal> {
+    let request: acp::PromptRequest = parsed(params)?;
+    let texts: Result<Vec<String>, Refusal> = request.prompt.into_iter().map(text).collect();
+    Ok((request.session_id.0.to_string(), texts?.join("\n\n")))
+}
+
+fn text(block: acp::ContentBlock) -> Result<String, Refusal> {
+    match block {
+        acp::ContentBlock::Text(text) => Ok(text.text),
+        acp::ContentBlock::ResourceLink(link) => Ok(format!("[{}]({})", link.name, link.uri)),
+        acp::ContentBlock::Resource(resource) => match resource.resource {
+            acp::EmbeddedResourceResource::TextResourceContents(contents) => {
+                Ok(format!("{}:\n{}", contents.uri, contents.text))
+            }
+            _ => Err(Refusal::wrong("only resources that are texts can be in a prompt")),
+        },
+        _ => Err(Refusal::wrong("images and sounds cannot be in a prompt")),
+    }
+}
+
+/// The session, the choice, and its value.
+pub(crate) fn chosen(params: Value) -> Result<(String, String, String), Refusal> {
+    let request: acp::SetSessionConfigOptionRequest = parsed(params)?;
+    let Some(chosen) = request.value.as_value_id() else {
+        return Err(Refusal::wrong("a value is one of those that are offered"));
+    };
+    let (session, id) = (request.session_id.0.to_string(), request.config_id.0.to_string());
+    Ok((session, id, chosen.0.to_string()))
+}
+
+pub(crate) fn choices(choices: &[Choice]) -> Value {
+    let options: Vec<acp::SessionConfigOption> = choices.iter().map(option).collect();
+    value(options)
+}
+
+fn option(choice: &Choice) -> acp::SessionConfigOption {
+    let values = choice.values.iter();
+    let values: Vec<acp::SessionConfigSelectOption> = values
+        .map(|(id, name)| acp::SessionConfigSelectOption::new(id.clone(), name.clone()))
+        .collect();
+    let option =
+        acp::SessionConfigOption::select(choice.id.clone(), choice.name.clone(), choice.current.clone(), values);
+    match choice.is_model {
+        true => option.category(acp::SessionConfigOptionCategory::Model),
+        false => option,
+    }
+}
+
+/// A session in a list.
+pub(crate) fn listed(id: &str, cwd: &Path, title: &str, updated_at: String) -> Value {
+    value(
+        acp::SessionInfo::new(id.to_owned(), cwd)
+            .title(title.to_owned())
+            .updated_at(updated_at),
+    )
+}
+
+/// A notification about a session.
+pub(crate) fn update(session: &str, update: Update) -> Value {
+    let update = match update {
+        Update::User { id, text } => acp::SessionUpdate::UserMessageChunk(chunk(id, text)),
+        Update::Said { id, text } => acp::SessionUpdate::AgentMessageChunk(chunk(id, text)),
+        Update::Thought { id, text } => acp::SessionUpdate::AgentThoughtChunk(chunk(id, text)),
+        Update::Plan(agents) => {
+            let entries = agents
+                .into_iter()
+                .map(|(agent, status)| acp::PlanEntry::new(agent, acp::PlanEntryPriority::Medium, plan_status(status)));
+            acp::SessionUpdate::Plan(acp::Plan::new(entries.collect()))
+        }
+        Update::Title(title) => acp::SessionUpdate::SessionInfoUpdate(acp::SessionInfoUpdate::new().title(title)),
+        Update::Usage { used, most } => acp::SessionUpdate::UsageUpdate(acp::UsageUpdate::new(used, most)),
+        Update::Card(card) => return json!({"sessionId": session, "update": card_json(card)}),
+    };
+    value(acp::SessionNotification::new(session.to_owned(), update))
+}
+
+fn chunk(id: String, text: String) -> acp::ContentChunk {
+    acp::ContentChunk::new(acp::ContentBlock::Text(acp::TextContent::new(text))).message_id(acp::MessageId::new(id))
+}
+
+fn plan_status(status: Status) -> acp::PlanEntryStatus {
+    match status {
+        Status::Pending => acp::PlanEntryStatus::Pending,
+        Status::Running => acp::PlanEntryStatus::InProgress,
+        // A plan knows no failure; the card tells it.
+        Status::Completed | Status::Failed => acp::PlanEntryStatus::Completed,
+    }
+}
+
+fn card_json(card: Card) -> Value {
+    let status = match card.status {
+        Status::Pending => "pending",
+        Status::Running => "in_progress",
+        Status::Completed => "completed",
+        Status::Failed => "failed",
+    };
+    let named = if card.is_new { "tool_call" } else { "tool_call_update" };
+    let mut json = json!({"sessionUpdate": named, "toolCallId": card.id, "title": card.title, "status": status});
+    json["kind"] = if card.is_tool { "other" } else { "think" }.into();
+    if let Some(input) = card.input {
+        json["rawInput"] = input;
+    }
+    if let Some(output) = card.output {
+        json["rawOutput"] = output;
+    }
+    if let Some(text) = card.text {
+        json["content"] = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
+    }
+    json
+}
+
+/// May a tool be called?
+pub(crate) fn permission(session: &str, card: &str, wanted: &PermissionRequest) -> Value {
+    json!({
+        "sessionId": session,
+        "toolCall": {
+            "toolCallId": card,
+            "title": format!("{}: {}", wanted.agent, wanted.tool),
+            "status": "pending",
+            "rawInput": wanted.arguments,
+        },
+        "options": [
+            {"optionId": "once", "name": "Allow", "kind": "allow_once"},
+            {"optionId": "always", "name": "Allow always in this run", "kind": "allow_always"},
+            {"optionId": "denied", "name": "Deny", "kind": "reject_once"},
+        ],
+    })
+}
+
+pub(crate) fn decision(answer: &Value) -> Decision {
+    match selected(answer) {
+        Some("once") => Decision::Once,
+        Some("always") => Decision::Always,
+        Some(_) => Decision::Denied,
+        None => Decision::Cancelled,
+    }
+}
+
+/// The id of the option that was selected.
+pub(crate) fn selected(answer: &Value) -> Option<&str> {
+    answer["outcome"]["optionId"].as_str()
+}
+
+/// A question with choices, as options.
+pub(crate) fn question_with_choices(session: &str, card: &str, asked: &Asked) -> Value {
+    let choices = asked.question.choices.iter().enumerate();
+    let options: Vec<Value> = choices
+        .map(|(at, choice)| json!({"optionId": at.to_string(), "name": choice, "kind": "allow_once"}))
+        .collect();
+    let tool_call = json!({"toolCallId": card, "title": asked_text(asked), "status": "pending"});
+    json!({"sessionId": session, "toolCall": tool_call, "options": options})
+}
+
+/// A question as a form.
+pub(crate) fn form(session: &str, asked: &Asked) -> Value {
+    let mut answer = json!({"type": "string", "title": asked.agent});
+    if !asked.question.choices.is_empty() {
+        answer["enum"] = json!(asked.question.choices);
+    }
+    if let Some(default) = &asked.default {
+        answer["default"] = json!(default);
+    }
+    json!({
+        "mode": "form",
+        "sessionId": session,
+        "message": asked_text(asked),
+        "requestedSchema": {"type": "object", "properties": {"answer": answer}, "required": ["answer"]},
+    })
+}
+
+/// The answer in a form; `None`: there is none.
+pub(crate) fn filled_in(answer: &Value) -> Option<String> {
+    (answer["action"] == "accept").then_some(())?;
+    Some(answer["content"]["answer"].as_str()?.to_owned())
+}
+
+/// The question, and why the answer before was refused.
+pub(crate) fn asked_text(asked: &Asked) -> String {
+    match &asked.refused {
+        Some(refused) => format!("{refused}\n{}", asked.question.prompt),
+        None => asked.question.prompt.clone(),
+    }
+}

@@ -1,0 +1,262 @@
+//! The server: requests of the client, and its sessions.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensemble_core::executor::Clock;
+use ensemble_core::store::RunId;
+use ensemble_runs::Runs;
+use ensemble_runs::files::FileStore;
+use ensemble_runs::service::RunService;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::{LocalSet, spawn_local};
+
+use crate::protocol::{self, Opened};
+use crate::session::{Session, Turn};
+use crate::turn::{Prompt, tell};
+use crate::updates::title;
+use crate::wire::{Refusal, Wire, read, write};
+
+/// How long the client may take to read the rest when it is gone.
+const REST: Duration = Duration::from_secs(1);
+/// Most sessions in a list.
+const LISTED: usize = 100;
+
+/// What the server needs of the program.
+pub struct Services {
+    /// The runs as seen from a folder.
+    pub runs: Box<dyn Fn(&Path) -> Runs>,
+    /// The file or folder whose ensembles are served, absolute; `None`: those of the folder of each session.
+    pub served: Option<PathBuf>,
+    /// The folder of the process.
+    pub folder: PathBuf,
+    /// The version of the program.
+    pub version: &'static str,
+}
+
+/// Serves a client until the input ends. Runs that go on then are cut short, and can be resumed.
+pub async fn serve(input: impl Read + Send + 'static, output: impl Write + Send + 'static, services: Services) {
+    let (wire, is_written) = write(output);
+    let mut messages = read(input);
+    let tasks = LocalSet::new();
+    let server = Rc::new(Server {
+        wire: Rc::new(wire),
+        services,
+        is_initialized: Cell::new(false),
+        shows_forms: Cell::new(false),
+        sessions: RefCell::default(),
+    });
+    tasks
+        .run_until(async {
+            while let Some(message) = messages.recv().await {
+                server.received(message).await;
+            }
+        })
+        .await;
+    drop((tasks, server));
+    let _unread = tokio::time::timeout(REST, is_written).await;
+}
+
+struct Server {
+    wire: Rc<Wire>,
+    services: Services,
+    is_initialized: Cell<bool>,
+    shows_forms: Cell<bool>,
+    sessions: RefCell<HashMap<String, Rc<Session>>>,
+}
+
+impl Server {
+    async fn received(self: &Rc<Self>, message: Result<Value, String>) {
+        let mut message = match message {
+            Ok(message) => message,
+            Err(why) => return self.wire.respond(Value::Null, Err(Refusal::new(-32700, why))).await,
+        };
+        let method = message["method"].as_str().map(str::to_owned);
+        let id = message.get("id").cloned();
+        let params = message.get_mut("params").map(Value::take).unwrap_or_default();
+        match (method, id) {
+            (Some(method), Some(id)) if method == "session/prompt" => match self.begin(&id, params) {
+                Ok((prompt, text)) => {
+                    let server = self.clone();
+                    spawn_local(async move {
+                        let session = prompt.session.clone();
+                        let result = prompt.perform(text).await;
+                        session.turn.replace(None);
+                        server
+                            .wire
+                            .respond(id, result.map(|reason| json!({"stopReason": reason})))
+                            .await;
+                    });
+                }
+                Err(refusal) => self.wire.respond(id, Err(refusal)).await,
+            },
+            (Some(method), Some(id)) => {
+                let server = self.clone();
+                spawn_local(async move {
+                    let result = server.request(&method, params).await;
+                    server.wire.respond(id, result).await;
+                });
+            }
+            (Some(method), None) => self.notified(&method, &params),
+            (None, Some(_)) => self.wire.answered(message),
+            (None, None) => {
+                let refusal = Refusal::new(-32600, "this is no message of JSON-RPC");
+                self.wire.respond(Value::Null, Err(refusal)).await;
+            }
+        }
+    }
+
+    fn notified(&self, method: &str, params: &Value) {
+        for session in self.sessions.borrow().values() {
+            let turn = session.turn.borrow();
+            let Some(turn) = turn.as_ref() else { continue };
+            let is_meant = match method {
+                "session/cancel" => params["sessionId"] == session.id.as_str(),
+                "$/cancel_request" => params["requestId"] == turn.request,
+                _ => false,
+            };
+            if is_meant {
+                turn.cancelled.send_replace(true);
+            }
+        }
+    }
+
+    async fn request(&self, method: &str, params: Value) -> Result<Value, Refusal> {
+        match method {
+            "initialize" => {
+                self.shows_forms.set(protocol::shows_forms(params)?);
+                self.is_initialized.set(true);
+                Ok(protocol::initialized(self.services.version))
+            }
+            _ if !self.is_initialized.get() => Err(Refusal::new(-32600, "`initialize` comes first")),
+            "authenticate" => Ok(json!({})),
+            "session/new" => self.new_session(protocol::new_session(params)?),
+            "session/load" => self.old_session(protocol::old_session(params)?, true).await,
+            "session/resume" => self.old_session(protocol::old_session(params)?, false).await,
+            "session/list" => self.list(params["cwd"].as_str().map(Path::new)).await,
+            "session/close" => {
+                let session = self
+                    .sessions
+                    .borrow_mut()
+                    .remove(params["sessionId"].as_str().unwrap_or_default());
+                if let Some(turn) = session.as_ref().and_then(|session| session.turn.take()) {
+                    turn.cancelled.send_replace(true);
+                }
+                Ok(json!({}))
+            }
+            "session/set_config_option" => {
+                let (session, id, value) = protocol::chosen(params)?;
+                let session = self.session(&session)?;
+                session.choose(&id, &value)?;
+                Ok(json!({"configOptions": session.choices()}))
+            }
+            _ => Err(Refusal::new(-32601, format!("there is no request `{method}`"))),
+        }
+    }
+
+    /// Takes a prompt, so that a cancellation that follows finds it.
+    fn begin(&self, id: &Value, params: Value) -> Result<(Prompt, String), Refusal> {
+        let (session, text) = protocol::prompt(params)?;
+        let session = self.session(&session)?;
+        if session.turn.borrow().is_some() {
+            return Err(Refusal::new(-32600, "the prompt before goes on"));
+        }
+        let (sender, cancelled) = watch::channel(false);
+        session.turn.replace(Some(Turn {
+            request: id.clone(),
+            cancelled: sender,
+        }));
+        let prompt = Prompt {
+            session,
+            wire: self.wire.clone(),
+            shows_forms: self.shows_forms.get(),
+            cancelled,
+        };
+        Ok((prompt, text))
+    }
+
+    fn session(&self, id: &str) -> Result<Rc<Session>, Refusal> {
+        let session = self.sessions.borrow().get(id).cloned();
+        session.ok_or_else(|| Refusal::new(-32002, format!("there is no session `{id}`")))
+    }
+
+    /// The runs of a folder, kept in its project.
+    fn service(&self, folder: &Path) -> RunService {
+        let runs = (self.services.runs)(folder);
+        let store = FileStore::of(&runs.project().project_root(folder));
+        RunService::new(runs.with_store(Arc::new(store)))
+    }
+
+    /// The ensembles that are served to a session, with their files.
+    fn ensembles(&self, cwd: &Path) -> Vec<(String, PathBuf)> {
+        let folder = match &self.services.served {
+            Some(file) if !file.is_dir() => return vec![(file.display().to_string(), file.clone())],
+            Some(folder) => folder,
+            None => cwd,
+        };
+        let runs = (self.services.runs)(folder);
+        let files = runs.project().named_files().into_iter();
+        files
+            .map(|(name, file)| (name, folder.join(file)))
+            .filter(|(_, file)| is_ensemble(&runs, file))
+            .collect()
+    }
+
+    fn new_session(&self, opened: Opened) -> Result<Value, Refusal> {
+        let service = self.service(&opened.cwd);
+        let host = service.runs().host();
+        let number = (host.random() * f64::from(RunId::PER_TIME)) as u32;
+        let id = RunId::at(host.now(), number);
+        let session = Session::new(id.clone(), service, self.ensembles(&opened.cwd))?;
+        session.unused.replace(opened.servers);
+        let answer = json!({"sessionId": id.as_str(), "configOptions": session.choices()});
+        self.sessions.borrow_mut().insert(id.to_string(), Rc::new(session));
+        Ok(answer)
+    }
+
+    async fn old_session(&self, opened: Opened, is_told: bool) -> Result<Value, Refusal> {
+        let named = opened.session.unwrap_or_default();
+        let id = RunId::new(named.as_str());
+        let known = self.sessions.borrow().get(&named).cloned();
+        let service = known.map_or_else(|| self.service(&opened.cwd), |known| known.service.clone());
+        let missing = |error| Refusal::new(-32002, error);
+        let recorded = service.recorded(&id).await.map_err(missing)?;
+        let read = recorded.prepared.plan.ensemble().clone();
+        let session = Session::recorded(id.clone(), service, read);
+        session.unused.replace(opened.servers);
+        for record in &recorded.journal.records {
+            let updates = session.story.borrow_mut().record(&id, record, true);
+            session.next.set(record.seq + 1);
+            if is_told {
+                for update in updates {
+                    tell(&self.wire, &id, update).await;
+                }
+            }
+        }
+        let answer = json!({"configOptions": session.choices()});
+        self.sessions.borrow_mut().insert(named, Rc::new(session));
+        Ok(answer)
+    }
+
+    async fn list(&self, cwd: Option<&Path>) -> Result<Value, Refusal> {
+        let folder = cwd.unwrap_or(&self.services.folder);
+        let listed = self.service(folder).list(LISTED).await.map_err(Refusal::failed)?;
+        // A run that cannot be read is no session.
+        let sessions = listed.into_iter().flatten().map(|run| {
+            let title = title(&run.input, &run.ensemble);
+            protocol::listed(run.id.as_str(), folder, &title, run.last_at.to_rfc3339())
+        });
+        Ok(json!({"sessions": sessions.collect::<Vec<Value>>()}))
+    }
+}
+
+fn is_ensemble(runs: &Runs, file: &Path) -> bool {
+    let source = runs.project().read(file);
+    source.is_ok_and(|source| ensemble_language::loader::load(&source).is_ensemble())
+}

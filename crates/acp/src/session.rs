@@ -1,0 +1,178 @@
+//! A session: a run, what it is set to, and what was told of it.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ensemble_core::store::RunId;
+use ensemble_language::ensemble::Ensemble;
+use ensemble_runs::service::RunService;
+use ensemble_runs::{EnsembleRef, RunOptions};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::protocol::{Choice, choices};
+use crate::updates::Story;
+use crate::wire::Refusal;
+
+/// The choice of the ensemble.
+const ENSEMBLE: &str = "ensemble";
+/// The value of a profile that stays as its file says.
+const AS_WRITTEN: &str = "as_written";
+
+/// A session.
+pub(crate) struct Session {
+    pub(crate) id: RunId,
+    pub(crate) service: RunService,
+    /// The ensembles among which may be chosen, with their files.
+    ensembles: Vec<(String, PathBuf)>,
+    ensemble: Cell<usize>,
+    read: RefCell<Arc<Ensemble>>,
+    /// The models that were chosen, by profile.
+    models: RefCell<Vec<(String, String)>>,
+    /// The run has begun.
+    pub(crate) has_begun: Cell<bool>,
+    pub(crate) story: RefCell<Story>,
+    /// The record that is told next.
+    pub(crate) next: Cell<u64>,
+    /// The client's servers of tools, until it is told that they are not used.
+    pub(crate) unused: RefCell<Vec<String>>,
+    pub(crate) turn: RefCell<Option<Turn>>,
+}
+
+/// A prompt that is worked on.
+pub(crate) struct Turn {
+    /// The id of its request.
+    pub(crate) request: Value,
+    pub(crate) cancelled: watch::Sender<bool>,
+}
+
+impl Session {
+    /// A new session with the first of these ensembles.
+    pub(crate) fn new(id: RunId, service: RunService, ensembles: Vec<(String, PathBuf)>) -> Result<Self, Refusal> {
+        let Some((_, file)) = ensembles.first() else {
+            return Err(Refusal::failed(
+                "there is no ensemble here; `ensemble init` creates one, and `ensemble acp FILE` serves one from elsewhere",
+            ));
+        };
+        let read = prepared(&service, file)?;
+        Ok(Self::of(id, service, read, ensembles, false))
+    }
+
+    /// The session of a recorded run.
+    pub(crate) fn recorded(id: RunId, service: RunService, read: Arc<Ensemble>) -> Self {
+        Self::of(id, service, read, Vec::new(), true)
+    }
+
+    fn of(
+        id: RunId,
+        service: RunService,
+        read: Arc<Ensemble>,
+        ensembles: Vec<(String, PathBuf)>,
+        has_begun: bool,
+    ) -> Self {
+        Self {
+            story: RefCell::new(Story::new(id.clone(), &read)),
+            id,
+            service,
+            ensembles,
+            ensemble: Cell::new(0),
+            read: RefCell::new(read),
+            models: RefCell::default(),
+            has_begun: Cell::new(has_begun),
+            next: Cell::new(0),
+            unused: RefCell::default(),
+            turn: RefCell::default(),
+        }
+    }
+
+    /// The file of the ensemble.
+    pub(crate) fn file(&self) -> EnsembleRef {
+        let file = self.ensembles.get(self.ensemble.get());
+        EnsembleRef::file(file.map_or_else(String::new, |(_, file)| file.display().to_string()))
+    }
+
+    /// The options of a run that begins or goes on.
+    pub(crate) fn options(&self) -> RunOptions {
+        let models = self.models.borrow();
+        models.iter().fold(RunOptions::default(), |options, (profile, model)| {
+            options.model(profile, model)
+        })
+    }
+
+    /// What may be chosen.
+    pub(crate) fn choices(&self) -> Value {
+        choices(&self.offered())
+    }
+
+    fn offered(&self) -> Vec<Choice> {
+        let read = self.read.borrow();
+        let models = self.models.borrow();
+        let mut offered = Vec::new();
+        if self.ensembles.len() > 1 && !self.has_begun.get() {
+            let names = self.ensembles.iter().map(|(name, _)| (name.clone(), name.clone()));
+            offered.push(Choice {
+                id: ENSEMBLE.to_owned(),
+                name: "Ensemble".to_owned(),
+                is_model: false,
+                current: self.ensembles[self.ensemble.get()].0.clone(),
+                values: names.collect(),
+            });
+        }
+        let written = |provider: &str, model: &str| match model {
+            "" => provider.to_owned(),
+            model => format!("{provider}/{model}"),
+        };
+        for (profile, about) in &read.model_profiles {
+            let own = written(&about.provider, &about.model);
+            let mut values = vec![(AS_WRITTEN.to_owned(), own.clone())];
+            let others = read
+                .model_profiles
+                .iter()
+                .map(|(_, other)| written(&other.provider, &other.model));
+            for other in others.chain(["simulated".to_owned()]) {
+                if other != own && !values.iter().any(|(known, _)| *known == other) {
+                    values.push((other.clone(), other));
+                }
+            }
+            let chosen = models.iter().find(|(known, _)| **known == **profile);
+            offered.push(Choice {
+                id: format!("model:{profile}"),
+                name: format!("Model of {profile}"),
+                is_model: true,
+                current: chosen.map_or(AS_WRITTEN, |(_, model)| model).to_owned(),
+                values,
+            });
+        }
+        offered
+    }
+
+    /// Makes a choice.
+    pub(crate) fn choose(&self, id: &str, chosen: &str) -> Result<(), Refusal> {
+        let offered = self.offered();
+        let choice = offered.iter().find(|choice| choice.id == id);
+        let choice = choice.ok_or_else(|| Refusal::wrong(format!("there is no option `{id}` now")))?;
+        let at = choice.values.iter().position(|(known, _)| known == chosen);
+        let at = at.ok_or_else(|| Refusal::wrong(format!("`{id}` has no value `{chosen}`")))?;
+        if let Some(profile) = id.strip_prefix("model:") {
+            let mut models = self.models.borrow_mut();
+            models.retain(|(known, _)| known != profile);
+            if chosen != AS_WRITTEN {
+                models.push((profile.to_owned(), chosen.to_owned()));
+            }
+            return Ok(());
+        }
+        let read = prepared(&self.service, &self.ensembles[at].1)?;
+        self.ensemble.set(at);
+        self.models.borrow_mut().clear();
+        self.story.replace(Story::new(self.id.clone(), &read));
+        self.read.replace(read);
+        Ok(())
+    }
+}
+
+fn prepared(service: &RunService, file: &Path) -> Result<Arc<Ensemble>, Refusal> {
+    let prepared = service.runs().prepare(&EnsembleRef::file(file.display().to_string()));
+    let prepared = prepared.map_err(Refusal::failed)?;
+    Ok(prepared.plan.ensemble().clone())
+}

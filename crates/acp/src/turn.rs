@@ -1,0 +1,263 @@
+//! A prompt: the run begins or goes on with it, and the client is told until the run ends or asks for a text.
+
+use std::rc::Rc;
+
+use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
+use ensemble_core::operator::{Asked, PermissionRequest};
+use ensemble_core::store::RunId;
+use ensemble_language::data::{Context, FailureKind};
+use ensemble_runs::service::{RunStatus, RunSummary};
+use ensemble_runs::{RunEvent, RunEventKind};
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinSet, spawn_local};
+
+use crate::protocol;
+use crate::session::Session;
+use crate::updates::{Story, Update};
+use crate::wire::{Refusal, Wire};
+
+/// The prompt that resumes a run which was cut short, without a message.
+const RESUME: &str = "/resume";
+/// Who cancels runs.
+const CLIENT: &str = "the client of the Agent Client Protocol";
+
+/// One prompt of a session.
+pub(crate) struct Prompt {
+    pub(crate) session: Rc<Session>,
+    pub(crate) wire: Rc<Wire>,
+    pub(crate) shows_forms: bool,
+    pub(crate) cancelled: watch::Receiver<bool>,
+}
+
+/// How following a run ended.
+enum End {
+    Ended(Box<RunEnded>, bool),
+    /// A question waits for the next prompt.
+    Asks,
+}
+
+impl Prompt {
+    /// Answers the prompt with the reason why it stopped.
+    pub(crate) async fn perform(mut self, text: String) -> Result<&'static str, Refusal> {
+        let unused = std::mem::take(&mut *self.session.unused.borrow_mut());
+        if !unused.is_empty() {
+            let names = unused.join(", ");
+            let note = format!(
+                "Servers of tools that the client named are not used, since an ensemble names its own: {names}\n\n"
+            );
+            let note = self.session.story.borrow_mut().note(note);
+            self.tell(note).await;
+        }
+        let result = self.legs(text).await;
+        if *self.cancelled.borrow() {
+            return Ok("cancelled");
+        }
+        match result? {
+            End::Asks => Ok("end_turn"),
+            End::Ended(ended, is_refusal) => stop_reason(&self.session.id, &ended, is_refusal),
+        }
+    }
+
+    async fn legs(&mut self, text: String) -> Result<End, Refusal> {
+        let session = self.session.clone();
+        let (service, id) = (&session.service, &session.id);
+        if !session.has_begun.get() {
+            let mut options = session.options().input(text);
+            options.id = Some(id.clone());
+            service.start(session.file(), options).await.map_err(Refusal::failed)?;
+            session.has_begun.set(true);
+            return self.follow().await;
+        }
+        // A question that is asked here stands in no record yet.
+        if let Some(asked) = service.waiting(id).0.first() {
+            service.answer(id, &asked.agent, &text).await.map_err(Refusal::failed)?;
+            return self.follow().await;
+        }
+        let mut summary = self.summary().await?;
+        if summary.status == RunStatus::Running && summary.questions.is_empty() {
+            service.ended(id).await;
+            summary = self.summary().await?;
+        }
+        if let Some(asks) = summary
+            .questions
+            .first()
+            .filter(|open| open.question.permission.is_none())
+        {
+            service.answer(id, &asks.agent, &text).await.map_err(Refusal::failed)?;
+            return self.follow().await;
+        }
+        let is_cut = match summary.status {
+            RunStatus::Interrupted => true,
+            RunStatus::Ended { outcome } => {
+                outcome == CompletionReason::WaitingForInput || text == RESUME && outcome.is_resumable()
+            }
+            _ => false,
+        };
+        if is_cut {
+            service.resume(id, session.options()).await.map_err(Refusal::failed)?;
+            let end = self.follow().await?;
+            let goes_on = matches!(&end, End::Ended(ended, _) if ended.completion_reason.is_continuable());
+            if text == RESUME || !goes_on || *self.cancelled.borrow() {
+                return Ok(end);
+            }
+        }
+        let went_on = service
+            .continue_with(id, text, Context::default(), session.options())
+            .await;
+        went_on.map_err(Refusal::failed)?;
+        self.follow().await
+    }
+
+    async fn summary(&self) -> Result<RunSummary, Refusal> {
+        self.session
+            .service
+            .summary(&self.session.id)
+            .await
+            .map_err(Refusal::failed)
+    }
+
+    /// Tells what happens until the conversation ends.
+    async fn follow(&mut self) -> Result<End, Refusal> {
+        let session = self.session.clone();
+        let follow = session.service.follow(&session.id, session.next.get()).await;
+        let mut follow = follow.map_err(Refusal::failed)?;
+        let (sender, mut events) = mpsc::channel(64);
+        // What is being read is not lost when something else happens.
+        spawn_local(async move {
+            while let Some(event) = follow.next().await.transpose() {
+                let is_error = event.is_err();
+                if sender.send(event).await.is_err() || is_error {
+                    return;
+                }
+            }
+        });
+        let mut asking = JoinSet::new();
+        let mut has_cancelled = false;
+        let mut waits_for_text = false;
+        let mut is_refusal = false;
+        loop {
+            let event = tokio::select! {
+                biased;
+                _ = self.cancelled.wait_for(|cancelled| *cancelled), if !has_cancelled => {
+                    has_cancelled = true;
+                    asking.abort_all();
+                    let _is_over = session.service.cancel(&session.id, CLIENT).await;
+                    continue;
+                }
+                event = events.recv() => event,
+            };
+            let Some(event) = event else {
+                return Err(Refusal::failed(format!(
+                    "the run {} stopped without an end",
+                    session.id
+                )));
+            };
+            let RunEvent { run, kind } = event.map_err(Refusal::failed)?;
+            match kind {
+                RunEventKind::Committed(record) => {
+                    let updates = session.story.borrow_mut().record(&run, &record, false);
+                    self.tell_all(updates).await;
+                    if run == session.id {
+                        session.next.set(record.seq + 1);
+                        if let Event::ExecutionFinished(finished) = &record.event {
+                            is_refusal = finished
+                                .failure()
+                                .is_some_and(|failure| failure.kind == FailureKind::Refusal);
+                        }
+                        if let Event::RunEnded(ended) = &record.event {
+                            return Ok(End::Ended(Box::new(ended.clone()), is_refusal));
+                        }
+                    }
+                }
+                RunEventKind::Live(live) => {
+                    let update = session.story.borrow_mut().live(&run, live);
+                    self.tell_all(update).await;
+                }
+                RunEventKind::Asked(asked) if self.shows_forms || !asked.question.choices.is_empty() => {
+                    asking.spawn_local(ask(self.session.clone(), self.wire.clone(), self.shows_forms, asked));
+                }
+                RunEventKind::Asked(asked) => {
+                    waits_for_text = true;
+                    let note = session.story.borrow_mut().note(protocol::asked_text(&asked));
+                    self.tell(note).await;
+                }
+                RunEventKind::PermissionRequested(wanted) => {
+                    asking.spawn_local(permit(self.session.clone(), self.wire.clone(), wanted));
+                }
+            }
+            let asked = session.service.waiting(&session.id).0.len();
+            if waits_for_text && !has_cancelled && session.story.borrow().running() <= asked {
+                return Ok(End::Asks);
+            }
+        }
+    }
+
+    async fn tell(&self, update: Update) {
+        tell(&self.wire, &self.session.id, update).await;
+    }
+
+    async fn tell_all(&self, updates: impl IntoIterator<Item = Update>) {
+        for update in updates {
+            self.tell(update).await;
+        }
+    }
+}
+
+/// Tells an update of a session.
+pub(crate) async fn tell(wire: &Wire, session: &RunId, update: Update) {
+    wire.tell("session/update", protocol::update(session.as_str(), update))
+        .await;
+}
+
+/// Asks a question by a form, or by options. Without an answer the question stays open.
+async fn ask(session: Rc<Session>, wire: Rc<Wire>, shows_forms: bool, asked: Asked) {
+    let id = session.id.as_str();
+    let answer = if shows_forms {
+        let answer = wire.ask("elicitation/create", protocol::form(id, &asked)).await;
+        answer.and_then(|answer| protocol::filled_in(&answer))
+    } else {
+        let card = Story::card_of(&asked.run, &asked.agent, asked.execution);
+        let params = protocol::question_with_choices(id, &card, &asked);
+        let answer = wire.ask("session/request_permission", params).await;
+        let at = answer.and_then(|answer| protocol::selected(&answer)?.parse::<usize>().ok());
+        at.and_then(|at| asked.question.choices.get(at).cloned())
+    };
+    match answer {
+        Some(answer) => {
+            let _withdrawn = session.service.answer(&session.id, &asked.agent, &answer).await;
+        }
+        // The person closed the question: the run stops, and the next prompt asks again.
+        None => {
+            let _is_over = session.service.cancel(&session.id, CLIENT).await;
+        }
+    }
+}
+
+/// Asks whether a tool may be called.
+async fn permit(session: Rc<Session>, wire: Rc<Wire>, wanted: PermissionRequest) {
+    let card = Story::tool_card(&wanted.run, &wanted.call);
+    let params = protocol::permission(session.id.as_str(), &card, &wanted);
+    let answer = wire.ask("session/request_permission", params).await.unwrap_or_default();
+    let decision = protocol::decision(&answer);
+    let _withdrawn = session.service.permit(&session.id, &wanted.call, decision).await;
+}
+
+/// Why a conversation that has ended stopped; failures are errors with their place.
+fn stop_reason(run: &RunId, ended: &RunEnded, is_refusal: bool) -> Result<&'static str, Refusal> {
+    match ended.completion_reason {
+        CompletionReason::Completed | CompletionReason::WaitingForInput => Ok("end_turn"),
+        CompletionReason::TokenBudget => Ok("max_tokens"),
+        CompletionReason::MaxAgentExecutions | CompletionReason::MaxTotalTurns => Ok("max_turn_requests"),
+        CompletionReason::Cancelled => Ok("cancelled"),
+        CompletionReason::AgentFailed if is_refusal => Ok("refusal"),
+        reason => {
+            let detail = ended.detail.as_deref().unwrap_or_default();
+            let mut refusal = Refusal::failed(format!("{reason}: {detail}"));
+            refusal.data = Some(
+                json!({"run": run.as_str(), "outcome": reason.as_str(), "failed": ended.failed, "condition": ended.condition}),
+            );
+            Err(refusal)
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Messages of JSON-RPC, one on a line. What waits to be read by the client is bounded.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+/// Most messages that wait for the client; whoever has another one waits with it.
+const WAITING: usize = 256;
+/// The longest message.
+const LONGEST: u64 = 64 << 20;
+
+/// Why a request is refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) code: i64,
+    pub(crate) message: String,
+    pub(crate) data: Option<Value>,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: i64, message: impl ToString) -> Self {
+        Self {
+            code,
+            message: message.to_string(),
+            data: None,
+        }
+    }
+
+    /// The parameters of the request are wrong.
+    pub(crate) fn wrong(message: impl ToString) -> Self {
+        Self::new(-32602, message)
+    }
+
+    /// The work failed.
+    pub(crate) fn failed(message: impl ToString) -> Self {
+        Self::new(-32603, message)
+    }
+}
+
+/// The way to the client.
+pub(crate) struct Wire {
+    out: mpsc::Sender<Value>,
+    asked: RefCell<HashMap<i64, oneshot::Sender<Value>>>,
+    next: Cell<i64>,
+}
+
+impl Wire {
+    pub(crate) async fn tell(&self, method: &str, params: Value) {
+        self.send(json!({"jsonrpc": "2.0", "method": method, "params": params}))
+            .await;
+    }
+
+    pub(crate) async fn respond(&self, id: Value, result: Result<Value, Refusal>) {
+        let message = match result {
+            Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            Err(refusal) => {
+                let mut error = json!({"code": refusal.code, "message": refusal.message});
+                if let Some(data) = refusal.data {
+                    error["data"] = data;
+                }
+                json!({"jsonrpc": "2.0", "id": id, "error": error})
+            }
+        };
+        self.send(message).await;
+    }
+
+    /// Asks the client; `None`: it refused, or it is gone.
+    pub(crate) async fn ask(&self, method: &str, params: Value) -> Option<Value> {
+        let id = self.next.get();
+        self.next.set(id + 1);
+        let (sender, answer) = oneshot::channel();
+        self.asked.borrow_mut().insert(id, sender);
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            .await;
+        answer.await.ok()?.get_mut("result").map(Value::take)
+    }
+
+    /// The client has answered.
+    pub(crate) fn answered(&self, message: Value) {
+        let asked = message["id"]
+            .as_i64()
+            .and_then(|id| self.asked.borrow_mut().remove(&id));
+        if let Some(asked) = asked {
+            let _nobody_waits = asked.send(message);
+        }
+    }
+
+    async fn send(&self, message: Value) {
+        // Without a client there is nobody to tell.
+        let _gone = self.out.send(message).await;
+    }
+}
+
+/// Reads messages on a thread of its own; what is not JSON is an error.
+pub(crate) fn read(input: impl Read + Send + 'static) -> mpsc::Receiver<Result<Value, String>> {
+    let (sender, received) = mpsc::channel(64);
+    std::thread::spawn(move || {
+        let mut input = BufReader::new(input);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            match (&mut input).take(LONGEST).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) if line.trim_ascii().is_empty() => continue,
+                Ok(_) => {}
+            }
+            let message = serde_json::from_slice(&line).map_err(|error| error.to_string());
+            if sender.blocking_send(message).is_err() {
+                return;
+            }
+        }
+    });
+    received
+}
+
+/// Writes messages on a thread of its own. The receiver is told when all is written.
+pub(crate) fn write(mut output: impl Write + Send + 'static) -> (Wire, oneshot::Receiver<()>) {
+    let (out, mut messages) = mpsc::channel::<Value>(WAITING);
+    let (done, is_done) = oneshot::channel();
+    std::thread::spawn(move || {
+        while let Some(message) = messages.blocking_recv() {
+            let written = output.write_all(format!("{message}\n").as_bytes());
+            if written.and_then(|()| output.flush()).is_err() {
+                return;
+            }
+        }
+        let _nobody_waits = done.send(());
+    });
+    let wire = Wire {
+        out,
+        asked: RefCell::default(),
+        next: Cell::new(1),
+    };
+    (wire, is_done)
+}

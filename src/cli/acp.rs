@@ -1,0 +1,46 @@
+//! `ensemble acp`: an ensemble as one agent of the Agent Client Protocol, over standard input and output.
+
+use super::args::AcpArgs;
+use super::error::CliError;
+use super::exit;
+use super::runtime::block_on;
+use super::surroundings::Surroundings;
+use super::{external, sandbox, watchdog};
+use ensemble_acp::server::{Services, serve};
+use ensemble_agents::agent::process::collect_orphans;
+use ensemble_runs::{Host, Project, Runs};
+
+/// `ensemble acp`.
+pub(super) fn acp(args: &AcpArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+    let project = surroundings.project.clone();
+    let folder = project.folder.canonicalize().unwrap_or_else(|_| project.folder.clone());
+    let served = match args.served.as_deref() {
+        None => None,
+        Some(named) if folder.join(named).is_dir() => Some(folder.join(named)),
+        Some(named) => Some(folder.join(project.ensemble_file(named)?)),
+    };
+    // Where the system refuses it, what leaves its group is found by `resume`, as on other systems.
+    let _refused = collect_orphans();
+    let host = Host::system()
+        .with_watchdog(watchdog::command())
+        .with_sandbox_helper(sandbox::command())
+        .with_simulated_acp(external::command())
+        .sharing_models();
+    let services = Services {
+        runs: Box::new(move |folder| {
+            let project = Project {
+                folder: folder.to_owned(),
+                ..project.clone()
+            };
+            Runs::open(project, host.clone())
+        }),
+        served,
+        folder,
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    let frames = surroundings.streams.frames();
+    block_on(async {
+        serve(std::io::stdin(), frames, services).await;
+        Ok(exit::SUCCESS)
+    })
+}
