@@ -1,5 +1,7 @@
 //! External agents: what a user sees of programs that speak the Agent Client Protocol, of good ones and of others.
 
+#![expect(clippy::disallowed_methods, reason = "tests wait and look at files")]
+
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
